@@ -1,0 +1,70 @@
+"""The one exception family. In: a message for a person. Out: an exception that knows the exit code of the shell.
+
+    GlowembedError            1   never raised itself; catch it to catch everything below
+    ├── ValidationDiffers     1   the bits, or the accuracy asked for, are not those of the reference
+    ├── UsageError            2   bad usage or bad input: an option, a file, a name, a shape, a setting
+    │   └── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
+    ├── UnsupportedModelError 3   the model is sound, but holds what we cannot compile; all of it is listed
+    └── ToolError             4   a tool is missing (the message names the Debian package) or it failed
+
+A message names the thing, what was found, what was allowed, and what to do. Programming errors are not in here:
+they stay ordinary Python exceptions, with their traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GlowembedError(Exception):
+    """Whatever a user can be told in a sentence."""
+
+    exit_code: int = 1
+
+
+class ValidationDiffers(GlowembedError):
+    """What ran is not what the reference says."""
+
+    exit_code = 1
+
+
+class UsageError(GlowembedError):
+    """What the user gave is wrong: a name, an option, a file, data."""
+
+    exit_code = 2
+
+
+class DoesNotFit(UsageError):
+    """A board is too small. It is a usage error because another board, or a smaller model, is the answer.
+
+    `overflows` maps the name of each memory of the board to the bytes by which it is exceeded.
+    """
+
+    def __init__(self, message: str, overflows: dict[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.overflows: dict[str, int] = dict(overflows or {})
+
+
+class UnsupportedModelError(GlowembedError):
+    """The model needs something that glowembed does not have; the message lists every such node."""
+
+    exit_code = 3
+
+
+class ToolError(GlowembedError):
+    """An external tool is missing or failed. `package` is the Debian package that holds a missing one."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, package: str | None = None) -> None:
+        super().__init__(message)
+        self.package = package
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that is not in a list: names the nearest one and the whole list."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UsageError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}")

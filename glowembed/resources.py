@@ -1,0 +1,46 @@
+"""Where the files that are not Python lie. In: nothing. Out: paths of targets/, boards/, runtime_c/ and SConstruct.
+
+In a checkout they are beside the package; in an installed wheel they travel inside it, in glowembed/_data.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from glowembed.errors import ToolError
+
+PACKAGE = Path(__file__).resolve().parent
+MARKS = ("targets", "boards", "runtime_c", "SConstruct")
+
+
+@cache
+def root() -> Path:
+    """The folder that holds targets/, boards/, runtime_c/ and SConstruct."""
+    for place in (PACKAGE / "_data", PACKAGE.parent):
+        if all((place / mark).exists() for mark in MARKS):
+            return place
+    raise ToolError(
+        f"the installation of glowembed is not complete: {', '.join(MARKS)} are neither in {PACKAGE / '_data'} "
+        f"nor in {PACKAGE.parent}; install it again with pip"
+    )
+
+
+def targets() -> Path:
+    """The folder of NAME.toml files, one per target."""
+    return root() / "targets"
+
+
+def boards() -> Path:
+    """The folder of board folders."""
+    return root() / "boards"
+
+
+def runtime_c() -> Path:
+    """The folder of C headers, kernels and the harness."""
+    return root() / "runtime_c"
+
+
+def sconstruct() -> Path:
+    """The build description."""
+    return root() / "SConstruct"
