@@ -1,0 +1,310 @@
+"""Targets and boards. In: targets/NAME.toml, boards/NAME/board.toml. Out: frozen Target and Board.
+
+A Target is a core and the flags that compile for it; a Board is a target with memories, a UART and a way to run.
+Nothing else in the project knows a compiler flag or an address. A file that says too little, too much, or something
+of the wrong type is refused with its path and the key.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from glowembed import resources
+from glowembed.errors import UsageError, unknown_name
+
+ISA_WORDS = ("mve", "dsp", "vnni", "avx2", "sse41")
+UART_KINDS = ("cmsdk", "nrf51", "pl011")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A core. `isa`: the words of the kernels that it can run, best first. `cflags`, `ldflags`: complete."""
+
+    name: str
+    description: str
+    cpu: str
+    isa: tuple[str, ...]
+    word_size: int
+    """bytes of a pointer"""
+    arena_align: int
+    """bytes; what kernels may assume of the arena's start, and offsets are rounded to where it pays"""
+    has_fpu: bool
+    compiler: str
+    package: str
+    """Debian packages that hold the compiler and its C library"""
+    cflags: tuple[str, ...]
+    ldflags: tuple[str, ...]
+    isa_cflags: Mapping[str, tuple[str, ...]]
+    """flags on top for a file named ..._<isa word>.c"""
+    runtime_dispatch: bool
+    """True: a CPU may lack some of `isa`, so that the choice among them is made when the program runs"""
+    costs: Mapping[str, float]
+    """figures for cost models; absent where nobody has trustworthy ones"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A contiguous memory. `kind`: flash (code and constants) or ram."""
+
+    name: str
+    start: int
+    size: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """How QEMU is this board. `icount_shift`: an instruction takes 2**shift ns, so that a tick is never longer."""
+
+    machine: str
+    args: tuple[str, ...]
+    icount_shift: int
+
+
+@dataclass(frozen=True)
+class Uart:
+    """The port that the harness talks through. `kind`: the driver, boards/common/uart_<kind>.h."""
+
+    kind: str
+    base: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """A target with memories around it. `clock_hz` drives SysTick. The board `host` has no memories and no QEMU."""
+
+    name: str
+    description: str
+    target: str
+    default: bool
+    """True: the board that a target is tested on where nobody names one"""
+    clock_hz: int
+    stack_size: int
+    memories: tuple[Memory, ...]
+    qemu: Qemu | None
+    uart: Uart | None
+    sources: tuple[Path, ...]
+    linker_script: Path | None
+    folder: Path
+
+    def memory(self, name: str) -> Memory:
+        """The memory of this name; KeyError where there is none."""
+        return {memory.name: memory for memory in self.memories}[name]
+
+
+def target_names() -> tuple[str, ...]:
+    """All targets, sorted."""
+    return tuple(sorted(path.stem for path in resources.targets().glob("*.toml")))
+
+
+def board_names() -> tuple[str, ...]:
+    """All boards, sorted."""
+    return tuple(sorted(path.parent.name for path in resources.boards().glob("*/board.toml")))
+
+
+@cache
+def load_target(name: str) -> Target:
+    """The target of this name."""
+    if name not in target_names():
+        raise unknown_name("target", name, target_names())
+    return read_target(resources.targets() / f"{name}.toml")
+
+
+@cache
+def load_board(name: str) -> Board:
+    """The board of this name."""
+    if name not in board_names():
+        raise unknown_name("board", name, board_names())
+    return read_board(resources.boards() / name / "board.toml")
+
+
+def default_board(target: str) -> Board:
+    """The board on which a target is tested where nobody names one."""
+    boards = [load_board(name) for name in board_names()]
+    matching = [board for board in boards if board.target == load_target(target).name]
+    if not matching:
+        raise UsageError(f"no board for target {target!r}; add a folder to boards/")
+    return next((board for board in matching if board.default), matching[0])
+
+
+def read_target(path: Path) -> Target:
+    """A Target from a toml file."""
+    table = _Table.read(path)
+    machine = table.strings("machine")
+    target = Target(
+        name=_file_name(table, path.stem),
+        description=table.text("description"),
+        cpu=table.text("cpu"),
+        isa=table.words("isa", ISA_WORDS),
+        word_size=table.integer("word_size", allowed=(4, 8)),
+        arena_align=table.integer("arena_align", allowed=(4, 8, 16, 32, 64)),
+        has_fpu=table.boolean("has_fpu"),
+        compiler=table.text("compiler"),
+        package=table.text("package"),
+        cflags=machine + table.strings("cflags") + table.strings("warnings"),
+        ldflags=machine + table.strings("ldflags"),
+        isa_cflags=_isa_cflags(table),
+        runtime_dispatch=table.boolean("runtime_dispatch", default=False),
+        costs=MappingProxyType(table.numbers("costs")),
+    )
+    table.finish()
+    return target
+
+
+def read_board(path: Path) -> Board:
+    """A Board from a toml file; the paths in it are relative to its folder."""
+    table = _Table.read(path)
+    folder = path.parent
+    script = table.text("linker_script", default="")
+    board = Board(
+        name=_file_name(table, folder.name),
+        description=table.text("description"),
+        target=table.text("target"),
+        default=table.boolean("default", default=False),
+        clock_hz=table.integer("clock_hz", default=0),
+        stack_size=table.integer("stack_size", default=0),
+        memories=tuple(_memory(entry) for entry in table.tables("memories")),
+        qemu=_qemu(table),
+        uart=_uart(table),
+        sources=tuple(table.file(folder, name) for name in table.strings("sources")),
+        linker_script=table.file(folder, script) if script else None,
+        folder=folder,
+    )
+    table.finish()
+    return board
+
+
+def _file_name(table: _Table, expected: str) -> str:
+    name = table.text("name")
+    if name != expected:
+        raise table.error("name", f"is {name!r}, but the file is that of {expected!r}")
+    return name
+
+
+def _isa_cflags(table: _Table) -> Mapping[str, tuple[str, ...]]:
+    inner = table.table("isa_cflags")
+    if inner is None:
+        return MappingProxyType({})
+    flags = {word: inner.strings(word) for word in ISA_WORDS if word in inner.values}
+    inner.finish()
+    return MappingProxyType(flags)
+
+
+def _memory(table: _Table) -> Memory:
+    memory = Memory(
+        name=table.text("name"),
+        start=table.integer("start"),
+        size=table.integer("size"),
+        kind=table.text("kind", allowed=("flash", "ram")),
+    )
+    table.finish()
+    return memory
+
+
+def _qemu(table: _Table) -> Qemu | None:
+    inner = table.table("qemu")
+    if inner is None:
+        return None
+    qemu = Qemu(
+        machine=inner.text("machine"),
+        args=inner.strings("args"),
+        icount_shift=inner.integer("icount_shift", allowed=tuple(range(1, 11))),
+    )
+    inner.finish()
+    return qemu
+
+
+def _uart(table: _Table) -> Uart | None:
+    inner = table.table("uart")
+    if inner is None:
+        return None
+    uart = Uart(kind=inner.text("kind", allowed=UART_KINDS), base=inner.integer("base"))
+    inner.finish()
+    return uart
+
+
+class _Table:
+    """A toml table being read: every key is asked for once, with its type; what is left over is refused."""
+
+    def __init__(self, path: Path, prefix: str, values: dict[str, Any]) -> None:
+        self.path, self.prefix, self.values = path, prefix, dict(values)
+
+    @classmethod
+    def read(cls, path: Path) -> _Table:
+        try:
+            return cls(path, "", tomllib.loads(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise UsageError(f"{path}: cannot be read as TOML: {error}") from error
+
+    def error(self, key: str, problem: str) -> UsageError:
+        return UsageError(f"{self.path}: {self.prefix}{key} {problem}")
+
+    def take(self, key: str, kind: type, default: Any) -> Any:
+        if key not in self.values and default is not None:
+            return default
+        value = self.values.pop(key, None)
+        if type(value) is not kind:
+            found = "is missing" if value is None else f"is {value!r}"
+            raise self.error(key, f"{found}; expected a value of type {kind.__name__}")
+        return value
+
+    def text(self, key: str, allowed: tuple[str, ...] = (), default: str | None = None) -> str:
+        value: str = self.take(key, str, default)
+        if allowed and value not in allowed:
+            raise self.error(key, f"is {value!r}; allowed: {', '.join(allowed)}")
+        return value
+
+    def integer(self, key: str, allowed: tuple[int, ...] = (), default: int | None = None) -> int:
+        value: int = self.take(key, int, default)
+        if value < 0 or (allowed and value not in allowed):
+            raise self.error(key, f"is {value}; allowed: {', '.join(map(str, allowed)) or 'no negative number'}")
+        return value
+
+    def boolean(self, key: str, default: bool | None = None) -> bool:
+        value: bool = self.take(key, bool, default)
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        value = self.take(key, list, None)
+        if not all(isinstance(item, str) for item in value):
+            raise self.error(key, f"is {value!r}; expected a list of strings")
+        return tuple(value)
+
+    def words(self, key: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+        words = self.strings(key)
+        for word in words:
+            if word not in allowed:
+                raise self.error(key, f"holds {word!r}; allowed: {', '.join(allowed)}")
+        return words
+
+    def numbers(self, key: str) -> dict[str, float]:
+        value: dict[str, Any] = self.take(key, dict, {})
+        if not all(isinstance(item, int | float) for item in value.values()):
+            raise self.error(key, "holds something that is not a number")
+        return {name: float(item) for name, item in value.items()}
+
+    def table(self, key: str) -> _Table | None:
+        value: dict[str, Any] = self.take(key, dict, {})
+        return _Table(self.path, f"{self.prefix}{key}.", value) if value else None
+
+    def tables(self, key: str) -> list[_Table]:
+        entries = self.take(key, list, None) if key in self.values else []
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise self.error(key, "is not a list of tables")
+        return [_Table(self.path, f"{self.prefix}{key}[{i}].", entry) for i, entry in enumerate(entries)]
+
+    def file(self, folder: Path, name: str) -> Path:
+        path = (folder / name).resolve()
+        if not path.is_file():
+            raise UsageError(f"{self.path}: names the file {name}, which does not exist")
+        return path
+
+    def finish(self) -> None:
+        for key in sorted(self.values):
+            raise self.error(key, "is not a key that we know")
