@@ -1,0 +1,90 @@
+"""A params dataclass as a C struct, a C initialiser and a ctypes struct.
+
+In: a frozen dataclass whose fields are made by `i32`, `i16`, `u8` ... below. Out: text or a ctypes class.
+The dataclass is the only place where a kernel's parameters are written down.
+"""
+
+import ctypes
+from dataclasses import field, fields
+from typing import Any
+
+CTYPES: dict[str, Any] = {
+    "int8_t": ctypes.c_int8,
+    "uint8_t": ctypes.c_uint8,
+    "int16_t": ctypes.c_int16,
+    "uint16_t": ctypes.c_uint16,
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "float": ctypes.c_float,
+}
+
+
+def _field(ctype: str, doc: str, count: int = 0) -> Any:
+    return field(metadata={"ctype": ctype, "doc": doc, "count": count})
+
+
+def i32(doc: str, count: int = 0) -> Any:
+    """An int32_t field, or an array of `count` of them; `doc` says its meaning, unit and range."""
+    return _field("int32_t", doc, count)
+
+
+def f32(doc: str) -> Any:
+    """A float field: only for kernels at the float edges."""
+    return _field("float", doc)
+
+
+def struct_name(params_type: type) -> str:
+    """`ge_<snake case>_params` for a dataclass named `<CamelCase>Params`."""
+    stem = params_type.__name__.removesuffix("Params")
+    words = "".join("_" + c.lower() if c.isupper() else c for c in stem).lstrip("_")
+    return f"ge_{words}_params"
+
+
+def c_struct(params_type: type) -> str:
+    """The typedef, each field with its comment."""
+    lines = ["typedef struct {"]
+    for f in fields(params_type):
+        size = f"[{f.metadata['count']}]" if f.metadata["count"] else ""
+        lines.append(f"    {f.metadata['ctype']} {f.name}{size}; /* {f.metadata['doc']} */")
+    return "\n".join([*lines, f"}} {struct_name(params_type)};"])
+
+
+def _literal(ctype: str, value: Any) -> str:
+    if ctype == "float":
+        return f"{float(value).hex()}f" if value == value else "0.0f"
+    limit = 8 * ctypes.sizeof(CTYPES[ctype])
+    low, high = (0, 2**limit - 1) if ctype.startswith("u") else (-(2 ** (limit - 1)), 2 ** (limit - 1) - 1)
+    if not low <= value <= high:
+        raise ValueError(f"{value} does not fit {ctype}")
+    if value == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"{value}u" if ctype == "uint32_t" else str(value)
+
+
+def c_initialiser(params: Any) -> str:
+    """`{.field = value, ...}` in the order of the struct. Raises ValueError when a value does not fit its type."""
+    parts = []
+    for f in fields(params):
+        value, ctype = getattr(params, f.name), f.metadata["ctype"]
+        if f.metadata["count"]:
+            if len(value) != f.metadata["count"]:
+                raise ValueError(f"{f.name}: {len(value)} elements, the struct has {f.metadata['count']}")
+            parts.append(f".{f.name} = {{{', '.join(_literal(ctype, v) for v in value)}}}")
+        else:
+            parts.append(f".{f.name} = {_literal(ctype, value)}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def ctypes_struct(params: Any) -> ctypes.Structure:
+    """The same struct for calling a kernel from Python."""
+    layout, values = [], {}
+    for f in fields(params):
+        base, value = CTYPES[f.metadata["ctype"]], getattr(params, f.name)
+        if f.metadata["count"]:
+            base = base * f.metadata["count"]
+            value = base(*value)
+        layout.append((f.name, base))
+        values[f.name] = value
+    struct = type(struct_name(type(params)), (ctypes.Structure,), {"_fields_": layout})
+    instance: ctypes.Structure = struct(**values)
+    return instance

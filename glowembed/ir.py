@@ -1,0 +1,228 @@
+"""The graph: Value, Node, Graph, QType, Const, and verify().
+
+Everything is frozen; a pass returns a new graph. A Value keeps the name that it has in the ONNX file for as long
+as it lives; what a pass derives is named `<source name>/<role>`. A Node keeps the ONNX nodes it came from (`origins`).
+This module knows no op, no target and no file format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Shape = tuple[int, ...]
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class QType:
+    """How numbers are stored: real = scale * (stored - zero_point).
+
+    dtype is a numpy name ("int8", "int32"). With axis None, scale and zero_point hold one element;
+    otherwise one per index along that axis of the stored tensor.
+    """
+
+    dtype: str
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.scale) != len(self.zero_point) or (self.axis is None and len(self.scale) != 1):
+            raise ValueError(f"{len(self.scale)} scales, {len(self.zero_point)} zero points, axis {self.axis}")
+        if not all(np.isfinite(s) and s > 0 for s in self.scale):
+            raise ValueError(f"scales must be finite and positive: {self.scale}")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        info = np.iinfo(self.dtype)
+        return int(info.min), int(info.max)
+
+    def _along(self, values: Sequence[float] | Sequence[int], rank: int) -> NDArray[np.float64]:
+        shape = [1] * rank
+        if self.axis is not None:
+            shape[self.axis] = len(values)
+            return np.asarray(values, dtype=np.float64).reshape(shape)
+        return np.asarray(values[0], dtype=np.float64)
+
+    def quantize(self, real: Array) -> Array:
+        """clip(round(real / scale) + zero_point), ties to even as in ONNX QuantizeLinear; computed in float64."""
+        scale, zero = self._along(self.scale, real.ndim), self._along(self.zero_point, real.ndim)
+        stored = np.rint(real.astype(np.float64) / scale) + zero
+        return np.clip(stored, *self.limits).astype(self.dtype)
+
+    def dequantize(self, stored: Array) -> NDArray[np.float32]:
+        scale, zero = self._along(self.scale, stored.ndim), self._along(self.zero_point, stored.ndim)
+        return ((stored.astype(np.float64) - zero) * scale).astype(np.float32)
+
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest real number that a per-tensor type can hold."""
+        low, high = self.limits
+        return (low - self.zero_point[0]) * self.scale[0], (high - self.zero_point[0]) * self.scale[0]
+
+
+class Step(Protocol):
+    """One pure, named step of a delayed constant."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, array: Array) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class NamedStep:
+    """A Step from a function; `name` is what dumps show, such as `transpose(1,0)` or `pack(ge_conv2d_s8)`."""
+
+    name: str
+    function: Any
+
+    def __call__(self, array: Array) -> Array:
+        result: Array = self.function(array)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Const:
+    """A delayed constant: the float array as it was in the model, and the steps still to be applied.
+
+    Nothing is rounded before `materialize`, so a target can re-quantize from the original floats.
+    """
+
+    array: Array
+    steps: tuple[Step, ...] = ()
+
+    def then(self, name: str, function: Any) -> Const:
+        """The same constant with one more step."""
+        return Const(self.array, (*self.steps, NamedStep(name, function)))
+
+    def materialize(self) -> Array:
+        array = self.array
+        for step in self.steps:
+            array = step(array)
+        return array
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor. `shape` is that of the stored tensor.
+
+    `dtype` is the numpy name of the logical type (float32 before quantization); `qtype` says how it is stored after.
+    `layout` tells which axis of the ONNX tensor each stored axis is: (0, 2, 3, 1) for NCHW stored as NHWC;
+    None: stored as in the model.
+    """
+
+    name: str
+    shape: Shape
+    dtype: str = "float32"
+    qtype: QType | None = None
+    const: Const | None = None
+    layout: tuple[int, ...] | None = None
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * np.dtype(self.qtype.dtype if self.qtype else self.dtype).itemsize
+
+    def logical(self, stored: Array) -> Array:
+        """The tensor with its axes in the order of the ONNX file."""
+        if self.layout is None:
+            return stored
+        return np.transpose(stored, np.argsort(self.layout))
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operation. `op` names a semantic op before lowering, a kernel-level op after it.
+
+    `params` (a dataclass, a C struct on the device) and `constants` (packed weights, biases, tables; name -> delayed
+    constant) are there after lowering; `kernel` is the symbol chosen for the target; `shares` is the index of the
+    input whose memory the output is written into, when the op demands that (views and the parts of a concat).
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    origins: tuple[str, ...] = ()
+    params: Any = None
+    constants: Mapping[str, Const] = field(default_factory=dict)
+    kernel: str | None = None
+    shares: int | None = None
+    macs: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes in order of execution, the values by name, and the names of inputs and outputs."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    values: Mapping[str, Value]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    model_sha256: str = ""
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """Value name -> the nodes that read it, in order."""
+        readers: dict[str, list[Node]] = {name: [] for name in self.values}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                readers[name].append(node)
+        return readers
+
+    def producer(self) -> dict[str, Node]:
+        """Value name -> the node that makes it; inputs and constants have none."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    def const(self, name: str) -> Const | None:
+        return self.values[name].const
+
+    def with_nodes(self, nodes: Iterable[Node], values: Mapping[str, Value] | None = None) -> Graph:
+        """A graph with these nodes; values that nobody names any more are dropped."""
+        nodes, known = tuple(nodes), {**self.values, **(values or {})}
+        used = dict.fromkeys([*self.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs)), *self.outputs])
+        return replace(self, nodes=nodes, values={name: known[name] for name in used})
+
+
+class GraphError(AssertionError):
+    """A pass broke an invariant of the graph: always a bug of glowembed, never of the model."""
+
+
+def verify(graph: Graph) -> Graph:
+    """Check the invariants between stages and hand the graph through. Raises GraphError.
+
+    Every name is defined before it is used and defined once; constants are not produced; inputs and outputs exist;
+    node names are unique.
+    """
+    defined = set(graph.inputs) | {name for name, value in graph.values.items() if value.const is not None}
+    names: set[str] = set()
+    for node in graph.nodes:
+        if node.name in names:
+            raise GraphError(f"two nodes are named {node.name!r}")
+        names.add(node.name)
+        for value in node.inputs:
+            if value not in defined:
+                raise GraphError(f"{node.op} {node.name!r} reads {value!r} before it is made")
+        for value in node.outputs:
+            if value in defined:
+                raise GraphError(f"{value!r} is made twice, the second time by {node.op} {node.name!r}")
+            if value not in graph.values:
+                raise GraphError(f"{value!r} has no entry in values")
+            defined.add(value)
+    for value in graph.outputs:
+        if value not in defined:
+            raise GraphError(f"the output {value!r} is never made")
+    for name, entry in graph.values.items():
+        if entry.const is None and any(d <= 0 for d in entry.shape):
+            raise GraphError(f"{name!r} has the empty shape {entry.shape}")
+    return graph

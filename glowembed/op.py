@@ -1,0 +1,278 @@
+"""What an op file must say: the contracts Op (meaning), KernelOp (integer arithmetic) and Kernel (C code).
+
+One file `ops/<family>.py` holds all of a family: how ONNX nodes become it, its shapes, its float reference, how it is
+lowered to a kernel-level op with params, the bit-exact integer reference, and the list of its kernels. It is found by
+being in the folder: there is no list to edit. ops/TEMPLATE.py.txt is the one to copy.
+
+    ONNX node --import_onnx--> Node(op="Conv") --lower--> Node(op="conv2d_s8", params) --choose--> ge_conv2d_s8[_isa]
+               Op                                KernelOp                                Kernel
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value
+
+if TYPE_CHECKING:
+    from glowembed.target import Target
+
+
+# ---------------------------------------------------------------------------------------------- import
+
+
+class Refused(Exception):
+    """Raised by `import_onnx`: this node cannot be had. The importer adds name and op, and lists all of them."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """An ONNX node without protobuf. Absent optional inputs are ""; `opset` is that of the node's domain."""
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+
+    def input(self, index: int) -> str | None:
+        """The name of input `index`, None when it is absent."""
+        return self.inputs[index] if index < len(self.inputs) and self.inputs[index] else None
+
+
+class Builder(Protocol):
+    """What `import_onnx` builds with. Shapes are known for every value: the importer goes in order of execution."""
+
+    def shape(self, name: str) -> Shape: ...
+
+    def const(self, name: str) -> Array | None:
+        """The array of a constant (initializer, Constant node or folded), else None."""
+
+    def dtype(self, name: str) -> str: ...
+
+    def constant(self, name: str, const: Const) -> str:
+        """Add a constant, named after the value it derives from (`W/matrix`); adding it again is no harm."""
+
+    def delayed(self, name: str) -> Const:
+        """The delayed constant behind a name for which `const` is not None: add steps with `.then`."""
+
+    def add(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str) -> str:
+        """Add a node with one output, infer its shape, return `output`."""
+
+    def transpose(self, name: str, perm: Sequence[int], output: str | None = None) -> str:
+        """`name` with its axes permuted; nothing is added for the identity unless `output` is given.
+
+        Without `output` the result is shared: asking twice gives the same value, named `<name>/<layout>`.
+        """
+
+
+# ---------------------------------------------------------------------------------------------- meaning
+
+OutputType = Literal["profile", "input"]
+"""Where the QType of an output comes from: the profiled range, or that of the first input. Or a fixed QType."""
+
+
+class Op(ABC):
+    """The meaning of a node. Layout-sensitive ops are channels-last: [N, L, C] or [N, H, W, C] with N = 1.
+
+    Weights are constants in the values of the graph, float until emit. `attrs` hold ints, floats, strings and tuples.
+    """
+
+    name: ClassVar[str]
+    onnx: ClassVar[tuple[str, ...]] = ()
+    output_type: ClassVar[OutputType | QType] = "profile"
+    elementwise: ClassVar[bool] = False
+    """Same meaning for every order of axes: a Transpose may be pushed through without touching attrs."""
+
+    fuses_activation: ClassVar[bool] = False
+    """Takes the attrs `act_min`, `act_max` (floats, may be infinite): a following clip of the real output."""
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
+        raise NotImplementedError(f"{self.name} is not made from ONNX nodes")
+
+    @abstractmethod
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        """Output shapes from input shapes."""
+
+    @abstractmethod
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The float32 reference, numpy in, numpy out."""
+
+    def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
+        """Attrs of the same op on inputs whose axes were permuted back: T(perm) then op == new op then T(perm).
+
+        `perm` is the Transpose that feeds the op, of the op's rank. None: cannot be pushed through.
+        """
+        return attrs if self.elementwise else None
+
+    @abstractmethod
+    def lower(self, node: Node, c: LowerContext) -> None:
+        """Add the kernel-level nodes for a quantized node to the context."""
+
+
+@dataclass
+class LowerContext:
+    """What `lower` reads (values with their qtypes) and writes (kernel-level nodes and values, in order)."""
+
+    graph: Graph
+    nodes: list[Node] = field(default_factory=list)
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def value(self, name: str) -> Value:
+        return self.values[name] if name in self.values else self.graph.values[name]
+
+    def qtype(self, name: str) -> QType:
+        qtype = self.value(name).qtype
+        assert qtype is not None, f"{name} has no QType"
+        return qtype
+
+    def const(self, name: str) -> Const:
+        const = self.value(name).const
+        assert const is not None, f"{name} is not a constant"
+        return const
+
+    def shape(self, name: str) -> Shape:
+        return self.value(name).shape
+
+    def derive(self, name: str, role: str, shape: Shape, qtype: QType) -> str:
+        """A new intermediate value `<name>/<role>`; returns its name."""
+        value = Value(f"{name}/{role}", shape, qtype=qtype)
+        self.values[value.name] = value
+        return value.name
+
+    def add(
+        self,
+        node: Node,
+        op: str,
+        inputs: Sequence[str],
+        output: str,
+        params: Any = None,
+        constants: Mapping[str, Const] | None = None,
+        shares: int | None = None,
+        macs: int = 0,
+        role: str = "",
+    ) -> None:
+        """Add a kernel-level node on behalf of `node`. A node that becomes several gives each a `role`."""
+        name = f"{node.name}/{role}" if role else node.name
+        self.nodes.append(
+            Node(name, op, tuple(inputs), (output,), {}, node.origins, params, constants or {}, None, shares, macs)
+        )
+
+
+# ---------------------------------------------------------------------------------------------- arithmetic
+
+Store = Literal["disjoint", "rows", "elements"]
+"""How far an output may lie over an input that dies here, when rows are computed in increasing order.
+
+disjoint: not at all. rows: row y may be written as soon as no later row reads that memory (row y itself is
+still being read). elements: every element is read before the same element is written: in place.
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate for one call: cycles, bytes of code, bytes of scratch."""
+
+    cycles: float
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
+
+    isa: the word that the target must have ("" = portable C). when: None where it applies, else why not (proofs
+    about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
+    """
+
+    symbol: str
+    isa: str = ""
+    when: Callable[[Node, Target], str | None] = lambda node, target: None
+    pack: Mapping[str, Callable[[Array, Any], Array]] = field(default_factory=dict)
+    scratch: Callable[[Any], int] = lambda params: 0
+    cost: Callable[[Node, Target], Cost] = lambda node, target: Cost(cycles=8.0 * node.macs)
+    store: Store = "disjoint"
+
+
+class KernelOp(ABC):
+    """Integer arithmetic with params: what all kernels of this op compute, bit for bit.
+
+    The C signature of every kernel follows from this class:
+
+        void ge_<op>(const <params struct> *p, const ge_rows *<input>..., const <ctype> *<constant>...,
+                     const ge_rows *<output>, int32_t first_row, int32_t last_row, void *scratch)
+
+    It computes output rows first_row <= y < last_row. A tensor is a ge_rows: an address for each of its rows.
+    """
+
+    name: ClassVar[str]
+    params: ClassVar[type]
+    inputs: ClassVar[tuple[str, ...]] = ("x",)
+    constants: ClassVar[Mapping[str, str]] = {}
+    """Constant name -> C type of its elements, in the order of the signature."""
+
+    kernels: ClassVar[tuple[Kernel, ...]] = ()
+
+    def rows(self, p: Any) -> int:
+        """Rows of the output; 1 where the op cannot be split."""
+        return 1
+
+    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
+        """Bytes of one row of each input, and of the output, as ge_rows strides."""
+        raise NotImplementedError
+
+    def needs(self, p: Any, y: int) -> tuple[range, ...]:
+        """For each input, the rows read for output row `y` (clipped to those that exist)."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        """The integer reference. Inputs are stored tensors of any shape; constants are not packed.
+
+        Returns the stored output, flat or in any shape: the caller gives it the shape of the value.
+        """
+
+
+# ---------------------------------------------------------------------------------------------- discovery
+
+
+@cache
+def _modules() -> tuple[Any, ...]:
+    package = importlib.import_module("glowembed.ops")
+    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
+    return tuple(importlib.import_module(f"glowembed.ops.{name}") for name in names)
+
+
+@cache
+def ops() -> Mapping[str, Op]:
+    """Every semantic op by name: the list OPS of each module in glowembed/ops."""
+    return {op.name: op for module in _modules() for op in getattr(module, "OPS", ())}
+
+
+@cache
+def kernel_ops() -> Mapping[str, KernelOp]:
+    """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops."""
+    return {op.name: op for module in _modules() for op in getattr(module, "KERNEL_OPS", ())}
+
+
+@cache
+def importers() -> Mapping[str, Op]:
+    """ONNX op type -> the op whose `import_onnx` takes it."""
+    return {kind: op for op in ops().values() for kind in op.onnx}
+
+
+def kernel(symbol: str) -> Kernel:
+    """The Kernel with this symbol."""
+    return next(k for op in kernel_ops().values() for k in op.kernels if k.symbol == symbol)

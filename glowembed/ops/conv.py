@@ -1,0 +1,194 @@
+"""Convolution, 1-D and 2-D, any group, stride, dilation and padding; depthwise is recognised.
+
+ONNX operator Conv. Input [1, H, W, C] or [1, L, C], weights as in ONNX [O, C/group, kh(, kw)], bias [O].
+Kernel-level: conv2d_s8 (weights OHWI) and depthwise_s8 (one input channel per group, weights HWO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glowembed import fixedpoint
+from glowembed.cstruct import i32
+from glowembed.ir import Array, Const, Node, QType, Shape
+from glowembed.linear import LinearConstants, clamp_limits, linear_constants
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+
+
+class Conv(Op):
+    """y[o] = sum over taps and input channels of the group (x * w[o]) + b[o], then the fused clip."""
+
+    name = "Conv"
+    onnx = ("Conv",)
+    fuses_activation = True
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        x, w = node.inputs[0], node.inputs[1]
+        if b.const(w) is None:
+            raise_not_constant(w)
+        rank, weights = len(b.shape(x)), b.shape(w)
+        window = onnx_window(node, weights[2:], b.shape(x)[2:])
+        bias = node.input(2) or b.constant(f"{node.outputs[0]}/bias", Const(np.zeros(weights[0], np.float32)))
+        y = b.add(
+            "Conv",
+            [b.transpose(x, channels_last(rank)), w, bias],
+            {**window.attrs(), "group": node.attrs.get("group", 1)},
+            f"{node.outputs[0]}/channels_last",
+        )
+        b.transpose(y, channels_first(rank), node.outputs[0])
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        x, w = shapes[0], shapes[1]
+        h, wd, c = as_hwc(x)
+        if c != w[1] * attrs["group"] or w[0] % attrs["group"]:
+            raise ValueError(f"{c} input channels do not fit weights {list(w)} with group {attrs['group']}")
+        return (from_hwc(Window.of(attrs).out_size((h, wd)), w[0], len(x)),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        x, w, bias = inputs
+        y = _accumulate(Window.of(attrs), x.reshape(as_hwc(x.shape)), _ohwi(w), attrs["group"], 0.0, np.float32)
+        y = np.clip(y + bias, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
+        return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, w, bias = node.inputs
+        y = node.outputs[0]
+        window, group = Window.of(node.attrs), node.attrs["group"]
+        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
+        depthwise = group > 1 and c.shape(w)[1] == 1
+        params = _params(window, group, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), k, node.attrs)
+        order = "hwo" if depthwise else "ohwi"
+        weights = k.weights.then(order, _hwo if depthwise else _ohwi)
+        macs = int(np.prod(c.shape(y))) * int(np.prod(c.shape(w)[1:]))
+        c.add(node, "depthwise_s8" if depthwise else "conv2d_s8", [x], y, params, {**k.as_dict(), "weights": weights}, macs=macs)
+
+
+def raise_not_constant(name: str) -> None:
+    """Refuse a node whose weights are computed at run time."""
+    from glowembed.op import Refused
+
+    raise Refused(f"the weights {name!r} are not a constant", "weights must be initializers or fold to constants")
+
+
+def _ohwi(w: Array) -> Array:
+    """[O, I, kh(, kw)] -> [O, kh, kw, I]"""
+    return np.ascontiguousarray(w.reshape(*w.shape[:3], -1).transpose(0, 2, 3, 1))
+
+
+def _hwo(w: Array) -> Array:
+    """[O, 1, kh(, kw)] -> [kh, kw, O]"""
+    return np.ascontiguousarray(w.reshape(*w.shape[:3], -1)[:, 0].transpose(1, 2, 0))
+
+
+def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype: Any) -> Array:
+    """Sums of products [out_h, out_w, O] of x [H, W, C] and w [O, kh, kw, C/group], computed in `dtype`."""
+    views = window.views(x.astype(dtype), fill)
+    w = w.astype(dtype)
+    out_h, out_w, kh, kw, channels = views.shape
+    if group == 1:
+        flat = views.reshape(out_h * out_w, kh * kw * channels) @ w.reshape(w.shape[0], -1).T
+        return np.asarray(flat.reshape(out_h, out_w, -1))
+    grouped = views.reshape(out_h, out_w, kh, kw, group, channels // group)
+    weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
+    return np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=True).reshape(out_h, out_w, -1)
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class Conv2dParams:
+    """Shapes and the constants of the requantization; shared by conv2d_s8 and depthwise_s8."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("rows from window to window")
+    stride_w: int = i32("columns from window to window")
+    dilation_h: int = i32("rows from tap to tap")
+    dilation_w: int = i32("columns from tap to tap")
+    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
+    pad_left: int = i32("columns of padding to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+    in_zero_point: int = i32("what padding holds, -128..127")
+    shift: int = i32("of the requantization, 1..32")
+    out_zero_point: int = i32("-128..127")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+def _params(
+    window: Window, group: int, x: Shape, y: Shape, xq: QType, yq: QType, k: LinearConstants, attrs: Mapping[str, Any]
+) -> Conv2dParams:
+    lo, hi = clamp_limits(yq, attrs)
+    return Conv2dParams(
+        *as_hwc(x), *as_hwc(y), *window.kernel, *window.strides, *window.dilations, *window.pads[:2],
+        group, xq.zero_point[0], k.requant.shift, yq.zero_point[0], lo, hi,
+    )  # fmt: skip
+
+
+def window_of(p: Any) -> Window:
+    """The window back from params; the padding at the end is what the output size implies."""
+    bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
+    right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
+    return Window(
+        (p.kernel_h, p.kernel_w), (p.stride_h, p.stride_w), (p.dilation_h, p.dilation_w), (p.pad_top, p.pad_left, bottom, right)
+    )
+
+
+class _Conv2dBase(KernelOp):
+    params = Conv2dParams
+    constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
+
+    def rows(self, p: Conv2dParams) -> int:
+        return p.out_h
+
+    def row_bytes(self, p: Conv2dParams) -> tuple[tuple[int, ...], int]:
+        return (p.in_w * p.in_c,), p.out_w * p.out_c
+
+    def needs(self, p: Conv2dParams, y: int) -> tuple[range, ...]:
+        return (window_of(p).rows(y, p.in_h),)
+
+    def int_ref(self, p: Conv2dParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
+        acc = self.accumulate(p, x, constants["weights"]) + constants["bias"]
+        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift)
+        return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
+
+    def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
+        raise NotImplementedError
+
+
+class Conv2dS8(_Conv2dBase):
+    """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
+
+    name = "conv2d_s8"
+    kernels = (Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700)),)
+
+    def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
+        return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
+
+
+class DepthwiseS8(_Conv2dBase):
+    """Weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
+
+    name = "depthwise_s8"
+    kernels = (Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600)),)
+
+    def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
+        views = np.repeat(window_of(p).views(x.astype(np.int64), p.in_zero_point), p.out_c // p.in_c, axis=4)
+        return np.einsum("yxhwo,hwo->yxo", views, weights.astype(np.int64))
+
+
+OPS = (Conv(),)
+KERNEL_OPS = (Conv2dS8(), DepthwiseS8())

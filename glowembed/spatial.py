@@ -1,0 +1,130 @@
+"""Sliding windows: sizes, padding and views shared by convolution and pooling. Pure arithmetic on NHWC arrays.
+
+Source: ONNX operator specification, sections Conv, AveragePool and MaxPool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glowembed.ir import Array, Shape
+from glowembed.op import OnnxNode, Refused
+
+
+@dataclass(frozen=True)
+class Window:
+    """A 2-D window. Everything is (vertical, horizontal); pads are (top, left, bottom, right) in elements."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @classmethod
+    def of(cls, attrs: Mapping[str, Any]) -> Window:
+        return cls(attrs["kernel"], attrs["strides"], attrs["dilations"], attrs["pads"])
+
+    def attrs(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+
+    def out_size(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Windows that fit into the padded size, vertically and horizontally."""
+        h, w = (
+            (size[i] + self.pads[i] + self.pads[i + 2] - (self.kernel[i] - 1) * self.dilations[i] - 1) // self.strides[i] + 1
+            for i in (0, 1)
+        )
+        return h, w
+
+    def rows(self, y: int, height: int) -> range:
+        """Input rows that exist and that output row `y` reads, from the first to the last."""
+        first = y * self.strides[0] - self.pads[0]
+        taps = [r for k in range(self.kernel[0]) if 0 <= (r := first + k * self.dilations[0]) < height]
+        return range(taps[0], taps[-1] + 1) if taps else range(0)
+
+    def views(self, x: Array, fill: Any) -> Array:
+        """[H, W, C] -> a view [out_h, out_w, k_h, k_w, C] of x padded with `fill`."""
+        top, left, bottom, right = self.pads
+        padded = np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+        out_h, out_w = self.out_size((x.shape[0], x.shape[1]))
+        s0, s1, s2 = padded.strides
+        return np.lib.stride_tricks.as_strided(
+            padded,
+            (out_h, out_w, *self.kernel, x.shape[2]),
+            (s0 * self.strides[0], s1 * self.strides[1], s0 * self.dilations[0], s1 * self.dilations[1], s2),
+            writeable=False,
+        )
+
+
+def as_hwc(shape: Shape) -> tuple[int, int, int]:
+    """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows."""
+    return (shape[1], 1, shape[2]) if len(shape) == 3 else (shape[1], shape[2], shape[3])
+
+
+def from_hwc(size: tuple[int, int], channels: int, rank: int) -> Shape:
+    """The shape [1, L, C] or [1, H, W, C] for an output of `size` rows and columns."""
+    return (1, size[0], channels) if rank == 3 else (1, *size, channels)
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The Transpose perm from N, C, spatial... to N, spatial..., C."""
+    return (0, *range(2, rank), 1)
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """The Transpose perm from N, spatial..., C to N, C, spatial..."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
+    """The window of an ONNX Conv or pool node over a 1-D or 2-D spatial shape; auto_pad and ceil_mode resolved.
+
+    ceil_mode becomes extra padding at the end, which callers must not count in an average. Raises Refused for 3-D.
+    """
+    rank = len(spatial)
+    if rank not in (1, 2):
+        raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
+    strides = list(node.attrs.get("strides", [1] * rank))
+    dilations = list(node.attrs.get("dilations", [1] * rank))
+    begin, end = _pads(node, list(kernel), list(spatial), strides, dilations)
+    if node.attrs.get("ceil_mode", 0):
+        end = [e + _ceil_extra(spatial[i], kernel[i], strides[i], dilations[i], begin[i], e) for i, e in enumerate(end)]
+    two = 2 - rank
+    return Window(
+        (*kernel, *[1] * two),  # type: ignore[arg-type]
+        (*strides, *[1] * two),
+        (*dilations, *[1] * two),
+        (*begin, *[0] * two, *end, *[0] * two),
+    )
+
+
+def _pads(
+    node: OnnxNode, kernel: list[int], spatial: list[int], strides: list[int], dilations: list[int]
+) -> tuple[list[int], list[int]]:
+    auto, rank = node.attrs.get("auto_pad", "NOTSET"), len(spatial)
+    if auto == "VALID":
+        return [0] * rank, [0] * rank
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        begin, end = [], []
+        for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+            total = max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
+            small, large = total // 2, total - total // 2
+            begin.append(small if auto == "SAME_UPPER" else large)
+            end.append(large if auto == "SAME_UPPER" else small)
+        return begin, end
+    pads = list(node.attrs.get("pads", [0] * (2 * rank)))
+    if any(p < 0 for p in pads):
+        raise Refused(f"negative pads {pads}", "crop with a Slice instead")
+    return pads[:rank], pads[rank:]
+
+
+def _ceil_extra(size: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
+    """Padding to add at the end so that the last, incomplete window counts (it must start inside input or left pad)."""
+    span = size + begin + end - (kernel - 1) * dilation - 1
+    count = -(-span // stride) + 1
+    if (count - 1) * stride >= size + begin:
+        count -= 1
+    return max(0, (count - 1) * stride - span)

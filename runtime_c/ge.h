@@ -1,0 +1,35 @@
+/* glowembed runtime: the types that every kernel shares.
+ *
+ * No allocation, no globals, no libc beyond stdint, stddef and string.
+ */
+#ifndef GE_H
+#define GE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Return codes of a bundle; negative means that nothing was computed. */
+#define GE_OK 0
+#define GE_ERROR_ARENA (-1) /* the arena is NULL or not aligned to NAME_ARENA_ALIGN */
+#define GE_ERROR_LAYER (-2) /* a layer outside 0..NAME_LAYER_COUNT was asked for */
+
+/* Slots of a row table are counted in units of this many bytes. */
+#define GE_SLOT_UNIT 4
+
+/* A tensor in the arena as rows. A row is what a kernel computes at a time: [W, C] of an [H, W, C] tensor.
+ * Without slots, row y lies at data + y * stride: the tensor is in one piece. With slots, row y lies at
+ * data + slots[y] * GE_SLOT_UNIT: rows are kept only while they are needed, wherever there is room.
+ * The memory belongs to the arena. */
+typedef struct {
+    void *data;            /* row 0, or the base that slots count from */
+    const uint16_t *slots; /* one entry per row of the tensor; NULL: the rows follow each other */
+    int32_t stride;        /* bytes from row to row, used when slots is NULL */
+} ge_rows;
+
+static inline void *ge_row(const ge_rows *t, int32_t y) {
+    const int32_t offset = t->slots != NULL ? (int32_t)t->slots[y] * GE_SLOT_UNIT : y * t->stride;
+    return (uint8_t *)t->data + offset;
+}
+
+#endif

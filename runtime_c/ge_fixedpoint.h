@@ -1,0 +1,32 @@
+/* The integer law, the twin of glowembed/fixedpoint.py: the same bits for the same numbers.
+ *
+ * The only rounding and saturation that int8 kernels use. Right shifts of negative numbers are arithmetic,
+ * as on every compiler for the supported targets (C99 6.5.7 leaves it to the implementation).
+ */
+#ifndef GE_FIXEDPOINT_H
+#define GE_FIXEDPOINT_H
+
+#include <stdint.h>
+
+static inline int32_t ge_clamp(int32_t x, int32_t lo, int32_t hi) {
+    return x < lo ? lo : (x > hi ? hi : x);
+}
+
+/* clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, lo, hi); multiplier >= 0, shift 1..32.
+ * The product has 62 bits; the clamp happens before it is narrowed. */
+static inline int8_t ge_requantize(int32_t acc, int32_t multiplier, int32_t shift, int32_t zero_point,
+                                   int32_t lo, int32_t hi) {
+    const int64_t product = (int64_t)acc * multiplier + ((int64_t)1 << (shift - 1));
+    const int64_t y = (product >> shift) + zero_point;
+    return (int8_t)(y < lo ? lo : (y > hi ? hi : y));
+}
+
+/* clamp((a * multiplier_a + b * multiplier_b + offset) >> shift, lo, hi); int16 multipliers, shift 1..22.
+ * The sum stays inside int32 for int8 inputs: the offset holds the zero points and the rounding. */
+static inline int8_t ge_requantize_pair(int32_t a, int32_t b, int32_t multiplier_a, int32_t multiplier_b,
+                                        int32_t offset, int32_t shift, int32_t lo, int32_t hi) {
+    const int32_t y = (a * multiplier_a + b * multiplier_b + offset) >> shift;
+    return (int8_t)ge_clamp(y, lo, hi);
+}
+
+#endif
