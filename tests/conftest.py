@@ -1,0 +1,102 @@
+"""What a test may need, and what happens where it is absent; golden texts; hypothesis without chance.
+
+Markers say what a test needs (pyproject.toml lists them). Where that is absent the test is skipped with the reason.
+With CI=true an absent compiler or QEMU fails the test instead: a machine that proves nothing must not be green.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+SHARED = Path(os.environ.get("GLOWEMBED_SHARED", ROOT.parent / "shared")) / "models"
+
+# marker -> (commands, any of which is enough; the Debian package)
+TOOLS = {
+    "cc": (("gcc", "clang"), "gcc"),
+    "arm_gcc": (("arm-none-eabi-gcc",), "gcc-arm-none-eabi"),
+    "qemu": (("qemu-system-arm",), "qemu-system-arm"),
+}
+
+settings.register_profile("glowembed", derandomize=True, deadline=None, database=None)
+settings.load_profile("glowembed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts of the tests that run")
+    parser.addoption("--board-port", metavar="PORT", help="serial port of a real board, for the tests marked board")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, (commands, package) in TOOLS.items():
+        if item.get_closest_marker(marker) and not any(map(shutil.which, commands)):
+            reason = f"no {' or '.join(commands)} (Debian package {package})"
+            pytest.fail(reason, pytrace=False) if in_ci() else pytest.skip(reason)
+    if item.get_closest_marker("shared") and not SHARED.is_dir():
+        pytest.skip(f"no shared models at {SHARED}")
+    if item.get_closest_marker("board") and not item.config.getoption("--board-port"):
+        pytest.skip("no real board (--board-port)")
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def digits() -> Path:
+    """The folder of the carried example: model.onnx and data.npz."""
+    return ROOT / "examples" / "digits"
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of the shared models; mark the test with `shared`."""
+    return SHARED
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """`golden(text)` compares text with tests/golden/<test file>/<test name>.txt; `part` tells several of a test apart."""
+
+    def check(text: str, part: str = "") -> None:
+        path = golden_path(request.node, part)
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists():
+            pytest.fail(f"no golden text {path.relative_to(ROOT)}; {how_to_update(request.node)}", pytrace=False)
+        elif (known := path.read_text(encoding="utf-8")) != text:
+            pytest.fail(f"{difference(known, text, path)}\nif this is right, {how_to_update(request.node)}", pytrace=False)
+
+    return check
+
+
+def golden_path(test: pytest.Item, part: str) -> Path:
+    name = re.sub(r"[^\w.-]+", "_", f"{test.name}-{part}" if part else test.name).strip("_")
+    return TESTS / "golden" / test.path.relative_to(TESTS).with_suffix("") / f"{name}.txt"
+
+
+def how_to_update(test: pytest.Item) -> str:
+    return f"make it with: ./glow test --update-golden '{test.nodeid}'"
+
+
+def difference(known: str, text: str, path: Path) -> str:
+    lines = difflib.unified_diff(
+        known.splitlines(), text.splitlines(), str(path.relative_to(ROOT)), "this run", lineterm=""
+    )
+    return "\n".join(lines)
