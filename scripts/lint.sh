@@ -1,12 +1,13 @@
 #!/bin/sh
 # Format, lint, type-check and analyse. Called by ./glow lint; --check changes no file and fails where one would.
 # All steps run even when one fails, so that one look shows everything.
+# shellcheck disable=SC2086 # variables with several words, on purpose
 set -u
 cd "$(dirname "$0")/.."
 
 case ${1:-} in
---check) check=yes ;;
-"") check="" ;;
+--check) ruff_format=--check ruff_check="" clang_format="--dry-run -Werror" ;;
+"") ruff_format="" ruff_check=--fix clang_format=-i ;;
 *)
     echo "lint: --check or nothing, not $1" >&2
     exit 2
@@ -26,7 +27,7 @@ c_files() {
 }
 
 format_c() {
-    c_files | xargs -0 -r clang-format ${check:+--dry-run} ${check:+-Werror} ${check:--i}
+    c_files | xargs -0 -r clang-format $clang_format
 }
 
 # What the host's compilers can see: all C but that of boards and of instruction sets the host does not have.
@@ -38,7 +39,6 @@ host_c_files() {
 warnings="-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wmissing-prototypes -Werror -Iruntime_c"
 
 gcc_analyzer() {
-    # shellcheck disable=SC2086 # words on purpose
     host_c_files | xargs -0 -r -P2 -n8 sh -c 'for f; do gcc '"$warnings"' -O1 -fanalyzer -c -o /dev/null "$f" || exit 1; done' sh
 }
 
@@ -46,8 +46,8 @@ clang_analyzer() {
     host_c_files | xargs -0 -r -P2 -n8 clang $warnings --analyze --analyzer-output text -Xclang -analyzer-werror
 }
 
-step "ruff format" ruff format -q ${check:+--check} .
-step "ruff check" ruff check -q ${check:---fix} .
+step "ruff format" ruff format -q $ruff_format .
+step "ruff check" ruff check -q $ruff_check .
 step "mypy" mypy --no-error-summary
 step "clang-format" format_c
 step "cppcheck" cppcheck --quiet --std=c99 --enable=warning,performance,portability --inline-suppr \
