@@ -69,10 +69,11 @@ class Qemu:
 
 @dataclass(frozen=True)
 class Uart:
-    """The port that the harness talks through. `kind`: the driver, boards/common/uart_<kind>.h."""
+    """The port that the harness talks through. `kind`: the driver, boards/common/uart_<kind>.h; its input clock."""
 
     kind: str
     base: int
+    clock_hz: int
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,11 @@ def _uart(table: _Table) -> Uart | None:
     inner = table.table("uart")
     if inner is None:
         return None
-    uart = Uart(kind=inner.text("kind", allowed=UART_KINDS), base=inner.integer("base"))
+    uart = Uart(
+        kind=inner.text("kind", allowed=UART_KINDS),
+        base=inner.integer("base"),
+        clock_hz=inner.integer("clock_hz"),
+    )
     inner.finish()
     return uart
 

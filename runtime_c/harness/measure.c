@@ -1,0 +1,73 @@
+/* Ticks and stack of one call. What the measuring itself costs is measured in the same way, on empty functions, so
+ * these functions must be compiled as they stand: noipa. */
+#include "harness.h"
+
+#define NOIPA __attribute__((noipa))
+#define PAINT 0xC0DEC0DEu
+
+NOIPA ge_measured ge_measure_run(int32_t (*run)(void *arena), void *arena) {
+    ge_measured result;
+    ge_ticks_start(GE_TICKS_PERIOD_MAX);
+    result.status = run(arena);
+    result.ticks = ge_ticks_read();
+    ge_ticks_stop();
+    return result;
+}
+
+NOIPA ge_measured ge_measure_layer(int32_t (*run_layers)(void *arena, int32_t first, int32_t count), void *arena,
+                                   int32_t layer) {
+    ge_measured result;
+    ge_ticks_start(GE_TICKS_PERIOD_MAX);
+    result.status = run_layers(arena, layer, 1);
+    result.ticks = ge_ticks_read();
+    ge_ticks_stop();
+    return result;
+}
+
+NOIPA ge_ticks ge_measure_loop(uint32_t count, uint32_t period) {
+    ge_ticks_start(period);
+    __asm__ volatile(".syntax unified\n"
+                     "    movs r3, %0\n"
+                     "1:  subs r3, r3, #1\n"
+                     "    bne  1b\n"
+                     :
+                     : "l"(count)
+                     : "r3", "cc");
+    const ge_ticks now = ge_ticks_read();
+    ge_ticks_stop();
+    return now;
+}
+
+__attribute__((naked)) static int32_t empty_run(void *arena) {
+    __asm__ volatile("bx lr\n");
+    (void)arena;
+}
+
+__attribute__((naked)) static int32_t empty_layer(void *arena, int32_t first, int32_t count) {
+    __asm__ volatile("bx lr\n");
+    (void)arena;
+    (void)first;
+    (void)count;
+}
+
+ge_ticks ge_measure_empty_run(void) { return ge_measure_run(empty_run, NULL).ticks; }
+
+ge_ticks ge_measure_empty_layer(void) { return ge_measure_layer(empty_layer, NULL, 0).ticks; }
+
+/* Paints from the limit up to its own stack pointer; what the run has overwritten, it has used. */
+NOIPA uint32_t ge_measure_stack(const ge_bundle *bundle) {
+    volatile uint32_t *const limit = ge_stack_limit;
+    uint32_t *here;
+    __asm__ volatile("mov %0, sp" : "=r"(here));
+    for (volatile uint32_t *word = limit; word < here; ++word) {
+        *word = PAINT;
+    }
+
+    (void)bundle->run(bundle->arena);
+
+    volatile uint32_t *lowest = limit;
+    while (lowest < here && *lowest == PAINT) {
+        ++lowest;
+    }
+    return (uint32_t)((uintptr_t)here - (uintptr_t)lowest);
+}

@@ -1,0 +1,73 @@
+/* Semihosting of M-profile cores: BKPT 0xAB, operation in r0, address of its parameters in r1, result in r0. */
+#include "semihost.h"
+
+#include <string.h>
+
+/* Numbers of the operations ("Semihosting", section 6.1); modes of SYS_OPEN as of fopen: 1 is "rb", 5 is "wb". */
+enum {
+    SYS_OPEN = 0x01,
+    SYS_CLOSE = 0x02,
+    SYS_WRITE0 = 0x04,
+    SYS_WRITE = 0x05,
+    SYS_READ = 0x06,
+    SYS_FLEN = 0x0C,
+    SYS_GET_CMDLINE = 0x15,
+    SYS_EXIT_EXTENDED = 0x20
+};
+#define MODE_READ 1u
+#define MODE_WRITE 5u
+#define ADP_STOPPED_APPLICATION_EXIT 0x20026u
+
+static int32_t call(uint32_t operation, const void *parameters) {
+    register uint32_t r0 __asm__("r0") = operation;
+    register const void *r1 __asm__("r1") = parameters;
+    __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
+    return (int32_t)r0;
+}
+
+static uint32_t address(const void *pointer) { return (uint32_t)(uintptr_t)pointer; }
+
+int32_t ge_semihost_command_line(char *text, uint32_t size) {
+    const uint32_t parameters[2] = {address(text), size};
+    return call(SYS_GET_CMDLINE, parameters);
+}
+
+static int32_t open(const char *path, uint32_t mode) {
+    const uint32_t parameters[3] = {address(path), mode, (uint32_t)strlen(path)};
+    return call(SYS_OPEN, parameters);
+}
+
+int32_t ge_semihost_open_to_read(const char *path) { return open(path, MODE_READ); }
+
+int32_t ge_semihost_open_to_write(const char *path) { return open(path, MODE_WRITE); }
+
+int32_t ge_semihost_length(int32_t file) {
+    const uint32_t parameters[1] = {(uint32_t)file};
+    return call(SYS_FLEN, parameters);
+}
+
+/* Both return how many bytes were not moved. */
+static int32_t move(uint32_t operation, int32_t file, const void *memory, uint32_t bytes) {
+    const uint32_t parameters[3] = {(uint32_t)file, address(memory), bytes};
+    return (bytes == 0u || call(operation, parameters) == 0) ? 0 : -1;
+}
+
+int32_t ge_semihost_read(int32_t file, void *into, uint32_t bytes) { return move(SYS_READ, file, into, bytes); }
+
+int32_t ge_semihost_write(int32_t file, const void *from, uint32_t bytes) {
+    return move(SYS_WRITE, file, from, bytes);
+}
+
+int32_t ge_semihost_close(int32_t file) {
+    const uint32_t parameters[1] = {(uint32_t)file};
+    return call(SYS_CLOSE, parameters);
+}
+
+void ge_semihost_say(const char *text) { (void)call(SYS_WRITE0, text); }
+
+void ge_semihost_exit(int32_t code) {
+    const uint32_t parameters[2] = {ADP_STOPPED_APPLICATION_EXIT, (uint32_t)code};
+    for (;;) {
+        (void)call(SYS_EXIT_EXTENDED, parameters);
+    }
+}
