@@ -1,0 +1,36 @@
+#!/bin/sh
+# Proof that the wheel is complete: built, installed into an empty environment, used outside the checkout.
+#   scripts/check_wheel.sh    (in the environment of ./glow: ./glow run scripts/check_wheel.sh)
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+
+step() { echo "wheel: $*"; }
+
+step "building"
+python -m pip wheel -q --no-deps --no-build-isolation -w "$work" "$root"
+
+step "installing into an empty environment"
+python -m venv "$work/venv"
+"$work/venv/bin/python" -m pip install -q --no-deps -r "$root/requirements.lock"
+"$work/venv/bin/python" -m pip install -q "$work"/glowembed-*.whl
+"$work/venv/bin/python" -m pip check -q
+
+# A stranger's folder, a stranger's PATH: nothing of the checkout or of its environment may help.
+mkdir "$work/elsewhere"
+cd "$work/elsewhere"
+cp "$root/examples/digits/model.onnx" "$root/examples/digits/data.npz" .
+PATH=$work/venv/bin:/usr/local/bin:/usr/bin:/bin
+unset PYTHONPATH VIRTUAL_ENV
+
+prove() { # TARGET BOARD
+    step "digits for $1 on $2"
+    glowembed compile model.onnx --data data.npz --target "$1" -o "$2"
+    glowembed validate "$2" --board "$2" --data data.npz --json "$2.json"
+    python -c 'import json, sys; sys.exit(not json.load(open(sys.argv[1]))["bit_exact"])' "$2.json"
+}
+prove cortex-m4 mps2-an386
+prove x86-64 host
+step "complete"
