@@ -81,7 +81,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
         elif not path.exists():
             pytest.fail(f"no golden text {path.relative_to(ROOT)}; {how_to_update(request.node)}", pytrace=False)
         elif (known := path.read_text(encoding="utf-8")) != text:
-            pytest.fail(f"{difference(known, text, path)}\nif this is right, {how_to_update(request.node)}", pytrace=False)
+            pytest.fail(
+                f"{difference(known, text, path)}\nif this is right, {how_to_update(request.node)}", pytrace=False
+            )
 
     return check
 

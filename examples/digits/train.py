@@ -135,9 +135,7 @@ def main() -> None:
         x_zero=np.float32(0),
     )
     print(f"parameters: {sum(p.numel() for p in model.parameters())}")
-    print(
-        f"float accuracy on {HELD_BACK} held-back images: {accuracy(HERE / 'model.onnx', test_x, test_y):.2%}"
-    )
+    print(f"float accuracy on {HELD_BACK} held-back images: {accuracy(HERE / 'model.onnx', test_x, test_y):.2%}")
 
 
 if __name__ == "__main__":
