@@ -3,7 +3,7 @@
 # All steps run even when one fails, so that one look shows everything.
 # shellcheck disable=SC2086 # variables with several words, on purpose
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 case ${1:-} in
 --check) ruff_format=--check ruff_check="" clang_format="--dry-run -Werror" ;;
