@@ -95,6 +95,9 @@ class Op(ABC):
     elementwise: ClassVar[bool] = False
     """Same meaning for every order of axes: a Transpose may be pushed through without touching attrs."""
 
+    has_weights: ClassVar[bool] = False
+    """Inputs are (x, weights with the output channel as axis 0, bias), the last two constants."""
+
     fuses_activation: ClassVar[bool] = False
     """Takes the attrs `act_min`, `act_max` (floats, may be infinite): a following clip of the real output."""
 

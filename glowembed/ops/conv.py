@@ -25,6 +25,7 @@ class Conv(Op):
 
     name = "Conv"
     onnx = ("Conv",)
+    has_weights = True
     fuses_activation = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
