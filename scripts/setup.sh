@@ -62,14 +62,14 @@ install_packages() { # PACKAGE...
     if [ "$(id -u)" = 0 ]; then
         as_root="env"
     elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-        as_root="sudo"
+        as_root="sudo env"
     else
         fail "neither root nor sudo. Please have this run as root: $by_hand"
     fi
     say "installing Debian packages: $*"
-    apt="$as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300"
-    $apt update >&2 || say "apt-get update failed; trying with the package lists that are here"
-    $apt install --no-install-recommends "$@" >&2 || fail "apt-get failed. Please run as root: $by_hand"
+    apt="$as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0"
+    $apt update >/dev/null || say "apt-get update failed; trying with the package lists that are here"
+    $apt install --no-install-recommends "$@" >/dev/null || fail "apt-get failed. Please run as root: $by_hand"
 }
 
 # --- Python --------------------------------------------------------------------------------------
