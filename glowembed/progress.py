@@ -1,0 +1,76 @@
+"""How long work shows that it goes on. In: loops and stages. Out: bars on a terminal, nothing where there is none.
+
+Stages take a `Progress` and never ask what is behind it: `for sample in progress.track(samples, "profiling"): ...`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """What a stage may say about how far it is."""
+
+    def track(self, items: Sequence[T], label: str) -> Iterator[T]:
+        """The items, one after the other; how many have been taken is what is shown."""
+
+    def stage(self, label: str) -> AbstractContextManager[None]:
+        """Work that cannot be counted: shown while it lasts."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def track(self, items: Sequence[T], label: str) -> Iterator[T]:
+        yield from items
+
+    @contextlib.contextmanager
+    def stage(self, label: str) -> Iterator[None]:
+        yield
+
+
+SILENT: Progress = Silent()
+
+
+class Terminal:
+    """Bars on a terminal, gone when the work is done. Use `terminal()`."""
+
+    def __init__(self, bars: Bars) -> None:
+        self.bars = bars
+
+    def track(self, items: Sequence[T], label: str) -> Iterator[T]:
+        task = self.bars.add_task(label, total=len(items))
+        try:
+            for item in items:
+                yield item
+                self.bars.advance(task)
+        finally:
+            self.bars.remove_task(task)
+
+    @contextlib.contextmanager
+    def stage(self, label: str) -> Iterator[None]:
+        task = self.bars.add_task(label, total=None)
+        try:
+            yield
+        finally:
+            self.bars.remove_task(task)
+
+
+@contextlib.contextmanager
+def terminal(console: Console) -> Iterator[Progress]:
+    """Bars on this console while the context lasts; SILENT where it is not a terminal."""
+    if not console.is_terminal:
+        yield SILENT
+        return
+    columns = (TextColumn("{task.description:<14}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
+        yield Terminal(bars)
