@@ -1,0 +1,223 @@
+"""Copying int8 blocks with strides on both sides, with or without a change of QType: what moves data and no more.
+
+Op Rescale (the same tensor in another QType). Kernel-level: copy_s8, copy_into_s8 and fill_s8; Transpose, Concat,
+Slice and Pad are lowered to them by `transpose_params`, `insert_params` and `slice_params`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed import fixedpoint
+from glowembed.cstruct import i32
+from glowembed.errors import UnsupportedModelError
+from glowembed.ir import Array, Node, QType, Shape
+from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Op
+
+RANK = 5
+"""Loops of the kernel; axes that lie one behind the other on both sides need only one."""
+
+
+class Rescale(Op):
+    """y = x: the QType of the output is all that differs."""
+
+    name = "Rescale"
+    elementwise = True
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (shapes[0],)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        return (inputs[0],)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        shape = c.shape(x)
+        c.add(node, "copy_s8", [x], y, insert_params(shape, shape, (0,) * len(shape), c.qtype(x), c.qtype(y)))
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class CopyParams:
+    """A block of dims[0] x ... x dims[4] elements and where each of them lies, counted in elements.
+
+    Element (i0, .., i4) is input element in_offset + sum(i * in_strides), and likewise for the output.
+    """
+
+    in_size: int = i32("elements of the input")
+    out_size: int = i32("elements of the output, those outside the block included")
+    in_offset: int = i32("the first element of the block in the input")
+    out_offset: int = i32("the first element of the block in the output")
+    dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
+    in_strides: tuple[int, ...] = i32("from element to element of each dim; negative: backwards", RANK)
+    out_strides: tuple[int, ...] = i32("the same for the output", RANK)
+    multiplier: int = i32("of the requantization, as for ge_requantize_pair")
+    offset: int = i32("of the requantization")
+    shift: int = i32("of the requantization, 1..22; 0: bytes are copied as they are")
+
+
+def transpose_params(shape: Shape, perm: Sequence[int], xq: QType, yq: QType) -> CopyParams:
+    """Output axis i is input axis perm[i], as in ONNX Transpose."""
+    strides = row_major(shape)
+    dims = tuple(shape[a] for a in perm)
+    return block_params(dims, (prod(shape), 0, [strides[a] for a in perm]), (prod(shape), 0, row_major(dims)), xq, yq)
+
+
+def slice_params(
+    shape: Shape, starts: Sequence[int], steps: Sequence[int], sizes: Shape, xq: QType, yq: QType
+) -> CopyParams:
+    """Output element (i, j, ..) is input element (starts[0] + i * steps[0], starts[1] + j * steps[1], ..)."""
+    strides = row_major(shape)
+    first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+    stepped = [step * stride for step, stride in zip(steps, strides, strict=True)]
+    return block_params(sizes, (prod(shape), first, stepped), (prod(sizes), 0, row_major(sizes)), xq, yq)
+
+
+def insert_params(shape: Shape, out_shape: Shape, starts: Sequence[int], xq: QType, yq: QType) -> CopyParams:
+    """The whole input lies in the output from index `starts` on."""
+    strides = row_major(out_shape)
+    first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+    return block_params(shape, (prod(shape), 0, row_major(shape)), (prod(out_shape), first, strides), xq, yq)
+
+
+Side = tuple[int, int, Sequence[int]]
+"""Elements of a tensor, where the block starts in it, and its strides there."""
+
+
+def block_params(dims: Sequence[int], source: Side, target: Side, xq: QType, yq: QType) -> CopyParams:
+    """Params for a block of any rank; raises UnsupportedModelError when it needs more than RANK loops."""
+    axes = _collapse(list(zip(dims, source[2], target[2], strict=True)))
+    if len(axes) > RANK:
+        raise UnsupportedModelError(f"moving a block of {list(dims)} takes {len(axes)} loops; {RANK} are possible")
+    axes = [(1, 0, 0)] * (RANK - len(axes)) + axes
+    block, in_strides, out_strides = (tuple(column) for column in zip(*axes, strict=True))
+    return CopyParams(
+        source[0], target[0], source[1], target[1], block, in_strides, out_strides, *_requant(xq, yq)
+    )  # fmt: skip
+
+
+def _collapse(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The same elements in the same order with fewer (size, in stride, out stride)."""
+    merged: list[tuple[int, int, int]] = []
+    for size, step_in, step_out in axes:
+        if size == 1:
+            continue
+        if merged and merged[-1][1:] == (size * step_in, size * step_out):
+            merged[-1] = (merged[-1][0] * size, step_in, step_out)
+        else:
+            merged.append((size, step_in, step_out))
+    return merged or [(1, 1, 1)]
+
+
+def _requant(xq: QType, yq: QType) -> tuple[int, int, int]:
+    """multiplier, offset and shift; zeros where both types are the same."""
+    if (xq.scale, xq.zero_point) == (yq.scale, yq.zero_point):
+        return 0, 0, 0
+    q = fixedpoint.pair_requant((xq.scale[0] / yq.scale[0], 0.0), (xq.zero_point[0], 0), yq.zero_point[0])
+    return q.multiplier[0], q.offset, q.shift
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a tensor whose last axis is contiguous."""
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _indices(first: int, dims: Sequence[int], strides: Sequence[int]) -> NDArray[np.intp]:
+    """The element number of each element of the block."""
+    grids = np.ix_(*(np.arange(size) * stride for size, stride in zip(dims, strides, strict=True)))
+    return np.asarray(first + sum(grids), dtype=np.intp)
+
+
+def _copy_block(p: CopyParams, x: Array, y: Array) -> Array:
+    """`y`, flat, with the block written into it."""
+    block = x.reshape(-1)[_indices(p.in_offset, p.dims, p.in_strides)]
+    if p.shift:
+        q = fixedpoint.PairRequant((p.multiplier, 0), p.offset, p.shift)
+        block = fixedpoint.requantize_pair(block, np.zeros((), np.int8), q, -128, 127)
+    y[_indices(p.out_offset, p.dims, p.out_strides)] = block
+    return y
+
+
+def _copy_cost(node: Node, _: Any) -> Cost:
+    p = node.params
+    run = p.shift == 0 and p.in_strides[-1] == 1 and p.out_strides[-1] == 1
+    return Cost(prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0), 300)
+
+
+class CopyS8(KernelOp):
+    """The block, requantized on the way.
+
+    What lies outside the block is undefined on the device and 0 here: only the first part of a concat leaves any.
+    """
+
+    name = "copy_s8"
+    params = CopyParams
+    kernels = (Kernel("ge_copy_s8", cost=_copy_cost),)
+
+    def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
+        return (p.in_size,), p.out_size
+
+    def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
+        return (range(1),)
+
+    def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _copy_block(p, inputs[0], np.zeros(p.out_size, np.int8))
+
+
+class CopyIntoS8(KernelOp):
+    """The block written into a tensor that exists: `partial` and the output are the same memory (Node.shares is 1).
+
+    The C kernel does not look at `partial`.
+    """
+
+    name = "copy_into_s8"
+    params = CopyParams
+    inputs = ("x", "partial")
+    kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost),)
+
+    def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
+        return (p.in_size, p.out_size), p.out_size
+
+    def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
+        return (range(1), range(1))
+
+    def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _copy_block(p, inputs[0], inputs[1].reshape(-1).copy())
+
+
+@dataclass(frozen=True)
+class FillParams:
+    """How many bytes of what."""
+
+    size: int = i32("elements of the output")
+    value: int = i32("what they all are, -128..127")
+
+
+class FillS8(KernelOp):
+    """Every element of the output is `value`."""
+
+    name = "fill_s8"
+    params = FillParams
+    inputs = ()
+    kernels = (Kernel("ge_fill_s8", cost=lambda n, t: Cost(20.0 + n.params.size / 4, 20)),)
+
+    def row_bytes(self, p: FillParams) -> tuple[tuple[int, ...], int]:
+        return (), p.size
+
+    def needs(self, p: FillParams, y: int) -> tuple[range, ...]:
+        return ()
+
+    def int_ref(self, p: FillParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return np.full(p.size, p.value, np.int8)
+
+
+OPS = (Rescale(),)
+KERNEL_OPS = (CopyS8(), CopyIntoS8(), FillS8())
