@@ -1,0 +1,368 @@
+"""Graph and plan to a bundle: a folder of C that drops into any project.
+
+In: a kernel-level graph with kernels and a Plan. Out: the text of every file of the bundle, the same bytes for the
+same input on every machine. Decisions are made here and named; the templates only loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from glowembed import resources
+from glowembed.cnames import comment, distinct, identifier
+from glowembed.cstruct import c_initialiser, c_struct, struct_name
+from glowembed.ir import Array, Graph, Node, QType, Value
+from glowembed.memory import Plan
+from glowembed.op import kernel, kernel_ops
+from glowembed.target import Target
+
+SCHEMA = 1
+"""Version of bundle.json."""
+
+CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
+NUMPY = {"int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "int32_t": "int32", "uint32_t": "uint32", "float": "float32"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the bundle was made from and by; goes into the header and the manifest."""
+
+    version: str
+    model_file: str
+    options: Mapping[str, Any]
+
+
+def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, bytes]:
+    """File name -> content of the whole bundle."""
+    name = identifier(graph.name)
+    arrays = _arrays(graph, name)
+    tensors = _tensors(graph, plan)
+    layers = _layers(graph, plan, name)
+    context = {
+        "name": name,
+        "arena_align": target.arena_align,
+        "NAME": name.upper(),
+        "origin": origin,
+        "model": comment(origin.model_file),
+        "model_sha256": graph.model_sha256,
+        "target": target,
+        "plan": plan,
+        "arrays": arrays,
+        "inputs": tensors["inputs"],
+        "outputs": tensors["outputs"],
+        "layers": layers,
+        "macs": sum(node.macs for node in graph.nodes),
+        "weights_bytes": sum(a["bytes"] for a in arrays),
+    }
+    files = {
+        f"{name}.h": _render("bundle.h.j2", context),
+        f"{name}.c": _render("bundle.c.j2", context),
+        f"{name}_kernels.h": _kernels(graph, name, origin),
+        f"{name}_weights.h": _render("weights.h.j2", context),
+        f"{name}_weights.c": _render("weights.c.j2", context),
+    }
+    sources = {file: text.encode("ascii") for file, text in files.items()}
+    manifest = _manifest(graph, plan, target, origin, sources, context)
+    built = {
+        **sources,
+        "CMakeLists.txt": _render("CMakeLists.txt.j2", context).encode("ascii"),
+        f"{name}.mk": _render("bundle.mk.j2", context).encode("ascii"),
+        "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
+        "reference/graph.json": (json.dumps(_reference(graph), indent=1) + "\n").encode("ascii"),
+        "reference/constants.npz": _reference_constants(graph),
+    }
+    return dict(sorted(built.items()))
+
+
+def _render(template: str, context: Mapping[str, Any]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("glowembed", "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  C text, made safe by cnames
+    )
+    return environment.get_template(template).render(context)
+
+
+# ---------------------------------------------------------------------------------------------- tensors
+
+
+def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
+    ids = dict(zip(ends, distinct(ends, upper=True), strict=True))
+    return {
+        "inputs": [_tensor(graph.values[n], plan, ids[n]) for n in graph.inputs],
+        "outputs": [_tensor(graph.values[n], plan, ids[n]) for n in graph.outputs],
+    }
+
+
+def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
+    qtype = value.qtype
+    return {
+        "name": value.name,
+        "comment": comment(value.name),
+        "id": ident,
+        "shape": list(value.shape),
+        "layout": list(value.layout) if value.layout else None,
+        "dtype": _dtype(value),
+        "ctype": CTYPES[_dtype(value)],
+        "scale": qtype.scale[0] if qtype else None,
+        "scale_text": _float_literal(qtype.scale[0]) if qtype else None,
+        "zero_point": qtype.zero_point[0] if qtype else None,
+        "elements": value.elements,
+        "offset": plan.offsets[value.name],
+        "bytes": value.bytes,
+    }
+
+
+def _dtype(value: Value) -> str:
+    return value.qtype.dtype if value.qtype else value.dtype
+
+
+def _float_literal(x: float) -> str:
+    text = repr(float(np.float32(x)))
+    shortest = np.format_float_scientific(np.float32(x), unique=True, trim="0")
+    return f"{shortest if float(np.float32(shortest)) == float(text) else text}f"
+
+
+# ---------------------------------------------------------------------------------------------- layers
+
+
+def _constant_ids(graph: Graph) -> dict[tuple[str, str], str]:
+    """(node name, constant name) or ("", value name) -> C identifier of its array, without the bundle's prefix."""
+    keys = [(n.name, c) for n in graph.nodes for c in n.constants]
+    keys += [("", v) for v, value in graph.values.items() if value.const is not None]
+    texts = [f"{node}_{name}" if node else name for node, name in keys]
+    return dict(zip(keys, distinct(texts), strict=True))
+
+
+def _packed(node: Node, name: str) -> Array:
+    pack = kernel(node.kernel or "").pack.get(name)
+    array = node.constants[name].materialize()
+    ctype = kernel_ops()[node.op].constants[name]
+    packed = pack(array, node.params) if pack else array
+    return np.ascontiguousarray(packed).astype(NUMPY[ctype], casting="safe" if packed.dtype == NUMPY[ctype] else "same_kind")
+
+
+def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
+    """Every constant array of the bundle; equal contents of the same type are stored once."""
+    ids = _constant_ids(graph)
+    entries: list[tuple[str, str, Array]] = []
+    for node in graph.nodes:
+        types = kernel_ops()[node.op].constants
+        entries += [(ids[node.name, c], types[c], _packed(node, c)) for c in types]
+    for name, value in graph.values.items():
+        if value.const is not None and value.qtype is not None:
+            entries.append((ids["", name], CTYPES[value.qtype.dtype], value.qtype.quantize(value.const.materialize())))
+    return [
+        {"id": f"{bundle}_{ident}", "ctype": ctype, "count": array.size, "bytes": array.nbytes, "lines": _lines(array)}
+        for ident, ctype, array in entries
+    ]
+
+
+def _lines(array: Array) -> list[str]:
+    flat = array.reshape(-1)
+    texts = [_literal(v) for v in flat.tolist()] if flat.dtype.kind != "f" else [_float_literal(v) for v in flat.tolist()]
+    width = 20 if array.dtype.itemsize == 1 else 8
+    return [", ".join(texts[i : i + width]) + "," for i in range(0, len(texts), width)]
+
+
+def _literal(value: int) -> str:
+    if value == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"{value}u" if value > 2**31 - 1 else str(value)
+
+
+def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
+    ids = _constant_ids(graph)
+    computed = [node.name for node in graph.nodes if node.kernel]
+    names = dict(zip(computed, distinct(computed), strict=True))
+    layers = []
+    for node in graph.nodes:
+        if node.kernel is None:
+            continue
+        op = kernel_ops()[node.op]
+        strides, out_stride = op.row_bytes(node.params)
+        rows = [_rows(graph, plan, ids, bundle, v, s) for v, s in zip(node.inputs, strides, strict=True)]
+        layers.append(
+            {
+                "id": names[node.name],
+                "name": node.name,
+                "comment": comment(node.name),
+                "op": node.op,
+                "kernel": node.kernel,
+                "macs": node.macs,
+                "out_shape": " x ".join(str(d) for d in graph.values[node.outputs[0]].shape),
+                "type": struct_name(op.params),
+                "params": _wrap(c_initialiser(node.params)),
+                "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
+                "output": {"id": "out", "init": _rows(graph, plan, ids, bundle, node.outputs[0], out_stride)},
+                "constants": [f"{bundle}_{ids[node.name, c]}" for c in op.constants],
+                "rows": op.rows(node.params),
+                "scratch": f"arena + {plan.scratch[node.name]}" if node.name in plan.scratch else "NULL",
+                "outputs": [node.outputs[0]],
+            }
+        )
+    return layers
+
+
+def _rows(graph: Graph, plan: Plan, ids: Mapping[tuple[str, str], str], bundle: str, name: str, stride: int) -> str:
+    """The ge_rows initialiser of a value; a constant is only read, so its const is cast away here and nowhere else."""
+    if graph.values[name].const is not None:
+        return f"(void *)(uintptr_t){bundle}_{ids['', name]}, NULL, {stride}"
+    return f"arena + {plan.offsets[name]}, NULL, {stride}"
+
+
+def _wrap(initialiser: str, width: int = 96) -> list[str]:
+    """An initialiser in lines of at most `width`, broken at commas."""
+    lines, current = [], ""
+    for part in re.split(r"(?<=,) ", initialiser[1:-1]):
+        if current and len(current) + len(part) + 1 > width:
+            lines.append(current)
+            current = part
+        else:
+            current = f"{current} {part}".strip()
+    return [*lines, current]
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+
+def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
+    """The runtime and exactly the kernels that the network calls, all static, in one header."""
+    folder = resources.runtime_c()
+    used = sorted({n.kernel for n in graph.nodes if n.kernel})
+    types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
+    guard = f"{bundle.upper()}_KERNELS_H"
+    parts = [
+        f"/* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.\n"
+        f" * Made by glowembed {origin.version}; do not edit. MIT licence, as the rest of this bundle. */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"
+    ]
+    parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
+    parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
+    parts += [_inlined((folder / "kernels" / f"{k.removeprefix('ge_')}.c").read_text("ascii")) for k in used]
+    return "\n".join([*parts, "#endif\n"])
+
+
+def _inlined(text: str) -> str:
+    """A runtime file without its #include lines and include guard."""
+    text = re.sub(r"^#include .*\n", "", text, flags=re.MULTILINE)
+    guard = re.search(r"^#ifndef (GE_\w+_H|GE_H)\n#define \1\n", text, flags=re.MULTILINE)
+    if guard:
+        text = text.replace(guard.group(0), "").rstrip().removesuffix("#endif").rstrip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+# ---------------------------------------------------------------------------------------------- manifest
+
+
+def _manifest(
+    graph: Graph, plan: Plan, target: Target, origin: Origin, sources: Mapping[str, bytes], context: Mapping[str, Any]
+) -> dict[str, Any]:
+    digest = hashlib.sha256(b"".join(f.encode() + b"\0" + sources[f] + b"\0" for f in sorted(sources))).hexdigest()
+    drop = ("comment", "scale_text", "ctype")
+    layers = [
+        {
+            "name": layer["name"],
+            "op": layer["op"],
+            "kernel": layer["kernel"],
+            "macs": layer["macs"],
+            "outputs": [_value_entry(graph.values[n], plan) for n in layer["outputs"]],
+        }
+        for layer in context["layers"]
+    ]
+    return {
+        "schema": SCHEMA,
+        "name": context["name"],
+        "generator": f"glowembed {origin.version}",
+        "target": target.name,
+        "hash": digest,
+        "model": {"file": origin.model_file, "sha256": graph.model_sha256},
+        "options": dict(origin.options),
+        "arena": {"size": plan.size, "align": target.arena_align, "liveness_bound": plan.bound},
+        "weights_bytes": context["weights_bytes"],
+        "macs": context["macs"],
+        "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
+        "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
+        "layers": layers,
+        "buffers": [
+            {"values": list(b.values), "offset": offset, "bytes": b.size, "birth": b.birth, "death": b.death}
+            for b, offset in plan.buffers
+        ],
+        "sources": [f for f in sorted(sources) if f.endswith(".c")],
+        "headers": [f for f in sorted(sources) if f.endswith(".h")],
+    }
+
+
+def _value_entry(value: Value, plan: Plan) -> dict[str, Any]:
+    entry = _tensor(value, plan, "")
+    return {k: entry[k] for k in ("name", "offset", "bytes", "dtype", "shape", "layout", "scale", "zero_point")}
+
+
+# ---------------------------------------------------------------------------------------------- reference
+
+
+def _reference(graph: Graph) -> dict[str, Any]:
+    """The kernel-level graph as data, so that a bundle carries what its bits must be."""
+    return {
+        "name": graph.name,
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "values": [
+            {
+                "name": v.name,
+                "shape": list(v.shape),
+                "dtype": v.dtype,
+                "layout": list(v.layout) if v.layout else None,
+                "qtype": asdict(v.qtype) if v.qtype else None,
+                "constant": v.const is not None,
+            }
+            for v in graph.values.values()
+        ],
+        "nodes": [
+            {
+                "name": n.name,
+                "op": n.op,
+                "inputs": list(n.inputs),
+                "outputs": list(n.outputs),
+                "origins": list(n.origins),
+                "params": asdict(n.params) if is_dataclass(n.params) and not isinstance(n.params, type) else None,
+                "constants": list(n.constants),
+                "kernel": n.kernel,
+                "shares": n.shares,
+                "macs": n.macs,
+            }
+            for n in graph.nodes
+        ],
+    }
+
+
+def reference_key(owner: str, name: str) -> str:
+    """Key of a constant in reference/constants.npz. Names are hashed: they may hold anything, a zip entry may not."""
+    return hashlib.sha256(f"{owner}\0{name}".encode()).hexdigest()[:24]
+
+
+def _reference_constants(graph: Graph) -> bytes:
+    arrays = {reference_key(n.name, c): n.constants[c].materialize() for n in graph.nodes for c in n.constants}
+    arrays |= {reference_key("", n): _stored(v) for n, v in graph.values.items() if v.const is not None}
+    buffer = io.BytesIO()
+    np.savez(buffer, **{key: arrays[key] for key in sorted(arrays)})  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _stored(value: Value) -> Array:
+    assert value.const is not None
+    array = value.const.materialize()
+    return value.qtype.quantize(array) if isinstance(value.qtype, QType) else array

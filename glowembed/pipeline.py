@@ -1,0 +1,266 @@
+"""The whole flow in one function, read top to bottom: an ONNX file and samples in, a verified plan and C out.
+
+Each stage is a module with one function from data to data; `verify` runs between stages. Nothing is written before
+everything is made, and then in one rename.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed import cnames, datasets, emit, glue, importer, memory, op
+from glowembed.canonicalize import canonicalize
+from glowembed.choose import Choice, choose
+from glowembed.datasets import Dataset
+from glowembed.errors import UsageError
+from glowembed.ir import Const, Graph, Node, QType, Shape, Value, verify
+from glowembed.lower import lower
+from glowembed.profile import Profile
+from glowembed.profile import profile as run_profile
+from glowembed.progress import SILENT, Progress
+from glowembed.quantize import Settings, quantize
+from glowembed.target import load_target
+from glowembed.version import VERSION
+
+STAGES = ("import", "canonicalize", "profile", "quantize", "lower", "choose", "plan", "emit")
+
+MEMORY_FILE = ".glowembed.json"
+"""Beside the bundle, not of it: where the model was, so that validate finds it again."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What a user may choose; the defaults are what to take when in doubt."""
+
+    target: str = "cortex-m4"
+    name: str | None = None
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    input_layout: str = "model"
+    float_io: bool = False
+    calibration: str = "minmax"
+    percentile: float = 99.99
+    per_channel: bool = True
+
+    def recorded(self) -> dict[str, Any]:
+        """What goes into the manifest."""
+        return {
+            "input_layout": self.input_layout,
+            "float_io": self.float_io,
+            "calibration": self.calibration,
+            "percentile": self.percentile if self.calibration == "percentile" else None,
+            "per_channel": self.per_channel,
+        }
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on disk. `graph` is the kernel-level graph that reference.run_int executes bit for bit."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    graph: Graph
+    model_path: Path | None = None
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass
+class _Stages:
+    """Times the stages and shows which one runs."""
+
+    progress: Progress
+    on_stage: Callable[[str, Any], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def run(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        with self.progress.stage(name):
+            yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def import_model(model: Path, options: CompileOptions) -> Graph:
+    """The canonical float graph of a model: what profiling and compiling both start from."""
+    graph = verify(importer.load(model, options.shapes, options.input_layout))
+    return verify(canonicalize(graph))
+
+
+def profile_model(model: Path, data: Dataset | Path, options: CompileOptions, progress: Progress = SILENT) -> Profile:
+    """The ranges of every value of the canonical graph over the calibration samples."""
+    graph = import_model(model, options)
+    return run_profile(graph, _dataset(data, graph), progress)
+
+
+def _dataset(data: Dataset | Path, graph: Graph) -> Dataset:
+    return data if isinstance(data, Dataset) else datasets.load(data, datasets.input_specs(graph), "calib")
+
+
+def compile_model(
+    model: Path,
+    out_dir: Path,
+    options: CompileOptions | None = None,
+    data: Dataset | Path | None = None,
+    profile: Profile | Path | None = None,
+    progress: Progress = SILENT,
+    on_stage: Callable[[str, Any], None] = lambda name, result: None,
+) -> Bundle:
+    """Compile `model` into the folder `out_dir`, which is replaced as a whole if it is a bundle and refused if not.
+
+    Ranges come from calibration samples (`data`) or from a stored `profile`: exactly one of them. `on_stage` is called
+    with the result of each stage of STAGES; it may raise to stop there.
+    """
+    options = options or CompileOptions()
+    if (data is None) == (profile is None):
+        raise UsageError("give either calibration data (--data) or a profile (--profile), not both and not none")
+    target = load_target(options.target)
+    check_out_dir(out_dir)
+    stages = _Stages(progress, on_stage)
+    with stages.run("import"):
+        graph = verify(importer.load(model, options.shapes, options.input_layout))
+        if options.name is not None:
+            graph = replace(graph, name=options.name)
+    on_stage("import", graph)
+    with stages.run("canonicalize"):
+        graph = verify(canonicalize(graph))
+    on_stage("canonicalize", graph)
+    with stages.run("profile"):
+        ranges = _profile(graph, data, profile, progress)
+    on_stage("profile", ranges)
+    with stages.run("quantize"):
+        graph = verify(quantize(graph, _range_of(ranges, options), Settings(options.per_channel)))
+    on_stage("quantize", graph)
+    with stages.run("lower"):
+        graph = verify(lower(graph, options.float_io))
+    on_stage("lower", graph)
+    with stages.run("choose"):
+        graph, choices = choose(graph, target)
+    on_stage("choose", graph)
+    with stages.run("plan"):
+        plan = memory.plan(graph, target.word_size)
+        memory.check(graph, plan)
+    on_stage("plan", plan)
+    with stages.run("emit"):
+        origin = emit.Origin(VERSION, model.name, options.recorded())
+        files = emit.emit(graph, plan, target, origin)
+        write_bundle(out_dir, files, model)
+    on_stage("emit", files)
+    manifest = json.loads(files["bundle.json"])
+    return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
+
+
+def _profile(graph: Graph, data: Dataset | Path | None, profile: Profile | Path | None, progress: Progress) -> Profile:
+    if data is not None:
+        return run_profile(graph, _dataset(data, graph), progress)
+    ranges = profile if isinstance(profile, Profile) else Profile.load(Path(str(profile)))
+    ranges.require_fit(graph)
+    return ranges
+
+
+def _range_of(ranges: Profile, options: CompileOptions) -> Callable[[str], tuple[float, float]]:
+    return lambda name: ranges.range_of(name, options.calibration, options.percentile)
+
+
+# ---------------------------------------------------------------------------------------------- on disk
+
+
+def check_out_dir(out_dir: Path) -> None:
+    """Refuse, before any work, a place that cannot be written or that holds something else than a bundle."""
+    if out_dir.exists() and not out_dir.is_dir():
+        raise UsageError(f"{out_dir} is a file; -o names the folder for the bundle")
+    if out_dir.is_dir() and any(out_dir.iterdir()) and not (out_dir / "bundle.json").is_file():
+        raise UsageError(f"{out_dir} is not empty and holds no bundle; name another folder with -o")
+    parent = out_dir.absolute().parent
+    while not parent.exists():
+        parent = parent.parent
+    try:
+        with tempfile.TemporaryDirectory(prefix=".glowembed-", dir=parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write to {parent}: {error.strerror}; name another folder with -o") from error
+
+
+def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None:
+    """Write the files beside `out_dir` and swap them in by renaming: the folder is whole, or as it was."""
+    parent = out_dir.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}-", dir=parent))
+    try:
+        for name, content in files.items():
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            (fresh / name).write_bytes(content)
+        note = {"model": str(model.absolute())}
+        (fresh / MEMORY_FILE).write_text(json.dumps(note) + "\n", encoding="utf-8")
+        fresh.chmod(0o755)
+        if out_dir.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}-old-", dir=parent))
+            out_dir.rename(old / "bundle")
+            fresh.rename(out_dir)
+            shutil.rmtree(old)
+        else:
+            fresh.rename(out_dir)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def load_bundle(path: Path) -> Bundle:
+    """A bundle from disk, with its integer reference. Raises UsageError when it is not one, or was changed."""
+    manifest = glue.read_manifest(path)
+    if manifest["schema"] != emit.SCHEMA:
+        raise UsageError(f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {emit.SCHEMA}: compile again")
+    return Bundle(path, manifest, _load_reference(path), _remembered_model(path))
+
+
+def _remembered_model(path: Path) -> Path | None:
+    try:
+        return Path(json.loads((path / MEMORY_FILE).read_text(encoding="utf-8"))["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _load_reference(path: Path) -> Graph:
+    try:
+        data = json.loads((path / "reference" / "graph.json").read_text(encoding="utf-8"))
+        with np.load(path / "reference" / "constants.npz", allow_pickle=False) as archive:
+            arrays = dict(archive)
+        values = {v["name"]: _value(v, arrays) for v in data["values"]}
+        nodes = tuple(_node(n, arrays) for n in data["nodes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"the reference in {path} cannot be read ({error}); compile the model again") from error
+    return Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"]))
+
+
+def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
+    q = entry["qtype"]
+    qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
+    const = Const(arrays[emit.reference_key("", entry["name"])]) if entry["constant"] else None
+    layout = tuple(entry["layout"]) if entry["layout"] else None
+    return Value(entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout)
+
+
+def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
+    params = None
+    if entry["params"] is not None:
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"].items()}
+        params = op.kernel_ops()[entry["op"]].params(**fields)
+    constants = {c: Const(arrays[emit.reference_key(entry["name"], c)]) for c in entry["constants"]}
+    return Node(
+        entry["name"], entry["op"], tuple(entry["inputs"]), tuple(entry["outputs"]), {}, tuple(entry["origins"]),
+        params, constants, entry["kernel"], entry["shares"], entry["macs"],
+    )  # fmt: skip
+
+
+def bundle_name(model: Path) -> str:
+    """The name of a bundle when none is given: the model's file name as a C identifier."""
+    return cnames.identifier(model.stem)

@@ -1,0 +1,132 @@
+"""A bundle on this computer: compiled by `cc` into a shared library and called on numpy arrays.
+
+In: a bundle made for x86-64. Out: a HostModel. The arena lies between guard bytes, which are checked after every run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed.errors import GlowembedError, ToolError, UsageError
+from glowembed.glue import Manifest, read_manifest
+from glowembed.ir import Array
+from glowembed.target import load_target
+
+GUARD = 256
+GUARD_BYTE = 0xA5
+
+
+class HostModel:
+    """A compiled bundle in this process. Call it with float arrays by input name, or with one array.
+
+    `run_stored` works on the stored bytes instead. Not safe for several threads at once: there is one arena.
+    """
+
+    def __init__(self, bundle: Path) -> None:
+        self.manifest: Manifest = read_manifest(bundle)
+        self._library = ctypes.CDLL(str(_compile(bundle, self.manifest)))
+        name, arena = self.manifest["name"], self.manifest["arena"]
+        self._run = getattr(self._library, f"{name}_run")
+        self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int32
+        self._layers = getattr(self._library, f"{name}_run_layers")
+        self._layers.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
+        self._layers.restype = ctypes.c_int32
+        align, self._size = int(arena["align"]), int(arena["size"])
+        self._memory = np.full(self._size + 2 * GUARD + align, GUARD_BYTE, dtype=np.uint8)
+        self._start = GUARD + -(self._memory.ctypes.data + GUARD) % align
+        self._arena = self._memory[self._start : self._start + self._size]
+
+    def __call__(self, *arrays: Array, **named: Array) -> dict[str, Array]:
+        """Outputs by name for one sample, in real numbers; inputs in the order of the model, or by name."""
+        feeds = {t["name"]: a for t, a in zip(self.manifest["inputs"], arrays, strict=False)} | named
+        stored = {}
+        for tensor in self.manifest["inputs"]:
+            if tensor["name"] not in feeds:
+                raise UsageError(f"input {tensor['name']!r} is missing; the model has {_names(self.manifest['inputs'])}")
+            stored[tensor["name"]] = _to_stored(tensor, feeds[tensor["name"]])
+        outputs = self.run_stored(stored)
+        return {t["name"]: _to_real(t, outputs[t["name"]]) for t in self.manifest["outputs"]}
+
+    def run_stored(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Stored outputs by name for stored inputs (int8, or float32 with float edges) of the bundle's shapes."""
+        self.write(inputs)
+        self._check(self._run(self._arena.ctypes.data))
+        return {t["name"]: self.read(t) for t in self.manifest["outputs"]}
+
+    def write(self, inputs: Mapping[str, Array]) -> None:
+        """Put stored inputs into the arena."""
+        for tensor in self.manifest["inputs"]:
+            array = np.ascontiguousarray(inputs[tensor["name"]], dtype=tensor["dtype"])
+            if array.size != int(np.prod(tensor["shape"])):
+                raise UsageError(f"input {tensor['name']!r} has shape {array.shape}, the bundle wants {tensor['shape']}")
+            start = tensor["offset"]
+            self._arena[start : start + tensor["bytes"]] = array.reshape(-1).view(np.uint8)
+
+    def run_layer(self, layer: int) -> None:
+        """Compute one layer on what is in the arena."""
+        self._check(self._layers(self._arena.ctypes.data, layer, 1))
+
+    def read(self, tensor: Mapping[str, Any]) -> Array:
+        """A copy of a tensor of the manifest as it is in the arena now."""
+        raw = self._arena[tensor["offset"] : tensor["offset"] + tensor["bytes"]].tobytes()
+        return np.frombuffer(raw, dtype=tensor["dtype"]).reshape(tensor["shape"])
+
+    def _check(self, code: int) -> None:
+        if code != 0:
+            raise GlowembedError(f"the bundle returned error {code}; see the header of {self.manifest['name']}")
+        before, after = self._memory[: self._start], self._memory[self._start + self._size :]
+        if np.any(before != GUARD_BYTE) or np.any(after != GUARD_BYTE):
+            raise GlowembedError(f"{self.manifest['name']} wrote outside its arena: this is a bug of glowembed")
+
+
+def load(bundle: Path | str) -> HostModel:
+    """The bundle, compiled for this computer. Raises UsageError for another target, ToolError without `cc`."""
+    return HostModel(Path(bundle))
+
+
+def _compile(bundle: Path, manifest: Manifest) -> Path:
+    target = load_target(manifest["target"])
+    if target.compiler != "cc":
+        raise UsageError(f"{bundle} was compiled for {target.name}; compile it with --target x86-64 to run it here")
+    compiler = shutil.which(target.compiler)
+    if compiler is None:
+        raise ToolError("no C compiler 'cc' on this computer: install the Debian package gcc", "gcc libc6-dev")
+    folder = Path(tempfile.mkdtemp(prefix="glowembed-"))
+    library = folder / f"{manifest['name']}.so"
+    sources = [str(bundle / s) for s in manifest["sources"]]
+    command = [compiler, *target.cflags, "-I", str(bundle), *sources, *target.ldflags, "-o", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolError(f"cc failed on the bundle {bundle}:\n{done.stderr.strip()[-2000:]}")
+    return library
+
+
+def _names(tensors: list[Mapping[str, Any]]) -> str:
+    return ", ".join(repr(t["name"]) for t in tensors)
+
+
+def _to_stored(tensor: Mapping[str, Any], real: Array) -> Array:
+    """Real numbers in the layout of the model to the bundle's type and layout."""
+    from glowembed.ir import QType
+
+    array = np.asarray(real)
+    layout = tensor["layout"]
+    if layout is not None and array.shape != tuple(tensor["shape"]):
+        array = np.transpose(array, layout)
+    if tensor["scale"] is None:
+        return array.astype(np.float32)
+    return QType(tensor["dtype"], (tensor["scale"],), (tensor["zero_point"],)).quantize(array)
+
+
+def _to_real(tensor: Mapping[str, Any], stored: Array) -> Array:
+    """Stored numbers to real ones, axes in the order of the model."""
+    array = stored if tensor["scale"] is None else (stored.astype(np.float32) - tensor["zero_point"]) * np.float32(tensor["scale"])
+    return array if tensor["layout"] is None else np.transpose(array, np.argsort(tensor["layout"]))
