@@ -5,6 +5,7 @@ The dataclass is the only place where a kernel's parameters are written down.
 """
 
 import ctypes
+from collections.abc import Iterable
 from dataclasses import field, fields
 from typing import Any
 
@@ -88,3 +89,10 @@ def ctypes_struct(params: Any) -> ctypes.Structure:
     struct = type(struct_name(type(params)), (ctypes.Structure,), {"_fields_": layout})
     instance: ctypes.Structure = struct(**values)
     return instance
+
+
+def params_header(types: Iterable[type], guard: str = "GE_PARAMS_H") -> str:
+    """The text of ge_params.h: every struct once, sorted by name."""
+    structs = {struct_name(t): c_struct(t) for t in types}
+    body = [text for _, text in sorted(structs.items())]
+    return "\n\n".join([f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>", *body, "#endif"]) + "\n"

@@ -197,7 +197,8 @@ def overlap_distance(node: Node, index: int = 0) -> int | None:
         needed = min(needed, later.start) if needed is not None and len(later) else (later.start if len(later) else needed)
         if needed is None:
             continue
-        end = y if store == "elements" else y + 1
+        in_place = store == "elements" and strides[index] == out_stride
+        end = y if in_place else y + 1
         candidate = end * out_stride - needed * strides[index]
         distance = candidate if distance is None else max(distance, candidate)
     return distance

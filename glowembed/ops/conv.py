@@ -174,7 +174,7 @@ class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "conv2d_s8"
-    kernels = (Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700)),)
+    kernels = (Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700), store="rows"),)
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
@@ -184,7 +184,7 @@ class DepthwiseS8(_Conv2dBase):
     """Weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
 
     name = "depthwise_s8"
-    kernels = (Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600)),)
+    kernels = (Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),)
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         views = np.repeat(window_of(p).views(x.astype(np.int64), p.in_zero_point), p.out_c // p.in_c, axis=4)

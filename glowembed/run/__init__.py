@@ -1,0 +1,28 @@
+"""What every transport gives back. In: nothing. Out: RunResult; the transports are host, qemu and, later, serial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run of many samples gave; raw bytes, as they lay in the arena."""
+
+    outputs: tuple[Bytes, ...]
+    """per output of the bundle: (samples, bytes)"""
+    instructions: int | None
+    """of one inference, from the call to its return; the largest of all samples"""
+    layer_instructions: tuple[int, ...] | None = None
+    """the same per layer, where layers were asked for"""
+    layer_outputs: tuple[tuple[Bytes, ...], ...] | None = None
+    """per layer and output of it: (samples, bytes), as they lay there when the layer had just run"""
+    stack: int | None = None
+    """bytes below the caller that one inference was seen to use"""
+    instructions_least: int | None = None
+    """the smallest of all samples; equal to `instructions` where the data does not matter"""

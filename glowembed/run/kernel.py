@@ -1,0 +1,281 @@
+"""One kernel on the host: compile its C file, lay tensors into an arena, call it, see every byte that it touched.
+
+In: a KernelOp, one of its Kernels, params and arrays. Out: the output, or KernelFault when a byte changed that is
+not the kernel's to change. Any row range can be asked for, rows may lie scattered or in a ring, and the output may lie
+over an input: what the memory plan does on a device can be done here. Nothing here knows models or bundles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed import resources
+from glowembed.cstruct import ctypes_struct, params_header, struct_name
+from glowembed.errors import ToolError
+from glowembed.ir import Array
+from glowembed.op import Kernel, KernelOp
+
+ALIGN = 16
+SLOT_UNIT = 4
+"""GE_SLOT_UNIT of ge.h."""
+
+GUARD = 64
+"""Bytes before and after every tensor that nobody may change."""
+
+NUMPY_TYPES = {
+    "int8_t": np.int8,
+    "uint8_t": np.uint8,
+    "int16_t": np.int16,
+    "uint16_t": np.uint16,
+    "int32_t": np.int32,
+    "uint32_t": np.uint32,
+    "float": np.float32,
+}
+
+# ISA word -> (compiler flags, flags of /proc/cpuinfo that the host must have)
+HOST_ISA: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
+    "": ((), frozenset()),
+    "sse41": (("-msse4.1",), frozenset({"sse4_1"})),
+    "avx2": (("-mavx2",), frozenset({"avx2"})),
+    "vnni": (("-mavx2", "-mavx512vl", "-mavx512vnni"), frozenset({"avx512vl", "avx512_vnni"})),
+}
+
+FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+# Undefined behaviour stops the process at the instruction: no kernel may depend on it.
+TRAP = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+
+
+class KernelFault(AssertionError):
+    """A kernel wrote where it may not: always a bug of the kernel or of its op file."""
+
+
+# ------------------------------------------------------------------------------------------------ memory
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the rows of a tensor lie in an arena: their byte offsets, and whether a slot table tells the kernel."""
+
+    offsets: tuple[int, ...]
+    row_bytes: int
+    slots: bool = False
+
+    @property
+    def end(self) -> int:
+        return max(self.offsets) + self.row_bytes
+
+
+def in_one_piece(offset: int, rows: int, row_bytes: int) -> Placement:
+    """Rows one after another from `offset`."""
+    return Placement(tuple(offset + y * row_bytes for y in range(rows)), row_bytes)
+
+
+def in_slots(offset: int, order: Sequence[int], row_bytes: int) -> Placement:
+    """Row y in slot order[y] of slots that begin at `offset`, with guard bytes between the slots."""
+    pitch = _up(row_bytes + SLOT_UNIT, SLOT_UNIT)
+    return Placement(tuple(offset + slot * pitch for slot in order), row_bytes, slots=True)
+
+
+def _up(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
+
+
+class Arena:
+    """Host memory filled with noise, so that a change anywhere shows."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        noise = np.random.default_rng(seed).integers(0, 256, size + 2 * GUARD + ALIGN, np.uint8)
+        start = -noise.ctypes.data % ALIGN
+        self.memory: NDArray[np.uint8] = noise[start : start + size + 2 * GUARD]
+
+    def write(self, place: Placement, tensor: Array, rows: Sequence[int] | None = None) -> None:
+        """Copy the rows (all of them by default) of a stored tensor to where they lie."""
+        data = np.ascontiguousarray(tensor).view(np.uint8).reshape(len(place.offsets), place.row_bytes)
+        for y in range(len(place.offsets)) if rows is None else rows:
+            self.row(place, y)[:] = data[y]
+
+    def read(self, place: Placement, dtype: Any) -> Array:
+        """All rows of a tensor, flat."""
+        return np.concatenate([self.row(place, y) for y in range(len(place.offsets))]).view(dtype)
+
+    def row(self, place: Placement, y: int) -> NDArray[np.uint8]:
+        start = GUARD + place.offsets[y]
+        return self.memory[start : start + place.row_bytes]
+
+    def address(self, offset: int) -> int:
+        return int(self.memory.ctypes.data) + GUARD + offset
+
+
+# -------------------------------------------------------------------------------------------------- call
+
+
+class _Rows(ctypes.Structure):
+    """ge_rows of ge.h."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("slots", ctypes.c_void_p), ("stride", ctypes.c_int32)]
+
+
+@dataclass(frozen=True)
+class HostKernel:
+    """A compiled kernel."""
+
+    op: KernelOp
+    kernel: Kernel
+    function: Any
+
+    def run(
+        self,
+        arena: Arena,
+        params: Any,
+        inputs: Sequence[Placement],
+        constants: Mapping[str, Array],
+        output: Placement,
+        rows: range,
+    ) -> None:
+        """Compute output rows `rows` in the arena. Raises KernelFault when any other byte changed."""
+        tables = [_slot_table(p) for p in (*inputs, output)]
+        tensors = (_Rows * len(tables))(
+            *(self._tensor(arena, p, t) for p, t in zip((*inputs, output), tables, strict=True))
+        )
+        packed = [self._constant(name, constants, params) for name in self.op.constants]
+        pointers = (ctypes.c_void_p * max(1, len(packed)))(*(c.ctypes.data for c in packed))
+        scratch = Arena(self.kernel.scratch(params))
+        before = [arena.memory.copy(), scratch.memory.copy(), *(c.copy() for c in packed)]
+        struct = ctypes_struct(params)
+
+        self.function(ctypes.byref(struct), tensors, pointers, rows.start, rows.stop, scratch.address(0))
+
+        free = np.zeros(arena.memory.size, dtype=bool)
+        for y in rows:
+            start = GUARD + output.offsets[y]
+            free[start : start + output.row_bytes] = True
+        inside = np.zeros(scratch.memory.size, dtype=bool)
+        inside[GUARD:-GUARD] = True
+        self._unchanged("the arena", before[0], arena.memory, free)
+        self._unchanged("the scratch memory", before[1], scratch.memory, inside)
+        for name, old, new in zip(self.op.constants, before[2:], packed, strict=True):
+            self._unchanged(f"the constant {name}", old, new, np.zeros(new.shape, dtype=bool))
+
+    def _tensor(self, arena: Arena, place: Placement, table: NDArray[np.uint16] | None) -> _Rows:
+        stride = place.row_bytes if table is None else 0
+        return _Rows(arena.address(min(place.offsets)), None if table is None else table.ctypes.data, stride)
+
+    def _constant(self, name: str, constants: Mapping[str, Array], params: Any) -> Array:
+        array, ctype = constants[name], self.op.constants[name]
+        if name in self.kernel.pack:
+            array = self.kernel.pack[name](array, params)
+        if array.dtype != NUMPY_TYPES[ctype]:
+            raise KernelFault(f"{self.kernel.symbol}: the constant {name} is {array.dtype}, the signature says {ctype}")
+        return np.ascontiguousarray(array)
+
+    def _unchanged(self, what: str, old: Array, new: Array, free: NDArray[np.bool_]) -> None:
+        wrong = np.flatnonzero((old != new) & ~free)
+        if wrong.size:
+            raise KernelFault(
+                f"{self.kernel.symbol} changed {wrong.size} bytes of {what} outside its rows, first at {wrong[0]}"
+            )
+
+
+def _slot_table(place: Placement) -> NDArray[np.uint16] | None:
+    if not place.slots:
+        return None
+    base = min(place.offsets)
+    return np.asarray([(offset - base) // SLOT_UNIT for offset in place.offsets], dtype=np.uint16)
+
+
+def call(
+    op: KernelOp, kernel: Kernel, params: Any, inputs: Sequence[Array], constants: Mapping[str, Array], dtype: Any
+) -> Array:
+    """The whole output, flat, from tensors in one piece each."""
+    in_bytes, out_bytes = op.row_bytes(params)
+    places, at = [], 0
+    for tensor, row_bytes in zip(inputs, in_bytes, strict=True):
+        places.append(in_one_piece(at, tensor.nbytes // row_bytes, row_bytes))
+        at = _up(places[-1].end + GUARD, ALIGN)
+    output = in_one_piece(at, op.rows(params), out_bytes)
+    arena = Arena(output.end)
+    for place, tensor in zip(places, inputs, strict=True):
+        arena.write(place, tensor)
+    load(op, kernel).run(arena, params, places, constants, output, range(op.rows(params)))
+    return arena.read(output, dtype)
+
+
+# ----------------------------------------------------------------------------------------------- compile
+
+
+def runs_here(kernel: Kernel) -> bool:
+    """Whether this host can execute the kernel's instructions."""
+    return kernel.isa in HOST_ISA and HOST_ISA[kernel.isa][1] <= _cpu_flags()
+
+
+@cache
+def _cpu_flags() -> frozenset[str]:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def load(op: KernelOp, kernel: Kernel) -> HostKernel:
+    """Compile (once per process). Raises ToolError when there is no compiler, or when it does not like the kernel."""
+    library = shared_library(wrapper(op, kernel), params_header([op.params]), HOST_ISA[kernel.isa][0])
+    function = library.call
+    function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
+    function.restype = None
+    return HostKernel(op, kernel, function)
+
+
+def wrapper(op: KernelOp, kernel: Kernel) -> str:
+    """A C file with the kernel and an exported `call` of one signature for all kernels."""
+    constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(op.constants.values())]
+    tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
+    arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
+    return (
+        f'#include "kernels/{kernel.symbol.removeprefix("ge_")}.c"\n\n'
+        f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
+        "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
+        f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
+        "          int32_t first_row, int32_t last_row, void *scratch) {\n"
+        f"    (void)constants;\n    {kernel.symbol}({', '.join(arguments)});\n}}\n"
+    )
+
+
+@cache
+def shared_library(source: str, params: str = "", flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """A C file, with `params` as its ge_params.h, as a library in this process."""
+    with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
+        path = Path(folder)
+        (path / "kernel.c").write_text(source, encoding="utf-8")
+        (path / "ge_params.h").write_text(params, encoding="utf-8")
+        command = [
+            _compiler(),
+            *FLAGS,
+            *TRAP,
+            *flags,
+            f"-I{resources.runtime_c()}",
+            "-I.",
+            "-o",
+            "kernel.so",
+            "kernel.c",
+        ]
+        done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ToolError(f"the host compiler refused a kernel:\n{done.stderr}")
+        return ctypes.CDLL(str(path / "kernel.so"))
+
+
+def _compiler() -> str:
+    for name in ("gcc", "clang"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    raise ToolError("no C compiler found", package="gcc")

@@ -1,0 +1,403 @@
+"""The one op checker. In: a case, which is one ONNX node with its input shapes and constants. Out: nothing, or a failure.
+
+Each case goes through every arrow of the proof, in this order:
+
+1. import of the one-node model; inferred shapes against those of onnx
+2. float reference against onnxruntime
+3. integer reference against the float reference, within `steps` steps of the output
+4. every kernel that this host can run against the integer reference, bit for bit, on full-range data: whole, in random
+   row ranges, with rows in random slots, and in a ring that keeps only what `needs` asks for
+5. the store rule of the kernel, at the smallest distance that it allows
+
+Ops that take a fused activation pass 2 to 5 a second time with one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from onnx_builder import build
+
+from glowembed.ir import Array, Const, Graph, Node, Value, verify
+from glowembed.lower import lower
+from glowembed.memory import overlap_distance
+from glowembed.op import Kernel, KernelOp, kernel_ops, ops
+from glowembed.quantize import quantize
+from glowembed.run.kernel import ALIGN, GUARD, Arena, HostKernel, Placement, in_one_piece, in_slots, load, runs_here
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
+"""Around the boundaries of the tiles that kernels like."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One ONNX node. Inputs are shapes (activations), arrays (constants) or None (absent); `low`, `high` bound the data."""
+
+    name: str
+    op_type: str
+    inputs: tuple[tuple[int, ...] | Array | None, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    opset: int = 17
+    outputs: int = 1
+    low: float = -2.0
+    high: float = 3.0
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def seed(self) -> int:
+        return zlib.crc32(self.name.encode())
+
+
+def case(name: str, op_type: str, *inputs: tuple[int, ...] | Array | None, **attrs: Any) -> Case:
+    """`case("name", "Conv", (1, 3, 8, 8), weights, strides=[2, 2], opset=11, low=-1.0)`: the rest are attributes."""
+    own = {key: attrs.pop(key) for key in ("opset", "outputs", "low", "high") if key in attrs}
+    return Case(name, op_type, inputs, attrs, **own)
+
+
+def weights(*shape: int, seed: int = 1, scale: float = 0.5) -> Array:
+    """Normally distributed float32."""
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+def check_op(case: Case, steps: float = 1.01, tolerance: float = 1e-5) -> None:
+    """Prove one case. `steps`: how far int_ref may be from the float reference, in output steps."""
+    model = one_node_model(case)
+    graph = imported(model)
+    rng = np.random.default_rng(case.seed)
+    samples = [_sample(graph, case, rng) for _ in range(4)]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for clip in (None, (-0.25, 0.7)) if any(ops()[n.op].fuses_activation for n in graph.nodes) else (None,):
+        clipped = graph if clip is None else _with_activation(graph, clip)
+        floats = [run_float(clipped, sample) for sample in samples]
+        for sample, found in zip(samples, floats, strict=True):
+            _check_float(graph, found, session.run(None, sample), clip, tolerance)
+        _check_integers(clipped, samples, floats, steps, case)
+
+
+# -------------------------------------------------------------------------------------------------- import
+
+
+def one_node_model(case: Case) -> onnx.ModelProto:
+    """The ONNX model of a case; inputs x0, x1 ..., constants c0, c1 ..., outputs y0, y1 ..."""
+    names, inputs, constants = [], [], []
+    for i, entry in enumerate(case.inputs):
+        if entry is None:
+            names.append("")
+        elif isinstance(entry, tuple):
+            names.append(f"x{i}")
+            inputs.append(helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, entry))
+        else:
+            names.append(f"c{i}")
+            constants.append(numpy_helper.from_array(np.asarray(entry), f"c{i}"))
+    outputs = [f"y{i}" for i in range(case.outputs)]
+    node = helper.make_node(case.op_type, names, outputs, name="node", **case.attrs)
+    infos = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph([node], case.name, inputs, infos, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=8)
+    model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    onnx.checker.check_model(model)
+    return model
+
+
+def imported(model: onnx.ModelProto) -> Graph:
+    """The graph of the model, its shapes compared with those that onnx infers."""
+    graph = verify(build(model))
+    for info in model.graph.output:
+        known = tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
+        if all(known):
+            assert graph.values[info.name].shape == known, (
+                f"{info.name}: shape {graph.values[info.name].shape}, onnx says {known}"
+            )
+    return graph
+
+
+def _sample(graph: Graph, case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    return {n: rng.uniform(case.low, case.high, graph.values[n].shape).astype(np.float32) for n in graph.inputs}
+
+
+def _with_activation(graph: Graph, clip: tuple[float, float]) -> Graph:
+    """The clip goes to the last node that can fuse one."""
+    last = [n.name for n in graph.nodes if ops()[n.op].fuses_activation][-1]
+    attrs = {"act_min": clip[0], "act_max": clip[1]}
+    return graph.with_nodes(replace(n, attrs={**n.attrs, **attrs}) if n.name == last else n for n in graph.nodes)
+
+
+# ------------------------------------------------------------------------------------------------- arrows
+
+
+def run_float(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
+    """Every value of a float graph."""
+    known = dict(sample) | {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None}
+    for node in graph.nodes:
+        results = ops()[node.op].float_ref(node.attrs, [known[i] for i in node.inputs])
+        known.update(zip(node.outputs, results, strict=True))
+    return known
+
+
+def run_int(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
+    """Every stored value of a kernel-level graph, from stored inputs."""
+    known = dict(sample) | {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None}
+    for node in graph.nodes:
+        op = kernel_ops()[node.op]
+        constants = {name: const.materialize() for name, const in node.constants.items()}
+        result = op.int_ref(node.params, [known[i] for i in node.inputs], constants)
+        known[node.outputs[0]] = np.asarray(result).reshape(graph.values[node.outputs[0]].shape)
+    return known
+
+
+def _check_float(
+    graph: Graph,
+    found: Mapping[str, Array],
+    expected: Sequence[Array],
+    clip: tuple[float, float] | None,
+    tolerance: float,
+) -> None:
+    for name, array in zip(graph.outputs, expected, strict=True):
+        assert found[name].dtype == np.float32, f"{name} is {found[name].dtype}"
+        assert found[name].shape == array.shape == graph.values[name].shape
+        array = array if clip is None else np.clip(array, *clip)
+        np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=f"{name}: float_ref")
+
+
+def _check_integers(
+    graph: Graph,
+    samples: Sequence[Mapping[str, Array]],
+    floats: Sequence[Mapping[str, Array]],
+    steps: float,
+    case: Case,
+) -> None:
+    ranges = {n: (min(f[n].min() for f in floats), max(f[n].max() for f in floats)) for n in graph.values}
+    typed = quantize(graph, lambda name: (float(ranges[name][0]), float(ranges[name][1])))
+    lowered = verify(lower(typed))
+    graph = _with_stored_constants(graph, typed)
+    for sample in samples:
+        stored = {n: stored_type(lowered, n).quantize(sample[n]) for n in lowered.inputs}
+        exact = {n: stored_type(lowered, n).dequantize(q) for n, q in stored.items()}
+        floats_of_stored = run_float(graph, exact)
+        found = run_int(lowered, stored)
+        for name in lowered.outputs:
+            _within(found[name], floats_of_stored[name], lowered.values[name], steps)
+    for node in lowered.nodes:
+        check_kernels(node, lowered, np.random.default_rng(case.seed))
+
+
+def _with_stored_constants(graph: Graph, typed: Graph) -> Graph:
+    """Constants as the integers hold them, so that only the arithmetic is judged."""
+
+    def rounded(value: Value) -> Value:
+        qtype = typed.values[value.name].qtype
+        if value.const is None or qtype is None:
+            return value
+        return replace(value, const=Const(qtype.dequantize(qtype.quantize(value.const.materialize()))))
+
+    return replace(graph, values={name: rounded(value) for name, value in graph.values.items()})
+
+
+def stored_type(graph: Graph, name: str) -> Any:
+    qtype = graph.values[name].qtype
+    assert qtype is not None, f"{name} has no type"
+    return qtype
+
+
+def _within(stored: Array, real: Array, value: Value, steps: float) -> None:
+    assert value.qtype is not None
+    assert stored.dtype == np.dtype(value.qtype.dtype), f"{value.name} is {stored.dtype}"
+    low, high = value.qtype.range()
+    error = np.abs(value.qtype.dequantize(stored) - np.clip(real, low, high)) / value.qtype.scale[0]
+    assert error.max() <= steps, f"{value.name}: int_ref is {error.max():.3f} output steps from the float reference"
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel-level node with data: what the kernel gets and what it must give."""
+
+    op: KernelOp
+    params: Any
+    inputs: tuple[Array, ...]
+    constants: Mapping[str, Array]
+    expected: Array
+    shares: int | None
+
+    @property
+    def rows(self) -> int:
+        return self.op.rows(self.params)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.op.row_bytes(self.params)[1]
+
+    def in_rows(self, i: int) -> int:
+        return self.inputs[i].nbytes // self.op.row_bytes(self.params)[0][i]
+
+    def needed(self, i: int, y: int) -> range:
+        return self.op.needs(self.params, y)[i]
+
+
+def check_kernels(node: Node, graph: Graph, rng: np.random.Generator) -> None:
+    """Steps 4 and 5 of the module's docstring for one kernel-level node, on random data and on the extremes."""
+    op = kernel_ops()[node.op]
+    constants = {name: const.materialize() for name, const in node.constants.items()}
+    for fill in ("random", "random", "low", "high", "extremes"):
+        inputs = tuple(_data(graph.values[name], fill, rng) for name in node.inputs)
+        expected = np.asarray(op.int_ref(node.params, inputs, constants))
+        call = Call(op, node.params, inputs, constants, expected, node.shares)
+        _check_sizes(call, node, graph)
+        for kernel in op.kernels:
+            if runs_here(kernel):
+                _check_kernel(load(op, kernel), call, rng, thorough=fill == "random")
+
+
+def _data(value: Value, fill: str, rng: np.random.Generator) -> Array:
+    if value.const is not None:
+        return value.const.materialize()
+    if value.qtype is None:
+        return _floats(value, rng)
+    low, high = value.qtype.limits
+    if fill == "random":
+        data = rng.integers(low, high + 1, value.shape)
+    elif fill == "extremes":
+        data = rng.choice([low, high], value.shape)
+    else:
+        data = np.full(value.shape, low if fill == "low" else high)
+    return data.astype(value.qtype.dtype)
+
+
+def _floats(value: Value, rng: np.random.Generator) -> Array:
+    data = (rng.normal(size=value.shape) * 10.0 ** rng.integers(-3, 4, value.shape)).astype(np.float32)
+    special = np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, -3.4e38, 1e-45, 0.5, -0.5], np.float32)
+    odd = rng.random(value.shape) < 0.2
+    data[odd] = rng.choice(special, int(odd.sum()))
+    return data
+
+
+def _check_sizes(call: Call, node: Node, graph: Graph) -> None:
+    """rows and row_bytes give the whole output and all inputs; needs names rows that exist."""
+    assert call.rows >= 1
+    assert call.rows * call.row_bytes == graph.values[node.outputs[0]].bytes == call.expected.nbytes, (
+        "rows * row_bytes of the output"
+    )
+    assert len(call.op.inputs) == len(node.inputs) == len(call.op.row_bytes(call.params)[0]), "number of inputs"
+    assert set(call.op.constants) == set(call.constants), "constants of the node are not those of the op"
+    for i, tensor in enumerate(call.inputs):
+        assert tensor.nbytes % call.op.row_bytes(call.params)[0][i] == 0, f"row_bytes of input {i}"
+        for y in range(call.rows):
+            needed = call.needed(i, y)
+            assert not needed or (needed.start >= 0 and needed.stop <= call.in_rows(i)), f"needs of row {y}: {needed}"
+
+
+def _check_kernel(kernel: HostKernel, call: Call, rng: np.random.Generator, thorough: bool) -> None:
+    _check_layout(kernel, call, rng, slots=False, splits=1)
+    if not thorough:
+        return
+    _check_layout(kernel, call, rng, slots=False, splits=3)
+    _check_layout(kernel, call, rng, slots=True, splits=3)
+    if call.shares is None:
+        _check_ring(kernel, call, rng)
+        for i in range(len(call.inputs)):
+            _check_store(kernel, call, i)
+
+
+def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, slots: bool, splits: int) -> None:
+    """Rows in one piece or in a random order of slots; computed in a random order of row ranges."""
+    places, at = [], 0
+    counts = [*(call.in_rows(i) for i in range(len(call.inputs))), call.rows]
+    for count, row_bytes in zip(counts, [*call.op.row_bytes(call.params)[0], call.row_bytes], strict=True):
+        places.append(
+            in_slots(at, rng.permutation(count).tolist(), row_bytes) if slots else in_one_piece(at, count, row_bytes)
+        )
+        at = _aligned(places[-1].end + GUARD)
+    *inputs, output = places
+    if call.shares is not None:
+        output = inputs[call.shares]
+    arena = Arena(at)
+    for place, tensor in zip(inputs, call.inputs, strict=True):
+        arena.write(place, tensor)
+    cuts = [0, *sorted(rng.integers(0, call.rows + 1, splits - 1).tolist()), call.rows]
+    parts = [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    for i in rng.permutation(len(parts)):
+        kernel.run(arena, call.params, inputs, call.constants, output, parts[i])
+    _equal(
+        kernel.kernel, call, arena.read(output, call.expected.dtype), f"{'slots' if slots else 'one piece'}, {parts}"
+    )
+
+
+def _check_ring(kernel: HostKernel, call: Call, rng: np.random.Generator) -> None:
+    """Row after row, with only the rows of `needs` in memory: each input in a ring as small as needs allows."""
+    rings = [max(len(call.needed(i, y)) for y in range(call.rows)) or 1 for i in range(len(call.inputs))]
+    places, at = [], 0
+    for i, row_bytes in enumerate(call.op.row_bytes(call.params)[0]):
+        places.append(in_slots(at, [y % rings[i] for y in range(call.in_rows(i))], row_bytes))
+        at = _aligned(places[-1].end + GUARD)
+    output = in_slots(at, [0] * call.rows, call.row_bytes)
+    arena = Arena(_aligned(output.end))
+    rows = []
+    for y in range(call.rows):
+        for i, place in enumerate(places):
+            for r in range(call.in_rows(i)):
+                arena.row(place, r)[:] = rng.integers(0, 256, place.row_bytes)
+            arena.write(place, call.inputs[i], call.needed(i, y))
+        kernel.run(arena, call.params, places, call.constants, output, range(y, y + 1))
+        rows.append(arena.row(output, y).copy())
+    _equal(
+        kernel.kernel,
+        call,
+        np.concatenate(rows).view(call.expected.dtype),
+        "rows in a ring: needs() asks for too little",
+    )
+
+
+def _check_store(kernel: HostKernel, call: Call, i: int) -> None:
+    """The output over input `i`, as close as the plan may put it and a little further away; in one call and row by row."""
+    node = Node("node", call.op.name, (), (), params=call.params, kernel=kernel.kernel.symbol)
+    closest = overlap_distance(node, i)
+    if closest is None:
+        return
+    for distance in (_aligned(closest), _aligned(closest) + ALIGN):
+        inputs, output, size = _overlapped(call, i, distance)
+        for parts in ([range(call.rows)], [range(y, y + 1) for y in range(call.rows)]):
+            arena = Arena(size)
+            for place, tensor in zip(inputs, call.inputs, strict=True):
+                arena.write(place, tensor)
+            for rows in parts:
+                kernel.run(arena, call.params, inputs, call.constants, output, rows)
+            rule = f"store rule {kernel.kernel.store!r}, input {i} begins {distance} bytes after the output"
+            _equal(kernel.kernel, call, arena.read(output, call.expected.dtype), rule)
+
+
+def _overlapped(call: Call, i: int, distance: int) -> tuple[list[Placement], Placement, int]:
+    """Input `i` begins `distance` bytes after the output; the other inputs lie behind both."""
+    begin = max(0, -distance)
+    output = in_one_piece(begin, call.rows, call.row_bytes)
+    at = _aligned(max(output.end, begin + distance + call.inputs[i].nbytes) + GUARD)
+    inputs = []
+    for j, (tensor, row_bytes) in enumerate(zip(call.inputs, call.op.row_bytes(call.params)[0], strict=True)):
+        inputs.append(in_one_piece(begin + distance if j == i else at, call.in_rows(j), row_bytes))
+        at += 0 if j == i else _aligned(tensor.nbytes + GUARD)
+    return inputs, output, at
+
+
+def _aligned(n: int) -> int:
+    return -(-n // ALIGN) * ALIGN
+
+
+def _equal(kernel: Kernel, call: Call, found: Array, how: str) -> None:
+    expected = np.ascontiguousarray(call.expected).reshape(-1)
+    different = np.flatnonzero(found.view(np.uint8) != expected.view(np.uint8)) // found.itemsize
+    if different.size:
+        at = int(different[0])
+        raise AssertionError(
+            f"{kernel.symbol} ({how}): {np.unique(different).size} of {found.size} elements differ, "
+            f"first at {at}: {found[at]}, int_ref says {expected[at]}\n{call.params}"
+        )

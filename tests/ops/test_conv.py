@@ -1,0 +1,59 @@
+"""Conv: conv2d_s8 and depthwise_s8."""
+
+import numpy as np
+import pytest
+from checker import SIZES, case, check_op, weights
+
+pytestmark = pytest.mark.cc
+
+
+def conv(name, x, w, bias=True, **attrs):
+    b = weights(w[0], seed=2) if bias else None
+    return case(name, "Conv", x, weights(*w), b, **attrs)
+
+
+CASES = [
+    *(conv(f"2d {n}x{n} 3x3 same", (1, 3, n, n), (5, 3, 3, 3), pads=[1, 1, 1, 1]) for n in SIZES),
+    *(conv(f"pointwise {c} to {33 - c % 33 or 1}", (1, c, 3, 2), (33 - c % 33 or 1, c, 1, 1)) for c in SIZES),
+    *(conv(f"1d {n} taps 3", (1, 4, n + 2), (6, 4, 3)) for n in SIZES),
+    *(conv(f"depthwise {c}", (1, c, 5, 4), (c, 1, 3, 3), group=c, pads=[1, 1, 1, 1]) for c in SIZES),
+    conv("no bias", (1, 2, 4, 4), (3, 2, 2, 2), bias=False),
+    conv("opset 7", (1, 2, 4, 4), (3, 2, 2, 2), opset=7),
+    conv("stride 2", (1, 3, 9, 8), (4, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1]),
+    conv("stride 3 by 2", (1, 3, 11, 8), (4, 3, 2, 3), strides=[3, 2]),
+    conv("stride larger than the kernel", (1, 3, 11, 10), (4, 3, 2, 1), strides=[4, 3]),
+    conv("dilation 2", (1, 3, 9, 9), (4, 3, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2]),
+    conv("dilation 3 by 1", (1, 3, 12, 5), (4, 3, 3, 2), dilations=[3, 1]),
+    conv("dilation and stride", (1, 2, 13, 12), (3, 2, 3, 3), dilations=[2, 3], strides=[2, 2], pads=[1, 2, 3, 4]),
+    conv("asymmetric pads", (1, 2, 6, 7), (3, 2, 3, 4), pads=[2, 0, 1, 3]),
+    conv("pads wider than the kernel", (1, 2, 3, 3), (3, 2, 2, 2), pads=[3, 3, 3, 3]),
+    conv("kernel larger than the input", (1, 2, 2, 3), (3, 2, 5, 5), pads=[2, 2, 2, 2]),
+    conv("kernel of the whole input", (1, 2, 4, 5), (7, 2, 4, 5)),
+    *(
+        conv(f"{auto} {n} stride {s}", (1, 2, n, n + 1), (3, 2, 3, 2), auto_pad=auto, strides=[s, s])
+        for auto in ("SAME_UPPER", "SAME_LOWER", "VALID")
+        for n, s in ((5, 1), (6, 2), (7, 3))
+    ),
+    conv("SAME_UPPER 1d", (1, 2, 8), (3, 2, 4), auto_pad="SAME_UPPER", strides=[2]),
+    conv("2 groups", (1, 4, 5, 5), (6, 2, 3, 3), group=2, pads=[1, 1, 1, 1]),
+    conv("3 groups, one channel in, 1d", (1, 3, 9), (6, 1, 3), group=3),
+    conv("depthwise multiplier 2", (1, 5, 6, 6), (10, 1, 3, 3), group=5, pads=[1, 1, 1, 1]),
+    conv("depthwise stride 2 asymmetric", (1, 8, 7, 6), (8, 1, 3, 3), group=8, strides=[2, 2], pads=[0, 0, 1, 1]),
+    conv("depthwise 1d dilation 4 causal", (1, 6, 17), (6, 1, 3), group=6, dilations=[4], pads=[8, 0]),
+    conv("causal 1d", (1, 4, 16), (4, 4, 3), dilations=[4], pads=[8, 0]),
+    conv("input all negative", (1, 3, 5, 5), (4, 3, 3, 3), low=-7.0, high=-1.0, pads=[1, 1, 1, 1]),
+    conv("input all positive", (1, 3, 5, 5), (4, 3, 3, 3), low=0.5, high=9.0, pads=[1, 1, 1, 1]),
+    conv("tiny input", (1, 3, 5, 5), (4, 3, 3, 3), low=-1e-4, high=1e-4),
+    case(
+        "one channel is zero",
+        "Conv",
+        (1, 2, 4, 4),
+        np.stack([np.float32(k) * weights(2, 3, 3) for k in (0, 1, 30)]),
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_conv(case):
+    check_op(case)
