@@ -1,4 +1,4 @@
-"""The one exception family. In: a message for a person. Out: an exception that knows the exit code of the shell.
+"""The one exception family. In: a message for a person. Out: an exception that knows the exit code.
 
     GlowembedError            1   never raised itself; catch it to catch everything below
     ├── ValidationDiffers     1   the bits, or the accuracy asked for, are not those of the reference
@@ -7,8 +7,8 @@
     ├── UnsupportedModelError 3   the model is sound, but holds what we cannot compile; all of it is listed
     └── ToolError             4   a tool is missing (the message names the Debian package) or it failed
 
-A message names the thing, what was found, what was allowed, and what to do. Programming errors are not in here:
-they stay ordinary Python exceptions, with their traceback.
+A message names the thing, what was found, what was allowed, and what to do. Programming errors are not in
+here: they stay ordinary Python exceptions, with their traceback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ties a bundle to a board. In: bundle.json and a Board. Out: the texts of ge_bundle.c, ge_board.h, memory.ld.
+"""What ties a bundle to a board. In: bundle.json, a Board. Out: texts of ge_bundle.c, ge_board.h, memory.ld.
 
 The harness is the same for all bundles and boards; these three files are all that it learns about either.
 """
@@ -28,7 +28,8 @@ def read_manifest(bundle: Path) -> Manifest:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise UsageError(f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'") from error
+        problem = f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'"
+        raise UsageError(problem) from error
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     _check(path, manifest)
@@ -66,7 +67,8 @@ def bundle_c(manifest: Manifest) -> str:
 
 #include "{name}.h"
 
-static uint8_t arena[{guard} + {padded} + {GUARD_BYTES}] __attribute__((aligned({guard}), section(".bss.ge_arena")));
+static uint8_t arena[{guard} + {padded} + {GUARD_BYTES}]
+    __attribute__((aligned({guard}), section(".bss.ge_arena")));
 {_spans("inputs", manifest["inputs"])}
 {_spans("outputs", manifest["outputs"])}
 {_spans("layer_outputs", outputs)}
@@ -74,7 +76,8 @@ static const uint32_t layer_output_first[{len(firsts)}] = {{{_list(firsts)}}};
 
 const ge_bundle ge_the_bundle = {{
     "{name}", "{manifest["hash"]}", {name}_run, {name}_run_layers,
-    arena + {guard}, {size}u, {len(manifest["inputs"])}u, {len(manifest["outputs"])}u, {len(manifest["layers"])}u,
+    arena + {guard}, {size}u,
+    {len(manifest["inputs"])}u, {len(manifest["outputs"])}u, {len(manifest["layers"])}u,
     inputs, outputs, layer_outputs, layer_output_first,
 }};
 """
@@ -117,5 +120,5 @@ def memory_ld(board: Board) -> str:
         f"ORIGIN = 0x{memory.start:08X}, LENGTH = 0x{memory.size:X}"
         for memory in board.memories
     ]
-    body = "\n".join(rows)
-    return f"/* Made from board.toml of {board.name}. */\nMEMORY\n{{\n{body}\n}}\nge_stack_size = 0x{board.stack_size:X};\n"
+    lines = ["MEMORY", "{", *rows, "}", f"ge_stack_size = 0x{board.stack_size:X};", ""]
+    return f"/* Made from board.toml of {board.name}. */\n" + "\n".join(lines)

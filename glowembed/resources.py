@@ -1,4 +1,4 @@
-"""Where the files that are not Python lie. In: nothing. Out: paths of targets/, boards/, runtime_c/ and SConstruct.
+"""Where the files that are not Python lie. In: nothing. Out: paths of targets/, boards/, runtime_c/, SConstruct.
 
 In a checkout they are beside the package; in an installed wheel they travel inside it, in glowembed/_data.
 """
@@ -21,8 +21,8 @@ def root() -> Path:
         if all((place / mark).exists() for mark in MARKS):
             return place
     raise ToolError(
-        f"the installation of glowembed is not complete: {', '.join(MARKS)} are neither in {PACKAGE / '_data'} "
-        f"nor in {PACKAGE.parent}; install it again with pip"
+        f"the installation of glowembed is not complete: {', '.join(MARKS)} are neither in "
+        f"{PACKAGE / '_data'} nor in {PACKAGE.parent}; install it again with pip"
     )
 
 

@@ -1,8 +1,8 @@
 """Targets and boards. In: targets/NAME.toml, boards/NAME/board.toml. Out: frozen Target and Board.
 
-A Target is a core and the flags that compile for it; a Board is a target with memories, a UART and a way to run.
-Nothing else in the project knows a compiler flag or an address. A file that says too little, too much, or something
-of the wrong type is refused with its path and the key.
+A Target is a core and the flags that compile for it; a Board is a target with memories, a UART and a way to
+run. Nothing else in the project knows a compiler flag or an address. A file that says too little, too much, or
+something of the wrong type is refused with its path and the key.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Qemu:
-    """How QEMU is this board. `icount_shift`: an instruction takes 2**shift ns, so that a tick is never longer."""
+    """How QEMU is this board. An instruction takes 2**icount_shift ns; a tick must not be longer."""
 
     machine: str
     args: tuple[str, ...]
@@ -69,7 +69,7 @@ class Qemu:
 
 @dataclass(frozen=True)
 class Uart:
-    """The port that the harness talks through. `kind`: the driver, boards/common/uart_<kind>.h; its input clock."""
+    """The port that the harness talks through. `kind`: the driver, boards/common/uart_<kind>.h."""
 
     kind: str
     base: int
@@ -78,7 +78,7 @@ class Uart:
 
 @dataclass(frozen=True)
 class Board:
-    """A target with memories around it. `clock_hz` drives SysTick. The board `host` has no memories and no QEMU."""
+    """A target with memories around it. `clock_hz` drives SysTick. `host` has no memories and no QEMU."""
 
     name: str
     description: str
@@ -268,7 +268,8 @@ class _Table:
     def integer(self, key: str, allowed: tuple[int, ...] = (), default: int | None = None) -> int:
         value: int = self.take(key, int, default)
         if value < 0 or (allowed and value not in allowed):
-            raise self.error(key, f"is {value}; allowed: {', '.join(map(str, allowed)) or 'no negative number'}")
+            choices = ", ".join(map(str, allowed)) or "0 and more"
+            raise self.error(key, f"is {value}; allowed: {choices}")
         return value
 
     def boolean(self, key: str, default: bool | None = None) -> bool:

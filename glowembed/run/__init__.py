@@ -1,4 +1,4 @@
-"""What every transport gives back. In: nothing. Out: RunResult; the transports are host, qemu and, later, serial."""
+"""What every transport (host, qemu, later serial) gives back: RunResult."""
 
 from __future__ import annotations
 

@@ -1,0 +1,292 @@
+"""Runs firmware under QEMU. In: an Image, the manifest of its bundle, samples as bytes. Out: RunResult.
+
+Tensors move through files by semihosting (runtime_c/harness/transport_files.c says how). With -icount every
+instruction takes 2**shift ns of the guest's time, so that its timer counts instructions: exactly, each time.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed import elf
+from glowembed.build import Image
+from glowembed.errors import ToolError, UsageError
+from glowembed.run import Bytes, RunResult
+from glowembed.target import Board, Qemu
+
+PROTOCOL = "1"
+PACKAGE = "qemu-system-arm"
+POLL_SECONDS = 0.02
+FAULT = re.compile(r"FAULT exception=(\d+) pc=0x([0-9a-f]+) lr=0x([0-9a-f]+) .*cfsr=0x([0-9a-f]+)")
+EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
+CAUSES = {  # bits of CFSR: ARMv7-M ARM B3.2.15, ARMv8-M ARM D1.2.13
+    0: "instruction fetched from where nothing may run",
+    1: "access to protected memory",
+    4: "the stack ran out",
+    8: "instruction fetched from no memory",
+    9: "access to no memory",
+    10: "write to no memory",
+    12: "the stack ran out",
+    16: "undefined instruction",
+    17: "not in Thumb state",
+    19: "the FPU or vector unit is off",
+    20: "the stack ran out",
+    24: "unaligned access",
+    25: "division by zero",
+}
+Progress = Callable[[int, int], None]
+
+
+def run(
+    image: Image,
+    manifest: Mapping[str, Any],
+    samples: Bytes,
+    layers: bool = False,
+    timeout: float = 900.0,
+    progress: Progress | None = None,
+    uart: Path | None = None,
+) -> RunResult:
+    """Runs all samples, each a row with all inputs of the bundle in order.
+
+    `layers`: also the outputs and instructions of every layer. `timeout`: seconds for all of it. `progress` is
+    told (samples done, samples). `uart`: a file for what the firmware says on its serial port.
+    """
+    _check_samples(manifest, samples)
+    qemu = _qemu(image.board)
+    with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
+        place = Path(folder)
+        (place / "in").write_bytes(np.ascontiguousarray(samples, dtype=np.uint8).tobytes())
+        watch = _Watch(place / "out", _sample_bytes(manifest, layers), len(samples), progress)
+        words = ["fw", "in", "out", "stats", *(["layers"] if layers else [])]
+        _execute(_command(qemu, image, words, uart), place, image, watch, timeout)
+        stats = _Stats.read(place / "stats")
+        _check_stats(stats, manifest, len(samples), layers)
+        return _result(manifest, stats, (place / "out").read_bytes(), image.board, layers)
+
+
+def _qemu(board: Board) -> Qemu:
+    if board.qemu is None:
+        raise UsageError(f"board {board.name!r} does not run under QEMU: its board.toml has no [qemu]")
+    if shutil.which("qemu-system-arm") is None:
+        raise ToolError(f"qemu-system-arm is not there; install it: apt-get install {PACKAGE}", PACKAGE)
+    return board.qemu
+
+
+def _check_samples(manifest: Mapping[str, Any], samples: Bytes) -> None:
+    expected = sum(int(tensor["bytes"]) for tensor in manifest["inputs"])
+    found = f"{samples.dtype} of shape {samples.shape}"
+    if samples.ndim != 2 or samples.dtype != np.uint8 or samples.shape[1] != expected or len(samples) == 0:
+        raise UsageError(f"samples are {found}; expected uint8 of shape (n, {expected}), n > 0")
+
+
+def _command(qemu: Qemu, image: Image, words: Sequence[str], uart: Path | None) -> list[str]:
+    semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
+    return [
+        "qemu-system-arm", "-M", qemu.machine, *qemu.args,
+        "-display", "none", "-monitor", "none", *_serial(uart),
+        "-semihosting-config", semihosting,
+        "-icount", f"shift={qemu.icount_shift},sleep=off",
+        "-kernel", str(image.elf.resolve()),
+    ]  # fmt: skip
+
+
+def _serial(uart: Path | None) -> list[str]:
+    if uart is None:
+        return ["-serial", "null"]
+    path = str(uart.resolve()).replace(",", ",,")
+    return ["-chardev", f"file,id=uart,path={path}", "-serial", "chardev:uart"]
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Follows a run by the size of its output file."""
+
+    out: Path
+    sample_bytes: int
+    samples: int
+    progress: Progress | None
+
+    def done(self) -> int:
+        size = self.out.stat().st_size if self.out.exists() else 0
+        return min(self.samples, size // max(1, self.sample_bytes))
+
+    def tell(self) -> None:
+        if self.progress is not None:
+            self.progress(self.done(), self.samples)
+
+
+def _execute(command: list[str], place: Path, image: Image, watch: _Watch, timeout: float) -> None:
+    end = time.monotonic() + timeout
+    with (place / "said").open("wb") as said:
+        process = subprocess.Popen(command, cwd=place, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    try:
+        while process.poll() is None:
+            if time.monotonic() > end:
+                raise _timed_out(image, watch, timeout)
+            watch.tell()
+            _wait(process)
+    finally:
+        process.kill()
+        process.wait()
+    watch.tell()
+    if process.returncode != 0:
+        raise _failure(image, process.returncode, (place / "said").read_text(errors="replace"))
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _timed_out(image: Image, watch: _Watch, timeout: float) -> ToolError:
+    return ToolError(
+        f"board {image.board.name!r} under QEMU did {watch.done()} of {watch.samples} samples in {timeout:g} s "
+        "and was stopped. Where samples were done, ask for fewer of them or a longer timeout; where none was, "
+        f"the firmware hangs: look at it with qemu-system-arm -s -S and gdb ({image.elf})."
+    )
+
+
+def _failure(image: Image, code: int, said: str) -> ToolError:
+    fault = FAULT.search(said)
+    if fault is not None:
+        return ToolError(_describe_fault(image, fault))
+    errors = [line[6:] for line in said.splitlines() if line.startswith("ERROR ")]
+    reason = "; ".join(errors) or said.strip()[-2000:] or "it said nothing"
+    return ToolError(f"board {image.board.name!r} under QEMU ended with code {code}: {reason}")
+
+
+def _describe_fault(image: Image, fault: re.Match[str]) -> str:
+    exception = int(fault[1])
+    pc, cfsr = int(fault[2], 16), int(fault[4], 16)
+    causes = sorted({cause for bit, cause in CAUSES.items() if cfsr >> bit & 1})
+    where = elf.function_at(image.elf, pc) or "no function"
+    name = EXCEPTIONS.get(exception, f"exception {exception}")
+    cause = ", ".join(causes) or "the core gives no cause"
+    return (
+        f"board {image.board.name!r} under QEMU raised {name} at pc=0x{pc:08x} ({where}): {cause}\n"
+        f"{fault.string.strip()[-400:]}"
+    )
+
+
+@dataclass(frozen=True)
+class _Stats:
+    """The text that the firmware reports in: what it says once, and ticks with interrupts, by key."""
+
+    texts: Mapping[str, str]
+    ticks: Mapping[str, list[tuple[int, int]]]
+
+    @classmethod
+    def read(cls, path: Path) -> _Stats:
+        texts: dict[str, str] = {}
+        ticks: dict[str, list[tuple[int, int]]] = {}
+        for line in path.read_text(encoding="ascii").splitlines():
+            key, _, value = line.partition("=")
+            count, space, interrupts = value.partition(" ")
+            if space:
+                ticks.setdefault(key, []).append((int(count), int(interrupts)))
+            else:
+                texts[key] = value
+        return cls(texts, ticks)
+
+
+def _check_stats(stats: _Stats, manifest: Mapping[str, Any], samples: int, layers: bool) -> None:
+    timed = len(stats.ticks.get("layer" if layers else "run", []))
+    found = (stats.texts.get("protocol"), stats.texts.get("bundle"), stats.texts.get("runs"), timed)
+    times = samples * (len(manifest["layers"]) if layers else 1)
+    expected = (PROTOCOL, manifest["hash"], str(samples), times)
+    if found != expected:
+        raise ToolError(
+            f"the firmware reports (protocol, bundle, runs, times) {found}; expected {expected}. "
+            "The firmware is not that of this bundle: build it again."
+        )
+
+
+class _Counter:
+    """Turns ticks into instructions.
+
+    From the start of the counter to n instructions later, SysTick counts ceil(n * ticks per instruction) - 1:
+    time moves by whole instructions, and the first tick goes into loading the counter. With a tick shorter than
+    an instruction, n follows from it without doubt. Each interrupt adds its handler, whose length follows from
+    two runs of one loop, with and without interrupts.
+    """
+
+    def __init__(self, board: Board, qemu: Qemu, stats: _Stats) -> None:
+        self.ticks_per_instruction = Fraction(board.clock_hz * 2**qemu.icount_shift, 10**9)
+        if self.ticks_per_instruction < 1:
+            raise UsageError(f"board {board.name!r}: icount_shift {qemu.icount_shift} is too small to be exact")
+        (quiet, none), (loud, interrupts) = stats.ticks["loop"]
+        extra = self.raw(loud) - self.raw(quiet)
+        if none != 0 or interrupts == 0 or extra % interrupts != 0:
+            raise ToolError(
+                f"QEMU does not count instructions exactly (interrupts took {extra} in {interrupts}); "
+                "check that its version is 7.2 or newer"
+            )
+        self.handler = extra // interrupts
+        self.empty = {
+            "run": self.raw(stats.ticks["empty"][0][0]),
+            "layer": self.raw(stats.ticks["empty_layer"][0][0]),
+        }
+
+    def raw(self, ticks: int) -> int:
+        return int((ticks + 1) / self.ticks_per_instruction)
+
+    def instructions(self, kind: str, measured: tuple[int, int]) -> int:
+        """Of the called function alone, its return included; the empty function is one return long."""
+        ticks, interrupts = measured
+        return self.raw(ticks) - self.empty[kind] + 1 - interrupts * self.handler
+
+
+def _layer_tensors(manifest: Mapping[str, Any]) -> list[list[int]]:
+    return [[int(tensor["bytes"]) for tensor in layer["outputs"]] for layer in manifest["layers"]]
+
+
+def _output_tensors(manifest: Mapping[str, Any]) -> list[int]:
+    return [int(tensor["bytes"]) for tensor in manifest["outputs"]]
+
+
+def _sample_bytes(manifest: Mapping[str, Any], layers: bool) -> int:
+    inner = sum(map(sum, _layer_tensors(manifest))) if layers else 0
+    return inner + sum(_output_tensors(manifest))
+
+
+def _result(manifest: Mapping[str, Any], stats: _Stats, out: bytes, board: Board, layers: bool) -> RunResult:
+    rows = np.frombuffer(out, dtype=np.uint8).reshape(-1, _sample_bytes(manifest, layers))
+    counter = _Counter(board, _qemu(board), stats)
+    shapes = _layer_tensors(manifest) if layers else []
+    tensors = _cut(rows, [*(size for layer in shapes for size in layer), *_output_tensors(manifest)])
+    per_layer: list[tuple[Bytes, ...]] = []
+    for layer in shapes:
+        per_layer.append(tuple(tensors[: len(layer)]))
+        tensors = tensors[len(layer) :]
+    whole = [counter.instructions("run", ticks) for ticks in stats.ticks.get("run", [])]
+    parts = [counter.instructions("layer", ticks) for ticks in stats.ticks.get("layer", [])]
+    return RunResult(
+        outputs=tuple(tensors),
+        instructions=max(whole, default=None),
+        instructions_least=min(whole, default=None),
+        layer_instructions=_largest_per_layer(parts, len(shapes)) if layers else None,
+        layer_outputs=tuple(per_layer) if layers else None,
+        stack=int(stats.texts["stack_bytes"]),
+    )
+
+
+def _largest_per_layer(parts: list[int], layers: int) -> tuple[int, ...]:
+    return tuple(max(parts[index::layers]) for index in range(layers))
+
+
+def _cut(rows: Bytes, sizes: list[int]) -> list[Bytes]:
+    ends = np.cumsum(sizes)
+    return [rows[:, end - size : end] for size, end in zip(sizes, ends, strict=True)]
