@@ -11,7 +11,6 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-
 TABLES = (".eh_frame", ".note", ".ARM.")
 
 

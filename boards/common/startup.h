@@ -40,18 +40,16 @@ extern const vector_table ge_vectors;
 __attribute__((section(".vectors"), used)) const vector_table ge_vectors = {
     ge_stack_top,
     {
-        ge_reset,       /* 1 Reset */
-        ge_fault_entry, /* 2 NMI */
-        ge_fault_entry, /* 3 HardFault */
-        ge_fault_entry, /* 4 MemManage (from ARMv7-M on) */
-        ge_fault_entry, /* 5 BusFault */
-        ge_fault_entry, /* 6 UsageFault */
-        ge_fault_entry, /* 7 SecureFault (ARMv8-M) */
-        0, 0, 0,
-        ge_fault_entry, /* 11 SVCall */
-        ge_fault_entry, /* 12 DebugMonitor */
-        0,
-        ge_fault_entry,  /* 14 PendSV */
-        ge_tick_handler, /* 15 SysTick */
+        ge_reset,                /* 1 Reset */
+        ge_fault_entry,          /* 2 NMI */
+        ge_fault_entry,          /* 3 HardFault */
+        ge_fault_entry,          /* 4 MemManage (from ARMv7-M on) */
+        ge_fault_entry,          /* 5 BusFault */
+        ge_fault_entry,          /* 6 UsageFault */
+        ge_fault_entry,          /* 7 SecureFault (ARMv8-M) */
+        0, 0, 0, ge_fault_entry, /* 11 SVCall */
+        ge_fault_entry,          /* 12 DebugMonitor */
+        0, ge_fault_entry,       /* 14 PendSV */
+        ge_tick_handler,         /* 15 SysTick */
     },
 };

@@ -2,12 +2,12 @@
 #include "board.h"
 #include "ge_board.h"
 
-#define UART_STARTRX (*(volatile uint32_t *)(GE_UART_BASE + 0x000u))  /* task, table 263 */
-#define UART_STARTTX (*(volatile uint32_t *)(GE_UART_BASE + 0x008u))  /* task */
-#define UART_TXDRDY (*(volatile uint32_t *)(GE_UART_BASE + 0x11Cu))   /* event: the byte has left TXD */
-#define UART_ENABLE (*(volatile uint32_t *)(GE_UART_BASE + 0x500u))   /* 29.11: 4 enables */
-#define UART_PSELTXD (*(volatile uint32_t *)(GE_UART_BASE + 0x50Cu))  /* pin of TXD: P0.24 on the micro:bit */
-#define UART_PSELRXD (*(volatile uint32_t *)(GE_UART_BASE + 0x514u))  /* pin of RXD: P0.25 on the micro:bit */
+#define UART_STARTRX (*(volatile uint32_t *)(GE_UART_BASE + 0x000u)) /* task, table 263 */
+#define UART_STARTTX (*(volatile uint32_t *)(GE_UART_BASE + 0x008u)) /* task */
+#define UART_TXDRDY (*(volatile uint32_t *)(GE_UART_BASE + 0x11Cu))  /* event: the byte has left TXD */
+#define UART_ENABLE (*(volatile uint32_t *)(GE_UART_BASE + 0x500u))  /* 29.11: 4 enables */
+#define UART_PSELTXD (*(volatile uint32_t *)(GE_UART_BASE + 0x50Cu)) /* pin of TXD: P0.24 on the micro:bit */
+#define UART_PSELRXD (*(volatile uint32_t *)(GE_UART_BASE + 0x514u)) /* pin of RXD: P0.25 on the micro:bit */
 #define UART_TXD (*(volatile uint32_t *)(GE_UART_BASE + 0x51Cu))
 #define UART_BAUDRATE (*(volatile uint32_t *)(GE_UART_BASE + 0x524u)) /* 0x01D7E000: 115200 baud */
 

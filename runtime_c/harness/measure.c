@@ -50,9 +50,13 @@ __attribute__((naked)) static int32_t empty_layer(void *arena, int32_t first, in
     (void)count;
 }
 
-ge_ticks ge_measure_empty_run(void) { return ge_measure_run(empty_run, NULL).ticks; }
+ge_ticks ge_measure_empty_run(void) {
+    return ge_measure_run(empty_run, NULL).ticks;
+}
 
-ge_ticks ge_measure_empty_layer(void) { return ge_measure_layer(empty_layer, NULL, 0).ticks; }
+ge_ticks ge_measure_empty_layer(void) {
+    return ge_measure_layer(empty_layer, NULL, 0).ticks;
+}
 
 /* Paints from the limit up to its own stack pointer; what the run has overwritten, it has used. */
 NOIPA uint32_t ge_measure_stack(const ge_bundle *bundle) {

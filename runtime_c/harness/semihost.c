@@ -25,7 +25,9 @@ static int32_t call(uint32_t operation, const void *parameters) {
     return (int32_t)r0;
 }
 
-static uint32_t address(const void *pointer) { return (uint32_t)(uintptr_t)pointer; }
+static uint32_t address(const void *pointer) {
+    return (uint32_t)(uintptr_t)pointer;
+}
 
 int32_t ge_semihost_command_line(char *text, uint32_t size) {
     const uint32_t parameters[2] = {address(text), size};
@@ -37,9 +39,13 @@ static int32_t open(const char *path, uint32_t mode) {
     return call(SYS_OPEN, parameters);
 }
 
-int32_t ge_semihost_open_to_read(const char *path) { return open(path, MODE_READ); }
+int32_t ge_semihost_open_to_read(const char *path) {
+    return open(path, MODE_READ);
+}
 
-int32_t ge_semihost_open_to_write(const char *path) { return open(path, MODE_WRITE); }
+int32_t ge_semihost_open_to_write(const char *path) {
+    return open(path, MODE_WRITE);
+}
 
 int32_t ge_semihost_length(int32_t file) {
     const uint32_t parameters[1] = {(uint32_t)file};
@@ -52,7 +58,9 @@ static int32_t move(uint32_t operation, int32_t file, const void *memory, uint32
     return (bytes == 0u || call(operation, parameters) == 0) ? 0 : -1;
 }
 
-int32_t ge_semihost_read(int32_t file, void *into, uint32_t bytes) { return move(SYS_READ, file, into, bytes); }
+int32_t ge_semihost_read(int32_t file, void *into, uint32_t bytes) {
+    return move(SYS_READ, file, into, bytes);
+}
 
 int32_t ge_semihost_write(int32_t file, const void *from, uint32_t bytes) {
     return move(SYS_WRITE, file, from, bytes);
@@ -63,7 +71,9 @@ int32_t ge_semihost_close(int32_t file) {
     return call(SYS_CLOSE, parameters);
 }
 
-void ge_semihost_say(const char *text) { (void)call(SYS_WRITE0, text); }
+void ge_semihost_say(const char *text) {
+    (void)call(SYS_WRITE0, text);
+}
 
 void ge_semihost_exit(int32_t code) {
     const uint32_t parameters[2] = {ADP_STOPPED_APPLICATION_EXIT, (uint32_t)code};
