@@ -1,0 +1,122 @@
+"""Targets and boards are data: what is in the files, and what is said about files that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glowembed.errors import UsageError
+from glowembed.target import board_names, default_board, load_board, load_target, read_board, read_target, target_names
+
+TARGETS = ("cortex-m0", "cortex-m3", "cortex-m33", "cortex-m4", "cortex-m55", "cortex-m7", "x86-64")
+BOARDS = (
+    "host",
+    "lm3s6965evb-m0",
+    "microbit",
+    "mps2-an385",
+    "mps2-an386",
+    "mps2-an500",
+    "mps2-an505",
+    "mps3-an547",
+    "nrf51-large",
+)
+
+
+def test_names() -> None:
+    assert target_names() == TARGETS
+    assert board_names() == BOARDS
+
+
+@pytest.mark.parametrize(
+    ("target", "isa", "has_fpu", "align"),
+    [
+        ("cortex-m0", (), False, 8),
+        ("cortex-m3", (), False, 8),
+        ("cortex-m4", ("dsp",), True, 8),
+        ("cortex-m7", ("dsp",), True, 8),
+        ("cortex-m33", ("dsp",), True, 8),
+        ("cortex-m55", ("mve", "dsp"), True, 16),
+        ("x86-64", ("vnni", "avx2", "sse41"), True, 64),
+    ],
+)
+def test_target(target: str, isa: tuple[str, ...], has_fpu: bool, align: int) -> None:
+    found = load_target(target)
+    assert (found.isa, found.has_fpu, found.arena_align) == (isa, has_fpu, align)
+    assert {"-O2", "-std=c99", "-Wconversion", "-Werror"} <= set(found.cflags)
+    assert "-ffreestanding" not in found.cflags
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_has_one_default_board(name: str) -> None:
+    assert default_board(name).target == name
+    assert [load_board(b).default for b in BOARDS if load_board(b).target == name].count(True) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in BOARDS if name != "host"])
+def test_board_memories_do_not_overlap(name: str) -> None:
+    memories = sorted(load_board(name).memories, key=lambda memory: memory.start)
+    assert {memory.kind for memory in memories} == {"flash", "ram"}
+    for lower, upper in zip(memories, memories[1:], strict=False):
+        assert lower.start + lower.size <= upper.start
+
+
+@pytest.mark.parametrize(
+    ("load", "name", "expected"),
+    [
+        (load_target, "cortex-m5", "unknown target 'cortex-m5'. Did you mean 'cortex-m55'? Known: cortex-m0, "),
+        (load_target, "", "unknown target ''. Known: "),
+        (load_board, "mps2-an387", "unknown board 'mps2-an387'. Did you mean 'mps2-an38"),
+        (load_board, "../boards/host", "unknown board"),
+    ],
+)
+def test_unknown_names(load, name: str, expected: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load(name)
+    assert expected in str(error.value)
+
+
+GOOD = (Path(__file__).parent.parent / "targets" / "cortex-m4.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('cpu = "cortex-m4"', "", "cpu is missing; expected a value of type str"),
+        ("word_size = 4", 'word_size = "4"', "word_size is '4'; expected a value of type int"),
+        ("word_size = 4", "word_size = true", "word_size is True; expected a value of type int"),
+        ("arena_align = 8", "arena_align = 7", "arena_align is 7; allowed: 4, 8, 16"),
+        ('isa = ["dsp"]', 'isa = ["neon"]', "isa holds 'neon'; allowed: mve, dsp"),
+        ("has_fpu = true", "has_fpu = true\nhas_npu = true", "has_npu is not a key that we know"),
+        ("has_fpu = true", "has_fpu =", "cannot be read as TOML"),
+        ('name = "cortex-m4"', 'name = "m4"', "name is 'm4', but the file is that of 'cortex-m4'"),
+        ("cycles_per_instruction = 1.17", 'cycles_per_instruction = "1"', "costs holds something that is not a number"),
+    ],
+)
+def test_malformed_target(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in GOOD
+    path = tmp_path / "cortex-m4.toml"
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(UsageError) as error:
+        read_target(path)
+    assert str(path) in str(error.value)
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('sources = ["nothing.c"]', "names the file nothing.c, which does not exist"),
+        ('sources = []\n[uart]\nkind = "usb"\nbase = 0\nclock_hz = 1', "uart.kind is 'usb'; allowed: cmsdk, nrf51"),
+        ('sources = []\n[[memories]]\nname = "ram"\nstart = 0', "memories[0].size is missing"),
+        ("sources = []\nmemories = 3", "memories is 3; expected a value of type list"),
+        ("", "sources is missing"),
+    ],
+)
+def test_malformed_board(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "own" / "board.toml"
+    path.parent.mkdir()
+    path.write_text(f'name = "own"\ndescription = "x"\ntarget = "cortex-m4"\n{text}\n')
+    with pytest.raises(UsageError) as error:
+        read_board(path)
+    assert expected in str(error.value)
