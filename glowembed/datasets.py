@@ -161,7 +161,8 @@ def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
 
 def _read_npz(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
     try:
-        with np.load(source.path, allow_pickle=False) as archive:
+        with source.path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise UsageError(f"{source.path}: is not an .npz archive")
             return _from_archive(source, archive, inputs, role)
@@ -174,7 +175,7 @@ def _unreadable(path: Path, kind: str, error: BaseException) -> UsageError:
         return UsageError(
             f"{path}: holds pickled Python objects, which are never loaded; save plain number arrays (np.savez)"
         )
-    return UsageError(f"{path}: is not a readable .{kind} file: {error or type(error).__name__}")
+    return UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}")
 
 
 def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence[InputSpec], role: Role) -> _Raw:
@@ -331,7 +332,8 @@ def _normalized(source: Source, pixels: Array, channels: int) -> Array:
         raise UsageError(f"image std must be above 0, found {options.std}")
     factor, offset = IMAGE_SCALES[options.scale]
     scaled = pixels * np.float64(factor) + offset
-    return ((scaled - np.asarray(options.mean)) / np.asarray(options.std)).astype(np.float32)
+    result: Array = ((scaled - np.asarray(options.mean)) / np.asarray(options.std)).astype(np.float32)
+    return result
 
 
 # ---------------------------------------------------------------------------------------------- checks
@@ -353,7 +355,8 @@ def _numbers(path: Path, array: Array, name: str) -> Array:
     if array.dtype.kind not in "fiub":
         raise UsageError(f"{path}: {name!r} has the dtype {array.dtype}; expected real numbers (float or integer)")
     with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+        numbers: Array = array.astype(np.float32)
+    return numbers
 
 
 def _shaped(path: Path, array: Array, spec: InputSpec) -> tuple[Array, str]:

@@ -1,0 +1,376 @@
+"""What values a model sees. In: a canonical graph and samples. Out: a Profile: minimum, maximum, histogram per value.
+
+The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent
+for which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a
+profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples.
+
+The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another model with what is missing and what is
+extra. Constants have a range only; activations also one range per channel (last axis).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from glowembed.datasets import Dataset, stored
+from glowembed.errors import UsageError, unknown_name
+from glowembed.ir import Array, Graph
+from glowembed.progress import SILENT, Progress
+from glowembed.reference import run_float
+from glowembed.version import VERSION
+
+BINS = 2048
+FORMAT = "glowembed profile 1"
+SMALLEST_EXPONENT = -150
+"""Of a bin: below the smallest float32 number that is not 0."""
+
+LARGEST_EXPONENT = 128
+PRECISION_BITS = 24
+"""A bin is never narrower than 2**-24 of the largest magnitude, the precision of float32."""
+
+MAX_CHANNELS = 4096
+
+Counts = NDArray[np.int64]
+METHODS = ("minmax", "percentile")
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """counts[i]: how many x have floor(x / 2**exponent) == first + i."""
+
+    exponent: int
+    first: int
+    counts: Counts
+
+    @property
+    def width(self) -> float:
+        return math.ldexp(1.0, self.exponent)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueProfile:
+    """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis."""
+
+    low: float
+    high: float
+    histogram: Histogram | None = None
+    channel_low: tuple[float, ...] = ()
+    channel_high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """All float values of a canonical graph by name, over `samples` samples."""
+
+    model_sha256: str
+    samples: int
+    values: Mapping[str, ValueProfile]
+    version: str = VERSION
+
+    @classmethod
+    def load(cls, path: Path) -> Profile:
+        """The profile in a file. Raises UsageError for what is not one."""
+        return _from_document(_read_yaml(path), str(path))
+
+    def save(self, path: Path) -> None:
+        """Write the file; at no moment does a half-written one stand under its name."""
+        _write(path, to_yaml(self))
+
+    def require_fit(self, graph: Graph) -> None:
+        """Raise UsageError where this is not a profile of the graph: what is missing, what is extra, and why."""
+        _require_fit(self, graph)
+
+    def range_of(self, name: str, method: str = "minmax", percentile: float = 99.99) -> tuple[float, float]:
+        """The range to quantize for, by one of METHODS.
+
+        percentile: the smallest run of bins that leaves out at most (100 - p) / 2 % of what was seen at each end.
+        """
+        if method not in METHODS:
+            raise unknown_name("calibration", method, METHODS)
+        if name not in self.values:
+            raise unknown_name("value in the profile:", name, self.values)
+        value = self.values[name]
+        if method == "minmax" or value.histogram is None:
+            return value.low, value.high
+        return _percentile(value, value.histogram, percentile)
+
+
+def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
+    """Run every sample through the float reference and record every float value of the graph."""
+    values: dict[str, ValueProfile] = {}
+    for index in progress.track(range(len(dataset)), "profiling"):
+        sample = dataset.sample(index)
+        feed = {name: stored(graph.values[name], sample[name]) for name in graph.inputs}
+        for name, array in _activations(graph, run_float(graph, feed)):
+            seen = _observe(name, array)
+            values[name] = _merge_value(values[name], seen) if name in values else seen
+    return Profile(graph.model_sha256, len(dataset), dict(sorted({**values, **_constants(graph)}.items())))
+
+
+def merge(a: Profile, b: Profile) -> Profile:
+    """The profile of the samples of both. They must be of the same model."""
+    if a.model_sha256 != b.model_sha256 or a.values.keys() != b.values.keys():
+        raise UsageError("profiles of different models cannot be merged")
+    values = {name: _merge_value(value, b.values[name]) for name, value in a.values.items()}
+    return replace(a, samples=a.samples + b.samples, values=values)
+
+
+def _require_fit(profile: Profile, graph: Graph) -> None:
+    expected = _float_names(graph)
+    missing, extra = sorted(expected - profile.values.keys()), sorted(profile.values.keys() - expected)
+    same_model = profile.model_sha256 == graph.model_sha256
+    if same_model and not missing and not extra:
+        return
+    reasons = [] if same_model else [_other_model(profile, graph)]
+    if profile.version != VERSION:
+        reasons.append(f"it was written by glowembed {profile.version}, this is {VERSION}")
+    raise UsageError(
+        f"the profile does not fit the model: {'; '.join(reasons) or 'the values are others'}."
+        f"{_listed('missing', missing)}{_listed('extra', extra)} Make a new one: glowembed profile MODEL --data DATA"
+    )
+
+
+def _other_model(profile: Profile, graph: Graph) -> str:
+    return f"it is of another model file (sha256 {profile.model_sha256[:12]}, this one is {graph.model_sha256[:12]})"
+
+
+def _listed(what: str, names: list[str], limit: int = 20) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f" {what.capitalize()}: {', '.join(map(repr, names[:limit]))}{more}." if names else ""
+
+
+def _is_float(dtype: str) -> bool:
+    return np.dtype(dtype).kind == "f"
+
+
+def _float_names(graph: Graph) -> set[str]:
+    return {name for name, value in graph.values.items() if _is_float(value.dtype) and value.elements}
+
+
+def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:
+    for name, value in graph.values.items():
+        if value.const is None and _is_float(value.dtype):
+            yield name, arrays[name]
+
+
+def _constants(graph: Graph) -> dict[str, ValueProfile]:
+    arrays = {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None and _is_float(v.dtype)}
+    ranges = {name: (_float(array.min()), _float(array.max())) for name, array in arrays.items() if array.size}
+    return {name: ValueProfile(low, high) for name, (low, high) in ranges.items()}
+
+
+# ---------------------------------------------------------------------------------------------- histogram
+
+
+def _float(x: Any) -> float:
+    return float(np.float32(x))
+
+
+def _observe(name: str, array: Array) -> ValueProfile:
+    low, high = _float(array.min()), _float(array.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise UsageError(f"{name!r} becomes NaN or infinite in the float model: check weights and data")
+    exponent = _exponent(low, high)
+    positions = np.floor(np.ldexp(array.astype(np.float64).ravel(), -exponent)).astype(np.int64)
+    first = int(positions.min())
+    histogram = Histogram(exponent, first, np.bincount(positions - first).astype(np.int64))
+    channels = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    if channels.shape[1] > MAX_CHANNELS:
+        return ValueProfile(low, high, histogram)
+    return ValueProfile(low, high, histogram, _floats(channels.min(axis=0)), _floats(channels.max(axis=0)))
+
+
+def _floats(array: Array) -> tuple[float, ...]:
+    return tuple(float(x) for x in array.astype(np.float32))
+
+
+def _exponent(low: float, high: float) -> int:
+    """The smallest exponent for which the range needs at most BINS bins."""
+    largest = max(abs(low), abs(high))
+    exponent = math.frexp(largest)[1] - PRECISION_BITS if largest else SMALLEST_EXPONENT
+    exponent = max(exponent, SMALLEST_EXPONENT)
+    while _bin(high, exponent) - _bin(low, exponent) >= BINS:
+        exponent += 1
+    return exponent
+
+
+def _bin(x: float, exponent: int) -> int:
+    return math.floor(math.ldexp(x, -exponent))
+
+
+def _coarser(histogram: Histogram, exponent: int) -> Histogram:
+    """The same counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
+    factor = 1 << (exponent - histogram.exponent)
+    first = histogram.first // factor
+    counts = np.zeros((histogram.first + len(histogram.counts) - 1) // factor - first + 1, np.int64)
+    positions = (np.arange(len(histogram.counts)) + histogram.first) // factor - first
+    np.add.at(counts, positions, histogram.counts)
+    return Histogram(exponent, first, counts)
+
+
+def _merge_histogram(a: Histogram, b: Histogram, low: float, high: float) -> Histogram:
+    exponent = _exponent(low, high)
+    a, b = _coarser(a, exponent), _coarser(b, exponent)
+    first = min(a.first, b.first)
+    end = max(a.first + len(a.counts), b.first + len(b.counts))
+    counts = np.zeros(end - first, np.int64)
+    for part in (a, b):
+        counts[part.first - first : part.first - first + len(part.counts)] += part.counts
+    return Histogram(exponent, first, counts)
+
+
+def _merge_value(a: ValueProfile, b: ValueProfile) -> ValueProfile:
+    low, high = min(a.low, b.low), max(a.high, b.high)
+    if a.histogram is None or b.histogram is None:
+        return ValueProfile(low, high)
+    return ValueProfile(
+        low,
+        high,
+        _merge_histogram(a.histogram, b.histogram, low, high),
+        tuple(map(min, a.channel_low, b.channel_low)),
+        tuple(map(max, a.channel_high, b.channel_high)),
+    )
+
+
+def _percentile(value: ValueProfile, histogram: Histogram, percentile: float) -> tuple[float, float]:
+    if not 50 < percentile <= 100:
+        raise UsageError(f"the percentile must be above 50 and at most 100, found {percentile}")
+    seen = np.cumsum(histogram.counts)
+    outside = seen[-1] * (100.0 - percentile) / 200.0
+    lowest = int(np.searchsorted(seen, outside, side="right"))
+    highest = int(np.searchsorted(seen, seen[-1] - outside, side="left"))
+    low, high = (histogram.first + lowest) * histogram.width, (histogram.first + highest + 1) * histogram.width
+    return max(low, value.low), min(high, value.high)
+
+
+# ---------------------------------------------------------------------------------------------- file
+
+
+def to_yaml(profile: Profile) -> str:
+    """The text of a profile: stable order, floats that read back to the same bits."""
+    document = {
+        "format": FORMAT,
+        "glowembed": profile.version,
+        "model_sha256": profile.model_sha256,
+        "samples": profile.samples,
+        "values": {name: _value_out(value) for name, value in sorted(profile.values.items())},
+    }
+    text: str = yaml.dump(
+        document, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
+    )
+    return text
+
+
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _short(x: float) -> float:
+    """The shortest decimal that reads back to the same float32."""
+    return float(str(np.float32(x)))
+
+
+def _value_out(value: ValueProfile) -> dict[str, Any]:
+    entry: dict[str, Any] = {"range": [_short(value.low), _short(value.high)]}
+    if value.histogram is None:
+        return {"kind": "constant", **entry}
+    entry["channel_min"] = [_short(x) for x in value.channel_low]
+    entry["channel_max"] = [_short(x) for x in value.channel_high]
+    entry["bin_width"] = f"2^{value.histogram.exponent}"
+    entry["first_bin"] = value.histogram.first
+    entry["counts"] = _run_lengths(value.histogram.counts)
+    return {"kind": "activation", **entry}
+
+
+def _run_lengths(counts: Counts) -> str:
+    """`5 0x12 3`: a count of 5, twelve bins of 0, a count of 3."""
+    runs = ((count, len(list(group))) for count, group in groupby(counts.tolist()))
+    return " ".join(f"{count}x{length}" if length > 1 else str(count) for count, length in runs)
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: is not a YAML file: {str(error).splitlines()[0]}") from error
+
+
+def _from_document(document: Any, where: str) -> Profile:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{where}: is not a profile: its first line must be 'format: {FORMAT}'")
+    samples, values = document.get("samples"), document.get("values")
+    if type(samples) is not int or samples < 1 or not isinstance(values, dict):
+        raise UsageError(f"{where}: must hold 'samples', a number above 0, and 'values'")
+    read = {str(name): _value_in(f"{where}: {name!r}", entry) for name, entry in values.items()}
+    return Profile(str(document.get("model_sha256")), samples, read, str(document.get("glowembed")))
+
+
+def _value_in(where: str, entry: Any) -> ValueProfile:
+    try:
+        return _parsed(entry)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{where}: {error.args[0] if error.args else error!r} is missing or wrong") from error
+
+
+def _parsed(entry: Any) -> ValueProfile:
+    low, high = (_read_float(x) for x in entry["range"])
+    if low > high:
+        raise ValueError(f"range: the minimum {low} above the maximum {high}")
+    if entry["kind"] == "constant":
+        return ValueProfile(low, high)
+    channel_low = tuple(_read_float(x) for x in entry["channel_min"])
+    channel_high = tuple(_read_float(x) for x in entry["channel_max"])
+    if len(channel_low) != len(channel_high) or any(a > b for a, b in zip(channel_low, channel_high, strict=True)):
+        raise ValueError("channel_min and channel_max: a minimum above its maximum, or of different length:")
+    exponent = int(entry["bin_width"].removeprefix("2^"))
+    if not SMALLEST_EXPONENT <= exponent <= LARGEST_EXPONENT:
+        raise ValueError(f"bin_width: 2^{exponent}")
+    histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
+    return ValueProfile(low, high, histogram, channel_low, channel_high)
+
+
+def _read_float(x: Any) -> float:
+    if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x):
+        raise ValueError(f"the number {x!r}")
+    return _float(x)
+
+
+def _read_int(x: Any) -> int:
+    if type(x) is not int:
+        raise ValueError(f"the whole number {x!r}")
+    return x
+
+
+def _read_counts(text: Any) -> Counts:
+    if not isinstance(text, str | int):
+        raise ValueError("counts")
+    runs = [tuple(map(int, run.partition("x")[::2])) if "x" in run else (int(run), 1) for run in str(text).split()]
+    if any(count < 0 or length < 1 for count, length in runs):
+        raise ValueError("counts: a number below 0")
+    if not 0 < sum(length for _, length in runs) <= BINS or not any(count for count, _ in runs):
+        raise ValueError(f"counts: all 0, or not 1..{BINS} bins:")
+    return np.repeat(*map(np.asarray, zip(*runs, strict=True))).astype(np.int64)
