@@ -45,5 +45,5 @@ def distinct(texts: Sequence[str], *, upper: bool = False) -> list[str]:
 def comment(text: str) -> str:
     """`text` for the inside of a C comment: printable ASCII on one line, no comment mark, no trigraph, no splice."""
     ascii_text = "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
-    safe = ascii_text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").replace("\\", "/")
+    safe = re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", ascii_text.replace("\\", "/"))
     return safe if len(safe) <= 160 else safe[:157] + "..."
