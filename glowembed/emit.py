@@ -21,8 +21,8 @@ from glowembed import resources
 from glowembed.cnames import comment, distinct, identifier
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
 from glowembed.ir import Array, Graph, Node, QType, Value
-from glowembed.memory import Plan
 from glowembed.op import kernel, kernel_ops
+from glowembed.plan import Plan
 from glowembed.target import Target
 
 SCHEMA = 1

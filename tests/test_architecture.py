@@ -13,7 +13,7 @@ PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
     {"errors", "version", "fixedpoint", "cstruct", "cnames", "resources", "progress"},
-    {"ir"},
+    {"ir", "plan"},
     {"target", "op"},
     {"layout", "builder", "spatial", "linear"},
     {"ops"},
