@@ -210,11 +210,11 @@ def _bin(x: float, exponent: int) -> int:
 
 def _coarser(histogram: Histogram, exponent: int) -> Histogram:
     """The same counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
-    factor = 1 << (exponent - histogram.exponent)
-    first = histogram.first // factor
-    counts = np.zeros((histogram.first + len(histogram.counts) - 1) // factor - first + 1, np.int64)
-    positions = (np.arange(len(histogram.counts)) + histogram.first) // factor - first
-    np.add.at(counts, positions, histogram.counts)
+    shift = min(exponent - histogram.exponent, 63)
+    positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
+    first = int(positions[0])
+    counts = np.zeros(int(positions[-1]) - first + 1, np.int64)
+    np.add.at(counts, positions - first, histogram.counts)
     return Histogram(exponent, first, counts)
 
 
@@ -346,11 +346,16 @@ def _parsed(entry: Any) -> ValueProfile:
     channel_high = tuple(_read_float(x) for x in entry["channel_max"])
     if len(channel_low) != len(channel_high) or any(a > b for a, b in zip(channel_low, channel_high, strict=True)):
         raise ValueError("channel_min and channel_max: a minimum above its maximum, or of different length:")
-    exponent = int(entry["bin_width"].removeprefix("2^"))
-    if not SMALLEST_EXPONENT <= exponent <= LARGEST_EXPONENT:
-        raise ValueError(f"bin_width: 2^{exponent}")
+    exponent = _read_width(entry["bin_width"])
     histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
     return ValueProfile(low, high, histogram, channel_low, channel_high)
+
+
+def _read_width(text: Any) -> int:
+    base, _, exponent = str(text).partition("^")
+    if base != "2" or not SMALLEST_EXPONENT <= int(exponent) <= LARGEST_EXPONENT:
+        raise ValueError(f"bin_width: {text!r}")
+    return int(exponent)
 
 
 def _read_float(x: Any) -> float:

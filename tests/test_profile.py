@@ -1,0 +1,170 @@
+"""Profiles: exact, independent of order, the same after a file, refused where they do not fit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from glowembed import profile as profiles
+from glowembed.datasets import Dataset
+from glowembed.errors import UsageError
+from glowembed.ir import Const, Graph, Value
+from glowembed.profile import BINS, Profile, ValueProfile, merge, to_yaml
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=7), elements=FLOATS)
+PARTS = st.lists(
+    hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.just(3)), elements=FLOATS), min_size=2, max_size=5
+)
+
+
+def seen(parts: list[np.ndarray]) -> ValueProfile:
+    value = profiles._observe("x", parts[0])
+    for part in parts[1:]:
+        value = profiles._merge_value(value, profiles._observe("x", part))
+    return value
+
+
+def same(a: ValueProfile, b: ValueProfile) -> None:
+    assert (a.low, a.high, a.channel_low, a.channel_high) == (b.low, b.high, b.channel_low, b.channel_high)
+    if a.histogram is None or b.histogram is None:
+        assert a.histogram is b.histogram
+        return
+    assert (a.histogram.exponent, a.histogram.first) == (b.histogram.exponent, b.histogram.first)
+    np.testing.assert_array_equal(a.histogram.counts, b.histogram.counts)
+
+
+@given(ARRAYS)
+def test_a_histogram_counts_what_is_there(array: np.ndarray) -> None:
+    h = profiles._observe("x", array).histogram
+    assert h is not None
+    positions = np.floor(array.astype(np.float64) / 2.0**h.exponent)
+    expected = [np.count_nonzero(positions == h.first + i) for i in range(len(h.counts))]
+    assert h.counts.tolist() == expected
+    assert 1 <= len(h.counts) <= BINS
+    assert h.counts.sum() == array.size
+
+
+@given(PARTS, st.randoms())
+def test_order_does_not_matter(parts: list[np.ndarray], random: object) -> None:
+    shuffled = list(parts)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    same(seen(parts), seen(shuffled))
+    same(seen(parts), seen([np.concatenate(parts)]))
+
+
+def graph(**constants: np.ndarray) -> Graph:
+    values = {"x": Value("x", (1, 3))}
+    values |= {n: Value(n, a.shape, const=Const(a)) for n, a in constants.items()}
+    return Graph("g", (), values, ("x",), ("x",), model_sha256="ab" * 32)
+
+
+def dataset(array: np.ndarray) -> Dataset:
+    return Dataset({"x": array.astype(np.float32)}, shapes={"x": (1, 3)})
+
+
+@pytest.fixture
+def recorded() -> Profile:
+    array = np.random.default_rng(1).normal(size=(40, 3))
+    return profiles.profile(graph(w=np.array([0.1, -0.3], np.float32)), dataset(array))
+
+
+def test_merge_is_the_profile_of_both(recorded: Profile) -> None:
+    array = np.random.default_rng(1).normal(size=(40, 3))
+    g = graph(w=np.array([0.1, -0.3], np.float32))
+    both = merge(profiles.profile(g, dataset(array[:15])), profiles.profile(g, dataset(array[15:])))
+    assert to_yaml(both) == to_yaml(recorded)
+    with pytest.raises(UsageError, match="different models"):
+        merge(recorded, profiles.profile(graph(), dataset(array)))
+
+
+def test_a_file_gives_back_every_bit(recorded: Profile, tmp_path: Path) -> None:
+    recorded.save(tmp_path / "p.yaml")
+    back = Profile.load(tmp_path / "p.yaml")
+    assert (back.model_sha256, back.samples, back.version) == (recorded.model_sha256, 40, recorded.version)
+    assert list(back.values) == ["w", "x"]
+    for name, value in recorded.values.items():
+        same(back.values[name], value)
+    assert to_yaml(back) == to_yaml(recorded)
+    assert [p.name for p in tmp_path.iterdir()] == ["p.yaml"]
+
+
+@given(PARTS)
+def test_any_value_survives_the_file(parts: list[np.ndarray]) -> None:
+    value = seen(parts)
+    back = profiles._from_document(yaml.safe_load(to_yaml(Profile("ab", 1, {"'*/ \n é": value}))), "here")
+    same(back.values["'*/ \n é"], value)
+
+
+def test_ranges() -> None:
+    array = np.concatenate([np.linspace(-1, 1, 9998), [-50, 100]]).astype(np.float32)
+    recorded = Profile("", 1, {"x": profiles._observe("x", array)})
+    assert recorded.range_of("x") == (-50, 100)
+    low, high = recorded.range_of("x", "percentile", 99.9)
+    assert -1.2 <= low <= -0.9
+    assert 0.9 <= high <= 1.2
+    assert recorded.range_of("x", "percentile", 100) == (-50, 100)
+    for bad in (50, 101, float("nan")):
+        with pytest.raises(UsageError, match="percentile"):
+            recorded.range_of("x", "percentile", bad)
+    with pytest.raises(UsageError, match="Did you mean 'percentile'"):
+        recorded.range_of("x", "precentile")
+    with pytest.raises(UsageError, match="'y'"):
+        recorded.range_of("y")
+
+
+def test_a_profile_that_does_not_fit_says_why(recorded: Profile) -> None:
+    recorded.require_fit(graph(w=np.zeros(2, np.float32)))
+    other = graph(v=np.zeros(2, np.float32))
+    with pytest.raises(UsageError, match=r"values are others\. Missing: 'v'\. Extra: 'w'\."):
+        recorded.require_fit(other)
+    foreign = Profile("cd" * 32, 1, recorded.values, "0.0.1")
+    with pytest.raises(UsageError, match=r"another model file.*cdcd.*abab.*0\.0\.1"):
+        foreign.require_fit(graph(w=np.zeros(2, np.float32)))
+
+
+def test_a_model_that_overflows_is_an_error() -> None:
+    with pytest.raises(UsageError, match="NaN or infinite"):
+        profiles._observe("conv_1", np.array([np.inf], np.float32))
+
+
+VALUE = (
+    "kind: activation, range: [0, 1], channel_min: [0], channel_max: [1], bin_width: 2^-10, first_bin: 0, counts: 1x3"
+)
+# what stands in VALUE -> what stands there instead
+BAD_VALUES = {
+    "range: [0, 1]": ["range: [1, 0]", "range: [.nan, 1]", "range: [0, .inf]", "range: [a, b]", "range: 5", "x: 1"],
+    "channel_min: [0]": ["channel_min: [2]", "channel_min: [0, 0]", "channel_min: [true]"],
+    "counts: 1x3": ["counts: -1", "counts: 1x9999999999", "counts: a", "counts: 0", "counts: [1]", "counts: ''"],
+    "bin_width: 2^-10": ["bin_width: 2^9999999", "bin_width: 3", "bin_width: wide"],
+    "first_bin: 0": ["first_bin: 0.5", "first_bin: false"],
+}
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old, news in BAD_VALUES.items() for new in news])
+def test_bad_values_are_refused(old: str, new: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    head = "format: glowembed profile 1\nsamples: 1\nvalues:\n  conv_1: "
+    path.write_text(head + "{" + VALUE + "}\n")
+    Profile.load(path)
+    path.write_text(head + "{" + VALUE.replace(old, new) + "}\n")
+    with pytest.raises(UsageError, match="conv_1"):
+        Profile.load(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "a: [", "format: other", "format: glowembed profile 1\nsamples: 0\nvalues: {}", "\x00", "[" * 5000,
+     "!!python/object/apply:os.system ['true']"],
+)  # fmt: skip
+def test_bad_files_are_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"p\.yaml"):
+        Profile.load(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        Profile.load(tmp_path / "none.yaml")
