@@ -89,8 +89,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 
 def golden_path(test: pytest.Item, part: str) -> Path:
-    name = re.sub(r"[^\w.-]+", "_", f"{test.name}-{part}" if part else test.name).strip("_")
-    return TESTS / "golden" / test.path.relative_to(TESTS).with_suffix("") / f"{name}.txt"
+    name = re.sub(r"[^\w.-]+", "_", test.name).strip("_")
+    file = f"{name}-{part}.txt" if part else f"{name}.txt"
+    return TESTS / "golden" / test.path.relative_to(TESTS).with_suffix("") / file
 
 
 def how_to_update(test: pytest.Item) -> str:
