@@ -1,7 +1,7 @@
 """Copying int8 blocks with strides on both sides, with or without a change of QType: what moves data and no more.
 
-Op Rescale (the same tensor in another QType). Kernel-level: copy_s8, copy_into_s8 and fill_s8; Transpose, Concat,
-Slice and Pad are lowered to them by `transpose_params`, `insert_params` and `slice_params`.
+Op Rescale (the same tensor in another QType). Kernel-level: copy_s8 makes a whole tensor (Transpose, Slice, Rescale);
+reserve or fill_s8, and then one copy_into_s8 or insert_s8 for each part, make a tensor of several (Concat, Pad).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CopyParams:
     """
 
     in_size: int = i32("elements of the input")
-    out_size: int = i32("elements of the output, those outside the block included")
+    out_size: int = i32("elements of the output")
     in_offset: int = i32("the first element of the block in the input")
     out_offset: int = i32("the first element of the block in the output")
     dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
@@ -153,10 +153,7 @@ def _copy_cost(node: Node, _: Any) -> Cost:
 
 
 class CopyS8(KernelOp):
-    """The block, requantized on the way.
-
-    What lies outside the block is undefined on the device and 0 here: only the first part of a concat leaves any.
-    """
+    """The block, requantized on the way; it is the whole output."""
 
     name = "copy_s8"
     params = CopyParams
@@ -173,24 +170,67 @@ class CopyS8(KernelOp):
 
 
 class CopyIntoS8(KernelOp):
-    """The block written into a tensor that exists: `partial` and the output are the same memory (Node.shares is 1).
+    """The block written into a tensor that exists: `partial` and the output are the same memory (Node.shares is 0).
 
     The C kernel does not look at `partial`.
     """
 
     name = "copy_into_s8"
     params = CopyParams
-    inputs = ("x", "partial")
+    inputs = ("partial", "x")
     kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost),)
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
-        return (p.in_size, p.out_size), p.out_size
+        return (p.out_size, p.in_size), p.out_size
 
     def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
         return (range(1), range(1))
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        return _copy_block(p, inputs[0], inputs[1].reshape(-1).copy())
+        return _copy_block(p, inputs[1], inputs[0].reshape(-1).copy())
+
+
+class InsertS8(KernelOp):
+    """copy_into_s8 with a constant x."""
+
+    name = "insert_s8"
+    params = CopyParams
+    inputs = ("partial",)
+    constants = {"x": "int8_t"}
+    kernels = (Kernel("ge_insert_s8", cost=_copy_cost),)
+
+    def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
+        return (p.out_size,), p.out_size
+
+    def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
+        return (range(1),)
+
+    def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _copy_block(p, constants["x"], inputs[0].reshape(-1).copy())
+
+
+@dataclass(frozen=True)
+class ReserveParams:
+    """How much memory."""
+
+    size: int = i32("bytes of the output")
+
+
+class Reserve(KernelOp):
+    """Memory for a tensor that the nodes behind it fill part by part: no code, and undefined content (0 here)."""
+
+    name = "reserve"
+    params = ReserveParams
+    inputs = ()
+
+    def row_bytes(self, p: ReserveParams) -> tuple[tuple[int, ...], int]:
+        return (), p.size
+
+    def needs(self, p: ReserveParams, y: int) -> tuple[range, ...]:
+        return ()
+
+    def int_ref(self, p: ReserveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return np.zeros(p.size, np.int8)
 
 
 @dataclass(frozen=True)
@@ -220,4 +260,4 @@ class FillS8(KernelOp):
 
 
 OPS = (Rescale(),)
-KERNEL_OPS = (CopyS8(), CopyIntoS8(), FillS8())
+KERNEL_OPS = (CopyS8(), CopyIntoS8(), InsertS8(), FillS8(), Reserve())

@@ -1,14 +1,14 @@
-/* A block of the input to its place in an output that holds the other blocks already: the portable truth.
+/* A block of the input to its place in an output that may hold other blocks already: the portable truth.
  * `partial` is the output before, in the same memory: nothing of it has to be moved. */
 #include "ge.h"
 #include "ge_copy.h"
 #include "ge_params.h"
 
-static void ge_copy_into_s8(const ge_copy_params *p, const ge_rows *x, const ge_rows *partial, const ge_rows *out,
+static void ge_copy_into_s8(const ge_copy_params *p, const ge_rows *partial, const ge_rows *x, const ge_rows *out,
                             int32_t first_row, int32_t last_row, void *scratch) {
     (void)partial;
-    (void)first_row;
-    (void)last_row;
     (void)scratch;
-    ge_copy_block(p, (const int8_t *)ge_row(x, 0), (int8_t *)ge_row(out, 0));
+    for (int32_t y = first_row; y < last_row; y++) {
+        ge_copy_block(p, (const int8_t *)ge_row(x, y), (int8_t *)ge_row(out, y));
+    }
 }

@@ -1,0 +1,204 @@
+"""Fully connected layers: ONNX Gemm, and MatMul where one operand is a constant matrix.
+
+Input [..., K] (all leading axes are rows), weights [N, K], bias [N]. Kernel-level: fc_s8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed import fixedpoint
+from glowembed.cstruct import i32
+from glowembed.ir import Array, Const, Node, Shape
+from glowembed.linear import clamp_limits, linear_constants
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+
+
+class Gemm(Op):
+    """y[.., n] = sum over k (x[.., k] * w[n, k]) + b[n], then the fused clip."""
+
+    name = "Gemm"
+    onnx = ("Gemm", "MatMul")
+    has_weights = True
+    fuses_activation = True
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        (_import_gemm if node.op_type == "Gemm" else _import_matmul)(node, b)
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        x, w = shapes[0], shapes[1]
+        if x[-1] != w[1]:
+            raise ValueError(f"{x[-1]} input features do not fit weights for {w[1]}")
+        return ((*x[:-1], w[0]),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        x, w, bias = inputs
+        y = x @ w.T + bias
+        return (np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, w, bias = node.inputs
+        y = node.outputs[0]
+        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
+        out_c, in_c = c.shape(w)
+        rows = prod(c.shape(x)[:-1])
+        limits = clamp_limits(c.qtype(y), node.attrs)
+        params = FcParams(rows, in_c, out_c, k.requant.shift, c.qtype(y).zero_point[0], *limits)
+        c.add(node, "fc_s8", [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
+
+
+# ------------------------------------------------------------------------------------------------ import
+
+
+def _import_gemm(node: OnnxNode, b: Builder) -> None:
+    """Alpha * A' * B' + beta * C."""
+    x, w, y = node.inputs[0], node.inputs[1], node.outputs[0]
+    if b.const(w) is None:
+        raise Refused(
+            f"the second operand {w!r} is not a constant", "weights must be initializers or fold to constants"
+        )
+    weights = w if node.attrs.get("transB", 0) else _swapped(b, w)
+    weights = _scaled(b, weights, float(node.attrs.get("alpha", 1.0)))
+    if node.attrs.get("transA", 0):
+        x = b.transpose(x, (1, 0))
+    rows, channels = b.shape(x)[0], b.shape(weights)[0]
+    b.add("Gemm", [x, weights, _gemm_bias(node, b, rows, channels)], {}, y)
+
+
+def _gemm_bias(node: OnnxNode, b: Builder, rows: int, channels: int) -> str:
+    """The name of beta * C as [N]: C may be absent, a scalar, a row, or [M, N] with equal rows."""
+    name, beta, y = node.input(2), float(node.attrs.get("beta", 1.0)), node.outputs[0]
+    if name is None or beta == 0.0:
+        return _zeros(b, y, channels)
+    c = b.const(name)
+    if c is None:
+        raise Refused(f"C, {name!r}, is not a constant", "use MatMul and Add")
+    full = np.broadcast_to(c, (rows, channels))
+    if not np.array_equal(full, np.broadcast_to(full[:1], full.shape)):
+        raise Refused(f"the rows of C, {name!r}, differ", "use MatMul and Add")
+    if beta == 1.0 and c.shape == (channels,):
+        return name
+    return b.constant(
+        f"{y}/bias", b.delayed(name).then(f"times({beta:g}), row({channels})", _bias_row(rows, channels, beta))
+    )
+
+
+def _bias_row(rows: int, channels: int, beta: float) -> Any:
+    def row(c: Array) -> Array:
+        scaled: Array = np.broadcast_to(c, (rows, channels))[0] * np.float32(beta)
+        return scaled.astype(np.float32)
+
+    return row
+
+
+def _import_matmul(node: OnnxNode, b: Builder) -> None:
+    """X * W directly; W * x as (x' * W')'. A 1-D operand takes part as a matrix, its axis of 1 is dropped at the end."""
+    left, right = node.inputs
+    if b.const(right) is not None:
+        _times_constant(node, b, left, right)
+    elif b.const(left) is not None:
+        _constant_times(node, b, left, right)
+    else:
+        raise Refused("both operands are computed at run time", "one operand must be a constant matrix")
+
+
+def _times_constant(node: OnnxNode, b: Builder, x: str, w: str) -> None:
+    shape, rank, y = b.shape(w), len(b.shape(x)), node.outputs[0]
+    if len(shape) == 1:
+        row = b.constant(f"{w}/nk", b.delayed(w).then("reshape(1,K)", lambda a: a.reshape(1, -1)))
+        out = _gemm(b, x, row, f"{y}/column", y)
+        b.add("Reshape", [out], {"shape": b.shape(x)[:-1] or (1,)}, y)
+        return
+    _one_matrix(w, shape, rank)
+    _gemm(b, x, _swapped(b, w), y, y)
+
+
+def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
+    shape, x_shape, y = b.shape(w), b.shape(x), node.outputs[0]
+    if len(shape) == 1 or len(x_shape) == 1:
+        raise Refused(f"a product of shapes {list(shape)} and {list(x_shape)}", "write the vector as a matrix")
+    _one_matrix(w, shape, len(x_shape))
+    swap = (*range(len(x_shape) - 2), len(x_shape) - 1, len(x_shape) - 2)
+    weights = w if len(shape) == 2 else b.constant(f"{w}/matrix", b.delayed(w).then("matrix", _matrix))
+    out = _gemm(b, b.transpose(x, swap), weights, f"{y}/transposed", y)
+    b.transpose(out, swap, y)
+
+
+def _one_matrix(w: str, shape: Shape, rank: int) -> None:
+    if prod(shape[:-2]) != 1 or len(shape) > rank:
+        raise Refused(
+            f"the constant operand {w!r} has shape {list(shape)}", "only one matrix for all batches is supported"
+        )
+
+
+def _gemm(b: Builder, x: str, w: str, output: str, name: str) -> str:
+    return b.add("Gemm", [x, w, _zeros(b, name, b.shape(w)[0])], {}, output)
+
+
+def _matrix(w: Array) -> Array:
+    return np.asarray(w.reshape(w.shape[-2:]))
+
+
+def _swapped(b: Builder, w: str) -> str:
+    """A constant [.., K, N] as [N, K]."""
+    return b.constant(f"{w}/nk", b.delayed(w).then("transpose(1,0)", lambda a: np.ascontiguousarray(_matrix(a).T)))
+
+
+def _scaled(b: Builder, w: str, alpha: float) -> str:
+    if alpha == 1.0:
+        return w
+    step = b.delayed(w).then(f"times({alpha:g})", lambda a: (a * np.float32(alpha)).astype(np.float32))
+    return b.constant(f"{w}/times_{alpha:g}", step)
+
+
+def _zeros(b: Builder, output: str, channels: int) -> str:
+    return b.constant(f"{output}/bias", Const(np.zeros(channels, np.float32)))
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class FcParams:
+    """Sizes and the constants of the requantization."""
+
+    rows: int = i32("input vectors, each giving one output vector")
+    in_c: int = i32("input features")
+    out_c: int = i32("output features")
+    shift: int = i32("of the requantization, 1..32")
+    out_zero_point: int = i32("-128..127")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+class FcS8(KernelOp):
+    """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
+
+    name = "fc_s8"
+    params = FcParams
+    constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
+    kernels = (Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 250), store="rows"),)
+
+    def rows(self, p: FcParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: FcParams) -> tuple[tuple[int, ...], int]:
+        return (p.in_c,), p.out_c
+
+    def needs(self, p: FcParams, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: FcParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(p.rows, p.in_c).astype(np.float64)
+        acc = (x @ constants["weights"].astype(np.float64).T).astype(np.int64) + constants["bias"]
+        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift)
+        return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
+
+
+OPS = (Gemm(),)
+KERNEL_OPS = (FcS8(),)

@@ -1,0 +1,327 @@
+"""Pooling: ONNX MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMax and ReduceMean over any axes.
+
+Input [1, H, W, C] or [1, L, C]. A reduction is a pool whose window is the whole of the reduced axes.
+Kernel-level: maxpool_s8 and avgpool_s8, which never divides: it has one multiplier per number of averaged elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed import fixedpoint
+from glowembed.cstruct import i32
+from glowembed.errors import UnsupportedModelError
+from glowembed.ir import Array, Const, Node, QType, Shape
+from glowembed.linear import clamp_limits
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.ops.conv import window_of
+from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+
+
+class MaxPool(Op):
+    """The largest element of each window; padding is not an element."""
+
+    name = "MaxPool"
+    onnx = ("MaxPool", "GlobalMaxPool", "ReduceMax")
+    output_type = "input"
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        _import(self.name, node, b)
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (_pooled(attrs, shapes[0]),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        x = inputs[0]
+        y = Window.of(attrs).views(x.reshape(as_hwc(x.shape)), -np.inf).max(axis=(2, 3))
+        return (y.reshape(_pooled(attrs, x.shape)),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        c.add(node, "maxpool_s8", [x], y, PoolParams(**_window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))))
+
+
+class AveragePool(Op):
+    """The mean of each window, then the fused clip.
+
+    Padding counts as zeros when `count_include_pad` is 1, but never the last `uncounted` (rows, columns) of it, which
+    ceil_mode added.
+    """
+
+    name = "AveragePool"
+    onnx = ("AveragePool", "GlobalAveragePool", "ReduceMean")
+    fuses_activation = True
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        _import(self.name, node, b)
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (_pooled(attrs, shapes[0]),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        x = inputs[0]
+        h, w, channels = as_hwc(x.shape)
+        views = Window.of(attrs).views(x.reshape(h, w, channels).astype(np.float64), 0.0)
+        rows, columns = _averaged(attrs, (h, w))
+        y = views.sum(axis=(2, 3)) / np.multiply.outer(rows, columns)[:, :, None]
+        y = np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
+        return (y.reshape(_pooled(attrs, x.shape)),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        if 255 * prod(node.attrs["kernel"]) >= 2**31:
+            raise UnsupportedModelError(
+                f"{node.name}: the sum of {prod(node.attrs['kernel'])} elements does not fit int32"
+            )
+        params, multiplier = _average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y))
+        c.add(node, "avgpool_s8", [x], y, params, {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))})
+
+
+def _pooled(attrs: Mapping[str, Any], x: Shape) -> Shape:
+    h, w, channels = as_hwc(x)
+    return from_hwc(Window.of(attrs).out_size((h, w)), channels, len(x))
+
+
+# ------------------------------------------------------------------------------------------------ import
+
+
+def _import(op: str, node: OnnxNode, b: Builder) -> None:
+    if node.op_type.startswith("Global"):
+        _reduce(op, b, node.inputs[0], range(2, len(b.shape(node.inputs[0]))), True, node.outputs[0])
+    elif node.op_type.startswith("Reduce"):
+        _import_reduction(op, node, b)
+    else:
+        _import_pool(op, node, b)
+
+
+def _import_pool(op: str, node: OnnxNode, b: Builder) -> None:
+    x, rank, y = node.inputs[0], len(b.shape(node.inputs[0])), node.outputs[0]
+    if any(node.outputs[1:]):
+        raise Refused("the output Indices is used", "only the maxima themselves are supported")
+    window = onnx_window(node, node.attrs["kernel_shape"], b.shape(x)[2:])
+    attrs: dict[str, Any] = window.attrs()
+    if op == "AveragePool":
+        declared = onnx_window(
+            replace(node, attrs={**node.attrs, "ceil_mode": 0}), window.kernel[: rank - 2], b.shape(x)[2:]
+        )
+        attrs["uncounted"] = (window.pads[2] - declared.pads[2], window.pads[3] - declared.pads[3])
+        attrs["count_include_pad"] = node.attrs.get("count_include_pad", 0)
+    channels_last_x = b.transpose(x, channels_last(rank))
+    _check_windows(window, as_hwc(b.shape(channels_last_x)))
+    pooled = b.add(op, [channels_last_x], attrs, f"{y}/channels_last")
+    b.transpose(pooled, channels_first(rank), y)
+
+
+def _check_windows(window: Window, x: tuple[int, int, int]) -> None:
+    out = window.out_size(x[:2])
+    for axis in (0, 1):
+        if out[axis] > 0 and not _taps(window, out, axis, 0, x[axis]).all():
+            raise Refused(f"a window of {window} sees nothing but padding", "use pads that are smaller than the kernel")
+
+
+def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
+    """Axes are an attribute, from opset 18 on an input; none means all, unless noop_with_empty_axes."""
+    x, y = node.inputs[0], node.outputs[0]
+    rank = len(b.shape(x))
+    axes = node.attrs.get("axes")
+    if (name := node.input(1)) is not None:
+        constant = b.const(name)
+        if constant is None:
+            raise Refused(f"axes, {name!r}, are computed at run time", "axes must be constant")
+        axes = constant.reshape(-1).tolist()
+    if not axes and node.attrs.get("noop_with_empty_axes", 0):
+        b.transpose(x, range(rank), y)
+        return
+    if any(not -rank <= axis < rank for axis in axes or ()):
+        raise Refused(f"axes {axes} of {rank} axes")
+    reduced = sorted({axis % rank for axis in axes}) if axes else range(rank)
+    _reduce(op, b, x, reduced, bool(node.attrs.get("keepdims", 1)), y)
+
+
+def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool, y: str) -> None:
+    """A pool over whole axes: they go behind the batch, what is kept goes last."""
+    shape, rank = b.shape(x), len(b.shape(x))
+    batch = [0] if 0 not in reduced and shape[0] == 1 else []
+    kept = [axis for axis in range(rank) if axis not in (*batch, *reduced)]
+    perm = (*batch, *reduced, *kept)
+    moved = b.transpose(x, perm)
+    spatial = bool(batch) and len(kept) == 1 and len(reduced) in (1, 2)
+    if not spatial:
+        moved = b.add(
+            "Reshape",
+            [moved],
+            {"shape": (1, prod(shape[a] for a in reduced), prod(shape[a] for a in kept))},
+            f"{y}/rows",
+        )
+    in_place = spatial and keepdims and perm == tuple(range(rank))
+    h, w, _ = as_hwc(b.shape(moved))
+    attrs: dict[str, Any] = Window((h, w)).attrs()
+    if op == "AveragePool":
+        attrs |= {"uncounted": (0, 0), "count_include_pad": 0}
+    pooled = b.add(op, [moved], attrs, y if in_place else f"{y}/channels_last" if spatial else f"{y}/pooled")
+    if in_place:
+        return
+    if spatial and keepdims:
+        b.transpose(pooled, np.argsort(perm).tolist(), y)
+    else:
+        result = tuple(1 if a in reduced else shape[a] for a in range(rank) if keepdims or a not in reduced)
+        b.add("Reshape", [pooled], {"shape": result}, y)
+
+
+# ------------------------------------------------------------------------------------------------ counts
+
+
+def _taps(window: Window, out: tuple[int, int], axis: int, first: int, last: int) -> NDArray[np.int64]:
+    """For each output row (axis 0) or column (axis 1): how many taps of its window lie in first..last-1."""
+    starts = np.arange(out[axis]) * window.strides[axis] - window.pads[axis]
+    taps = np.arange(window.kernel[axis]) * window.dilations[axis]
+    at = np.add.outer(starts, taps)
+    return np.asarray(((at >= first) & (at < last)).sum(axis=1), dtype=np.int64)
+
+
+def _counted(attrs: Mapping[str, Any], size: int, axis: int) -> tuple[int, int]:
+    """The rows (axis 0) or columns (axis 1) that count in an average: first and one behind the last."""
+    if not attrs["count_include_pad"]:
+        return 0, size
+    before, after = attrs["pads"][axis], attrs["pads"][axis + 2]
+    return -before, size + after - attrs["uncounted"][axis]
+
+
+def _averaged(attrs: Mapping[str, Any], size: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many rows count in each output row, and columns in each output column; the elements are their product."""
+    window = Window.of(attrs)
+    out = window.out_size(size)
+    return _taps(window, out, 0, *_counted(attrs, size[0], 0)), _taps(window, out, 1, *_counted(attrs, size[1], 1))
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class PoolParams:
+    """Shapes and the window."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    channels: int = i32("of input and output")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("rows from window to window")
+    stride_w: int = i32("columns from window to window")
+    dilation_h: int = i32("rows from tap to tap")
+    dilation_w: int = i32("columns from tap to tap")
+    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
+    pad_left: int = i32("columns of padding to the left")
+
+
+def _window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
+    numbers = (*as_hwc(x), *as_hwc(y)[:2], *window.kernel, *window.strides, *window.dilations, *window.pads[:2])
+    return dict(zip((f.name for f in fields(PoolParams)), numbers, strict=True))
+
+
+@dataclass(frozen=True)
+class AvgpoolParams(PoolParams):
+    """What counts in an average, where its multiplier is, and the constants of the requantization."""
+
+    count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
+    count_bottom: int = i32("one behind the last row that counts, at least in_h")
+    count_left: int = i32("first column that counts: 0, or -pad_left")
+    count_right: int = i32("one behind the last column that counts, at least in_w")
+    min_rows: int = i32("fewest rows that count in any window")
+    min_columns: int = i32("fewest columns that count in any window")
+    table_columns: int = i32(
+        "multiplier[(rows - min_rows) * table_columns + columns - min_columns] divides by rows * columns"
+    )
+    in_zero_point: int = i32("-128..127")
+    shift: int = i32("of the requantization, 1..32")
+    out_zero_point: int = i32("-128..127")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+def _average_params(
+    attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType
+) -> tuple[AvgpoolParams, tuple[int, ...]]:
+    """The params and the table of multipliers: one for each number of rows and of columns that count."""
+    h, w, _ = as_hwc(x)
+    rows, columns = _averaged(attrs, (h, w))
+    heights, widths = np.arange(rows.min(), rows.max() + 1), np.arange(columns.min(), columns.max() + 1)
+    counts = np.maximum(1, np.multiply.outer(heights, widths))
+    q = fixedpoint.requant(xq.scale[0] / (yq.scale[0] * counts.reshape(-1)))
+    (top, bottom), (left, right) = _counted(attrs, h, 0), _counted(attrs, w, 1)
+    lo, hi = clamp_limits(yq, attrs)
+    params = AvgpoolParams(
+        **_window_fields(Window.of(attrs), x, y),
+        count_top=top,
+        count_bottom=bottom,
+        count_left=left,
+        count_right=right,
+        min_rows=int(heights[0]),
+        min_columns=int(widths[0]),
+        table_columns=len(widths),
+        in_zero_point=xq.zero_point[0],
+        shift=q.shift,
+        out_zero_point=yq.zero_point[0],
+        lo=lo,
+        hi=hi,
+    )
+    return params, q.multiplier
+
+
+def _pool_cost(node: Node, _: Any) -> Cost:
+    p = node.params
+    return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 300)
+
+
+class _PoolBase(KernelOp):
+    def rows(self, p: PoolParams) -> int:
+        return p.out_h
+
+    def row_bytes(self, p: PoolParams) -> tuple[tuple[int, ...], int]:
+        return (p.in_w * p.channels,), p.out_w * p.channels
+
+    def needs(self, p: PoolParams, y: int) -> tuple[range, ...]:
+        return (window_of(p).rows(y, p.in_h),)
+
+
+class MaxpoolS8(_PoolBase):
+    """Padding is the lowest number."""
+
+    name = "maxpool_s8"
+    params = PoolParams
+    kernels = (Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),)
+
+    def int_ref(self, p: PoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(p.in_h, p.in_w, p.channels)
+        return np.asarray(window_of(p).views(x, -128).max(axis=(2, 3)))
+
+
+class AvgpoolS8(_PoolBase):
+    """y = requantize(sum of x - in_zero_point over the elements inside, multiplier for the elements that count)."""
+
+    name = "avgpool_s8"
+    params = AvgpoolParams
+    constants = {"multiplier": "int32_t"}
+    kernels = (Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),)
+
+    def int_ref(self, p: AvgpoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64)
+        window = window_of(p)
+        acc = window.views(x - p.in_zero_point, 0).sum(axis=(2, 3)).reshape(-1, p.channels)
+        rows = _taps(window, (p.out_h, p.out_w), 0, p.count_top, p.count_bottom)
+        columns = _taps(window, (p.out_h, p.out_w), 1, p.count_left, p.count_right)
+        index = np.add.outer((rows - p.min_rows) * p.table_columns, columns - p.min_columns)
+        q = fixedpoint.Requant(tuple(constants["multiplier"][index.reshape(-1)].tolist()), p.shift)
+        return fixedpoint.requantize(acc.T, q, p.out_zero_point, p.lo, p.hi).T
+
+
+OPS = (MaxPool(), AveragePool())
+KERNEL_OPS = (MaxpoolS8(), AvgpoolS8())
