@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from glowembed.datasets import Dataset, stored
 from glowembed.errors import UsageError, unknown_name
-from glowembed.ir import Array, Graph
+from glowembed.ir import Array, Const, Graph
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_float
 from glowembed.version import VERSION
@@ -107,7 +107,7 @@ class Profile:
 
 def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
     """Run every sample through the float reference and record every float value of the graph."""
-    values: dict[str, ValueProfile] = {}
+    graph, values = _materialized(graph), dict[str, ValueProfile]()
     for index in progress.track(range(len(dataset)), "profiling"):
         sample = dataset.sample(index)
         feed = {name: stored(graph.values[name], sample[name]) for name in graph.inputs}
@@ -161,6 +161,12 @@ def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[st
     for name, value in graph.values.items():
         if value.const is None and _is_float(value.dtype):
             yield name, arrays[name]
+
+
+def _materialized(graph: Graph) -> Graph:
+    """The same graph with the steps of its constants done once, not once per sample."""
+    done = {n: replace(v, const=Const(v.const.materialize())) for n, v in graph.values.items() if v.const is not None}
+    return replace(graph, values={**graph.values, **done})
 
 
 def _constants(graph: Graph) -> dict[str, ValueProfile]:

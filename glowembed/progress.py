@@ -6,7 +6,7 @@ Stages take a `Progress` and never ask what is behind it: `for sample in progres
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 T = TypeVar("T")
+Counter = Callable[[int, int], None]
 
 
 class Progress(Protocol):
@@ -26,6 +27,9 @@ class Progress(Protocol):
     def stage(self, label: str) -> AbstractContextManager[None]:
         """Work that cannot be counted: shown while it lasts."""
 
+    def counter(self, label: str) -> AbstractContextManager[Counter]:
+        """Work that others do: call it with (done, total)."""
+
 
 class Silent:
     """Shows nothing."""
@@ -36,6 +40,10 @@ class Silent:
     @contextlib.contextmanager
     def stage(self, label: str) -> Iterator[None]:
         yield
+
+    @contextlib.contextmanager
+    def counter(self, label: str) -> Iterator[Counter]:
+        yield lambda done, total: None
 
 
 SILENT: Progress = Silent()
@@ -61,6 +69,14 @@ class Terminal:
         task = self.bars.add_task(label, total=None)
         try:
             yield
+        finally:
+            self.bars.remove_task(task)
+
+    @contextlib.contextmanager
+    def counter(self, label: str) -> Iterator[Counter]:
+        task = self.bars.add_task(label, total=None)
+        try:
+            yield lambda done, total: self.bars.update(task, completed=done, total=total)
         finally:
             self.bars.remove_task(task)
 

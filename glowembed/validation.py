@@ -1,0 +1,354 @@
+"""Is the bundle right? In: a bundle, samples, a board. Out: a Validation: bits, metrics, figures, as JSON too.
+
+The same samples go through the float model (onnxruntime), the integer reference of the bundle (Python) and the program
+on the board. Board and integer reference must agree in every bit; both are judged against the float model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed import build, compare, datasets
+from glowembed.build import Image
+from glowembed.compare import Difference
+from glowembed.datasets import Dataset, Source
+from glowembed.errors import UsageError
+from glowembed.ir import Array, Graph, Value
+from glowembed.pipeline import Bundle, load_bundle
+from glowembed.progress import SILENT, Progress
+from glowembed.reference import run_int
+from glowembed.run import Bytes, RunResult, host, qemu
+from glowembed.target import Board, load_board
+
+SCHEMA = 1
+LAYER_SAMPLES = 20
+"""Layers are looked at on at most this many samples: every layer of every sample is much data."""
+
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class LayerCheck:
+    """One layer on the board against the integer reference. saturated: share of its outputs at an end of int8."""
+
+    name: str
+    difference: Difference | None
+    saturated: float
+
+
+@dataclass(frozen=True)
+class Validation:
+    """`json` is the machine-readable result; notes say what was done to the data."""
+
+    json: Mapping[str, Any]
+    bit_exact: bool
+    layers: tuple[LayerCheck, ...] = ()
+    notes: tuple[str, ...] = ()
+    labelled: bool = field(default=False)
+
+
+def build_bundle(bundle: Bundle | Path, board: str, build_dir: Path | None = None) -> Image:
+    """Build the program of a bundle for a board, by default in `<bundle>.build/<board>`."""
+    path = bundle if isinstance(bundle, Path) else bundle.path
+    return build.build(path, load_board(board), build_dir or _build_dir(path, board))
+
+
+def _build_dir(bundle: Path, board: str) -> Path:
+    place = bundle.resolve()
+    return place.parent / f"{place.name}.build" / board
+
+
+def validate(
+    bundle: Bundle | Path,
+    data: Path | Source | Dataset,
+    board: str,
+    samples: int | None = None,
+    labels: str | None = None,
+    layers: bool = False,
+    build_dir: Path | None = None,
+    progress: Progress = SILENT,
+    model: Path | None = None,
+) -> Validation:
+    """Run all samples (or `samples` of them, evenly spaced) on the board and compare. `model`: where the ONNX file is."""
+    bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
+    place = load_board(board)
+    original = _model(bundle, model)
+    dataset = _dataset(bundle, data, labels).every(samples)
+    with progress.stage("build"):
+        image = build_bundle(bundle, board, build_dir)
+    inputs = _stored_inputs(bundle.graph, dataset)
+    expected = _int_reference(bundle, inputs, progress, layers)
+    result = _run(bundle, place, image, inputs, progress)
+    found = _outputs(bundle, result)
+    floats = compare.run_onnxruntime(original, dataset, progress)
+    checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
+    return _validation(_Run(bundle, place, image, dataset, result, floats, found, expected, checks))
+
+
+# ---------------------------------------------------------------------------------------------- what goes in
+
+
+def _model(bundle: Bundle, model: Path | None) -> Path:
+    """The original model: the path that was given, else the one remembered when the bundle was made."""
+    path, recorded = model or bundle.model_path, bundle.manifest["model"]
+    if path is None or not path.is_file():
+        where = f"is not at {path} any more" if path is not None else "was not remembered"
+        raise UsageError(f"the model {recorded['file']!r} of the bundle {where}; say where it is with --model")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != recorded["sha256"]:
+        raise UsageError(
+            f"{path} is not the model that {bundle.path} was made from (its sha256 is not {recorded['sha256'][:12]}...):"
+            f" compile it again, or give the right file with --model"
+        )
+    return path
+
+
+def _dataset(bundle: Bundle, data: Path | Source | Dataset, labels: str | None) -> Dataset:
+    if isinstance(data, Dataset):
+        return data
+    return datasets.load(data, datasets.input_specs(bundle.graph), "test", labels)
+
+
+def _stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
+    """[n, stored shape] of every input as the bundle takes it."""
+    samples = [dataset.sample(index) for index in range(len(dataset))]
+    return {name: np.stack([_stored(graph.values[name], sample[name]) for sample in samples]) for name in graph.inputs}
+
+
+def _stored(value: Value, real: Array) -> Array:
+    array = datasets.stored(value, real)
+    return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
+
+
+def _real(value: Value, stored: Array) -> Array:
+    """[n, ...] real numbers in the layout of the model from [n, stored shape]."""
+    logical = _logical(value, stored)
+    return logical.astype(np.float32) if value.qtype is None else value.qtype.dequantize(logical)
+
+
+def _logical(value: Value, stored: Array) -> Array:
+    if value.layout is None:
+        return stored
+    return np.transpose(stored, (0, *(int(axis) + 1 for axis in np.argsort(value.layout))))
+
+
+# ---------------------------------------------------------------------------------------------- runs
+
+
+def _int_reference(bundle: Bundle, inputs: Arrays, progress: Progress, layers: bool) -> dict[str, Array]:
+    """[n, stored shape] of the outputs; with `layers` also of what every layer makes, of the first samples."""
+    graph, count = bundle.graph, len(next(iter(inputs.values())))
+    wanted = list(graph.outputs)
+    inner = [tensor["name"] for layer in bundle.manifest["layers"] for tensor in layer["outputs"]] if layers else []
+    rows: dict[str, list[Array]] = {name: [] for name in (*wanted, *inner)}
+    for index in progress.track(range(count), "int reference"):
+        values = run_int(graph, {name: array[index] for name, array in inputs.items()})
+        for name in wanted if index >= LAYER_SAMPLES else rows:
+            rows[name].append(values[name])
+    return {name: np.stack(arrays) for name, arrays in rows.items()}
+
+
+def _run(
+    bundle: Bundle, board: Board, image: Image, inputs: Arrays, progress: Progress, layers: bool = False
+) -> RunResult:
+    rows = _rows(bundle, inputs)
+    with progress.counter(f"on {board.name}") as counter:
+        if board.qemu is not None:
+            return qemu.run(image, bundle.manifest, rows, layers=layers, progress=counter)
+        return _run_here(bundle, inputs, layers)
+
+
+def _rows(bundle: Bundle, inputs: Arrays) -> Bytes:
+    """uint8 [n, bytes]: all inputs of a sample one after the other."""
+    parts = [np.ascontiguousarray(inputs[t["name"]]).reshape(_count(inputs), -1) for t in bundle.manifest["inputs"]]
+    return np.concatenate([part.view(np.uint8) for part in parts], axis=1)
+
+
+def _count(arrays: Arrays) -> int:
+    return len(next(iter(arrays.values())))
+
+
+def _run_here(bundle: Bundle, inputs: Arrays, layers: bool) -> RunResult:
+    model, manifest = host.load(bundle.path), bundle.manifest
+    outputs: list[list[Array]] = []
+    inner: list[list[Array]] = []
+    for index in range(_count(inputs)):
+        sample = {name: array[index] for name, array in inputs.items()}
+        if layers:
+            inner.append(_layers_here(model, manifest, sample))
+        results = model.run_stored(sample)
+        outputs.append([results[t["name"]] for t in manifest["outputs"]])
+    tensors = [len(layer["outputs"]) for layer in manifest["layers"]]
+    return RunResult(
+        outputs=_columns(outputs),
+        instructions=None,
+        layer_outputs=_grouped(_columns(inner), tensors) if layers else None,
+    )
+
+
+def _layers_here(model: host.HostModel, manifest: Mapping[str, Any], sample: Arrays) -> list[Array]:
+    model.write(sample)
+    results = []
+    for index, layer in enumerate(manifest["layers"]):
+        model.run_layer(index)
+        results += [model.read(tensor) for tensor in layer["outputs"]]
+    return results
+
+
+def _columns(rows: Sequence[Sequence[Array]]) -> tuple[Bytes, ...]:
+    """[samples][tensors] of arrays to, per tensor, uint8 [samples, bytes]."""
+    return tuple(
+        np.stack([np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in tensor])
+        for tensor in zip(*rows, strict=True)
+    )
+
+
+def _grouped(tensors: tuple[Bytes, ...], counts: Sequence[int]) -> tuple[tuple[Bytes, ...], ...]:
+    ends = np.cumsum(counts)
+    return tuple(tensors[end - count : end] for count, end in zip(counts, ends, strict=True))
+
+
+def _tensor(value: Value, raw: Bytes) -> Array:
+    dtype = value.qtype.dtype if value.qtype else value.dtype
+    return np.ascontiguousarray(raw).view(dtype).reshape(len(raw), *value.shape)
+
+
+def _outputs(bundle: Bundle, result: RunResult) -> dict[str, Array]:
+    values = bundle.graph.values
+    tensors = zip(bundle.manifest["outputs"], result.outputs, strict=True)
+    return {tensor["name"]: _tensor(values[tensor["name"]], raw) for tensor, raw in tensors}
+
+
+# ---------------------------------------------------------------------------------------------- layers
+
+
+@dataclass(frozen=True)
+class _Layers:
+    checks: tuple[LayerCheck, ...] = ()
+    instructions: tuple[int, ...] | None = None
+
+
+_NO_LAYERS = _Layers()
+
+
+def _layer_checks(
+    bundle: Bundle, board: Board, image: Image, inputs: Arrays, expected: Arrays, progress: Progress
+) -> _Layers:
+    few = {name: array[:LAYER_SAMPLES] for name, array in inputs.items()}
+    result = _run(bundle, board, image, few, progress, layers=True)
+    assert result.layer_outputs is not None, "a run with layers gives their outputs"
+    pairs = zip(bundle.manifest["layers"], result.layer_outputs, strict=True)
+    checks = tuple(_layer_check(bundle.graph, layer, raw, expected) for layer, raw in pairs)
+    return _Layers(checks, result.layer_instructions)
+
+
+def _layer_check(graph: Graph, layer: Mapping[str, Any], raw: Sequence[Bytes], expected: Arrays) -> LayerCheck:
+    names = [tensor["name"] for tensor in layer["outputs"]]
+    found = {
+        name: _logical(graph.values[name], _tensor(graph.values[name], r)) for name, r in zip(names, raw, strict=True)
+    }
+    right = {name: _logical(graph.values[name], expected[name][: len(found[name])]) for name in names}
+    return LayerCheck(layer["name"], compare.first_difference(right, found), _saturated(right[names[0]]))
+
+
+def _saturated(array: Array) -> float:
+    if array.dtype != np.int8:
+        return 0.0
+    return float(np.mean((array == -128) | (array == 127)))
+
+
+# ---------------------------------------------------------------------------------------------- result
+
+
+@dataclass(frozen=True)
+class _Run:
+    """All that is known when everything has run."""
+
+    bundle: Bundle
+    board: Board
+    image: Image
+    dataset: Dataset
+    result: RunResult
+    floats: Arrays
+    found: Arrays
+    expected: Arrays
+    layers: _Layers
+
+
+def _validation(run: _Run) -> Validation:
+    values = run.bundle.graph.values
+    right = {name: _logical(values[name], run.expected[name]) for name in run.found}
+    found = {name: _logical(values[name], array) for name, array in run.found.items()}
+    difference = compare.first_difference(right, found)
+    real = {name: _real(values[name], array).reshape(run.floats[name].shape) for name, array in run.found.items()}
+    floats = {name: run.floats[name] for name in real}
+    accuracy = compare.accuracy(run.dataset.labels, floats, real)
+    metrics = compare.metrics(floats, real)
+    differs = difference is not None or any(check.difference is not None for check in run.layers.checks)
+    json = {
+        **_head(run),
+        "bit_exact": not differs,
+        "first_difference": _first_difference(difference, run.layers.checks),
+        "outputs": [vars(m) for m in metrics],
+        "accuracy": accuracy.json() if accuracy else None,
+        **_figures(run),
+    }
+    return Validation(json, not differs, run.layers.checks, run.dataset.notes, run.dataset.labels is not None)
+
+
+def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -> dict[str, Any] | None:
+    """The first layer that differs says more than the output that differs because of it."""
+    for check in layers:
+        if check.difference is not None:
+            return {**check.difference.json(), "layer": check.name}
+    return output.json() if output else None
+
+
+def _head(run: _Run) -> dict[str, Any]:
+    manifest = run.bundle.manifest
+    return {
+        "schema": SCHEMA,
+        "model": manifest["model"]["file"],
+        "model_sha256": manifest["model"]["sha256"],
+        "target": manifest["target"],
+        "board": run.board.name,
+        "transport": "host" if run.board.qemu is None else "qemu",
+        "samples": len(run.dataset),
+    }
+
+
+def _figures(run: _Run) -> dict[str, Any]:
+    manifest, image = run.bundle.manifest, run.image
+    stack = run.result.stack if run.result.stack is not None else image.stack
+    return {
+        "instructions": run.result.instructions,
+        "cycles_estimate": None,
+        "cycles_measured": None,
+        "latency_us": None,
+        "macs": manifest["macs"],
+        "layers": _layer_rows(manifest, run.layers.instructions),
+        "memory": {
+            "arena": manifest["arena"]["size"],
+            "arena_liveness_bound": manifest["arena"]["liveness_bound"],
+            "weights": image.weights,
+            "code": image.code,
+            "rodata": image.rodata,
+            "data": image.data,
+            "bss": image.bss,
+            "stack": stack or 0,
+        },
+    }
+
+
+def _layer_rows(manifest: Mapping[str, Any], instructions: Sequence[int] | None) -> list[dict[str, Any]]:
+    keys = ("name", "op", "kernel", "macs")
+    counts: Sequence[int | None] = instructions or [None] * len(manifest["layers"])
+    return [
+        {**{key: layer[key] for key in keys}, "instructions": count, "cycles_estimate": None}
+        for layer, count in zip(manifest["layers"], counts, strict=True)
+    ]
