@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_every_target_has_one_default_board(name: str) -> None:
 def test_board_memories_do_not_overlap(name: str) -> None:
     memories = sorted(load_board(name).memories, key=lambda memory: memory.start)
     assert {memory.kind for memory in memories} == {"flash", "ram"}
-    for lower, upper in zip(memories, memories[1:], strict=False):
+    for lower, upper in itertools.pairwise(memories):
         assert lower.start + lower.size <= upper.start
 
 

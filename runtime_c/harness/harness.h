@@ -14,6 +14,7 @@
 #define GE_EXIT_USAGE 64   /* the command line or a file is not what it should be */
 #define GE_EXIT_OVERRUN 65 /* the bundle has written outside its arena */
 #define GE_EXIT_RUN 66     /* the bundle has returned an error */
+#define GE_EXIT_STACK 67   /* the stack ran out; where memory below it faults, a fault comes first */
 #define GE_EXIT_FAULT 70   /* the core has raised an exception */
 
 /* A tensor in the arena: bytes from its start. */
@@ -62,7 +63,7 @@ ge_ticks ge_measure_loop(uint32_t count, uint32_t period);
 /* What measuring costs: calls of functions that are a single return. */
 ge_ticks ge_measure_empty_run(void);
 ge_ticks ge_measure_empty_layer(void);
-/* Bytes of stack that one run takes below its caller; no interrupts meanwhile. */
-uint32_t ge_measure_stack(const ge_bundle *bundle);
+/* Bytes of stack that one run takes below its caller; no interrupts meanwhile. Returns 0, or -1 where it ran out. */
+int32_t ge_measure_stack(const ge_bundle *bundle, uint32_t *bytes);
 
 #endif

@@ -59,7 +59,7 @@ ge_ticks ge_measure_empty_layer(void) {
 }
 
 /* Paints from the limit up to its own stack pointer; what the run has overwritten, it has used. */
-NOIPA uint32_t ge_measure_stack(const ge_bundle *bundle) {
+NOIPA int32_t ge_measure_stack(const ge_bundle *bundle, uint32_t *bytes) {
     volatile uint32_t *const limit = ge_stack_limit;
     uint32_t *here;
     __asm__ volatile("mov %0, sp" : "=r"(here));
@@ -73,5 +73,6 @@ NOIPA uint32_t ge_measure_stack(const ge_bundle *bundle) {
     while (lowest < here && *lowest == PAINT) {
         ++lowest;
     }
-    return (uint32_t)((uintptr_t)here - (uintptr_t)lowest);
+    *bytes = (uint32_t)((uintptr_t)here - (uintptr_t)lowest);
+    return (lowest == limit) ? -1 : 0;
 }

@@ -154,7 +154,12 @@ static int32_t run_by_layers(const session *run) {
 
 static int32_t measure_stack(const session *run) {
     memset(run->bundle->arena, 0, run->bundle->arena_size);
-    stat_number(run, "stack_bytes=", ge_measure_stack(run->bundle));
+    uint32_t bytes;
+    const int32_t whole = ge_measure_stack(run->bundle, &bytes);
+    stat_number(run, "stack_bytes=", bytes);
+    if (whole != 0) {
+        return failure(GE_EXIT_STACK, "the stack ran out", "");
+    }
     return check(run, 0, "");
 }
 
