@@ -84,29 +84,3 @@ def _attribute(value: Any) -> Any:
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _shim() -> None:
-    import numpy as np
-    from glowembed.op import Op
-    from glowembed.ops.copy import transpose_params
-
-    class T(Op):
-        name = "Transpose"
-        output_type = "input"
-
-        def infer(self, attrs, shapes):
-            return (tuple(shapes[0][a] for a in attrs["perm"]),)
-
-        def float_ref(self, attrs, inputs):
-            return (np.ascontiguousarray(inputs[0].transpose(attrs["perm"])),)
-
-        def lower(self, node, c):
-            x, y = node.inputs[0], node.outputs[0]
-            c.add(node, "copy_s8", [x], y, transpose_params(c.shape(x), node.attrs["perm"], c.qtype(x), c.qtype(y)))
-
-    if "Transpose" not in ops():
-        ops()["Transpose"] = T()
-
-
-_shim()

@@ -1,0 +1,155 @@
+"""Sum and difference of two tensors, with broadcasting; either operand may be a constant.
+
+ONNX operators Add, Sub. Kernel-level: add_s8 (both operands have the shape of the output), add_broadcast_s8.
+A difference is a sum with a negative multiplier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed import broadcast, fixedpoint
+from glowembed.cstruct import i32
+from glowembed.ir import Array, Node, Shape
+from glowembed.linear import clamp_limits
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+
+
+class Add(Op):
+    """y = a + b, then the fused clip."""
+
+    name = "Add"
+    onnx = ("Add",)
+    elementwise = True
+    fuses_activation = True
+    sign = 1.0
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        broadcast.import_pair(self.name, node, b)
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (np.broadcast_shapes(*shapes),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        y = inputs[0] + np.float32(self.sign) * inputs[1]
+        return (np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        operands = [broadcast.stored_operand(c, name) for name in node.inputs]
+        a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
+        scales = (a.scale[0] / y.scale[0], self.sign * b.scale[0] / y.scale[0])
+        q = fixedpoint.pair_requant(scales, (a.zero_point[0], b.zero_point[0]), y.zero_point[0])
+        law = (*q.multiplier, q.offset, q.shift, *clamp_limits(y, node.attrs))
+        shapes = [c.shape(name) for name in operands]
+        if shapes[0] == shapes[1]:
+            rows = broadcast.rows_of(shapes[0])
+            c.add(node, "add_s8", operands, node.outputs[0], AddParams(rows, prod(shapes[0]) // rows, *law))
+            return
+        loops = broadcast.broadcasting(*shapes)
+        params = AddBroadcastParams(loops.rows, *loops.row_steps, loops.dims, *loops.strides, *law)
+        c.add(node, "add_broadcast_s8", operands, node.outputs[0], params)
+
+
+class Sub(Add):
+    """y = a - b, then the fused clip."""
+
+    name = "Sub"
+    onnx = ("Sub",)
+    sign = -1.0
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class AddParams:
+    """Rows and the constants of ge_requantize_pair."""
+
+    rows: int = i32("rows of each of the three tensors")
+    row: int = i32("elements of a row")
+    multiplier_a: int = i32("of the first operand, int16")
+    multiplier_b: int = i32("of the second operand, int16; negative for a difference")
+    offset: int = i32("zero points and rounding")
+    shift: int = i32("1..22")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+@dataclass(frozen=True)
+class AddBroadcastParams:
+    """Loops of Broadcasting and the constants of ge_requantize_pair."""
+
+    rows: int = i32("rows of the output")
+    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
+    row_step_b: int = i32("the same for the second operand")
+    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
+    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
+    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
+    multiplier_a: int = i32("of the first operand, int16")
+    multiplier_b: int = i32("of the second operand, int16; negative for a difference")
+    offset: int = i32("zero points and rounding")
+    shift: int = i32("1..22")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+def _sum(p: Any, a: Array, b: Array) -> Array:
+    q = fixedpoint.PairRequant((p.multiplier_a, p.multiplier_b), p.offset, p.shift)
+    return fixedpoint.requantize_pair(a, b, q, p.lo, p.hi)
+
+
+class AddS8(KernelOp):
+    """Element by element."""
+
+    name = "add_s8"
+    params = AddParams
+    inputs = ("a", "b")
+    kernels = (Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 120), store="elements"),)
+
+    def rows(self, p: AddParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: AddParams) -> tuple[tuple[int, ...], int]:
+        return (p.row, p.row), p.row
+
+    def needs(self, p: AddParams, y: int) -> tuple[range, ...]:
+        return range(y, y + 1), range(y, y + 1)
+
+    def int_ref(self, p: AddParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _sum(p, inputs[0], inputs[1])
+
+
+class AddBroadcastS8(KernelOp):
+    """Element by element, where an operand may have one element for many outputs."""
+
+    name = "add_broadcast_s8"
+    params = AddBroadcastParams
+    inputs = ("a", "b")
+    kernels = (
+        Kernel(
+            "ge_add_broadcast_s8",
+            cost=lambda n, t: Cost(18.0 * n.params.rows * prod(n.params.dims), 260),
+            store="elements",
+        ),
+    )
+
+    def rows(self, p: AddBroadcastParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: AddBroadcastParams) -> tuple[tuple[int, ...], int]:
+        return broadcast.row_bytes(p)
+
+    def needs(self, p: AddBroadcastParams, y: int) -> tuple[range, ...]:
+        return broadcast.needs(p, y)
+
+    def int_ref(self, p: AddBroadcastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _sum(p, *broadcast.operands(p, inputs))
+
+
+OPS = (Add(), Sub())
+KERNEL_OPS = (AddS8(), AddBroadcastS8())

@@ -1,0 +1,147 @@
+"""Product of two tensors, with broadcasting; either operand may be a constant.
+
+ONNX operator Mul. Kernel-level: mul_s8 (both operands have the shape of the output), mul_broadcast_s8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed import broadcast, fixedpoint
+from glowembed.cstruct import i32
+from glowembed.ir import Array, Node, Shape
+from glowembed.linear import clamp_limits
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+
+
+class Mul(Op):
+    """y = a * b, then the fused clip."""
+
+    name = "Mul"
+    onnx = ("Mul",)
+    elementwise = True
+    fuses_activation = True
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        broadcast.import_pair(self.name, node, b)
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (np.broadcast_shapes(*shapes),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        y = inputs[0] * inputs[1]
+        return (np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        operands = [broadcast.stored_operand(c, name) for name in node.inputs]
+        a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
+        q = fixedpoint.requant([a.scale[0] * b.scale[0] / y.scale[0]])
+        zero_points = (a.zero_point[0], b.zero_point[0])
+        law = (*zero_points, q.multiplier[0], q.shift, y.zero_point[0], *clamp_limits(y, node.attrs))
+        shapes = [c.shape(name) for name in operands]
+        if shapes[0] == shapes[1]:
+            rows = broadcast.rows_of(shapes[0])
+            c.add(node, "mul_s8", operands, node.outputs[0], MulParams(rows, prod(shapes[0]) // rows, *law))
+            return
+        loops = broadcast.broadcasting(*shapes)
+        params = MulBroadcastParams(loops.rows, *loops.row_steps, loops.dims, *loops.strides, *law)
+        c.add(node, "mul_broadcast_s8", operands, node.outputs[0], params)
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class MulParams:
+    """Rows and the constants of ge_requantize for the product of (a - zero point) and (b - zero point)."""
+
+    rows: int = i32("rows of each of the three tensors")
+    row: int = i32("elements of a row")
+    zero_point_a: int = i32("-128..127")
+    zero_point_b: int = i32("-128..127")
+    multiplier: int = i32("of the requantization")
+    shift: int = i32("of the requantization, 1..32")
+    out_zero_point: int = i32("-128..127")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+@dataclass(frozen=True)
+class MulBroadcastParams:
+    """Loops of Broadcasting and the constants of ge_requantize."""
+
+    rows: int = i32("rows of the output")
+    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
+    row_step_b: int = i32("the same for the second operand")
+    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
+    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
+    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
+    zero_point_a: int = i32("-128..127")
+    zero_point_b: int = i32("-128..127")
+    multiplier: int = i32("of the requantization")
+    shift: int = i32("of the requantization, 1..32")
+    out_zero_point: int = i32("-128..127")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+def _product(p: Any, a: Array, b: Array) -> Array:
+    acc = (a.astype(np.int32) - p.zero_point_a) * (b.astype(np.int32) - p.zero_point_b)
+    return fixedpoint.requantize(acc, fixedpoint.Requant((p.multiplier,), p.shift), p.out_zero_point, p.lo, p.hi)
+
+
+class MulS8(KernelOp):
+    """Element by element."""
+
+    name = "mul_s8"
+    params = MulParams
+    inputs = ("a", "b")
+    kernels = (Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 140), store="elements"),)
+
+    def rows(self, p: MulParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: MulParams) -> tuple[tuple[int, ...], int]:
+        return (p.row, p.row), p.row
+
+    def needs(self, p: MulParams, y: int) -> tuple[range, ...]:
+        return range(y, y + 1), range(y, y + 1)
+
+    def int_ref(self, p: MulParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _product(p, inputs[0], inputs[1])
+
+
+class MulBroadcastS8(KernelOp):
+    """Element by element, where an operand may have one element for many outputs."""
+
+    name = "mul_broadcast_s8"
+    params = MulBroadcastParams
+    inputs = ("a", "b")
+    kernels = (
+        Kernel(
+            "ge_mul_broadcast_s8",
+            cost=lambda n, t: Cost(20.0 * n.params.rows * prod(n.params.dims), 280),
+            store="elements",
+        ),
+    )
+
+    def rows(self, p: MulBroadcastParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: MulBroadcastParams) -> tuple[tuple[int, ...], int]:
+        return broadcast.row_bytes(p)
+
+    def needs(self, p: MulBroadcastParams, y: int) -> tuple[range, ...]:
+        return broadcast.needs(p, y)
+
+    def int_ref(self, p: MulBroadcastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _product(p, *broadcast.operands(p, inputs))
+
+
+OPS = (Mul(),)
+KERNEL_OPS = (MulS8(), MulBroadcastS8())
