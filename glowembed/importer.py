@@ -1,0 +1,777 @@
+"""ONNX file to float Graph: the only module of the compiler that imports onnx.
+
+In: the path of a model, shapes for what the model leaves open. Out: a Graph that is not yet canonical, or the list of
+all that is not supported. A model file is a stranger's: it may lie about sizes, point outside its folder and hold any
+name; nothing is allocated before its size is known, and nothing outside the folder of the model is read.
+Never changes a name: identifiers for C are made by the emitter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import heapq
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from glowembed.builder import MAX_ELEMENTS, GraphBuilder
+from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
+from glowembed.ir import Array, Graph, Node, Shape, Value, verify
+from glowembed.layout import inverse
+from glowembed.op import OnnxNode, Refused, importers, ops
+from glowembed.spatial import channels_last
+
+OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
+
+MAX_FOLDED = 2**26
+"""Largest result of a constant subgraph, in elements: 256 MB of float32."""
+
+InputLayout = Literal["model", "nhwc"]
+
+FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
+
+RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+
+QUANTIZED = "the model is already quantized, and this version takes float models: give it the model before quantization"
+
+HINTS = {
+    **dict.fromkeys(
+        ("If", "Loop", "Scan"), "export without control flow; a constant condition folds with an ONNX simplifier"
+    ),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), QUANTIZED),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), QUANTIZED),
+    **dict.fromkeys(("Elu", "Selu", "Celu", "PRelu", "ThresholdedRelu"), "use LeakyRelu or Relu"),
+    **dict.fromkeys(
+        ("HardSigmoid", "HardSwish", "Softplus", "Softsign", "Erf", "Gelu", "Mish"), "use Sigmoid, Tanh or Relu"
+    ),
+    **dict.fromkeys(
+        ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN"), "use BatchNormalization"
+    ),
+    **dict.fromkeys(("GlobalLpPool", "LpPool"), "use AveragePool or GlobalAveragePool"),
+    **dict.fromkeys(("ReduceSum", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"), "use ReduceMean or ReduceMax"),
+    **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), "end the model before it, and take the largest output in your code"),
+    "LogSoftmax": "end the model before it, or use Softmax",
+    "Gather": "use Slice or Split for fixed positions",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One node (or input, or output) that cannot be had; `op` is the ONNX operator, "input" or "output"."""
+
+    node: str
+    op: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.node!r}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a person wants to know of the file itself. `notes`: what the import changes, in sentences."""
+
+    opset: int
+    producer: str
+    sha256: str
+    notes: tuple[str, ...] = ()
+
+
+NO_SHAPES: Mapping[str, Shape] = {}
+
+
+def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: InputLayout = "model") -> Graph:
+    """The float graph of the model. `shapes` are shapes of inputs; with input_layout "nhwc" inputs are channels-last.
+
+    Raises UsageError for a file that is no sound ONNX model, UnsupportedModelError with all problems for one that is.
+    """
+    graph, found = _import(_read(Path(path)), shapes)
+    if graph is None or found:
+        supported = ", ".join(sorted({*importers(), "Identity", "Dropout"}))
+        raise UnsupportedModelError(
+            f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:\n"
+            + "".join(f"  {problem}\n" for problem in found)
+            + f"supported operators: {supported}"
+        )
+    return verify(_inputs_channels_last(graph) if input_layout == "nhwc" else graph)
+
+
+def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES) -> list[Problem]:
+    """All that keeps the model from being compiled; empty when `load` succeeds."""
+    return _import(_read(Path(path)), shapes)[1]
+
+
+def describe(path: Path | str) -> ModelInfo:
+    """Opset, producer and hash of the file."""
+    file = _read(Path(path))
+    producer = " ".join(filter(None, (file.model.producer_name, file.model.producer_version)))
+    notes = [
+        f"{t.name!r} is {FLOATS[t.data_type]} and is used as float32"
+        for t in file.model.graph.initializer
+        if t.data_type in (TensorProto.FLOAT16, TensorProto.DOUBLE)
+    ]
+    return ModelInfo(file.opset, producer, file.sha256, tuple(notes))
+
+
+# ------------------------------------------------------------------------------------------------ the file
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    path: Path
+    model: ModelProto
+    opset: int
+    sha256: str
+
+
+def _read(path: Path) -> _File:
+    """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    try:
+        model = ModelProto.FromString(data)
+    except DecodeError as error:
+        raise UsageError(f"{path}: not an ONNX model, or one that is cut short ({len(data)} bytes)") from error
+    if not model.HasField("graph") or not model.graph.output or not model.opset_import:
+        raise UsageError(f"{path}: not an ONNX model: it has no graph, no output or no opset")
+    opset = _opset(path, model)
+    digest = hashlib.sha256(data)
+    for tensor in _tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            digest.update(_embed(path, tensor))
+    return _File(path, _inlined(path, model), opset, digest.hexdigest())
+
+
+def _opset(path: Path, model: ModelProto) -> int:
+    found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    if not found:
+        raise UnsupportedModelError(f"{path}: it imports no opset of standard ONNX operators")
+    if found[0] not in OPSETS:
+        raise UnsupportedModelError(
+            f"{path}: opset {found[0]} is not supported; opsets {OPSETS[0]} to {OPSETS[-1]} are: convert the model with "
+            "onnx.version_converter, or export it again"
+        )
+    return int(found[0])
+
+
+def _inlined(path: Path, model: ModelProto) -> ModelProto:
+    """Functions of the model written out where they are called."""
+    if not model.functions:
+        return model
+    from onnx.inliner import inline_local_functions
+
+    try:
+        return inline_local_functions(model)
+    except Exception as error:
+        raise UsageError(f"{path}: its functions cannot be inlined: {error}") from error
+
+
+def _tensors(model: ModelProto) -> Iterable[TensorProto]:
+    yield from model.graph.initializer
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def _embed(model_path: Path, tensor: TensorProto) -> bytes:
+    """Put the external data of a tensor into it; returns the bytes. Sizes are compared before anything is read."""
+    entry = {item.key: item.value for item in tensor.external_data}
+    path = _inside(model_path, tensor.name, entry.get("location", ""))
+    size, expected = path.stat().st_size, _nbytes(model_path, tensor)
+    try:
+        offset = int(entry.get("offset", "0"))
+        length = int(entry.get("length", str(size - offset)))
+    except ValueError as error:
+        raise UsageError(f"{model_path}: tensor {tensor.name!r}: offset and length are not numbers") from error
+    if offset < 0 or length != expected or offset + length > size:
+        raise UsageError(
+            f"{model_path}: tensor {tensor.name!r} needs {expected} bytes; its data are said to be {length} bytes at "
+            f"{offset} of {path.name}, which has {size}"
+        )
+    with path.open("rb") as file:
+        file.seek(offset)
+        tensor.raw_data = file.read(length)
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
+    return tensor.raw_data
+
+
+def _inside(model_path: Path, name: str, location: str) -> Path:
+    """The file at `location`, which must lie in the model's folder, also after links are followed."""
+    folder = model_path.resolve().parent
+    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive or location.startswith("\\")
+    parts = PureWindowsPath(location).parts
+    path = (folder / location).resolve() if location and "\0" not in location else folder
+    if not location or absolute or ".." in parts or not path.is_relative_to(folder) or "\0" in location:
+        raise UsageError(
+            f"{model_path}: tensor {name!r} has its data in {location!r}; only files in the model's folder are read"
+        )
+    if not path.is_file():
+        raise UsageError(f"{model_path}: the data of tensor {name!r}, {location!r}, do not exist")
+    return path
+
+
+def _nbytes(path: Path, tensor: TensorProto) -> int:
+    """Bytes of the stored form; raises for a shape that is absurd."""
+    elements = int(prod(tensor.dims))
+    if any(d < 0 for d in tensor.dims):
+        raise UsageError(f"{path}: tensor {tensor.name!r} has the shape {list(tensor.dims)}")
+    if elements > MAX_ELEMENTS:
+        raise UnsupportedModelError(
+            f"{path}: tensor {tensor.name!r} of shape {list(tensor.dims)} has {elements} elements, more than any target holds"
+        )
+    try:
+        bits = numpy_helper.to_array(helper.make_tensor("", tensor.data_type, [0], [])).dtype.itemsize * 8
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: tensor {tensor.name!r} has the unknown type {tensor.data_type}") from error
+    half = tensor.data_type in (TensorProto.INT4, TensorProto.UINT4)
+    return (elements + 1) // 2 if half else elements * bits // 8
+
+
+def _array(path: Path, tensor: TensorProto) -> Array:
+    """The data as they are in the file."""
+    expected = _nbytes(path, tensor)
+    if tensor.HasField("raw_data") and len(tensor.raw_data) != expected:
+        raise UsageError(f"{path}: tensor {tensor.name!r} needs {expected} bytes and has {len(tensor.raw_data)}")
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:
+        raise UsageError(f"{path}: tensor {tensor.name!r} cannot be read: {error}") from error
+
+
+# ------------------------------------------------------------------------------- names, order, shapes of inputs
+
+
+def _ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[NodeProto]:
+    """The nodes that the outputs need, in order of execution; every name made once, no name missing, no cycle."""
+    given = {*constants, *(info.name for info in graph.input)}
+    maker: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if name in given or name in maker:
+                raise UsageError(f"{path}: the value {name!r} is made twice, the second time by {_label(node)}")
+            maker[name] = index
+    missing = {
+        name: _label(node)
+        for node in graph.node
+        for name in node.input
+        if name and name not in given and name not in maker
+    }
+    missing |= {
+        info.name: "the outputs of the model"
+        for info in graph.output
+        if info.name not in given and info.name not in maker
+    }
+    if missing:
+        listed = ", ".join(f"{name!r} (read by {reader})" for name, reader in missing.items())
+        raise UsageError(f"{path}: names that nothing makes: {listed}")
+    order = _topological(path, graph.node, maker)
+    needed = {info.name for info in graph.output}
+    live = []
+    for node in reversed(order):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            live.append(node)
+    return live[::-1]
+
+
+def _topological(path: Path, nodes: Sequence[NodeProto], maker: Mapping[str, int]) -> list[NodeProto]:
+    """Kahn's algorithm; the order of the file wherever it is free."""
+    before = [{maker[name] for name in node.input if name in maker} for node in nodes]
+    after: list[list[int]] = [[] for _ in nodes]
+    for index, needs in enumerate(before):
+        for need in needs:
+            after[need].append(index)
+    open_needs = [len(needs) for needs in before]
+    ready = [index for index, count in enumerate(open_needs) if count == 0]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for reader in after[index]:
+            open_needs[reader] -= 1
+            if open_needs[reader] == 0:
+                heapq.heappush(ready, reader)
+    if len(order) < len(nodes):
+        stuck = [_label(nodes[i]) for i, count in enumerate(open_needs) if count]
+        more = f" and {len(stuck) - 5} more" if len(stuck) > 5 else ""
+        raise UsageError(f"{path}: the graph has a cycle through or before {', '.join(stuck[:5])}{more}")
+    return order
+
+
+def _label(node: NodeProto) -> str:
+    return f"{node.op_type} {_name(node)!r}"
+
+
+def _name(node: NodeProto) -> str:
+    return node.name or next(filter(None, node.output), "")
+
+
+def _input_shapes(path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape]) -> dict[str, Shape]:
+    """A shape for every input: what the user gives, else what the model says; an open first axis (the batch) is 1."""
+    for name in given:
+        if name not in {info.name for info in inputs}:
+            raise unknown_name("input", name, (info.name for info in inputs))
+    shapes, missing = {}, []
+    for info in inputs:
+        declared = _declared(info)
+        if info.name in given:
+            shapes[info.name] = _given_shape(path, info.name, declared, tuple(given[info.name]))
+        elif declared is None or None in declared[1:]:
+            missing.append(_ask_shape(info, declared))
+        else:
+            shapes[info.name] = tuple(1 if d is None else d for d in declared)
+    if missing:
+        raise UsageError(f"{path}: shapes are open; give them:\n" + "\n".join(f"  {line}" for line in missing))
+    for name, shape in shapes.items():
+        if any(d <= 0 for d in shape):
+            raise UsageError(f"{path}: the input {name!r} has the shape {list(shape)}: a tensor without elements")
+        if prod(shape) > MAX_ELEMENTS:
+            raise UnsupportedModelError(f"{path}: the input {name!r} of shape {list(shape)} has {prod(shape)} elements")
+    return shapes
+
+
+def _declared(info: ValueInfoProto) -> list[int | None] | None:
+    """The shape in the model; None for an axis, or for all, that is open."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+
+
+def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape: Shape) -> Shape:
+    """The user's shape; it may change the batch, but nothing else that the model fixes."""
+    fits = declared is None or (
+        len(declared) == len(shape) and all(d in (None, s) for d, s in zip(declared[1:], shape[1:], strict=True))
+    )
+    if not fits:
+        raise UsageError(
+            f"{path}: shape {list(shape)} for the input {name!r} does not fit the model's {_open(declared)}"
+        )
+    return shape
+
+
+def _ask_shape(info: ValueInfoProto, declared: list[int | None] | None) -> str:
+    filled = [1, 3, 64, 64] if declared is None else [d or (1 if i == 0 else 64) for i, d in enumerate(declared)]
+    names = [d.dim_param or str(d.dim_value or "?") for d in info.type.tensor_type.shape.dim] if declared else ["?"]
+    example = f"--shape {info.name}={','.join(map(str, filled))}"
+    return f"input {info.name!r} has the shape [{', '.join(names)}]: for example {example}"
+
+
+def _open(declared: list[int | None] | None) -> list[int | str]:
+    return ["?" if d is None else d for d in declared or []]
+
+
+# ------------------------------------------------------------------------------------------------ the walk
+
+
+@dataclass(eq=False)
+class _Walk:
+    """The state while nodes are taken in order of execution."""
+
+    file: _File
+    shapes: Mapping[str, Shape]
+    builder: GraphBuilder
+    outputs: tuple[str, ...]
+    arrays: dict[str, Array] = field(default_factory=dict)
+    alias: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    found: list[Problem] = field(default_factory=list)
+
+    def resolve(self, name: str) -> str:
+        while (next_name := self.alias.get(name, name)) != name:
+            name = next_name
+        return name
+
+    @cached_property
+    def inferred(self) -> dict[str, Shape]:
+        """Shapes by onnx's own inference: to go on behind a node that is not supported."""
+        model = ModelProto()
+        model.CopyFrom(self.file.model)
+        for info in model.graph.input:
+            if info.name in self.shapes:
+                new = helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, self.shapes[info.name])
+                info.CopyFrom(new)
+        del model.graph.output[:]
+        del model.graph.value_info[:]
+        model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in self.outputs)
+        try:
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        except Exception:
+            return {}
+        declared = {info.name: _declared(info) for info in [*graph.value_info, *graph.output]}
+        return {
+            n: tuple(d for d in s if d) for n, s in declared.items() if s is not None and all(d and d > 0 for d in s)
+        }
+
+
+def _import(file: _File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[Problem]]:
+    """The graph, and what stands against it. None when the problems leave no graph."""
+    graph = file.model.graph
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    if len(tensors) != len(graph.initializer):
+        raise UsageError(f"{file.path}: two initializers have the same name")
+    inputs = [info for info in graph.input if info.name not in tensors]
+    order = _ordered(file.path, _without(graph, tensors), tensors)
+    shapes = _input_shapes(file.path, inputs, given)
+    reserved = {*tensors, *shapes, *(name for node in graph.node for name in node.output)}
+    outputs = tuple(dict.fromkeys(info.name for info in graph.output))
+    walk = _Walk(file, shapes, GraphBuilder(reserved), outputs)
+    walk.found.extend(
+        Problem(t.values.name, "sparse initializer", "sparse constants") for t in graph.sparse_initializer
+    )
+    for info in inputs:
+        _add_input(walk, info)
+    read = {name for node in order for name in node.input} | set(outputs)
+    for name, tensor in tensors.items():
+        if name in read:
+            _add_constant(walk, name, _array(file.path, tensor), tensor.name, "initializer")
+    walk.alias.update(_surviving(order, outputs, {*tensors, *shapes}))
+    for node in order:
+        _visit(walk, node)
+    return _finish(walk, tuple(shapes))
+
+
+def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProto:
+    """The names and nodes alone; older files list their initializers as inputs too."""
+    bare = GraphProto(node=graph.node, output=graph.output)
+    bare.input.extend(info for info in graph.input if info.name not in tensors)
+    return bare
+
+
+def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
+    walk.builder.activation(info.name, walk.shapes[info.name])
+    kind = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else None
+    if kind not in FLOATS:
+        name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
+        walk.found.append(
+            Problem(info.name, "input", f"its type is {name.lower()}", "integer inputs come with quantized models")
+        )
+    elif walk.shapes[info.name][:1] != (1,) and len(walk.shapes[info.name]) >= 3:
+        shape = walk.shapes[info.name]
+        example = f"--shape {info.name}={','.join(map(str, (1, *shape[1:])))}"
+        walk.found.append(
+            Problem(info.name, "input", f"its batch is {shape[0]}", f"a bundle takes one sample: {example}")
+        )
+
+
+def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> None:
+    """A constant as it is for folding, and as float32 where it is a float."""
+    walk.arrays[name] = array
+    real = array.dtype.kind == "f" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8")
+    if real:
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
+        # A scalar infinity may be a limit (Clip, Pad); anything else would poison the ranges.
+        if np.isnan(array).any() or (array.size > 1 and not np.isfinite(array).all()):
+            index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
+            where = f"{name!r} at {index}" if index else repr(name)
+            raise UsageError(f"{walk.file.path}: the constant {where} of {op} {node!r} is NaN or infinite in float32")
+    walk.builder.model_constant(name, array)
+
+
+def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[str]) -> dict[str, str]:
+    """Names to be replaced: what a pass-through turns into an output of the model is called after that output."""
+    passed = {node.output[0]: node.input[0] for node in order if _is_pass_through(node)}
+    renamed: dict[str, str] = {}
+    for output in outputs:
+        source = output
+        while source in passed:
+            source = passed[source]
+        if source != output and source not in given and source not in outputs and source not in renamed:
+            renamed[source] = output
+    return renamed
+
+
+def _is_pass_through(node: NodeProto) -> bool:
+    return node.op_type in ("Identity", "Dropout", "Cast") and node.domain in ("", "ai.onnx") and len(node.input) > 0
+
+
+def _visit(walk: _Walk, proto: NodeProto) -> None:
+    """One node: folded, passed through, or imported; or a problem."""
+    names = [walk.resolve(name) if name else "" for name in proto.input]
+    mark = walk.builder.mark()
+    try:
+        node = _onnx_node(walk, proto, names)
+        if any(name in walk.unknown for name in names):
+            walk.unknown.update(filter(None, node.outputs))
+            _supported(proto)
+        elif not (_fold(walk, proto, node) or _pass_through(walk, node)):
+            _supported(proto)
+            walk.builder.start(node.name, node.outputs)
+            importers()[node.op_type].import_onnx(node, walk.builder)
+            _check_made(walk, node)
+    except Refused as refused:
+        _refuse(walk, proto, mark, refused.reason, refused.hint)
+    except ValueError as error:
+        _refuse(walk, proto, mark, str(error), "check the shapes of its inputs")
+    except (KeyError, IndexError, TypeError, ArithmeticError) as error:
+        _refuse(
+            walk, proto, mark, f"it is not well formed ({type(error).__name__}: {error})", "check it with onnx.checker"
+        )
+
+
+def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
+    """Note the problem; the outputs keep their shape where onnx can tell it, so that the walk goes on."""
+    walk.found.append(Problem(_name(proto), proto.op_type, reason, hint))
+    walk.builder.rollback(mark)
+    for output in filter(None, proto.output):
+        name = walk.resolve(output)
+        if output in walk.inferred and name not in walk.builder.values:
+            walk.builder.activation(name, walk.inferred[output])
+        else:
+            walk.unknown.add(name)
+
+
+def _supported(proto: NodeProto) -> None:
+    """Raise Refused for an operator that nothing imports."""
+    if proto.domain not in ("", "ai.onnx"):
+        raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
+    if proto.op_type in importers():
+        return
+    near = difflib.get_close_matches(proto.op_type, importers(), n=1, cutoff=0.75)
+    hint = HINTS.get(proto.op_type, f"did you mean {near[0]}?" if near else "")
+    raise Refused("a graph inside a node" if _has_subgraph(proto) else "the operator is not supported", hint)
+
+
+def _has_subgraph(proto: NodeProto) -> bool:
+    return any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in proto.attribute)
+
+
+def _onnx_node(walk: _Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode:
+    outputs = tuple(walk.resolve(name) if name else "" for name in proto.output)
+    opset = walk.file.opset
+    if proto.domain in ("", "ai.onnx") and onnx.defs.has(proto.op_type):
+        _check_node(walk, proto)
+    return OnnxNode(proto.op_type, _name(proto), tuple(inputs), outputs, _attributes(walk, proto), opset)
+
+
+def _check_node(walk: _Walk, proto: NodeProto) -> None:
+    """The number of inputs and outputs, and the names and types of attributes, by the schema of the opset."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = walk.file.model.ir_version
+    context.opset_imports = {"": walk.file.opset}
+    if _has_subgraph(proto):
+        return
+    try:
+        onnx.checker.check_node(proto, context)
+    except onnx.checker.ValidationError as error:
+        raise Refused(f"it is not well formed: {str(error).splitlines()[0]}", "check it with onnx.checker") from error
+
+
+def _attributes(walk: _Walk, proto: NodeProto) -> dict[str, Any]:
+    """Attributes as Python objects: text decoded, tensors as arrays."""
+    result = {}
+    for attribute in proto.attribute:
+        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            continue
+        value = (
+            _array(walk.file.path, attribute.t)
+            if attribute.type == AttributeProto.TENSOR
+            else helper.get_attribute_value(attribute)
+        )
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        elif isinstance(value, list | tuple) or attribute.type == AttributeProto.STRINGS:
+            value = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value]
+        result[attribute.name] = value
+    return result
+
+
+def _check_made(walk: _Walk, node: OnnxNode) -> None:
+    """Outputs that an importer did not make are a problem when something reads them."""
+    for name in filter(None, node.outputs):
+        if name not in walk.builder.values:
+            walk.unknown.add(name)
+            if any(name in other.input for other in walk.file.model.graph.node) or name in walk.outputs:
+                raise Refused(f"its output {name!r} is not supported", "only the first output is")
+
+
+# ------------------------------------------------------------------------------------- folding, pass-through
+
+
+def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+    """Make constants of the outputs if all inputs are constants, or if only the shape of the input matters."""
+    if proto.domain not in ("", "ai.onnx") or _has_subgraph(proto) or node.op_type in RANDOM:
+        return False
+    if node.op_type in ("Shape", "Size"):
+        _keep(walk, node, [_shape_of(walk, node)])
+        return True
+    inputs = [name for name in node.inputs if name]
+    if not all(name in walk.arrays for name in inputs) or (not inputs and node.op_type != "Constant"):
+        return False
+    if node.op_type == "Constant" and "value" in node.attrs:
+        _keep(walk, node, [node.attrs["value"]])
+        return True
+    _keep(walk, node, _evaluate(walk, proto, node))
+    return True
+
+
+def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
+    name = node.inputs[0]
+    shape = walk.arrays[name].shape if name in walk.arrays else walk.builder.shape(name)
+    if node.op_type == "Size":
+        return np.asarray(prod(shape), dtype=np.int64)
+    return np.asarray(shape[node.attrs.get("start", 0) : node.attrs.get("end", len(shape))], dtype=np.int64)
+
+
+def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
+    for name, array in zip(node.outputs, results, strict=False):
+        if name:
+            _add_constant(walk, name, array, node.name, node.op_type)
+
+
+def _evaluate(walk: _Walk, proto: NodeProto, node: OnnxNode) -> list[Array]:
+    """The results of one node on constants, by the reference evaluator of onnx. Sizes are inferred before."""
+    copy = NodeProto()
+    copy.CopyFrom(proto)
+    copy.input[:] = node.inputs
+    feeds = {name: walk.arrays[name] for name in node.inputs if name}
+    _check_size(walk, copy, feeds)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            results = ReferenceEvaluator(copy, opsets={"": walk.file.opset}).run(None, feeds)
+        except Exception as error:
+            raise Refused(
+                f"it cannot be computed from its constant inputs: {error}", "fold constants before export"
+            ) from error
+    if not all(isinstance(array, np.ndarray | np.generic) for array in results):
+        raise Refused("its result is no tensor", "fold constants before export")
+    return [np.asarray(array) for array in results]
+
+
+def _check_size(walk: _Walk, node: NodeProto, feeds: Mapping[str, Array]) -> None:
+    """Refuse a node whose result would be larger than MAX_FOLDED, or of unknown size, before it is computed."""
+    inputs, constants = [], []
+    for name, array in feeds.items():
+        if array.size <= 1024:
+            constants.append(numpy_helper.from_array(array, name))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "fold", inputs, outputs, constants)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", walk.file.opset)], ir_version=walk.file.model.ir_version
+    )
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception as error:
+        raise Refused(f"its shape cannot be inferred: {error}", "fold constants before export") from error
+    limit = max(1024, *(array.size for array in feeds.values())) if feeds else 1024
+    for info in graph.output:
+        shape = _declared(info)
+        if shape is None or None in shape:
+            # These never make more elements than rank * input.
+            if node.op_type in ("NonZero", "Compress", "Unique", "Slice", "Squeeze", "Reshape") and limit < MAX_FOLDED:
+                continue
+            raise Refused("the size of its constant result is not known in advance", "fold constants before export")
+        if prod(d or 0 for d in shape) > MAX_FOLDED:
+            raise Refused(
+                f"its constant result of shape {shape} has {prod(d or 0 for d in shape)} elements, more than {MAX_FOLDED}"
+            )
+
+
+def _pass_through(walk: _Walk, node: OnnxNode) -> bool:
+    """Identity, Dropout in inference and Cast from float to float vanish: their output is another name of the input."""
+    if node.op_type not in ("Identity", "Dropout", "Cast"):
+        return False
+    source, output = node.inputs[0], node.outputs[0]
+    if node.op_type == "Cast" and node.attrs.get("to") not in FLOATS:
+        raise Refused(
+            "a cast of computed values to another type than float", "values between layers are quantized floats"
+        )
+    training = node.input(2) if node.op_type == "Dropout" else None
+    if training is not None and (training not in walk.arrays or walk.arrays[training].any()):
+        raise Refused("it is in training mode", "export the model for inference")
+    if source == output:
+        return True
+    if output in walk.outputs:
+        walk.builder.start(node.name, node.outputs)
+        walk.builder.add("Reshape", [source], {"shape": walk.builder.shape(source)}, output)
+    else:
+        walk.alias[output] = source
+    _check_dropout_mask(walk, node)
+    return True
+
+
+def _check_dropout_mask(walk: _Walk, node: OnnxNode) -> None:
+    mask = node.outputs[1] if len(node.outputs) > 1 else ""
+    if mask and (mask in walk.outputs or any(mask in other.input for other in walk.file.model.graph.node)):
+        walk.unknown.add(mask)
+        raise Refused(f"its mask {mask!r} is used", "export the model for inference")
+
+
+def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
+    """The graph, with the last checks: every output is computed, every constant is a finite number."""
+    values = walk.builder.values
+    for name in walk.outputs:
+        known = walk.resolve(name)
+        if name in inputs:
+            walk.found.append(Problem(name, "output", "it is an input of the model", "remove it from the outputs"))
+        elif known in values and values[known].const is not None:
+            walk.found.append(Problem(name, "output", "it is a constant", "remove it from the outputs"))
+    if walk.found:
+        return None, walk.found
+    name = walk.file.model.graph.name or walk.file.path.stem
+    graph = walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256)
+    reader = {name: node for node in graph.nodes for name in node.inputs}
+    for value in graph.values.values():
+        if value.const is None or value.name not in reader:
+            continue
+        array, node = value.const.materialize(), reader[value.name]
+        if array.size == 0 or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            reason = "no elements" if array.size == 0 else "values that are not finite numbers"
+            walk.found.append(Problem(node.origins[0], node.op, f"its constant {value.name!r} has {reason}"))
+    return (graph, []) if not walk.found else (None, walk.found)
+
+
+# ------------------------------------------------------------------------------------------------ input layout
+
+
+def _inputs_channels_last(graph: Graph) -> Graph:
+    """The same graph with every input that is N, C, spatial replaced by one that is channels-last, under the same name."""
+    for name in graph.inputs:
+        rank = len(graph.values[name].shape)
+        if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):
+            graph = _replace_input(graph, graph.values[name], channels_last(rank))
+    return graph
+
+
+def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool:
+    """The first op that cares about the order of axes reads `name` transposed to channels-last."""
+    for node in graph.consumers()[name]:
+        if node.op == "Transpose":
+            return tuple(node.attrs["perm"]) == perm
+        rank = len(graph.values[node.outputs[0]].shape)
+        if rank == len(perm) and ops()[node.op].permute(node.attrs, inverse(perm)) is not None:
+            return _feeds_channels_last(graph, node.outputs[0], perm)
+    return False
+
+
+def _replace_input(graph: Graph, value: Value, perm: tuple[int, ...]) -> Graph:
+    inner = replace(value, name=f"{value.name}/channels_first")
+    while inner.name in graph.values:
+        inner = replace(inner, name=inner.name + "'")
+    outer = replace(value, shape=tuple(value.shape[a] for a in perm), layout=perm)
+    back = Node(inner.name, "Transpose", (value.name,), (inner.name,), {"perm": inverse(perm)}, (value.name,))
+    body = [replace(n, inputs=tuple(inner.name if i == value.name else i for i in n.inputs)) for n in graph.nodes]
+    return graph.with_nodes([back, *body], {value.name: outer, inner.name: inner})

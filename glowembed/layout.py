@@ -1,0 +1,64 @@
+"""Orders of axes and the names of values in another order: `<source>/channels_last`.
+
+In: permutations as in ONNX Transpose (output axis i is input axis perm[i]). Out: permutations and names.
+Never touches data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from glowembed.ir import Shape, Value
+from glowembed.spatial import channels_first, channels_last
+
+Perm = tuple[int, ...]
+
+
+def inverse(perm: Sequence[int]) -> Perm:
+    """The permutation that undoes `perm`."""
+    return tuple(sorted(range(len(perm)), key=lambda axis: perm[axis]))
+
+
+def compose(first: Sequence[int], second: Sequence[int]) -> Perm:
+    """One Transpose for `first` and then `second`."""
+    return tuple(first[axis] for axis in second)
+
+
+def is_identity(perm: Sequence[int]) -> bool:
+    return tuple(perm) == tuple(range(len(perm)))
+
+
+def permuted(shape: Shape, perm: Sequence[int]) -> Shape:
+    return tuple(shape[axis] for axis in perm)
+
+
+def moves_only_ones(shape: Shape, perm: Sequence[int]) -> bool:
+    """The elements stay where they are: only axes of size 1 change their place."""
+    order = [axis for axis in perm if shape[axis] != 1]
+    return order == sorted(order)
+
+
+def layout_name(perm: Sequence[int]) -> str:
+    """channels_last, channels_first, or the permutation in words."""
+    rank, perm = len(perm), tuple(perm)
+    if rank >= 3 and perm == channels_last(rank):
+        return "channels_last"
+    if rank >= 3 and perm == channels_first(rank):
+        return "channels_first"
+    return "axes_" + "_".join(map(str, perm))
+
+
+def source_name(value: Value) -> str | None:
+    """`v` for a value that is `v` in another order of axes, else None. The layout tells: a name alone may be a stranger's."""
+    if value.layout is None:
+        return None
+    suffix = f"/{layout_name(value.layout)}"
+    return value.name.removesuffix(suffix) if value.name.endswith(suffix) else None
+
+
+def name_permuted(value: Value, perm: Sequence[int]) -> tuple[str, Perm | None]:
+    """Name and layout for `value` with its axes permuted; it is the source's own name where that order comes back."""
+    source = source_name(value)
+    total = tuple(perm) if source is None or value.layout is None else compose(value.layout, perm)
+    source = value.name if source is None else source
+    return (source, None) if is_identity(total) else (f"{source}/{layout_name(total)}", total)

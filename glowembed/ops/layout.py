@@ -1,0 +1,146 @@
+"""Ops that move or rename axes: Transpose, and Reshape with Flatten, Squeeze and Unsqueeze.
+
+A Reshape costs nothing: kernel-level it is a `view`, whose output is the memory of its input. A Transpose that survives
+canonicalization is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed.ir import Array, Node, Shape
+from glowembed.op import Builder, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.ops.copy import transpose_params
+
+
+class Transpose(Op):
+    """Output axis i is input axis perm[i]."""
+
+    name = "Transpose"
+    onnx = ("Transpose",)
+    output_type = "input"
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        x, rank = node.inputs[0], len(b.shape(node.inputs[0]))
+        perm = tuple(node.attrs.get("perm", range(rank)[::-1]))
+        if sorted(perm) != list(range(rank)):
+            raise Refused(f"perm {list(perm)} does not order the axes of {list(b.shape(x))}")
+        b.transpose(x, perm, node.outputs[0])
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (tuple(shapes[0][axis] for axis in attrs["perm"]),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        return (np.ascontiguousarray(np.transpose(inputs[0], attrs["perm"])),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        params = transpose_params(c.shape(x), node.attrs["perm"], c.qtype(x), c.qtype(y))
+        c.add(node, "copy_s8", [x], y, params)
+
+
+class Reshape(Op):
+    """The same elements in the same order with the attr `shape`."""
+
+    name = "Reshape"
+    onnx = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+    output_type = "input"
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        shape = {"Reshape": _reshape, "Flatten": _flatten, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze}
+        b.add("Reshape", [node.inputs[0]], {"shape": shape[node.op_type](node, b)}, node.outputs[0])
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        if prod(attrs["shape"]) != prod(shapes[0]):
+            raise ValueError(f"{list(shapes[0])} cannot become {list(attrs['shape'])}: the number of elements differs")
+        return (tuple(attrs["shape"]),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        return (inputs[0].reshape(attrs["shape"]),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        c.add(node, "view", [node.inputs[0]], node.outputs[0], shares=0)
+
+
+def _reshape(node: OnnxNode, b: Builder) -> Shape:
+    """0 copies the axis of the input (unless allowzero), one -1 is what remains."""
+    x = b.shape(node.inputs[0])
+    wanted = _integers(node, b, 1, "shape")
+    if wanted is None:
+        raise Refused("it has no shape", "give it a constant shape")
+    if not node.attrs.get("allowzero", 0):
+        if any(d == 0 and i >= len(x) for i, d in enumerate(wanted)):
+            raise Refused(f"shape {wanted} copies an axis that {list(x)} does not have")
+        wanted = [x[i] if d == 0 else d for i, d in enumerate(wanted)]
+    if wanted.count(-1) > 1 or any(d < -1 for d in wanted):
+        raise Refused(f"shape {wanted} is not a shape", "one axis may be -1, the others must be positive")
+    known = prod(d for d in wanted if d != -1)
+    if -1 in wanted and (known == 0 or prod(x) % known):
+        raise Refused(f"{list(x)} cannot become {wanted}")
+    return tuple(prod(x) // known if d == -1 else d for d in wanted)
+
+
+def _flatten(node: OnnxNode, b: Builder) -> Shape:
+    x, axis = b.shape(node.inputs[0]), node.attrs.get("axis", 1)
+    if not -len(x) <= axis <= len(x):
+        raise Refused(f"axis {axis} is outside {list(x)}")
+    axis = axis + len(x) if axis < 0 else axis
+    return prod(x[:axis]), prod(x[axis:])
+
+
+def _squeeze(node: OnnxNode, b: Builder) -> Shape:
+    x = b.shape(node.inputs[0])
+    axes = _integers(node, b, 1, "axes")
+    gone = {i for i, d in enumerate(x) if d == 1} if axes is None else {_axis(a, len(x)) for a in axes}
+    if any(x[a] != 1 for a in gone):
+        raise Refused(f"axes {sorted(gone)} of {list(x)} are not all 1")
+    return tuple(d for i, d in enumerate(x) if i not in gone)
+
+
+def _unsqueeze(node: OnnxNode, b: Builder) -> Shape:
+    axes = _integers(node, b, 1, "axes")
+    if axes is None:
+        raise Refused("it has no axes")
+    rest = list(b.shape(node.inputs[0]))
+    rank = len(rest) + len(axes)
+    new = {_axis(a, rank) for a in axes}
+    if len(new) != len(axes):
+        raise Refused(f"axes {axes} repeat")
+    return tuple(1 if i in new else rest.pop(0) for i in range(rank))
+
+
+def _integers(node: OnnxNode, b: Builder, index: int, attr: str) -> list[int] | None:
+    """A list that older opsets hold in an attribute and newer ones in a constant input."""
+    name = node.input(index)
+    if name is None:
+        return list(node.attrs[attr]) if attr in node.attrs else None
+    array = b.const(name)
+    if array is None:
+        raise Refused(
+            f"{attr} {name!r} is computed at run time", "fix all input shapes, so that it folds to a constant"
+        )
+    return [int(v) for v in array.reshape(-1)]
+
+
+def _axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise Refused(f"axis {axis} is outside a tensor of rank {rank}")
+    return axis % rank
+
+
+class View(KernelOp):
+    """The input's own memory under another shape: no code, no kernel."""
+
+    name = "view"
+    params = type(None)
+
+    def int_ref(self, p: None, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return inputs[0]
+
+
+OPS = (Transpose(), Reshape())
+KERNEL_OPS = (View(),)
