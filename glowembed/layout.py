@@ -59,6 +59,8 @@ def source_name(value: Value) -> str | None:
 def name_permuted(value: Value, perm: Sequence[int]) -> tuple[str, Perm | None]:
     """Name and layout for `value` with its axes permuted; it is the source's own name where that order comes back."""
     source = source_name(value)
-    total = tuple(perm) if source is None or value.layout is None else compose(value.layout, perm)
-    source = value.name if source is None else source
-    return (source, None) if is_identity(total) else (f"{source}/{layout_name(total)}", total)
+    total = tuple(perm) if value.layout is None else compose(value.layout, perm)
+    layout = None if is_identity(total) else total
+    if source is None:
+        return f"{value.name}/{layout_name(perm)}", layout
+    return (source, None) if layout is None else (f"{source}/{layout_name(layout)}", layout)

@@ -1,0 +1,72 @@
+"""One form for all that means the same: folds what can be folded, and moves the order of axes out of the way.
+
+In: the float graph of the importer. Out: a float graph in which NCHW and NHWC exports of a network are the same ops,
+with no Transpose between them. The same for profiling and compiling. Never changes what a value with a given name
+holds (but for the order of its axes, which Value.layout tells), and never rounds a constant to integers.
+
+Each pass is a function from Graph to Graph that hands back the very same object when it found nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glowembed.canonicalize.affine import affine_into_weights, binary_to_affine, identity_affine, merge_affine
+from glowembed.canonicalize.clips import fuse_clip, merge_clips
+from glowembed.canonicalize.names import restore_names
+from glowembed.canonicalize.pads import pad_into_conv
+from glowembed.canonicalize.reshapes import (
+    merge_reshapes,
+    no_op_reshape,
+    sink_reshape,
+    transpose_into_columns,
+    transpose_to_reshape,
+)
+from glowembed.canonicalize.rewrite import remove_dead
+from glowembed.canonicalize.transposes import (
+    cancel_transposes,
+    hoist_transpose,
+    sink_transpose,
+    sink_transpose_through_reshape,
+)
+from glowembed.ir import Graph, verify
+
+Pass = Callable[[Graph], Graph]
+
+STAGES: tuple[tuple[Pass, ...], ...] = (
+    (remove_dead, cancel_transposes, binary_to_affine, sink_transpose, sink_transpose_through_reshape),
+    (remove_dead, cancel_transposes, hoist_transpose),
+    (
+        remove_dead,
+        cancel_transposes,
+        transpose_to_reshape,
+        merge_reshapes,
+        no_op_reshape,
+        sink_reshape,
+        transpose_into_columns,
+        identity_affine,
+        merge_affine,
+        affine_into_weights,
+        pad_into_conv,
+        merge_clips,
+        fuse_clip,
+    ),
+)
+"""Each stage is repeated until none of its passes finds anything. The order of axes comes first: it hides neighbours."""
+
+
+def canonicalize(graph: Graph) -> Graph:
+    """The graph in canonical form; canonicalizing it again changes nothing."""
+    for stage in STAGES:
+        graph = _to_fixed_point(graph, stage)
+    return verify(restore_names(graph))
+
+
+def _to_fixed_point(graph: Graph, stage: tuple[Pass, ...]) -> Graph:
+    changed = True
+    while changed:
+        before = graph
+        for rewrite in stage:
+            graph = rewrite(graph)
+        changed = graph is not before
+    return graph

@@ -1,0 +1,179 @@
+"""Scales and shifts: made out of arithmetic with constants, merged, and folded into the weights before them.
+
+In and out: Graphs. All folding is in float64 on delayed constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from glowembed.canonicalize.rewrite import bypassed, constant, fresh, fresh_node, only_reader, origins, replaced
+from glowembed.ir import Array, Const, Graph, Node, Value
+from glowembed.layout import inverse, name_permuted, permuted
+from glowembed.spatial import channels_last
+
+
+def binary_to_affine(graph: Graph) -> Graph:
+    """Add, Sub or Mul of a tensor and a constant that is a scalar or has one value per channel."""
+    for node in graph.nodes:
+        if node.op not in ("Add", "Sub", "Mul") or len(node.inputs) != 2:
+            continue
+        known = [graph.values[name].const is not None for name in node.inputs]
+        if known.count(True) != 1:
+            continue
+        factor = graph.values[node.inputs[known.index(True)]]
+        data = graph.values[node.inputs[known.index(False)]]
+        axis = _axis(data, factor, graph.values[node.outputs[0]])
+        if axis is None:
+            continue
+        return _as_affine(graph, node, data, factor, axis, reverse=known[0])
+    return graph
+
+
+def _axis(data: Value, factor: Value, output: Value) -> int | None:
+    """The channel axis along which the constant varies: the last, or axis 1 of an image; -1: it is a scalar."""
+    rank = len(data.shape)
+    if output.shape != data.shape or len(factor.shape) > rank:
+        return None
+    full = (1,) * (rank - len(factor.shape)) + factor.shape
+    varying = [axis for axis, size in enumerate(full) if size != 1]
+    if not varying:
+        return -1
+    if len(varying) > 1 or varying[0] not in ((rank - 1, 1) if rank in (3, 4) else (rank - 1,)):
+        return None
+    return varying[0]
+
+
+def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, axis: int, reverse: bool) -> Graph:
+    assert factor.const is not None
+    scale, shift = _scale_shift(node.op, factor.const, reverse)
+    output, rank = graph.values[node.outputs[0]], len(data.shape)
+    a = constant(graph, f"{factor.name}/scale_of_{output.name}", scale)
+    c = constant(graph, f"{factor.name}/shift_of_{output.name}", shift)
+    attrs = {**node.attrs, "per_channel": int(axis >= 0)}
+    if axis < 0 or axis == rank - 1:
+        affine = replace(node, op="Affine", inputs=(data.name, a.name, c.name), attrs=attrs)
+        return replaced(graph, {node.name: [affine]}, [a, c])
+    perm = channels_last(rank)
+    before, inner = (_permuted(graph, value, perm) for value in (data, output))
+    nodes = [
+        Node(fresh_node(graph, f"{node.name}/channels_last"), "Transpose", (data.name,), (before.name,), {"perm": perm}, node.origins),
+        replace(node, op="Affine", inputs=(before.name, a.name, c.name), outputs=(inner.name,), attrs=attrs),
+        Node(
+            fresh_node(graph, f"{node.name}/channels_first"),
+            "Transpose", (inner.name,), (output.name,), {"perm": inverse(perm)}, node.origins,
+        ),
+    ]  # fmt: skip
+    return replaced(graph, {node.name: nodes}, [a, c, before, inner])
+
+
+def _permuted(graph: Graph, value: Value, perm: tuple[int, ...]) -> Value:
+    name, layout = name_permuted(value, perm)
+    return replace(value, name=fresh(graph, name), shape=permuted(value.shape, perm), layout=layout)
+
+
+def _scale_shift(op: str, factor: Const, reverse: bool) -> tuple[Const, Const]:
+    """Of y = x + c, x - c, c - x (reverse) or x * c, as vectors."""
+    flat = factor.then("vector", lambda a: np.asarray(a, dtype=np.float64).reshape(-1))
+    ones, zeros = flat.then("ones", np.ones_like), flat.then("zeros", np.zeros_like)
+    if op == "Mul":
+        return flat, zeros
+    if op == "Add":
+        return ones, flat
+    if reverse:
+        return ones.then("negative", np.negative), flat
+    return ones, flat.then("negative", np.negative)
+
+
+def merge_affine(graph: Graph) -> Graph:
+    """(x * a + c) * b + d  ->  x * ab + (cb + d)."""
+    for first in graph.nodes:
+        second = _foldable(graph, first) if first.op == "Affine" else None
+        if second is None:
+            continue
+        (a, _), (b, d) = (_vectors(graph, node) for node in (first, second))
+        names = [f"{name}/{second.name}" for name in first.inputs[1:]]
+        scale = _combined(
+            graph, names[0], first.inputs[1], "merge_affine", lambda x, b=b, a=a: x * b * np.ones_like(a * b)
+        )
+        shift = _combined(
+            graph, names[1], first.inputs[2], "merge_affine", lambda x, b=b, d=d, a=a: (x * b + d) * np.ones_like(a * b)
+        )
+        attrs = {**first.attrs, **second.attrs, "per_channel": first.attrs["per_channel"] | second.attrs["per_channel"]}
+        merged = replace(
+            second,
+            inputs=(first.inputs[0], scale.name, shift.name),
+            attrs=attrs,
+            name=first.name,
+            origins=origins(first, second),
+        )
+        return replaced(graph, {first.name: [], second.name: [merged]}, [scale, shift])
+    return graph
+
+
+def affine_into_weights(graph: Graph) -> Graph:
+    """A Conv or Gemm and the Affine behind it: the rows of the weights are scaled, the bias scaled and shifted."""
+    for linear in graph.nodes:
+        affine = _foldable(graph, linear) if linear.op in ("Conv", "Gemm") else None
+        if affine is None:
+            continue
+        scale, shift = _vectors(graph, affine)
+        rows = graph.values[linear.inputs[1]].shape[0]
+        weights = _combined(
+            graph, f"{linear.inputs[1]}/{affine.name}", linear.inputs[1], "fold_scale", _scaled_rows(scale)
+        )
+        bias = _combined(
+            graph, f"{linear.inputs[2]}/{affine.name}", linear.inputs[2], "fold_scale_and_shift",
+            lambda b, scale=scale, shift=shift, rows=rows: np.broadcast_to(b * scale + shift, (rows,)),
+        )  # fmt: skip
+        attrs = {**linear.attrs, **{key: value for key, value in affine.attrs.items() if key != "per_channel"}}
+        folded = replace(
+            linear, inputs=(linear.inputs[0], weights.name, bias.name), outputs=affine.outputs, attrs=attrs,
+            origins=origins(linear, affine),
+        )  # fmt: skip
+        return replaced(graph, {linear.name: [folded], affine.name: []}, [weights, bias])
+    return graph
+
+
+def identity_affine(graph: Graph) -> Graph:
+    """x * 1 + 0 without a clip is x."""
+    for node in graph.nodes:
+        if node.op != "Affine" or "act_min" in node.attrs or "act_max" in node.attrs:
+            continue
+        scale, shift = _vectors(graph, node)
+        if (scale == 1).all() and (shift == 0).all() and (result := bypassed(graph, node)) is not None:
+            return result
+    return graph
+
+
+def _foldable(graph: Graph, first: Node) -> Node | None:
+    """The Affine that alone reads the output of `first`, which has no clip of its own."""
+    if "act_min" in first.attrs or "act_max" in first.attrs:
+        return None
+    second = only_reader(graph, first.outputs[0])
+    return second if second is not None and second.op == "Affine" else None
+
+
+def _vectors(graph: Graph, affine: Node) -> tuple[Array, Array]:
+    """Scale and shift in float64."""
+    found = []
+    for name in affine.inputs[1:]:
+        const = graph.const(name)
+        assert const is not None, name
+        found.append(const.materialize().astype(np.float64))
+    return found[0], found[1]
+
+
+def _scaled_rows(scale: Array) -> Callable[[Array], Array]:
+    return lambda w: w * scale.reshape(-1, *[1] * (w.ndim - 1))
+
+
+def _combined(graph: Graph, name: str, source: str, step: str, function: Callable[..., Any]) -> Value:
+    """A constant derived from `source` by a function on float64."""
+    const = graph.const(source)
+    assert const is not None, source
+    return constant(graph, name, const.then(step, lambda array: function(array.astype(np.float64))))

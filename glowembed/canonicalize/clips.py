@@ -1,0 +1,55 @@
+"""Activations that are a clip: merged, and fused into the op that makes their input.
+
+In and out: Graphs. The fused node makes the value of the activation, under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from glowembed.canonicalize.rewrite import only_reader, origins, replaced
+from glowembed.ir import Graph
+from glowembed.op import ops
+
+
+def merge_clips(graph: Graph) -> Graph:
+    """A clip of a clip is one clip."""
+    for first in graph.nodes:
+        second = only_reader(graph, first.outputs[0]) if first.op == "Clip" else None
+        if second is not None and second.op == "Clip":
+            low, high = _both((first.attrs["min"], first.attrs["max"]), second.attrs)
+            merged = replace(
+                second,
+                name=first.name,
+                inputs=first.inputs,
+                attrs={"min": low, "max": high},
+                origins=origins(first, second),
+            )
+            return replaced(graph, {first.name: [], second.name: [merged]})
+    return graph
+
+
+def fuse_clip(graph: Graph) -> Graph:
+    """A clip goes into the op that makes its input, when it is the only one to read it."""
+    for node in graph.nodes:
+        clip = only_reader(graph, node.outputs[0]) if ops()[node.op].fuses_activation else None
+        if clip is None or clip.op != "Clip":
+            continue
+        low, high = _both((node.attrs.get("act_min", -inf), node.attrs.get("act_max", inf)), clip.attrs)
+        fused = replace(
+            node,
+            outputs=clip.outputs,
+            attrs={**node.attrs, "act_min": low, "act_max": high},
+            origins=origins(node, clip),
+        )
+        return replaced(graph, {node.name: [fused], clip.name: []})
+    return graph
+
+
+def _both(limits: tuple[float, float], clip: Mapping[str, Any]) -> tuple[float, float]:
+    """Limits of one clip after another; the second has the last word, as in min(max(x, low), high)."""
+    low, high = (min(max(limit, clip["min"]), clip["max"]) for limit in limits)
+    return low, high

@@ -1,0 +1,26 @@
+"""The last pass: values take back the names that users know.
+
+In and out: Graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glowembed.ir import Graph
+from glowembed.layout import source_name
+
+
+def restore_names(graph: Graph) -> Graph:
+    """`v/channels_last` becomes `v` where no `v` is left; its layout tells the order of its axes."""
+    names: dict[str, str] = {}
+    for name, value in graph.values.items():
+        source = source_name(value)
+        if source is not None and value.const is None and source not in graph.values and source not in names.values():
+            names[name] = source
+    values = {names.get(n, n): replace(v, name=names.get(n, n)) for n, v in graph.values.items()}
+    nodes = [
+        replace(n, inputs=tuple(names.get(i, i) for i in n.inputs), outputs=tuple(names.get(o, o) for o in n.outputs))
+        for n in graph.nodes
+    ]
+    return replace(graph, nodes=tuple(nodes), values=values)

@@ -1,0 +1,108 @@
+"""Reshapes are merged, dropped where they do nothing, and moved out from between neighbours that could fuse.
+
+In and out: Graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from glowembed.canonicalize.rewrite import bypassed, constant, fresh, only_reader, origins, replaced
+from glowembed.ir import Array, Graph, Node, Value
+from glowembed.layout import inverse, moves_only_ones, permuted
+from glowembed.op import ops
+
+
+def transpose_to_reshape(graph: Graph) -> Graph:
+    """A Transpose that only moves axes of size 1 moves no data."""
+    changes = {
+        node.name: [replace(node, op="Reshape", attrs={"shape": graph.values[node.outputs[0]].shape})]
+        for node in graph.nodes
+        if node.op == "Transpose" and moves_only_ones(graph.values[node.inputs[0]].shape, node.attrs["perm"])
+    }
+    return replaced(graph, changes) if changes else graph
+
+
+def merge_reshapes(graph: Graph) -> Graph:
+    """A Reshape of a Reshape reads what the first one read."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        before = producer.get(node.inputs[0]) if node.op == "Reshape" else None
+        if before is not None and before.op == "Reshape":
+            merged = replace(node, inputs=before.inputs, origins=origins(before, node))
+            return replaced(graph, {node.name: [merged]})
+    return graph
+
+
+def no_op_reshape(graph: Graph) -> Graph:
+    """A Reshape to the shape that is there already goes, unless it joins an input to an output of the model."""
+    for node in graph.nodes:
+        if node.op == "Reshape" and graph.values[node.inputs[0]].shape == graph.values[node.outputs[0]].shape:
+            result = bypassed(graph, node)
+            if result is not None:
+                return result
+    return graph
+
+
+def sink_reshape(graph: Graph) -> Graph:
+    """Reshape, op  ->  op, Reshape  where each element is on its own: ops with one computed input and scalars."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        before = producer.get(node.inputs[0]) if node.inputs else None
+        if before is None or before.op != "Reshape" or not _pointwise(graph, node):
+            continue
+        if only_reader(graph, before.outputs[0]) is not node or before.inputs[0] in graph.inputs:
+            continue
+        source, target = graph.values[before.inputs[0]], graph.values[node.outputs[0]]
+        inner = Value(fresh(graph, f"{target.name}/before_reshape"), source.shape)
+        moved = replace(node, inputs=(source.name, *node.inputs[1:]), outputs=(inner.name,))
+        after = replace(before, inputs=(inner.name,), outputs=(target.name,), attrs={"shape": target.shape})
+        return replaced(graph, {before.name: [], node.name: [moved, after]}, [inner])
+    return graph
+
+
+def _pointwise(graph: Graph, node: Node) -> bool:
+    scalars = all(graph.values[name].const is not None and graph.values[name].elements == 1 for name in node.inputs[1:])
+    same = graph.values[node.inputs[0]].shape == graph.values[node.outputs[0]].shape
+    uniform = node.op == "Affine" and not node.attrs["per_channel"]
+    return scalars and same and len(node.outputs) == 1 and (ops()[node.op].elementwise or uniform)
+
+
+def transpose_into_columns(graph: Graph) -> Graph:
+    """Transpose, Reshape to [1, K], Gemm  ->  Reshape, Gemm with its columns in the order that is there."""
+    producer = graph.producer()
+    for flat in graph.nodes:
+        before = producer.get(flat.inputs[0]) if flat.op == "Reshape" else None
+        readers = graph.consumers()[flat.outputs[0]]
+        if before is None or before.op != "Transpose" or flat.outputs[0] in graph.outputs or not readers:
+            continue
+        source, output = graph.values[before.inputs[0]], graph.values[flat.outputs[0]]
+        if prod(output.shape[:-1]) != 1 or any(r.op != "Gemm" or r.inputs[0] != output.name for r in readers):
+            continue
+        perm = tuple(before.attrs["perm"])
+        mixed = Value(fresh(graph, f"{output.name}/channels_last"), output.shape)
+        changes = {
+            flat.name: [replace(flat, inputs=(source.name,), outputs=(mixed.name,), origins=origins(before, flat))]
+        }
+        values = [mixed]
+        for gemm in readers:
+            weights = _columns(graph, gemm, permuted(source.shape, perm), inverse(perm))
+            values.append(weights)
+            changes[gemm.name] = [replace(gemm, inputs=(mixed.name, weights.name, *gemm.inputs[2:]))]
+        return replaced(graph, changes, values)
+    return graph
+
+
+def _columns(graph: Graph, gemm: Node, shape: tuple[int, ...], back: tuple[int, ...]) -> Value:
+    """Weights [N, K] whose K runs over `shape`, for data whose axes are in the order `back` of it."""
+    weights = graph.values[gemm.inputs[1]]
+    assert weights.const is not None, gemm.name
+
+    def columns(array: Array) -> Array:
+        spread = array.reshape(-1, *shape).transpose(0, *(axis + 1 for axis in back))
+        return np.ascontiguousarray(spread).reshape(array.shape)
+
+    return constant(graph, f"{weights.name}/channels_last", weights.const.then(f"columns({back})", columns))

@@ -1,0 +1,75 @@
+"""The few moves that all passes are made of: replace nodes in place, follow renamed values, drop what nobody reads.
+
+In and out: Graphs. Knows no op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from glowembed.ir import Const, Graph, Node, Value
+
+
+def remove_dead(graph: Graph) -> Graph:
+    """Without the nodes that lead to no output."""
+    needed, live = set(graph.outputs), []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            needed.update(node.inputs)
+            live.append(node)
+    return graph if len(live) == len(graph.nodes) else graph.with_nodes(reversed(live))
+
+
+def replaced(graph: Graph, changes: Mapping[str, Sequence[Node]], values: Sequence[Value] = ()) -> Graph:
+    """Each node named in `changes` gives way to the nodes of the list, at its place."""
+    nodes = [new for node in graph.nodes for new in changes.get(node.name, (node,))]
+    return graph.with_nodes(nodes, {value.name: value for value in values})
+
+
+def bypassed(graph: Graph, node: Node) -> Graph | None:
+    """Without `node`, whose output equals its input; None where a name of the interface forbids it."""
+    source, output = node.inputs[0], node.outputs[0]
+    rest = [n for n in graph.nodes if n is not node]
+    if output not in graph.outputs:
+        return graph.with_nodes(reading(n, {output: source}) for n in rest)
+    if source in graph.inputs or source in graph.outputs or graph.values[source].const is not None:
+        return None
+    made = [replace(n, outputs=tuple(output if o == source else o for o in n.outputs)) for n in rest]
+    return graph.with_nodes(reading(n, {source: output}) for n in made)
+
+
+def reading(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with its inputs renamed."""
+    if not any(name in names for name in node.inputs):
+        return node
+    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+
+
+def only_reader(graph: Graph, name: str) -> Node | None:
+    """The one node that reads `name`, if nothing else does."""
+    readers = graph.consumers()[name]
+    return readers[0] if len(readers) == 1 and name not in graph.outputs else None
+
+
+def origins(*nodes: Node) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for node in nodes for name in node.origins))
+
+
+def fresh(graph: Graph, name: str) -> str:
+    """A name for a value that is not taken; a prime makes the difference."""
+    while name in graph.values:
+        name += "'"
+    return name
+
+
+def fresh_node(graph: Graph, name: str) -> str:
+    names = {node.name for node in graph.nodes}
+    while name in names:
+        name += "'"
+    return name
+
+
+def constant(graph: Graph, name: str, const: Const) -> Value:
+    """A Value for a derived constant, under a name that is not taken."""
+    return Value(fresh(graph, name), const.materialize().shape, const=const)

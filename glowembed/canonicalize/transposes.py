@@ -1,0 +1,220 @@
+"""Transposes are merged, cancelled, pushed towards the outputs, and what then is left is pulled to the inputs.
+
+In and out: Graphs. T(perm) is a Transpose: output axis i is input axis perm[i].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from glowembed.canonicalize.rewrite import (
+    bypassed,
+    constant,
+    fresh,
+    fresh_node,
+    only_reader,
+    origins,
+    reading,
+    replaced,
+)
+from glowembed.ir import Graph, Node, Value
+from glowembed.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
+from glowembed.op import ops
+
+
+def cancel_transposes(graph: Graph) -> Graph:
+    """T(b) after T(a) is one Transpose of the source; the identity is nothing."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        if node.op != "Transpose":
+            continue
+        if is_identity(node.attrs["perm"]):
+            if (result := bypassed(graph, node)) is not None:
+                return result
+            continue
+        before = producer.get(node.inputs[0])
+        if before is not None and before.op == "Transpose":
+            perm = compose(before.attrs["perm"], node.attrs["perm"])
+            merged = replace(node, inputs=before.inputs, attrs={"perm": perm}, origins=origins(before, node))
+            return replaced(graph, {node.name: [merged]})
+        if (twin := _twin(graph, node)) is not None:
+            return twin
+    return graph
+
+
+def _twin(graph: Graph, node: Node) -> Graph | None:
+    """The same Transpose of the same value earlier in the graph serves for both."""
+    for other in graph.nodes:
+        if other is node or node.outputs[0] in graph.outputs:
+            return None
+        if other.op == "Transpose" and other.inputs == node.inputs and other.attrs["perm"] == node.attrs["perm"]:
+            same = {node.outputs[0]: other.outputs[0]}
+            return graph.with_nodes(reading(n, same) for n in graph.nodes if n is not node)
+    return None
+
+
+def sink_transpose(graph: Graph) -> Graph:
+    """T(perm), op  ->  op', T(perm): constants of several-input ops are permuted back along with the data."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        perm = _common_perm(graph, node, producer)
+        if perm is None:
+            continue
+        attrs = ops()[node.op].permute(node.attrs, perm)
+        if attrs is None:
+            continue
+        result = _moved(graph, node, perm, attrs, [producer[n].inputs[0] if n in producer else n for n in node.inputs])
+        if result is not None:
+            return result
+    return graph
+
+
+def _common_perm(graph: Graph, node: Node, producer: dict[str, Node]) -> Perm | None:
+    """The perm of the Transposes that all computed inputs of `node` come from."""
+    perms = set()
+    if node.op == "Transpose" or len(node.outputs) != 1:
+        return None
+    for name in node.inputs:
+        if graph.values[name].const is not None:
+            continue
+        source = producer.get(name)
+        if source is None or source.op != "Transpose":
+            return None
+        perms.add(tuple(source.attrs["perm"]))
+    return perms.pop() if len(perms) == 1 else None
+
+
+def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], inputs: list[str]) -> Graph | None:
+    """`node` on untransposed inputs, followed by T(perm). None where the shapes say that it is not the same."""
+    back = inverse(perm)
+    constants = _permuted_constants(graph, node, back)
+    if constants is None:
+        return None
+    output = graph.values[node.outputs[0]]
+    inputs = [constants[name].name if name in constants else name for name in inputs]
+    known = {**graph.values, **{value.name: value for value in constants.values()}}
+    shape = ops()[node.op].infer(attrs, [known[name].shape for name in inputs])[0]
+    if len(shape) != len(perm) or permuted(shape, perm) != output.shape:
+        return None
+    inner = _permuted_value(graph, output, back)
+    moved = replace(node, inputs=tuple(inputs), outputs=(inner.name,), attrs=attrs)
+    name = fresh_node(graph, f"{node.name}/transpose")
+    after = Node(name, "Transpose", (inner.name,), (output.name,), {"perm": perm}, node.origins)
+    return replaced(graph, {node.name: [moved, after]}, [*constants.values(), inner])
+
+
+def _permuted_value(graph: Graph, value: Value, perm: Perm) -> Value:
+    name, layout = name_permuted(value, perm)
+    return replace(value, name=fresh(graph, name), shape=permuted(value.shape, perm), layout=layout)
+
+
+def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value] | None:
+    """The constants of an elementwise op in the order of axes `perm`; scalars and vectors of weights stay as they are.
+
+    A constant of lower rank gets axes of 1 in front first, as broadcasting has it. None: a constant is in the way.
+    """
+    result: dict[str, Value] = {}
+    for name in node.inputs:
+        value = graph.values[name]
+        if value.const is None or ops()[node.op].has_weights or value.elements == 1:
+            continue
+        if len(value.shape) > len(perm):
+            return None
+        full = (1,) * (len(perm) - len(value.shape)) + value.shape
+        step = f"transpose({','.join(map(str, perm))})"
+        const = value.const.then(step, lambda a, full=full: np.transpose(a.reshape(full), perm))
+        wanted, _ = name_permuted(value, perm)
+        result[name] = constant(graph, wanted, const)
+    return result
+
+
+def sink_transpose_through_reshape(graph: Graph) -> Graph:
+    """T, Reshape that only adds or drops axes of 1  ->  Reshape, T."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        before = producer.get(node.inputs[0]) if node.op == "Reshape" else None
+        if before is None or before.op != "Transpose":
+            continue
+        source, target = graph.values[before.inputs[0]], graph.values[node.outputs[0]]
+        perm = _perm_behind(source.shape, before.attrs["perm"], target.shape)
+        if perm is None or is_identity(perm):
+            continue
+        inner = _permuted_value(graph, target, inverse(perm))
+        moved = replace(
+            node,
+            inputs=(source.name,),
+            outputs=(inner.name,),
+            attrs={"shape": inner.shape},
+            origins=origins(before, node),
+        )
+        name = fresh_node(graph, f"{node.name}/transpose")
+        after = Node(name, "Transpose", (inner.name,), (target.name,), {"perm": perm}, moved.origins)
+        return replaced(graph, {node.name: [moved, after]}, [inner])
+    return graph
+
+
+def _perm_behind(source: tuple[int, ...], perm: Perm, target: tuple[int, ...]) -> Perm | None:
+    """T such that Reshape(T(perm)(x)) = T(Reshape(x)), when the Reshape only adds or drops axes of 1."""
+    order = [axis for axis in perm if source[axis] != 1]
+    places = [axis for axis, size in enumerate(target) if size != 1]
+    if [source[axis] for axis in order] != [target[axis] for axis in places]:
+        return None
+    rank_in_source = {axis: rank for rank, axis in enumerate(sorted(order))}
+    behind = list(range(len(target)))
+    for place, axis in zip(places, order, strict=True):
+        behind[place] = places[rank_in_source[axis]]
+    return tuple(behind)
+
+
+def hoist_transpose(graph: Graph) -> Graph:
+    """op, T  ->  T, op'  along a chain that starts at an input of the graph: one Transpose there serves all."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        if node.op != "Transpose":
+            continue
+        before = producer.get(node.inputs[0])
+        if before is None or only_reader(graph, before.outputs[0]) is not node or not _from_input(graph, before, node):
+            continue
+        perm = tuple(node.attrs["perm"])
+        constants = _permuted_constants(graph, before, perm)
+        attrs = ops()[before.op].permute(before.attrs, inverse(perm))
+        if constants is None or attrs is None:
+            continue
+        data = _data(graph, before)
+        inner = _permuted_value(graph, graph.values[data], perm)
+        name = fresh_node(graph, f"{data}/transpose")
+        first = Node(name, "Transpose", (data,), (inner.name,), {"perm": perm}, node.origins)
+        names = {data: inner.name, **{old: value.name for old, value in constants.items()}}
+        inputs = tuple(names.get(n, n) for n in before.inputs)
+        moved = replace(before, inputs=inputs, outputs=node.outputs, attrs=attrs)
+        return replaced(graph, {before.name: [first, moved], node.name: []}, [inner, *constants.values()])
+    return graph
+
+
+def _data(graph: Graph, node: Node) -> str:
+    """The one computed input, or "" when there are several."""
+    computed = {name for name in node.inputs if graph.values[name].const is None}
+    return computed.pop() if len(computed) == 1 else ""
+
+
+def _from_input(graph: Graph, node: Node, transpose: Node) -> bool:
+    """From an input of the graph to `node`: ops with one computed input that keep the rank and let T pass."""
+    producer = graph.producer()
+    back = inverse(transpose.attrs["perm"])
+    while True:
+        data = _data(graph, node)
+        if not data or len(graph.values[data].shape) != len(back) or node.op == "Transpose":
+            return False
+        if ops()[node.op].permute(node.attrs, back) is None or _permuted_constants(graph, node, inverse(back)) is None:
+            return False
+        if data in graph.inputs:
+            return True
+        if data not in producer or only_reader(graph, data) is not node:
+            return False
+        node = producer[data]
+        if node.op == "Transpose":
+            return node.inputs[0] in graph.inputs
