@@ -3,8 +3,8 @@
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-static void ge_mul_s8(const ge_mul_params *p, const ge_rows *a, const ge_rows *b, const ge_rows *out,
-                      int32_t first_row, int32_t last_row, void *scratch) {
+static void ge_mul_s8(const ge_mul_params *p, const ge_rows *a, const ge_rows *b, const ge_rows *out, int32_t first_row,
+                      int32_t last_row, void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const int8_t *row_a = (const int8_t *)ge_row(a, y);

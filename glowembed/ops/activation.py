@@ -1,0 +1,220 @@
+"""Functions of one number: on int8 each of them is a table of 256 entries, made at compile time from the exact function.
+
+ONNX operators Clip, Relu, PRelu with one slope, and those of FORMULAS. Kernel-level: lut_s8. A Clip is an op of its own
+because other ops can fuse it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.broadcast import rows_of
+from glowembed.cstruct import i32
+from glowembed.ir import Array, Const, Node, QType, Shape
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, OutputType, Refused
+
+Real = NDArray[np.float64]
+Attrs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """y = function(x, attrs) in float64; `defaults` are those of the ONNX attributes; nan becomes 0 in a table."""
+
+    function: Callable[[Real, Attrs], Real]
+    defaults: Attrs = field(default_factory=dict)
+    output_type: OutputType | QType = "profile"
+
+
+UNSIGNED = QType("int8", (1 / 256,), (-128,))
+"""Type of results from 0 to 1."""
+
+SIGNED = QType("int8", (1 / 128,), (0,))
+"""Type of results from -1 to 1."""
+
+
+def _sigmoid(x: Real) -> Real:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -x)))
+
+
+def _erf(x: Real) -> Real:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def _gelu(x: Real, attrs: Attrs) -> Real:
+    if attrs["approximate"] == "tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+
+
+def _hard_sigmoid(x: Real, alpha: float, beta: float) -> Real:
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def _elu(x: Real, alpha: float) -> Real:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
+
+
+FORMULAS: Mapping[str, Formula] = {
+    "Abs": Formula(lambda x, a: np.abs(x)),
+    "Ceil": Formula(lambda x, a: np.ceil(x)),
+    "Celu": Formula(
+        lambda x, a: np.maximum(x, 0) + a["alpha"] * np.expm1(np.minimum(x, 0) / a["alpha"]), {"alpha": 1.0}
+    ),
+    "Elu": Formula(lambda x, a: _elu(x, a["alpha"]), {"alpha": 1.0}),
+    "Erf": Formula(lambda x, a: _erf(x), {}, SIGNED),
+    "Exp": Formula(lambda x, a: np.exp(x)),
+    "Floor": Formula(lambda x, a: np.floor(x)),
+    "Gelu": Formula(_gelu, {"approximate": "none"}),
+    "HardSigmoid": Formula(lambda x, a: _hard_sigmoid(x, a["alpha"], a["beta"]), {"alpha": 0.2, "beta": 0.5}, UNSIGNED),
+    "HardSwish": Formula(lambda x, a: x * _hard_sigmoid(x, 1 / 6, 0.5)),
+    "LeakyRelu": Formula(lambda x, a: np.where(x < 0, a["alpha"] * x, x), {"alpha": 0.01}),
+    "Log": Formula(lambda x, a: np.log(x)),
+    "Mish": Formula(lambda x, a: x * np.tanh(np.logaddexp(0, x))),
+    "Neg": Formula(lambda x, a: -x),
+    "Reciprocal": Formula(lambda x, a: 1 / x),
+    "Round": Formula(lambda x, a: np.rint(x)),
+    "Selu": Formula(
+        lambda x, a: a["gamma"] * _elu(x, a["alpha"]),
+        {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
+    ),
+    "Sigmoid": Formula(lambda x, a: _sigmoid(x), {}, UNSIGNED),
+    "Softplus": Formula(lambda x, a: np.logaddexp(0, x)),
+    "Softsign": Formula(lambda x, a: x / (1 + np.abs(x)), {}, SIGNED),
+    "Sqrt": Formula(lambda x, a: np.sqrt(x)),
+    "Tanh": Formula(lambda x, a: np.tanh(x), {}, SIGNED),
+    "ThresholdedRelu": Formula(lambda x, a: np.where(x > a["alpha"], x, 0), {"alpha": 1.0}),
+}
+
+
+class Unary(Op):
+    """y = formula(x)."""
+
+    elementwise = True
+    formula: Formula
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        attrs = {name: node.attrs.get(name, default) for name, default in self.formula.defaults.items()}
+        b.add(self.name, [node.inputs[0]], attrs, node.outputs[0])
+
+    def infer(self, attrs: Attrs, shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (shapes[0],)
+
+    def float_ref(self, attrs: Attrs, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            return (self.formula.function(inputs[0].astype(np.float64), attrs).astype(np.float32),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        table = lookup_table(lambda real: self.formula.function(real, node.attrs), self.name, c.qtype(x), c.qtype(y))
+        rows = rows_of(c.shape(x))
+        c.add(node, "lut_s8", [x], y, LutParams(rows, prod(c.shape(x)) // rows), {"table": table})
+
+
+def lookup_table(function: Callable[[Real], Real], name: str, xq: QType, yq: QType) -> Const:
+    """Entry x + 128 is the stored output for the stored input x."""
+
+    def evaluate(stored: Array) -> Array:
+        real = (stored.astype(np.float64) - xq.zero_point[0]) * xq.scale[0]
+        with np.errstate(all="ignore"):
+            return np.nan_to_num(function(real), nan=0.0, posinf=np.inf, neginf=-np.inf)
+
+    return Const(np.arange(-128, 128, dtype=np.int8)).then(name, evaluate).then("quantize", yq.quantize)
+
+
+def _unary(kind: str, formula: Formula) -> Op:
+    """The Op of one formula."""
+    members = {"name": kind, "onnx": (kind,), "formula": formula, "output_type": formula.output_type}
+    made: Op = type(kind, (Unary,), {**members, "__doc__": f"y = {kind}(x).", "__module__": __name__})()
+    return made
+
+
+class LeakyRelu(Unary):
+    """y = x where x >= 0, else alpha * x; PRelu with one slope is the same."""
+
+    name = "LeakyRelu"
+    onnx = ("LeakyRelu", "PRelu")
+    formula = FORMULAS["LeakyRelu"]
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        if node.op_type == "LeakyRelu":
+            super().import_onnx(node, b)
+            return
+        slope = b.const(node.inputs[1])
+        if slope is None or slope.size != 1:
+            raise Refused("PRelu with more than one slope, or one that is no constant", "use one slope, or LeakyRelu")
+        b.add(self.name, [node.inputs[0]], {"alpha": float(slope.reshape(()))}, node.outputs[0])
+
+
+class Clip(Unary):
+    """y = min(max(x, attrs["min"]), attrs["max"]); either may be infinite."""
+
+    name = "Clip"
+    onnx = ("Clip", "Relu")
+    formula = Formula(lambda x, a: np.clip(x, a["min"], a["max"]))
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        low, high = (0.0, math.inf) if node.op_type == "Relu" else _limits(node, b)
+        b.add(self.name, [node.inputs[0]], {"min": min(low, high), "max": high}, node.outputs[0])
+
+
+def _limits(node: OnnxNode, b: Builder) -> tuple[float, float]:
+    """Attributes before opset 11, inputs from then on; the largest float32 stands for no limit."""
+    if node.opset < 11:
+        low, high = node.attrs.get("min", -math.inf), node.attrs.get("max", math.inf)
+    else:
+        low, high = _limit(node.input(1), b, -math.inf), _limit(node.input(2), b, math.inf)
+    largest = float(np.finfo(np.float32).max)
+    return (-math.inf if low <= -largest else float(low)), (math.inf if high >= largest else float(high))
+
+
+def _limit(name: str | None, b: Builder, default: float) -> float:
+    if name is None:
+        return default
+    array = b.const(name)
+    if array is None or array.size != 1:
+        raise Refused(f"the limit {name!r} is not a constant number", "make min and max initializers")
+    return float(array.reshape(()))
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class LutParams:
+    """What to look up."""
+
+    rows: int = i32("rows of input and output")
+    row: int = i32("elements of a row")
+
+
+class LutS8(KernelOp):
+    """y = table[x + 128]."""
+
+    name = "lut_s8"
+    params = LutParams
+    constants = {"table": "int8_t"}
+    kernels = (Kernel("ge_lut_s8", cost=lambda n, t: Cost(6.0 * n.params.rows * n.params.row, 64), store="elements"),)
+
+    def rows(self, p: LutParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: LutParams) -> tuple[tuple[int, ...], int]:
+        return (p.row,), p.row
+
+    def needs(self, p: LutParams, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: LutParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return constants["table"][inputs[0].astype(np.int32) + 128]
+
+
+OPS = (Clip(), LeakyRelu(), *(_unary(kind, formula) for kind, formula in FORMULAS.items() if kind != "LeakyRelu"))
+KERNEL_OPS = (LutS8(),)

@@ -1,0 +1,140 @@
+"""Softmax over the last axis; any other axis is brought there by the import.
+
+ONNX operator Softmax. Kernel-level: softmax_s8. The output type is fixed: scale 1/256, zero point -128, so that the
+output is 256 times the probability, shifted; 1.0 is stored as 127.
+
+    e[i] = table[max(x) - x[i]],  y[i] = min((256 * e[i] + sum(e) / 2) / sum(e), 255) - 128     in uint32
+
+with table[d] = round(2^k * exp(-scale * d)) and k as large as keeps 256 * e and sum(e) at 2^31 or less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed import fixedpoint
+from glowembed.broadcast import rows_of
+from glowembed.cstruct import i32
+from glowembed.errors import UnsupportedModelError
+from glowembed.ir import Array, Const, Node, QType, Shape
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+
+MAX_BITS = 23
+"""256 * 2^k is at most 2^31."""
+
+MIN_BITS = 12
+"""Below this the table itself would be off by more than the output's rounding."""
+
+
+class Softmax(Op):
+    """y = exp(x) / sum(exp(x)) along the last axis."""
+
+    name = "Softmax"
+    onnx = ("Softmax",)
+    output_type = QType("int8", (1 / 256,), (-128,))
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        shape = b.shape(x)
+        rank = len(shape)
+        axis = node.attrs.get("axis", 1 if node.opset < 13 else -1) % max(rank, 1)
+        if node.opset < 13 and prod(shape[axis:]) != shape[-1]:
+            _import_flattened(shape, axis, x, y, b)
+            return
+        if node.opset < 13 or axis == rank - 1:
+            b.add("Softmax", [x], {}, y)
+            return
+        swap = [*range(rank)]
+        swap[axis], swap[-1] = swap[-1], swap[axis]
+        b.transpose(b.add("Softmax", [b.transpose(x, swap)], {}, f"{y}/axis_last"), swap, y)
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (shapes[0],)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        x = inputs[0].astype(np.float64)
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return ((e / e.sum(axis=-1, keepdims=True)).astype(np.float32),)
+
+    def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
+        return attrs if perm[-1] == len(perm) - 1 else None
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        shape, n = c.shape(x), c.shape(x)[-1]
+        bits = min(MAX_BITS, 31 - (n - 1).bit_length())
+        if bits < MIN_BITS:
+            raise UnsupportedModelError(
+                f"{node.name}: Softmax over {n} elements; at most {2 ** (31 - MIN_BITS)} are possible"
+            )
+        rows = rows_of(shape)
+        params = SoftmaxParams(rows, prod(shape) // rows // n, n)
+        c.add(node, "softmax_s8", [x], y, params, {"table": exp_table(c.qtype(x).scale[0], bits)})
+
+
+def _import_flattened(shape: Shape, axis: int, x: str, y: str, b: Builder) -> None:
+    """Before opset 13 the axes from `axis` on are one."""
+    flat = (prod(shape[:axis]), prod(shape[axis:]))
+    made = b.add("Softmax", [b.add("Reshape", [x], {"shape": flat}, f"{y}/input_2d")], {}, f"{y}/2d")
+    b.add("Reshape", [made], {"shape": shape}, y)
+
+
+def exp_table(scale: float, bits: int) -> Const:
+    """round(2^bits * exp(-scale * d)) for d = 0..255."""
+
+    def evaluate(distance: Array) -> Array:
+        return fixedpoint.round_half_up(np.exp(-scale * distance.astype(np.float64)) * 2.0**bits).astype(np.uint32)
+
+    return Const(np.arange(256, dtype=np.int32)).then(f"exp(-{scale:g} d) * 2^{bits}", evaluate)
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class SoftmaxParams:
+    """Vectors along which the sum is one."""
+
+    rows: int = i32("rows of input and output")
+    vectors: int = i32("vectors of a row")
+    n: int = i32("elements of a vector")
+
+
+class SoftmaxS8(KernelOp):
+    """One division per output."""
+
+    name = "softmax_s8"
+    params = SoftmaxParams
+    constants = {"table": "uint32_t"}
+    kernels = (
+        Kernel(
+            "ge_softmax_s8",
+            cost=lambda n, t: Cost(50.0 * n.params.rows * n.params.vectors * n.params.n, 160),
+            store="elements",
+        ),
+    )
+
+    def rows(self, p: SoftmaxParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: SoftmaxParams) -> tuple[tuple[int, ...], int]:
+        return (p.vectors * p.n,), p.vectors * p.n
+
+    def needs(self, p: SoftmaxParams, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: SoftmaxParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(-1, p.n).astype(np.int32)
+        e = constants["table"][x.max(axis=1, keepdims=True) - x].astype(np.int64)
+        total = e.sum(axis=1, keepdims=True)
+        y: Array = (np.minimum((256 * e + total // 2) // total, 255) - 128).astype(np.int8)
+        return y
+
+
+OPS = (Softmax(),)
+KERNEL_OPS = (SoftmaxS8(),)

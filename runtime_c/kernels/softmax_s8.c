@@ -1,0 +1,39 @@
+/* Softmax of int8 vectors to int8 with scale 1/256 and zero point -128: the portable truth. */
+#include "ge.h"
+#include "ge_params.h"
+
+static int32_t softmax_s8_max(const int8_t *x, int32_t n) {
+    int32_t max = x[0];
+    for (int32_t i = 1; i < n; i++) {
+        max = x[i] > max ? x[i] : max;
+    }
+    return max;
+}
+
+/* At most 2^31: the table's entries are small enough for n of them. */
+static uint32_t softmax_s8_sum(const int8_t *x, int32_t n, int32_t max, const uint32_t *table) {
+    uint32_t sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        sum += table[max - x[i]];
+    }
+    return sum;
+}
+
+static void ge_softmax_s8(const ge_softmax_params *p, const ge_rows *x, const uint32_t *table, const ge_rows *out,
+                          int32_t first_row, int32_t last_row, void *scratch) {
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int8_t *v = (const int8_t *)ge_row(x, y);
+        int8_t *o = (int8_t *)ge_row(out, y);
+        for (int32_t k = 0; k < p->vectors; k++) {
+            const int32_t max = softmax_s8_max(v, p->n);
+            const uint32_t sum = softmax_s8_sum(v, p->n, max, table);
+            for (int32_t i = 0; i < p->n; i++) {
+                const uint32_t probability = (256u * table[max - v[i]] + sum / 2u) / sum;
+                o[i] = (int8_t)((int32_t)(probability < 255u ? probability : 255u) - 128);
+            }
+            v += p->n;
+            o += p->n;
+        }
+    }
+}
