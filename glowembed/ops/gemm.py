@@ -130,7 +130,7 @@ def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
 
 
 def _one_matrix(w: str, shape: Shape, rank: int) -> None:
-    if prod(shape[:-2]) != 1 or len(shape) > rank:
+    if prod(shape[:-2]) != 1 or len(shape) > max(2, rank):
         raise Refused(
             f"the constant operand {w!r} has shape {list(shape)}", "only one matrix for all batches is supported"
         )
