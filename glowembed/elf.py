@@ -88,6 +88,7 @@ def function_at(path: Path, address: int) -> str | None:
 
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory functions of newlib push
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 
 
@@ -95,7 +96,7 @@ def stack_depth(graphs: Iterable[Path], entries: Iterable[str]) -> int | None:
     """The deepest stack from the entries by gcc's own figures (-fcallgraph-info=su).
 
     None where there is no such bound: a graph is missing, a frame is dynamic, a call is recursive or through
-    a pointer. A function outside these files (memcpy) counts as zero bytes.
+    a pointer. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME bytes.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -125,4 +126,4 @@ def _depth(name: str, frames: dict[str, int], calls: dict[str, set[str]], path: 
     below = [_depth(callee, frames, calls, (*path, name)) for callee in calls.get(name, ())]
     if None in below:
         return None
-    return frames.get(name, 0) + max((depth for depth in below if depth is not None), default=0)
+    return frames.get(name, EXTERNAL_FRAME) + max((depth for depth in below if depth is not None), default=0)
