@@ -6,7 +6,6 @@ on the board. Board and integer reference must agree in every bit; both are judg
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import build, compare, datasets
+from glowembed import build, compare, datasets, importer
 from glowembed.build import Image
 from glowembed.compare import Difference
 from glowembed.datasets import Dataset, Source
@@ -100,7 +99,7 @@ def _model(bundle: Bundle, model: Path | None) -> Path:
     if path is None or not path.is_file():
         where = f"is not at {path} any more" if path is not None else "was not remembered"
         raise UsageError(f"the model {recorded['file']!r} of the bundle {where}; say where it is with --model")
-    if hashlib.sha256(path.read_bytes()).hexdigest() != recorded["sha256"]:
+    if importer.describe(path).sha256 != recorded["sha256"]:
         raise UsageError(
             f"{path} is not the model that {bundle.path} was made from (its sha256 is not {recorded['sha256'][:12]}...):"
             f" compile it again, or give the right file with --model"

@@ -1,0 +1,311 @@
+"""Results for a person. In: results of the stages. Out: rich tables and lines, readable at 80 columns without colour.
+
+Only `__main__` prints; what is here makes what is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from glowembed.build import Image
+from glowembed.inspection import Inspection, Tensor
+from glowembed.ir import Graph, Node, Value
+from glowembed.plan import Plan
+from glowembed.profile import Profile
+from glowembed.target import Board, Target
+from glowembed.validation import Validation
+
+Json = Mapping[str, Any]
+
+GOOD, BAD = "green", "bold red"
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """A table whose first `left` columns are words, the others numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        words = index < left
+        table.add_column(column, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def number(value: int | None) -> str:
+    """1,234,567; a dash for what is not known."""
+    return "-" if value is None else f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """Bytes, with kilobytes (1024) where there are many."""
+    if value is None:
+        return "-"
+    return f"{value:,} B" if value < 10240 else f"{value / 1024:,.1f} KB"
+
+
+def shape(dims: Sequence[int]) -> str:
+    return " x ".join(map(str, dims)) or "scalar"
+
+
+# ---------------------------------------------------------------------------------------------- validate
+
+
+def validation(result: Validation) -> RenderableType:
+    """The whole result of a validation."""
+    json = result.json
+    parts: list[RenderableType] = [
+        _verdict(json),
+        _outputs(json["outputs"]),
+        *([_accuracy(json["accuracy"])] if json["accuracy"] else []),
+        _costs(json),
+        *([_layers(result)] if result.layers else []),
+        *(Text(f"note: {note}", style="dim") for note in result.notes),
+    ]
+    return Group(*parts)
+
+
+def _verdict(json: Json) -> Text:
+    where = f"{json['model']} for {json['target']} on {json['board']}, {json['samples']} samples: "
+    if json["bit_exact"]:
+        return Text.assemble(where, ("bit-exact", GOOD), " with the integer reference")
+    first = json["first_difference"]
+    place = f"layer {first['layer']!r}, tensor" if "layer" in first else "output"
+    return Text.assemble(
+        where,
+        ("NOT bit-exact", BAD),
+        f". First difference: sample {first['sample']}, {place} {first['output']!r}, index {first['index']}:"
+        f" expected {first['expected']}, found {first['found']}",
+    )
+
+
+def _outputs(outputs: Sequence[Json]) -> Table:
+    rows = [
+        (o["name"], f"{o['cosine']:.6f}", f"{o['rmse']:.4g}", f"{o['max_abs']:.4g}", f"{o['sqnr_db']:.1f} dB", _percent(o["top1_agreement"]))
+        for o in outputs
+    ]  # fmt: skip
+    return _table("Outputs against float", ("output", "cosine", "RMSE", "max error", "SQNR", "same class"), rows)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.2f} %"
+
+
+def _accuracy(accuracy: Json) -> Table:
+    form = _percent if accuracy["metric"] == "top1" else lambda x: f"{x:.4g}"
+    row = (accuracy["metric"], form(accuracy["float"]), form(accuracy["quantized"]))
+    return _table("Accuracy against labels", ("metric", "float", "int8"), [row])
+
+
+def _costs(json: Json) -> Table:
+    memory = json["memory"]
+    rows = [
+        ("instructions per inference", number(json["instructions"])),
+        ("multiply-accumulates", number(json["macs"])),
+        ("arena (RAM)", size(memory["arena"])),
+        ("  liveness bound", size(memory["arena_liveness_bound"])),
+        ("stack", size(memory["stack"])),
+        ("variables", size(memory["data"] + memory["bss"])),
+        ("weights (flash)", size(memory["weights"])),
+        ("code", size(memory["code"])),
+        ("other constants", size(memory["rodata"])),
+    ]
+    return _table("Costs", ("", "on the board"), rows)
+
+
+def _layers(result: Validation) -> Table:
+    rows = [
+        (
+            check.name,
+            layer["op"],
+            number(layer["macs"]),
+            number(layer["instructions"]),
+            f"{100 * check.saturated:.1f} %",
+            "yes" if check.difference is None else "NO",
+        )
+        for check, layer in zip(result.layers, result.json["layers"], strict=True)
+    ]
+    return _table("Layers", ("layer", "op", "MACs", "instructions", "saturated", "exact"), rows, left=2)
+
+
+def summary(results: Sequence[Json]) -> Table:
+    """One row per validation: what the demo shows."""
+    columns = ("board", "bit-exact", "float", "int8", "instructions", "arena", "weights", "code", "stack")
+    return _table("", columns, [_summary_row(json) for json in results])
+
+
+def _summary_row(json: Json) -> tuple[str, ...]:
+    accuracy, memory = json["accuracy"], json["memory"]
+    return (
+        json["board"],
+        "yes" if json["bit_exact"] else "NO",
+        _percent(accuracy["float"]) if accuracy else "-",
+        _percent(accuracy["quantized"]) if accuracy else "-",
+        number(json["instructions"]),
+        *(number(memory[key]) for key in ("arena", "weights", "code", "stack")),
+    )
+
+
+# ---------------------------------------------------------------------------------------------- compile, build
+
+
+def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> RenderableType:
+    """What was made, how large it is, how long each stage took."""
+    arena = manifest["arena"]
+    rows = [
+        ("arena (RAM)", size(arena["size"])),
+        ("  liveness bound", size(arena["liveness_bound"])),
+        ("weights (flash)", size(manifest["weights_bytes"])),
+        ("layers", number(len(manifest["layers"]))),
+        ("multiply-accumulates", number(manifest["macs"])),
+    ]
+    head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
+    return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+
+
+def tensors(manifest: Json) -> Table:
+    """Inputs and outputs of a bundle: what the firmware must know."""
+    rows = [
+        (kind, t["name"], shape(t["shape"]), t["dtype"], "-" if t["scale"] is None else f"{t['scale']:.6g}", _zero(t))
+        for kind, entries in (("in", manifest["inputs"]), ("out", manifest["outputs"]))
+        for t in entries
+    ]
+    return _table("", ("", "tensor", "shape", "dtype", "scale", "zero point"), rows, left=4)
+
+
+def _zero(tensor: Json) -> str:
+    return "-" if tensor["zero_point"] is None else str(tensor["zero_point"])
+
+
+def timing(seconds: Mapping[str, float]) -> Text:
+    """Stages with their seconds in one line."""
+    stages = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+    return Text(f"{sum(seconds.values()):.2f} s: {stages}", style="dim")
+
+
+def built(image: Image) -> RenderableType:
+    """The program and what it needs of each memory of the board."""
+    rows = [
+        ("code", size(image.code)),
+        ("weights", size(image.weights)),
+        ("other constants", size(image.rodata)),
+        ("variables", size(image.data + image.bss)),
+        ("stack, computed", size(image.stack)),
+    ]
+    used = [(m.name, m.kind, size(count), size(m.size), f"{100 * count / m.size:.1f} %") for m, count in image.used]
+    head = Text.assemble(("built ", GOOD), str(image.elf))
+    memories = [_table("Whole firmware", ("memory", "kind", "used", "of", ""), used, left=2)] if used else []
+    return Group(head, _table("", ("the bundle alone", ""), rows), *memories)
+
+
+# ---------------------------------------------------------------------------------------------- inspect
+
+
+def inspection(found: Inspection) -> RenderableType:
+    """What a model is, or all that is not supported in it."""
+    head = Text(
+        f"{found.model}: opset {found.opset}{f', made by {found.producer}' if found.producer else ''}", style="bold"
+    )
+    notes = [Text(f"note: {note}", style="dim") for note in found.notes]
+    if found.unsupported:
+        return Group(head, *notes, _unsupported(found))
+    boards = [_boards_that_fit(found)] if found.boards else []
+    return Group(head, *notes, _io(found), _model_layers(found), _totals(found), *boards)
+
+
+def _unsupported(found: Inspection) -> Table:
+    rows = [(p.node, p.op, p.reason, p.hint or "-") for p in found.unsupported]
+    return _table(f"Not supported: {len(rows)}", ("node", "op", "reason", "what to do"), rows, left=4)
+
+
+def _io(found: Inspection) -> Table:
+    def row(kind: str, t: Tensor) -> tuple[str, ...]:
+        return kind, t.name, shape(t.shape), t.dtype, t.layout or "-"
+
+    rows = [*(row("in", t) for t in found.inputs), *(row("out", t) for t in found.outputs)]
+    return _table("", ("", "tensor", "shape", "dtype", "layout"), rows, left=5)
+
+
+def _model_layers(found: Inspection) -> Table:
+    rows = [(x.name, x.op, shape(x.shape), number(x.macs), number(x.parameters)) for x in found.layers]
+    return _table("Layers", ("layer", "op", "output", "MACs", "parameters"), rows, left=3)
+
+
+def _totals(found: Inspection) -> Table:
+    rows = [
+        ("multiply-accumulates", number(found.macs)),
+        ("parameters", number(found.parameters)),
+        ("arena (RAM), estimated", size(found.arena_estimate)),
+        ("flash, estimated", size(found.flash_estimate)),
+    ]
+    return _table("Totals", ("", "int8"), rows)
+
+
+def _boards_that_fit(found: Inspection) -> Table:
+    words = {True: "yes", False: "no", None: "-"}
+    rows = [(b.board, words[b.fits], size(b.ram), size(b.flash)) for b in found.boards]
+    return _table("Boards", ("board", "fits", "RAM", "flash"), rows, left=2)
+
+
+# ---------------------------------------------------------------------------------------------- lists
+
+
+def targets(entries: Iterable[Target]) -> Table:
+    return _table(
+        "", ("target", "", "kernels"), [(t.name, t.description, " ".join(t.isa) or "C") for t in entries], left=3
+    )
+
+
+def boards(entries: Iterable[Board]) -> Table:
+    rows = [
+        (b.name, b.target, b.description, *(size(sum(m.size for m in b.memories if m.kind == k) or None) for k in ("ram", "flash")))
+        for b in entries
+    ]  # fmt: skip
+    return _table("", ("board", "target", "", "RAM", "flash"), rows, left=3)
+
+
+# ---------------------------------------------------------------------------------------------- dumps
+
+
+def dump(result: Any) -> str:
+    """What a stage made, as text: the debugger of the compiler."""
+    if isinstance(result, Graph):
+        return graph_text(result)
+    if isinstance(result, Profile):
+        return "\n".join(f"{name}: {v.low:.6g} .. {v.high:.6g}" for name, v in result.values.items())
+    if isinstance(result, Plan):
+        lines = [
+            f"{offset:8} +{b.size:<8} steps {b.birth}..{b.death}  {', '.join(b.values)}" for b, offset in result.buffers
+        ]
+        return "\n".join([f"{result.size} bytes, liveness bound {result.bound}", *lines])
+    return "\n".join(f"{len(content):8} {name}" for name, content in dict(result).items())
+
+
+def graph_text(graph: Graph) -> str:
+    """A graph, one line per input and node, in order of execution."""
+    lines = [f"{graph.name}: {_value_text(graph.values[name])}" for name in graph.inputs]
+    return "\n".join([*lines, *(_node_text(graph, node) for node in graph.nodes), f"return {', '.join(graph.outputs)}"])
+
+
+def _value_text(value: Value) -> str:
+    stored = value.dtype
+    if value.qtype is not None:
+        q = value.qtype
+        stored = (
+            f"{q.dtype} {q.scale[0]:.6g} {q.zero_point[0]:+d}" if q.axis is None else f"{q.dtype} per axis {q.axis}"
+        )
+    return f"{value.name}[{shape(value.shape)}] {stored}"
+
+
+def _node_text(graph: Graph, node: Node) -> str:
+    outputs = ", ".join(_value_text(graph.values[name]) for name in node.outputs)
+    inputs = ", ".join(_value_text(graph.values[n]) if graph.const(n) is not None else n for n in node.inputs)
+    attrs = " ".join(f"{key}={value}" for key, value in sorted(node.attrs.items()))
+    words = (node.kernel, str(node.params) if node.params is not None else "", attrs)
+    return f"{outputs} = {node.op} {node.name}({inputs}) {' '.join(filter(None, words))}".rstrip()
