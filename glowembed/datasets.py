@@ -59,11 +59,15 @@ class ImageOptions:
 
 @dataclass(frozen=True)
 class Source:
-    """Where data lies and how to read it; `labels` is the array's name in an .npz, test_y where it is None."""
+    """Where data lies and how to read it.
+
+    labels: the name of their array in an .npz; None: test_y if it is there. limit: so many samples, evenly spaced.
+    """
 
     path: Path
     labels: str | None = None
     images: ImageOptions = field(default_factory=ImageOptions)
+    limit: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +124,8 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
     _same_count(source.path, arrays)
     count = len(next(iter(arrays.values())))
     shapes = {spec.name: spec.shape for spec in inputs}
-    return Dataset(arrays, _checked_labels(source.path, raw.labels, count), tuple(notes), shapes)
+    dataset = Dataset(arrays, _checked_labels(source.path, raw.labels, count), tuple(notes), shapes)
+    return dataset.every(source.limit)
 
 
 # ---------------------------------------------------------------------------------------------- formats

@@ -21,7 +21,7 @@ import numpy as np
 from glowembed import cnames, datasets, emit, glue, importer, memory, op
 from glowembed.canonicalize import canonicalize
 from glowembed.choose import Choice, choose
-from glowembed.datasets import Dataset
+from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
@@ -96,13 +96,13 @@ def import_model(model: Path, options: CompileOptions) -> Graph:
     return verify(canonicalize(graph))
 
 
-def profile_model(model: Path, data: Dataset | Path, options: CompileOptions, progress: Progress = SILENT) -> Profile:
+def profile_model(model: Path, data: Dataset | Source | Path, options: CompileOptions, progress: Progress = SILENT) -> Profile:
     """The ranges of every value of the canonical graph over the calibration samples."""
     graph = import_model(model, options)
     return run_profile(graph, _dataset(data, graph), progress)
 
 
-def _dataset(data: Dataset | Path, graph: Graph) -> Dataset:
+def _dataset(data: Dataset | Source | Path, graph: Graph) -> Dataset:
     return data if isinstance(data, Dataset) else datasets.load(data, datasets.input_specs(graph), "calib")
 
 
@@ -110,7 +110,7 @@ def compile_model(
     model: Path,
     out_dir: Path,
     options: CompileOptions | None = None,
-    data: Dataset | Path | None = None,
+    data: Dataset | Source | Path | None = None,
     profile: Profile | Path | None = None,
     progress: Progress = SILENT,
     on_stage: Callable[[str, Any], None] = lambda name, result: None,
@@ -159,7 +159,7 @@ def compile_model(
     return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
 
 
-def _profile(graph: Graph, data: Dataset | Path | None, profile: Profile | Path | None, progress: Progress) -> Profile:
+def _profile(graph: Graph, data: Dataset | Source | Path | None, profile: Profile | Path | None, progress: Progress) -> Profile:
     if data is not None:
         return run_profile(graph, _dataset(data, graph), progress)
     ranges = profile if isinstance(profile, Profile) else Profile.load(Path(str(profile)))

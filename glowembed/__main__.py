@@ -1,0 +1,494 @@
+"""The command line. In: words. Out: calls of the pipeline, tables or JSON, and an exit code.
+
+0 good, 1 validation differs, 2 bad usage or input, 3 model not supported, 4 tool missing or failed, 130 interrupted,
+70 a bug of glowembed. Nothing is decided here: every command is one call, and a report of what it gave.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from glowembed import pipeline, report, resources
+from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
+from glowembed.errors import GlowembedError, UsageError, unknown_name
+from glowembed.inspection import inspect_model
+from glowembed.ir import Shape
+from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.profile import METHODS
+from glowembed.progress import Progress, terminal
+from glowembed.target import board_names, default_board, load_board, load_target, target_names
+from glowembed.validation import Validation, build_bundle
+from glowembed.validation import validate as run_validation
+from glowembed.version import VERSION
+
+BUG = 70
+INTERRUPTED = 130
+LAYOUTS = ("model", "nhwc")
+MAX_DIMENSION = 2**31 - 1
+
+app = typer.Typer(
+    name="glowembed",
+    help="Compile ONNX models to static int8 C bundles for Cortex-M and x86, and prove every bit of them.",
+    epilog="Start with:  glowembed demo      Any error in full:  glowembed --debug COMMAND ...",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# ---------------------------------------------------------------------------------------------- options
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.", show_default=False)]
+BundleDir = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.", show_default=False)
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data", metavar="PATH", help=".npz, .npy, .pb, or a folder of images or .pb files.", show_default=False
+    ),
+]
+MaybeData = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="PATH", help="Calibration samples: .npz (`calib_x`), .npy, .pb, or a folder."),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=1,3,64,64", help="Shape of an input that the model leaves open. Repeatable."),
+]
+InputLayout = Annotated[
+    str, typer.Option("--input-layout", metavar="model|nhwc", help="nhwc: the bundle takes NHWC, without a transpose.")
+]
+CalibSamples = Annotated[
+    int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
+]
+ImageMean = Annotated[
+    str,
+    typer.Option("--image-mean", metavar="M[,M,M]", help="Images: subtracted after scaling.", rich_help_panel="Images"),
+]
+ImageStd = Annotated[
+    str, typer.Option("--image-std", metavar="S[,S,S]", help="Images: divided by after that.", rich_help_panel="Images")
+]
+ImageScale = Annotated[
+    str,
+    typer.Option(
+        "--image-scale", metavar="|".join(IMAGE_SCALES), help="Images: what pixels become.", rich_help_panel="Images"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
+
+
+@app.callback()
+def _main(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Errors with their traceback; works after a command too.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    del debug  # taken from the words by main()
+    if version:
+        typer.echo(f"glowembed {VERSION}")
+        raise typer.Exit
+
+
+def _options(
+    shape: list[str] | None = None,
+    input_layout: str = "model",
+    target: str = "cortex-m4",
+    name: str | None = None,
+    float_io: bool = False,
+    calibration: str = "minmax",
+    percentile: float = 99.99,
+    per_tensor: bool = False,
+) -> CompileOptions:
+    """Options of the pipeline, every name checked before any work."""
+    for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration, METHODS)):
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    load_target(target)
+    if not 50 < percentile <= 100:
+        raise UsageError(f"--percentile must be above 50 and at most 100, found {percentile}")
+    return CompileOptions(
+        target=target,
+        name=name,
+        shapes=_shapes(shape),
+        input_layout=input_layout,
+        float_io=float_io,
+        calibration=calibration,
+        percentile=percentile,
+        per_channel=not per_tensor,
+    )
+
+
+def _shapes(texts: list[str] | None) -> dict[str, Shape]:
+    return dict(_shape(text) for text in texts or [])
+
+
+def _shape(text: str) -> tuple[str, Shape]:
+    name, _, dims = text.rpartition("=")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(","))
+    except ValueError:
+        shape = ()
+    if not name or not shape or not all(1 <= dim <= MAX_DIMENSION for dim in shape):
+        raise UsageError(f"--shape {text!r}: expected NAME=1,3,64,64 with whole numbers from 1")
+    return name, shape
+
+
+def _images(mean: str, std: str, scale: str) -> ImageOptions:
+    if scale not in IMAGE_SCALES:
+        raise unknown_name("image scale", scale, IMAGE_SCALES)
+    return ImageOptions(scale, _floats("--image-mean", mean), _floats("--image-std", std))
+
+
+def _floats(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: expected a number, or one per channel with commas between") from error
+
+
+# ---------------------------------------------------------------------------------------------- commands
+
+
+@app.command(epilog="Example:  glowembed inspect model.onnx --target cortex-m4")
+def inspect(
+    model: Model,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Also tell which boards of this target it fits.")
+    ] = None,
+    shape: Shapes = None,
+    input_layout: InputLayout = "model",
+    as_json: AsJson = False,
+) -> None:
+    """Look at a model before anything is compiled: inputs, outputs, layers, MACs, estimated RAM and flash.
+
+    Everything that is not supported is listed at once, with what to do about it; the exit code is then 3.
+    """
+    options = _options(shape, input_layout)
+    found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model")
+    _show(found.json() if as_json else report.inspection(found))
+    if found.unsupported:
+        raise typer.Exit(3)
+
+
+@app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")
+def profile(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The profile to write.", show_default=False)
+    ],
+    shape: Shapes = None,
+    calib_samples: CalibSamples = None,
+    image_mean: ImageMean = "0",
+    image_std: ImageStd = "1",
+    image_scale: ImageScale = "0..1",
+) -> None:
+    """Run calibration samples through the float model and record the range of every value.
+
+    The file is for `compile --profile`: profile once where the data is, compile as often and wherever you like.
+    """
+    source = Source(data, images=_images(image_mean, image_std, image_scale), limit=calib_samples)
+    with _progress() as progress:
+        ranges = pipeline.profile_model(model, source, _options(shape), progress)
+    ranges.save(out)
+    _show(f"{len(ranges.values)} values over {ranges.samples} samples: {out}")
+
+
+class _Stop(Exception):
+    """Raised after the stage of --stop-after."""
+
+
+@app.command(
+    name="compile", epilog="Example:  glowembed compile model.onnx --data data.npz --target cortex-m4 -o bundle"
+)
+def compile_(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundle.")
+    ] = None,
+    data: MaybeData = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="`glowembed targets` lists them.")] = "cortex-m4",
+    name: Annotated[
+        str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the graph.")
+    ] = None,
+    shape: Shapes = None,
+    input_layout: InputLayout = "model",
+    float_io: Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")] = False,
+    calibration: Annotated[
+        str, typer.Option("--calibration", metavar="|".join(METHODS), help="How ranges come from what was seen.")
+    ] = "minmax",
+    percentile: Annotated[
+        float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")
+    ] = 99.99,
+    per_tensor: Annotated[
+        bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")
+    ] = False,
+    calib_samples: CalibSamples = None,
+    stop_after: Annotated[
+        str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
+    ] = None,
+    dump: Annotated[bool, typer.Option("--dump", help="Print what the last stage made.")] = False,
+    image_mean: ImageMean = "0",
+    image_std: ImageStd = "1",
+    image_scale: ImageScale = "0..1",
+    as_json: AsJson = False,
+) -> None:
+    """Compile a model to a bundle: a folder of C99 that drops into any project.
+
+    Ranges come from calibration samples (`--data`) or from a stored profile (`--profile`). Weights are int8 per channel,
+    activations int8 asymmetric, biases int32.
+    """
+    if stop_after is not None and stop_after not in pipeline.STAGES:
+        raise unknown_name("stage", stop_after, pipeline.STAGES)
+    if out is None and stop_after in (None, "emit"):
+        raise UsageError("say where the bundle goes: -o DIR")
+    if dump and stop_after is None:
+        raise UsageError("--dump prints what a stage made: say which, with --stop-after STAGE")
+    options = _options(shape, input_layout, target, name, float_io, calibration, percentile, per_tensor)
+    images = _images(image_mean, image_std, image_scale)
+    source = None if data is None else Source(data, images=images, limit=calib_samples)
+
+    def on_stage(stage: str, result: Any) -> None:
+        if stage == stop_after and stage != "emit":
+            if dump:
+                _show(Text(report.dump(result)))
+            raise _Stop
+
+    try:
+        with _progress() as progress:
+            bundle = pipeline.compile_model(
+                model, out or Path("unused"), options, source, profile, progress, on_stage
+            )
+    except _Stop:
+        return
+    _show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
+
+
+@app.command(epilog="Example:  glowembed build bundle --board mps2-an386")
+def build(
+    bundle: BundleDir,
+    board: Annotated[
+        str | None, typer.Option("--board", help="By default the test board of the bundle's target.")
+    ] = None,
+    build_dir: Annotated[
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a bundle with the test harness into a firmware for a board, and tell what it needs of each memory."""
+    opened = pipeline.load_bundle(bundle)
+    place = _board(opened, board)
+    with _progress() as progress, progress.stage("build"):
+        image = build_bundle(opened, place, build_dir)
+    keys = ("code", "rodata", "data", "bss", "weights", "stack")
+    sizes = {"schema": 1, "board": place, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
+    _show(sizes if as_json else report.built(image))
+
+
+@app.command(epilog="Example:  glowembed validate bundle --board mps2-an386 --data data.npz --json result.json")
+def validate(
+    bundle: BundleDir,
+    data: Data,
+    board: Annotated[
+        str | None, typer.Option("--board", help="A board, or host; by default the target's test board.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; test_y where it is not given.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", metavar="N", min=1, help="Only N samples, evenly spaced.")
+    ] = None,
+    layers: Annotated[bool, typer.Option("--layers", help="Also compare and count every layer.")] = False,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="ONNX", help="The original model, if it has moved.")
+    ] = None,
+    build_dir: Annotated[
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
+    ] = None,
+    image_mean: ImageMean = "0",
+    image_std: ImageStd = "1",
+    image_scale: ImageScale = "0..1",
+) -> None:
+    """Build a bundle, run samples on a board, and compare: every bit with the integer reference, and both with float.
+
+    Exit code 1 says that a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler.
+    """
+    opened = pipeline.load_bundle(bundle)
+    source = Source(data, labels, _images(image_mean, image_std, image_scale))
+    with _progress() as progress:
+        result = run_validation(
+            opened,
+            source,
+            _board(opened, board),
+            samples,
+            layers=layers,
+            build_dir=build_dir,
+            progress=progress,
+            model=model,
+        )
+    _write_json(json_file, result.json)
+    if json_file != Path("-"):
+        _show(report.validation(result))
+    if not result.bit_exact:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example:  glowembed demo")
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the bundles go.")] = Path(
+        "build/demo"
+    ),
+    boards: Annotated[
+        list[str] | None, typer.Option("--board", help="Boards to run on. Repeatable.", show_default="mps2-an386, host")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile the carried example (handwritten digits), run it on an emulated Cortex-M4 and on this computer, compare.
+
+    It takes some seconds, and shows all that glowembed does: compile, build, run, prove.
+    """
+    results = [_demo_on(board, out, quiet=as_json) for board in boards or ["mps2-an386", "host"]]
+    if as_json:
+        _show([result.json for result in results])
+    else:
+        _demo_summary([result.json for result in results], out)
+    if not all(result.bit_exact for result in results):
+        raise typer.Exit(1)
+
+
+def _demo_on(board: str, out: Path, quiet: bool) -> Validation:
+    """Compile the example for the target of a board, and validate it there."""
+    example, target = resources.root() / "examples" / "digits", load_board(board).target
+    folder = out / target
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _progress() as progress:
+        bundle = pipeline.compile_model(
+            example / "model.onnx",
+            folder,
+            CompileOptions(target, name="digits"),
+            example / "data.npz",
+            progress=progress,
+        )
+        if not quiet:
+            _show(f"compiled for {target} in {sum(bundle.stage_seconds.values()):.1f} s; running on {board} ...")
+        return run_validation(bundle, example / "data.npz", board, progress=progress)
+
+
+def _demo_summary(results: list[Mapping[str, Any]], out: Path) -> None:
+    samples = results[0]["samples"]
+    _show(report.summary(results))
+    _show(
+        f"{samples} images of handwritten digits that training never saw; accuracy of float and of int8. The int8 program\n"
+        f"gave the bits of the reference on every one. Sizes in bytes.\n\n"
+        f"What next:\n"
+        f"  {out}/cortex-m4/digits.h    the bundle: read the header, it is the manual\n"
+        f"  glowembed inspect YOUR.onnx\n"
+        f"  glowembed compile YOUR.onnx --data YOUR.npz -o bundle\n"
+        f"  glowembed validate bundle --data YOUR.npz"
+    )
+
+
+@app.command()
+def targets(as_json: AsJson = False) -> None:
+    """List the targets: what to give to `--target`."""
+    entries = [load_target(name) for name in target_names()]
+    machine = [{"name": t.name, "description": t.description, "isa": list(t.isa)} for t in entries]
+    _show(machine if as_json else report.targets(entries))
+
+
+@app.command()
+def boards(as_json: AsJson = False) -> None:
+    """List the boards: what to give to `--board`."""
+    entries = [load_board(name) for name in board_names()]
+    machine = [{"name": b.name, "target": b.target, "description": b.description} for b in entries]
+    _show(machine if as_json else report.boards(entries))
+
+
+# ---------------------------------------------------------------------------------------------- terminal
+
+
+def _board(bundle: Bundle, name: str | None) -> str:
+    return load_board(name).name if name is not None else default_board(bundle.manifest["target"]).name
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    with terminal(Console(stderr=True)) as progress:
+        yield progress
+
+
+def _show(what: Any) -> None:
+    """Text and tables for a person; anything made of dicts and lists as JSON."""
+    if isinstance(what, Mapping | list):
+        typer.echo(json.dumps(what, indent=1))
+    elif isinstance(what, str | Text):
+        typer.echo(str(what))
+    else:
+        Console(highlight=False).print(what)
+
+
+def _write_json(path: Path | None, result: Mapping[str, Any]) -> None:
+    if path is None:
+        return
+    text = json.dumps(result, indent=1) + "\n"
+    if path == Path("-"):
+        typer.echo(text, nl=False)
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command. An error that a user can mend is one message on stderr."""
+    words = list(sys.argv[1:] if words is None else words)
+    debug = "--debug" in words
+    try:
+        app([word for word in words if word != "--debug"], prog_name="glowembed")
+    except SystemExit as exit_:
+        return _code(exit_)
+    except KeyboardInterrupt:
+        return _failed("interrupted", INTERRUPTED, debug)
+    except GlowembedError as error:
+        return _failed(str(error), error.exit_code, debug)
+    except OSError as error:
+        return _failed(f"{error.filename or 'a file'}: {error.strerror or error}", 2, debug)
+    except Exception:
+        traceback.print_exc()
+        return _failed("this is a bug of glowembed; please report it with the lines above", BUG, False)
+    return 0
+
+
+def _code(exit_: SystemExit) -> int:
+    return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+
+
+def _failed(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), message.rstrip()))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
