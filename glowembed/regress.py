@@ -107,7 +107,8 @@ def _glowembed(*words: str) -> subprocess.CompletedProcess[str]:
 
 def _failed(job: Job, process: subprocess.CompletedProcess[str]) -> Row:
     said = (process.stderr.strip() or process.stdout.strip()).splitlines()
-    error = " ".join(line.strip() for line in said[-MESSAGE_LINES:]) or f"exit code {process.returncode}"
+    error = " ".join(line.strip() for line in said[-MESSAGE_LINES:]).removeprefix("error: ")
+    error = error or f"exit code {process.returncode}"
     return Row(job.name, job.target, job.board, error=error, exit_code=process.returncode or 4)
 
 

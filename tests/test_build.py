@@ -221,6 +221,30 @@ def test_all_c_of_a_board_is_reached_from_any_folder(tmp_path: Path, board: str)
     assert shutil.which("arm-none-eabi-gcc") is not None
 
 
+@pytest.mark.arm_gcc
+def test_scons_compiles_a_model_once(tmp_path: Path) -> None:
+    first = scons("-Q", "target=cortex-m0", "board=microbit", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert (tmp_path / "build/digits/microbit/firmware.elf").is_file()
+    assert (
+        scons("-Q", "target=cortex-m0", "board=microbit", cwd=tmp_path).stdout == "scons: `firmware' is up to date.\n"
+    )
+    cleaned = scons("-Q", "-c", "target=cortex-m0", "board=microbit", cwd=tmp_path)
+    assert cleaned.returncode == 0
+    assert not any((tmp_path / "build/digits/microbit").iterdir())
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_scons_runs_and_regresses(tmp_path: Path) -> None:
+    ran = scons("-Q", "qemu", "board=mps3-an547", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    regressed = scons("-Q", "regress", "targets=cortex-m4,x86-64", cwd=tmp_path)
+    assert regressed.returncode == 0, regressed.stdout
+    rows = [line.split("|")[1:-1] for line in regressed.stdout.splitlines() if line.startswith("| digits")]
+    assert [(row[1].strip(), row[3].strip()) for row in rows] == [("cortex-m4", "yes"), ("x86-64", "yes")]
+
+
 # --- the table -------------------------------------------------------------------------------------------------
 
 
