@@ -7,6 +7,7 @@ The dataclass is the only place where a kernel's parameters are written down.
 import ctypes
 from collections.abc import Iterable
 from dataclasses import field, fields
+from math import isfinite
 from typing import Any
 
 CTYPES: dict[str, Any] = {
@@ -52,7 +53,9 @@ def c_struct(params_type: type) -> str:
 
 def _literal(ctype: str, value: Any) -> str:
     if ctype == "float":
-        return f"{float(value).hex()}f" if value == value else "0.0f"
+        if not isfinite(value):
+            raise ValueError(f"{value} is not a number that C can spell")
+        return f"{float(value).hex()}f"
     limit = 8 * ctypes.sizeof(CTYPES[ctype])
     low, high = (0, 2**limit - 1) if ctype.startswith("u") else (-(2 ** (limit - 1)), 2 ** (limit - 1) - 1)
     if not low <= value <= high:
@@ -91,8 +94,12 @@ def ctypes_struct(params: Any) -> ctypes.Structure:
     return instance
 
 
-def params_header(types: Iterable[type], guard: str = "GE_PARAMS_H") -> str:
-    """The text of ge_params.h: every struct once, sorted by name."""
-    structs = {struct_name(t): c_struct(t) for t in types}
-    body = [text for _, text in sorted(structs.items())]
-    return "\n\n".join([f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>", *body, "#endif"]) + "\n"
+def params_header(types: Iterable[type]) -> str:
+    """The text of ge_params.h: every struct once, sorted by name. Raises ValueError for two structs of one name."""
+    structs: dict[str, str] = {}
+    for params_type in types:
+        name, text = struct_name(params_type), c_struct(params_type)
+        if structs.setdefault(name, text) != text:
+            raise ValueError(f"two different structs are called {name}")
+    body = "".join(f"{text}\n\n" for _, text in sorted(structs.items()))
+    return f"#ifndef GE_PARAMS_H\n#define GE_PARAMS_H\n\n#include <stdint.h>\n\n{body}#endif\n"

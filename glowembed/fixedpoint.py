@@ -51,12 +51,16 @@ def requant(scales: Sequence[float] | NDArray[np.float64]) -> Requant:
     """
     real = np.atleast_1d(np.asarray(scales, dtype=np.float64))
     if not np.all(np.isfinite(real)) or np.any(real < 0):
-        raise UnsupportedModelError(f"requantization scales must be finite and positive, found {real.min()}..{real.max()}")
+        raise UnsupportedModelError(
+            f"requantization scales must be finite and positive, found {real.min()}..{real.max()}"
+        )
     shift = MAX_SHIFT
     while shift > 1 and round_half_up(real.max() * 2.0**shift) >= 2.0**31:
         shift -= 1
     if round_half_up(real.max() * 2.0**shift) >= 2.0**31:
-        raise UnsupportedModelError(f"requantization scale {real.max():g} is too large: the output range is far too small for the sums")
+        raise UnsupportedModelError(
+            f"requantization scale {real.max():g} is too large: the output range is far too small for the sums"
+        )
     return Requant(tuple(int(m) for m in round_half_up(real * 2.0**shift)), shift)
 
 
@@ -83,11 +87,12 @@ class PairRequant:
 def pair_requant(scales: tuple[float, float], zero_points: tuple[int, int], out_zero_point: int) -> PairRequant:
     """Constants for y = a' * scales[0] + b' * scales[1] with a' = a - zero_points[0]; scales are relative to y's and signed.
 
-    The larger multiplier has 15 bits, so y is off by at most 255 / 2^shift (0.008 of a step when scales are near 1).
+    The larger multiplier has 15 bits, so y is off by at most 255 / 2^shift before the rounding:
+    0.02 of a step while both scales are below 2, and more for an output range far below the inputs'.
     Raises UnsupportedModelError when a scale is 16384 or more.
     """
     largest = max(abs(s) for s in scales)
-    if not np.isfinite(largest) or largest >= 2.0**14:
+    if not np.all(np.isfinite(scales)) or largest >= 2.0**14:
         raise UnsupportedModelError(f"an input scale is {largest:g} times the output scale; at most 16384 is possible")
     shift = MAX_PAIR_SHIFT
     while shift > 1 and round_half_up(largest * 2.0**shift) > 32767:
@@ -97,7 +102,9 @@ def pair_requant(scales: tuple[float, float], zero_points: tuple[int, int], out_
     return PairRequant((ma, mb), offset, shift)
 
 
-def requantize_pair(a: NDArray[np.integer], b: NDArray[np.integer], q: PairRequant, lo: int, hi: int) -> NDArray[np.int8]:
+def requantize_pair(
+    a: NDArray[np.integer], b: NDArray[np.integer], q: PairRequant, lo: int, hi: int
+) -> NDArray[np.int8]:
     """The law of PairRequant; `a` and `b` broadcast. The sum stays inside int32 for int8 inputs."""
     total = a.astype(np.int64) * q.multiplier[0] + b.astype(np.int64) * q.multiplier[1] + q.offset
     return np.clip(total >> np.int64(q.shift), lo, hi).astype(np.int8)

@@ -41,7 +41,8 @@ SIGNED = QType("int8", (1 / 128,), (0,))
 
 
 def _sigmoid(x: Real) -> Real:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -x)))
+    y: Real = np.exp(-np.logaddexp(0.0, -x))
+    return y
 
 
 def _erf(x: Real) -> Real:

@@ -1,0 +1,155 @@
+"""The integer law against exact rational arithmetic, and its C twin against it, bit for bit."""
+
+import ctypes
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glowembed import fixedpoint
+from glowembed.errors import UnsupportedModelError
+from glowembed.run.kernel import shared_library
+
+INT32 = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1])
+INT8 = st.integers(-128, 127)
+SCALE = st.floats(-9.0, 6.0).map(lambda e: 10.0**e) | st.sampled_from([0.25, 0.5, 1.0, 2.0, 0.49999999999, 1e-9, 1e6])
+
+ACCUMULATORS = np.asarray(
+    [-(2**31), -(2**31) + 1, -(2**30), -12345, -2, -1, 0, 1, 2, 77777, 2**30, 2**31 - 1], np.int64
+)
+SCALES = [*10.0 ** np.arange(-9, 7.0), 0.5, np.nextafter(0.5, 0), np.nextafter(0.5, 1), 1.0, 1.5, 2.0**29]
+
+
+def unclamped(acc, q):
+    """The law in Python's own integers, channel 0."""
+    return (acc * q.multiplier[0] + 2 ** (q.shift - 1)) >> q.shift
+
+
+# ------------------------------------------------------------------------------------------------ requantize
+
+
+@given(INT32, SCALE)
+def test_requantize_is_as_near_to_the_real_number_as_promised(acc, scale):
+    q = fixedpoint.requant([scale])
+    error = abs(unclamped(acc, q) - acc * Fraction(scale))
+    assert error <= Fraction(1, 2) + Fraction(abs(acc), 2 ** (q.shift + 1))
+
+
+@given(INT32, SCALE, INT8, INT8, INT8)
+def test_requantize_is_the_law(acc, scale, zero_point, a, b):
+    lo, hi = min(a, b), max(a, b)
+    q = fixedpoint.requant([scale])
+    found = fixedpoint.requantize(np.asarray([acc]), q, zero_point, lo, hi)
+    assert found.dtype == np.int8
+    assert found.tolist() == [min(max(unclamped(acc, q) + zero_point, lo), hi)]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_multipliers_use_31_bits(scale):
+    q = fixedpoint.requant([scale])
+    assert 1 <= q.shift <= 32
+    assert 0 <= q.multiplier[0] < 2**31
+    assert q.shift == 32 or q.multiplier[0] >= 2**30, "a larger shift was possible"
+
+
+def test_channels_share_the_shift_of_the_largest_scale():
+    q = fixedpoint.requant([0.0, 1e-3, 3.0])
+    assert q.shift == fixedpoint.requant([3.0]).shift
+    assert q.multiplier[0] == 0
+    acc = np.asarray([[1000, 1000, 10], [-(2**31), -(2**31), -(2**31)]])
+    assert fixedpoint.requantize(acc, q, 3, -128, 127).tolist() == [[3, 4, 33], [3, -128, -128]]
+
+
+@pytest.mark.parametrize("acc, expected", [(1, 1), (-1, 0), (3, 2), (-3, -1), (5, 3), (-5, -2)])
+def test_halves_go_up(acc, expected):
+    assert fixedpoint.requantize(np.asarray([acc]), fixedpoint.requant([0.5]), 0, -128, 127).tolist() == [expected]
+
+
+@pytest.mark.parametrize("scale", [-1.0, np.inf, np.nan, 2.0**30, 2.0**31])
+def test_impossible_scales_are_refused(scale):
+    with pytest.raises(UnsupportedModelError):
+        fixedpoint.requant([0.1, scale])
+
+
+# ---------------------------------------------------------------------------------------------------- pairs
+
+PAIR_SCALE = st.floats(-6.0, 4.0).map(lambda e: 10.0**e) | st.sampled_from([0.0, 1.0, 0.5, 16383.0])
+
+
+@given(INT8, INT8, PAIR_SCALE, PAIR_SCALE, st.booleans(), INT8, INT8, INT8)
+def test_pairs_are_as_near_as_promised_and_stay_in_int32(a, b, scale_a, scale_b, negative, zero_a, zero_b, zero_y):
+    scale_b = -scale_b if negative else scale_b
+    q = fixedpoint.pair_requant((scale_a, scale_b), (zero_a, zero_b), zero_y)
+    assert 1 <= q.shift <= 22
+    assert all(-(2**15) <= m < 2**15 for m in q.multiplier)
+    partial = a * q.multiplier[0] + b * q.multiplier[1]
+    assert -(2**31) <= q.offset < 2**31
+    assert -(2**31) <= partial + q.offset < 2**31
+    real = (a - zero_a) * Fraction(scale_a) + (b - zero_b) * Fraction(scale_b)
+    y = ((partial + q.offset) >> q.shift) - zero_y
+    assert abs(y - real) <= Fraction(1, 2) + Fraction(abs(a - zero_a) + abs(b - zero_b), 2 ** (q.shift + 1))
+    found = fixedpoint.requantize_pair(np.asarray([a]), np.asarray([b]), q, -128, 127)
+    assert found.tolist() == [min(max(y + zero_y, -128), 127)]
+
+
+@pytest.mark.parametrize("scale", [2.0**14, -(2.0**14), np.inf, np.nan])
+def test_impossible_pairs_are_refused(scale):
+    with pytest.raises(UnsupportedModelError):
+        fixedpoint.pair_requant((1.0, scale), (0, 0), 0)
+
+
+# ------------------------------------------------------------------------------------------------- the C twin
+
+TWIN = """
+#include "ge_fixedpoint.h"
+
+void requantize(const int32_t *acc, int32_t n, int32_t m, int32_t shift, int32_t zero, int32_t lo, int32_t hi, int8_t *y);
+void requantize_pair(const int8_t *a, const int8_t *b, int32_t n, int32_t ma, int32_t mb, int32_t offset, int32_t shift,
+                     int32_t lo, int32_t hi, int8_t *y);
+
+void requantize(const int32_t *acc, int32_t n, int32_t m, int32_t shift, int32_t zero, int32_t lo, int32_t hi, int8_t *y) {
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = ge_requantize(acc[i], m, shift, zero, lo, hi);
+    }
+}
+
+void requantize_pair(const int8_t *a, const int8_t *b, int32_t n, int32_t ma, int32_t mb, int32_t offset, int32_t shift,
+                     int32_t lo, int32_t hi, int8_t *y) {
+    for (int32_t i = 0; i < n; i++) {
+        y[i] = ge_requantize_pair(a[i], b[i], ma, mb, offset, shift, lo, hi);
+    }
+}
+"""
+
+
+def pointer(array):
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("zero_point, lo, hi", [(0, -128, 127), (-128, -128, 127), (127, -128, 127), (-5, -5, 100)])
+def test_c_requantize_gives_the_same_bits(scale, zero_point, lo, hi):
+    rng = np.random.default_rng(7)
+    magnitude = 2.0 ** rng.uniform(0, 31, 2000) * rng.choice([-1, 1], 2000)
+    near = rng.uniform(-200, 200, 2000) / scale
+    acc = np.concatenate([ACCUMULATORS, magnitude, near]).clip(-(2**31), 2**31 - 1).astype(np.int32)
+    q, y = fixedpoint.requant([scale]), np.zeros(acc.size, np.int8)
+    shared_library(TWIN).requantize(pointer(acc), acc.size, q.multiplier[0], q.shift, zero_point, lo, hi, pointer(y))
+    np.testing.assert_array_equal(y, fixedpoint.requantize(acc, q, zero_point, lo, hi))
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(
+    "scales", [(1.0, 1.0), (0.3, -1.7), (1e-6, 1e-6), (16383.0, -16383.0), (0.004, 2.0), (0.0, 0.0)]
+)
+@pytest.mark.parametrize("zeros", [(0, 0, 0), (-128, 127, -128), (127, -128, 127), (127, 127, 127), (-128, -128, -128)])
+def test_c_pairs_give_the_same_bits(scales, zeros):
+    a, b = (np.ascontiguousarray(x, np.int8).reshape(-1) for x in np.meshgrid(range(-128, 128), range(-128, 128)))
+    q, y = fixedpoint.pair_requant(scales, zeros[:2], zeros[2]), np.zeros(a.size, np.int8)
+    shared_library(TWIN).requantize_pair(
+        pointer(a), pointer(b), a.size, *q.multiplier, q.offset, q.shift, -128, 120, pointer(y)
+    )
+    np.testing.assert_array_equal(y, fixedpoint.requantize_pair(a, b, q, -128, 120))
