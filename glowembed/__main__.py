@@ -272,9 +272,7 @@ def compile_(
 
     try:
         with _progress() as progress:
-            bundle = pipeline.compile_model(
-                model, out or Path("unused"), options, source, profile, progress, on_stage
-            )
+            bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, on_stage)
     except _Stop:
         return
     _show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
@@ -397,8 +395,8 @@ def _demo_summary(results: list[Mapping[str, Any]], out: Path) -> None:
     samples = results[0]["samples"]
     _show(report.summary(results))
     _show(
-        f"{samples} images of handwritten digits that training never saw; accuracy of float and of int8. The int8 program\n"
-        f"gave the bits of the reference on every one. Sizes in bytes.\n\n"
+        f"{samples} images of handwritten digits that training never saw, each compared with the float\n"
+        f"model (onnxruntime) and, bit for bit, with the integer reference.\n\n"
         f"What next:\n"
         f"  {out}/cortex-m4/digits.h    the bundle: read the header, it is the manual\n"
         f"  glowembed inspect YOUR.onnx\n"

@@ -5,7 +5,7 @@ Only `__main__` prints; what is here makes what is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -135,21 +135,20 @@ def _layers(result: Validation) -> Table:
 
 
 def summary(results: Sequence[Json]) -> Table:
-    """One row per validation: what the demo shows."""
-    columns = ("board", "bit-exact", "float", "int8", "instructions", "arena", "weights", "code", "stack")
-    return _table("", columns, [_summary_row(json) for json in results])
-
-
-def _summary_row(json: Json) -> tuple[str, ...]:
-    accuracy, memory = json["accuracy"], json["memory"]
-    return (
-        json["board"],
-        "yes" if json["bit_exact"] else "NO",
-        _percent(accuracy["float"]) if accuracy else "-",
-        _percent(accuracy["quantized"]) if accuracy else "-",
-        number(json["instructions"]),
-        *(number(memory[key]) for key in ("arena", "weights", "code", "stack")),
-    )
+    """One column per validation: what the demo shows."""
+    rows: list[tuple[str, Callable[[Json], str]]] = [
+        ("core", lambda r: r["target"]),
+        ("bits as in the reference", lambda r: "all" if r["bit_exact"] else "NOT ALL"),
+        ("accuracy, float", lambda r: _percent(r["accuracy"]["float"])),
+        ("accuracy, int8", lambda r: _percent(r["accuracy"]["quantized"])),
+        ("instructions per image", lambda r: number(r["instructions"])),
+        ("arena (RAM)", lambda r: size(r["memory"]["arena"])),
+        ("stack (RAM)", lambda r: size(r["memory"]["stack"] or None)),
+        ("weights (flash)", lambda r: size(r["memory"]["weights"])),
+        ("code (flash)", lambda r: size(r["memory"]["code"])),
+    ]
+    boards = [f"{r['board']}{', emulated' if r['transport'] == 'qemu' else ''}" for r in results]
+    return _table("", ("", *boards), [(label, *(cell(r) for r in results)) for label, cell in rows])
 
 
 # ---------------------------------------------------------------------------------------------- compile, build
