@@ -44,6 +44,7 @@ class MaxPool(Op):
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
+        assert c.qtype(x) == c.qtype(y), f"{node.name}: a MaxPool changes no QType; a Rescale does"
         c.add(node, "maxpool_s8", [x], y, PoolParams(**_window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))))
 
 
