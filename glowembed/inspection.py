@@ -15,6 +15,7 @@ from glowembed import importer
 from glowembed.canonicalize import canonicalize
 from glowembed.importer import NO_SHAPES, InputLayout, Problem
 from glowembed.ir import Graph, Node, Shape, Value
+from glowembed.spatial import channels_first, channels_last
 from glowembed.target import Board, board_names, load_board, load_target
 
 SCHEMA = 1
@@ -33,7 +34,7 @@ ALIASES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output. layout: NCHW, NHWC, NCL or NLC where that can be told, else empty."""
+    """An input or output. layout: NCHW or NHWC where that can be told, else empty."""
 
     name: str
     shape: Shape
@@ -96,11 +97,11 @@ def inspect_model(
     head = Inspection(model.name, info.sha256, info.opset, info.producer, info.notes, unsupported=problems)
     if problems:
         return head
-    graph = canonicalize(importer.load(model, shapes, input_layout))
-    return _described(head, graph, target)
+    return _described(head, importer.load(model, shapes, input_layout), target)
 
 
-def _described(head: Inspection, graph: Graph, target: str | None) -> Inspection:
+def _described(head: Inspection, imported: Graph, target: str | None) -> Inspection:
+    graph = canonicalize(imported)
     layers = tuple(_layer(graph, node) for node in graph.nodes)
     arena, flash = _arena(graph), _flash(graph)
     return Inspection(
@@ -109,8 +110,8 @@ def _described(head: Inspection, graph: Graph, target: str | None) -> Inspection
         opset=head.opset,
         producer=head.producer,
         notes=head.notes,
-        inputs=tuple(_tensor(graph, name) for name in graph.inputs),
-        outputs=tuple(_tensor(graph, name) for name in graph.outputs),
+        inputs=tuple(_tensor(imported, name) for name in graph.inputs),
+        outputs=tuple(_tensor(imported, name) for name in graph.outputs),
         layers=layers,
         macs=sum(layer.macs for layer in layers),
         parameters=sum(v.elements for v in graph.values.values() if v.const is not None),
@@ -126,12 +127,20 @@ def _tensor(graph: Graph, name: str) -> Tensor:
 
 
 def _layout(graph: Graph, value: Value) -> str:
-    """Channels-last inside: a tensor that a Transpose moves there or back has its channels first."""
-    first, last = {4: ("NCHW", "NHWC"), 3: ("NCL", "NLC")}.get(len(value.shape), ("", ""))
+    """Of four axes: what a Transpose to or from channels-last next to it tells, else the axis that is as short as colours."""
+    if len(value.shape) != 4:
+        return ""
     if value.layout is not None:
-        return last
-    near = graph.consumers()[value.name] + [n for n in graph.nodes if value.name in n.outputs]
-    return first if any(node.op == "Transpose" for node in near) else last
+        return "NHWC"
+    forward, back = channels_last(4), channels_first(4)
+    readers = {tuple(n.attrs["perm"]) for n in graph.consumers()[value.name] if n.op == "Transpose"}
+    makers = {tuple(n.attrs["perm"]) for n in graph.nodes if n.op == "Transpose" and value.name in n.outputs}
+    if forward in readers or back in makers:
+        return "NCHW"
+    if back in readers or forward in makers:
+        return "NHWC"
+    short = [value.shape[axis] in (1, 3) for axis in (1, 3)]
+    return {(True, False): "NCHW", (False, True): "NHWC"}.get((short[0], short[1]), "")
 
 
 def _layer(graph: Graph, node: Node) -> Layer:

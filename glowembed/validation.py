@@ -7,7 +7,7 @@ on the board. Board and integer reference must agree in every bit; both are judg
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from glowembed import build, compare, datasets, importer
 from glowembed.build import Image
-from glowembed.compare import Difference
+from glowembed.compare import Difference, OutputMetrics
 from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Value
@@ -252,13 +252,16 @@ def _layer_check(graph: Graph, layer: Mapping[str, Any], raw: Sequence[Bytes], e
         name: _logical(graph.values[name], _tensor(graph.values[name], r)) for name, r in zip(names, raw, strict=True)
     }
     right = {name: _logical(graph.values[name], expected[name][: len(found[name])]) for name in names}
-    return LayerCheck(layer["name"], compare.first_difference(right, found), _saturated(right[names[0]]))
+    saturated = _saturated(graph.values[names[0]], right[names[0]])
+    return LayerCheck(layer["name"], compare.first_difference(right, found), saturated)
 
 
-def _saturated(array: Array) -> float:
-    if array.dtype != np.int8:
+def _saturated(value: Value, array: Array) -> float:
+    """Share at the ends of int8; where the lower end stands for 0, it is not lost range but a ReLU."""
+    if value.qtype is None or array.dtype != np.int8:
         return 0.0
-    return float(np.mean((array == -128) | (array == 127)))
+    low = (array == -128) & (value.qtype.zero_point[0] != -128)
+    return float(np.mean(low | (array == 127)))
 
 
 # ---------------------------------------------------------------------------------------------- result
@@ -287,7 +290,7 @@ def _validation(run: _Run) -> Validation:
     real = {name: _real(values[name], array).reshape(run.floats[name].shape) for name, array in run.found.items()}
     floats = {name: run.floats[name] for name in real}
     accuracy = compare.accuracy(run.dataset.labels, floats, real)
-    metrics = compare.metrics(floats, real)
+    metrics = [_without_classes(run, m) for m in compare.metrics(floats, real)]
     differs = difference is not None or any(check.difference is not None for check in run.layers.checks)
     json = {
         **_head(run),
@@ -298,6 +301,12 @@ def _validation(run: _Run) -> Validation:
         **_figures(run),
     }
     return Validation(json, not differs, run.layers.checks, run.dataset.notes, run.dataset.labels is not None)
+
+
+def _without_classes(run: _Run, metrics: OutputMetrics) -> OutputMetrics:
+    """An output of an input's very shape is a reconstruction: its largest element is no class."""
+    shapes = [array.shape for array in run.dataset.inputs.values()]
+    return replace(metrics, top1_agreement=None) if run.floats[metrics.name].shape in shapes else metrics
 
 
 def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -> dict[str, Any] | None:
