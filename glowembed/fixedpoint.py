@@ -68,7 +68,8 @@ def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, h
     """The law above; the last axis of `acc` (int32 range) is the channel axis when there are several multipliers."""
     multiplier = np.asarray(q.multiplier, dtype=np.int64)
     product = acc.astype(np.int64) * multiplier + (np.int64(1) << np.int64(q.shift - 1))
-    return np.clip((product >> np.int64(q.shift)) + zero_point, lo, hi).astype(np.int8)
+    y: NDArray[np.int8] = np.clip((product >> np.int64(q.shift)) + zero_point, lo, hi).astype(np.int8)
+    return y
 
 
 @dataclass(frozen=True)
@@ -107,4 +108,5 @@ def requantize_pair(
 ) -> NDArray[np.int8]:
     """The law of PairRequant; `a` and `b` broadcast. The sum stays inside int32 for int8 inputs."""
     total = a.astype(np.int64) * q.multiplier[0] + b.astype(np.int64) * q.multiplier[1] + q.offset
-    return np.clip(total >> np.int64(q.shift), lo, hi).astype(np.int8)
+    y: NDArray[np.int8] = np.clip(total >> np.int64(q.shift), lo, hi).astype(np.int8)
+    return y

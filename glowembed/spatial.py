@@ -92,13 +92,13 @@ def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -
     begin, end = _pads(node, list(kernel), list(spatial), strides, dilations)
     if node.attrs.get("ceil_mode", 0):
         end = [e + _ceil_extra(spatial[i], kernel[i], strides[i], dilations[i], begin[i], e) for i, e in enumerate(end)]
-    two = 2 - rank
-    return Window(
-        (*kernel, *[1] * two),  # type: ignore[arg-type]
-        (*strides, *[1] * two),
-        (*dilations, *[1] * two),
-        (*begin, *[0] * two, *end, *[0] * two),
-    )
+    (top, left), (bottom, right) = _two(begin, 0), _two(end, 0)
+    return Window(_two(kernel, 1), _two(strides, 1), _two(dilations, 1), (top, left, bottom, right))
+
+
+def _two(numbers: Sequence[int], fill: int) -> tuple[int, int]:
+    """Time is vertical: a 1-D window is one column wide."""
+    return numbers[0], numbers[1] if len(numbers) == 2 else fill
 
 
 def _pads(

@@ -2,22 +2,25 @@
 
 Each case goes through every arrow of the proof, in this order:
 
-1. import of the one-node model; inferred shapes against those of onnx
+1. import_onnx of the one node; inferred shapes against those of onnx
 2. float reference against onnxruntime
 3. integer reference against the float reference, within `steps` steps of the output
 4. every kernel that this host can run against the integer reference, bit for bit, on full-range data: whole, in random
    row ranges, with rows in random slots, and in a ring that keeps only what `needs` asks for
 5. the store rule of the kernel, at the smallest distance that it allows
+6. 2 and 3 once more for what the whole importer and canonicalize make of it
 
 Ops that take a fused activation pass 2 to 5 a second time with one.
 """
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,12 +29,16 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx_builder import build
 
+from glowembed import importer
+from glowembed.canonicalize import canonicalize
 from glowembed.ir import Array, Const, Graph, Node, Value, verify
 from glowembed.lower import lower
 from glowembed.memory import overlap_distance
 from glowembed.op import Kernel, KernelOp, kernel_ops, ops
 from glowembed.quantize import quantize
-from glowembed.run.kernel import ALIGN, GUARD, Arena, HostKernel, Placement, in_one_piece, in_slots, load, runs_here
+from glowembed.reference import run_float, run_int
+from glowembed.run import kernel as host
+from glowembed.run.kernel import ALIGN, GUARD, Arena, HostKernel, Placement, in_one_piece, in_slots, runs_here
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 """Around the boundaries of the tiles that kernels like."""
@@ -76,12 +83,15 @@ def check_op(case: Case, steps: float = 1.01, tolerance: float = 1e-5) -> None:
     rng = np.random.default_rng(case.seed)
     samples = [_sample(graph, case, rng) for _ in range(4)]
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = [session.run(None, sample) for sample in samples]
     for clip in (None, (-0.25, 0.7)) if any(ops()[n.op].fuses_activation for n in graph.nodes) else (None,):
         clipped = graph if clip is None else _with_activation(graph, clip)
-        floats = [run_float(clipped, sample) for sample in samples]
-        for sample, found in zip(samples, floats, strict=True):
-            _check_float(graph, found, session.run(None, sample), clip, tolerance)
-        _check_integers(clipped, samples, floats, steps, case)
+        limited = expected if clip is None else [[np.clip(y, *clip) for y in ys] for ys in expected]
+        lowered = _check_references(clipped, samples, limited, steps, tolerance)
+        for node in lowered.nodes:
+            check_kernels(node, lowered, np.random.default_rng(case.seed))
+    if all(graph.values[name].shape[:1] == (1,) for name in graph.inputs):
+        _check_references(canonicalize(load(model)), samples, expected, steps, tolerance)
 
 
 # -------------------------------------------------------------------------------------------------- import
@@ -121,6 +131,14 @@ def imported(model: onnx.ModelProto) -> Graph:
     return graph
 
 
+def load(model: onnx.ModelProto) -> Graph:
+    """The graph that the compiler would begin with; it takes no batch but 1."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return importer.load(path)
+
+
 def _sample(graph: Graph, case: Case, rng: np.random.Generator) -> dict[str, Array]:
     return {n: rng.uniform(case.low, case.high, graph.values[n].shape).astype(np.float32) for n in graph.inputs}
 
@@ -135,60 +153,31 @@ def _with_activation(graph: Graph, clip: tuple[float, float]) -> Graph:
 # ------------------------------------------------------------------------------------------------- arrows
 
 
-def run_float(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
-    """Every value of a float graph."""
-    known = dict(sample) | {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None}
-    for node in graph.nodes:
-        results = ops()[node.op].float_ref(node.attrs, [known[i] for i in node.inputs])
-        known.update(zip(node.outputs, results, strict=True))
-    return known
-
-
-def run_int(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
-    """Every stored value of a kernel-level graph, from stored inputs."""
-    known = dict(sample) | {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None}
-    for node in graph.nodes:
-        op = kernel_ops()[node.op]
-        constants = {name: const.materialize() for name, const in node.constants.items()}
-        result = op.int_ref(node.params, [known[i] for i in node.inputs], constants)
-        known[node.outputs[0]] = np.asarray(result).reshape(graph.values[node.outputs[0]].shape)
-    return known
-
-
-def _check_float(
-    graph: Graph,
-    found: Mapping[str, Array],
-    expected: Sequence[Array],
-    clip: tuple[float, float] | None,
-    tolerance: float,
-) -> None:
-    for name, array in zip(graph.outputs, expected, strict=True):
-        assert found[name].dtype == np.float32, f"{name} is {found[name].dtype}"
-        assert found[name].shape == array.shape == graph.values[name].shape
-        array = array if clip is None else np.clip(array, *clip)
-        np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=f"{name}: float_ref")
-
-
-def _check_integers(
+def _check_references(
     graph: Graph,
     samples: Sequence[Mapping[str, Array]],
-    floats: Sequence[Mapping[str, Array]],
+    expected: Sequence[Sequence[Array]],
     steps: float,
-    case: Case,
-) -> None:
-    ranges = {n: (min(f[n].min() for f in floats), max(f[n].max() for f in floats)) for n in graph.values}
-    typed = quantize(graph, lambda name: (float(ranges[name][0]), float(ranges[name][1])))
+    tolerance: float,
+) -> Graph:
+    """Steps 2 and 3 for samples and what onnxruntime makes of them; the kernel-level graph."""
+    floats = [run_float(graph, sample) for sample in samples]
+    for found, outputs in zip(floats, expected, strict=True):
+        for name, array in zip(graph.outputs, outputs, strict=True):
+            assert found[name].dtype == np.float32, f"{name} is {found[name].dtype}"
+            assert found[name].shape == array.shape == graph.values[name].shape
+            np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=f"{name}: float_ref")
+    ranges = {n: (float(min(f[n].min() for f in floats)), float(max(f[n].max() for f in floats))) for n in graph.values}
+    typed = quantize(graph, ranges.__getitem__)
     lowered = verify(lower(typed))
     graph = _with_stored_constants(graph, typed)
     for sample in samples:
         stored = {n: stored_type(lowered, n).quantize(sample[n]) for n in lowered.inputs}
-        exact = {n: stored_type(lowered, n).dequantize(q) for n, q in stored.items()}
-        floats_of_stored = run_float(graph, exact)
+        exact = run_float(graph, {n: stored_type(lowered, n).dequantize(q) for n, q in stored.items()})
         found = run_int(lowered, stored)
         for name in lowered.outputs:
-            _within(found[name], floats_of_stored[name], lowered.values[name], steps)
-    for node in lowered.nodes:
-        check_kernels(node, lowered, np.random.default_rng(case.seed))
+            _within(found[name], exact[name], lowered.values[name], steps)
+    return lowered
 
 
 def _with_stored_constants(graph: Graph, typed: Graph) -> Graph:
@@ -259,7 +248,7 @@ def check_kernels(node: Node, graph: Graph, rng: np.random.Generator) -> None:
         _check_sizes(call, node, graph)
         for kernel in op.kernels:
             if runs_here(kernel):
-                _check_kernel(load(op, kernel), call, rng, thorough=fill == "random")
+                _check_kernel(host.load(op, kernel), call, rng, thorough=fill == "random")
 
 
 def _data(value: Value, fill: str, rng: np.random.Generator) -> Array:

@@ -62,7 +62,7 @@ def test_channels_share_the_shift_of_the_largest_scale():
     assert fixedpoint.requantize(acc, q, 3, -128, 127).tolist() == [[3, 4, 33], [3, -128, -128]]
 
 
-@pytest.mark.parametrize("acc, expected", [(1, 1), (-1, 0), (3, 2), (-3, -1), (5, 3), (-5, -2)])
+@pytest.mark.parametrize(("acc", "expected"), [(1, 1), (-1, 0), (3, 2), (-3, -1), (5, 3), (-5, -2)])
 def test_halves_go_up(acc, expected):
     assert fixedpoint.requantize(np.asarray([acc]), fixedpoint.requant([0.5]), 0, -128, 127).tolist() == [expected]
 
@@ -130,7 +130,9 @@ def pointer(array):
 
 @pytest.mark.cc
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("zero_point, lo, hi", [(0, -128, 127), (-128, -128, 127), (127, -128, 127), (-5, -5, 100)])
+@pytest.mark.parametrize(
+    ("zero_point", "lo", "hi"), [(0, -128, 127), (-128, -128, 127), (127, -128, 127), (-5, -5, 100)]
+)
 def test_c_requantize_gives_the_same_bits(scale, zero_point, lo, hi):
     rng = np.random.default_rng(7)
     magnitude = 2.0 ** rng.uniform(0, 31, 2000) * rng.choice([-1, 1], 2000)

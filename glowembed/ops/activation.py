@@ -51,7 +51,7 @@ def _erf(x: Real) -> Real:
 
 def _gelu(x: Real, attrs: Attrs) -> Real:
     if attrs["approximate"] == "tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
     return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
 
 

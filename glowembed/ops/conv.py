@@ -66,7 +66,15 @@ class Conv(Op):
         order = "hwo" if depthwise else "ohwi"
         weights = k.weights.then(order, _hwo if depthwise else _ohwi)
         macs = int(np.prod(c.shape(y))) * int(np.prod(c.shape(w)[1:]))
-        c.add(node, "depthwise_s8" if depthwise else "conv2d_s8", [x], y, params, {**k.as_dict(), "weights": weights}, macs=macs)
+        c.add(
+            node,
+            "depthwise_s8" if depthwise else "conv2d_s8",
+            [x],
+            y,
+            params,
+            {**k.as_dict(), "weights": weights},
+            macs=macs,
+        )
 
 
 def raise_not_constant(name: str) -> None:
@@ -96,7 +104,7 @@ def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype
         return np.asarray(flat.reshape(out_h, out_w, -1))
     grouped = views.reshape(out_h, out_w, kh, kw, group, channels // group)
     weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-    return np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=True).reshape(out_h, out_w, -1)
+    return np.asarray(np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=True).reshape(out_h, out_w, -1))
 
 
 # ------------------------------------------------------------------------------------------ kernel level
@@ -143,7 +151,10 @@ def window_of(p: Any) -> Window:
     bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
     right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
     return Window(
-        (p.kernel_h, p.kernel_w), (p.stride_h, p.stride_w), (p.dilation_h, p.dilation_w), (p.pad_top, p.pad_left, bottom, right)
+        (p.kernel_h, p.kernel_w),
+        (p.stride_h, p.stride_w),
+        (p.dilation_h, p.dilation_w),
+        (p.pad_top, p.pad_left, bottom, right),
     )
 
 
@@ -188,7 +199,7 @@ class DepthwiseS8(_Conv2dBase):
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         views = np.repeat(window_of(p).views(x.astype(np.int64), p.in_zero_point), p.out_c // p.in_c, axis=4)
-        return np.einsum("yxhwo,hwo->yxo", views, weights.astype(np.int64))
+        return np.asarray(np.einsum("yxhwo,hwo->yxo", views, weights.astype(np.int64)))
 
 
 OPS = (Conv(),)
