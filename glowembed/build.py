@@ -57,7 +57,7 @@ def build(bundle: Path, board: Board, build_dir: Path) -> Image:
     build_dir.mkdir(parents=True, exist_ok=True)
     finished = _scons(bundle.resolve(), board, build_dir.resolve())
     if finished.returncode != 0:
-        raise _failure(board, finished.stdout + finished.stderr)
+        raise _failure(board, finished.stderr or finished.stdout)
     return _image(manifest, bundle, board, build_dir)
 
 

@@ -28,6 +28,8 @@ from glowembed.target import Board, Qemu
 PROTOCOL = "1"
 PACKAGE = "qemu-system-arm"
 POLL_SECONDS = 0.02
+START_SECONDS = 600.0
+SAMPLE_SECONDS = 10.0
 FAULT = re.compile(r"FAULT exception=(\d+) pc=0x([0-9a-f]+) lr=0x([0-9a-f]+) .*cfsr=0x([0-9a-f]+)")
 EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
 CAUSES = {  # bits of CFSR: ARMv7-M ARM B3.2.15, ARMv8-M ARM D1.2.13
@@ -53,14 +55,15 @@ def run(
     manifest: Mapping[str, Any],
     samples: Bytes,
     layers: bool = False,
-    timeout: float = 900.0,
+    timeout: float | None = None,
     progress: Progress | None = None,
     uart: Path | None = None,
 ) -> RunResult:
     """Runs all samples, each a row with all inputs of the bundle in order.
 
-    `layers`: also the outputs and instructions of every layer. `timeout`: seconds for all of it. `progress` is
-    told (samples done, samples). `uart`: a file for what the firmware says on its serial port.
+    `layers`: also the outputs and instructions of every layer. `timeout`: seconds for all of it, by default ten
+    per sample and ten minutes (QEMU does some 700 million instructions per second). `progress` is told (samples
+    done, samples). `uart`: a file for what the firmware says on its serial port.
     """
     _check_samples(manifest, samples)
     qemu = _qemu(image.board)
@@ -69,7 +72,8 @@ def run(
         (place / "in").write_bytes(np.ascontiguousarray(samples, dtype=np.uint8).tobytes())
         watch = _Watch(place / "out", _sample_bytes(manifest, layers), len(samples), progress)
         words = ["fw", "in", "out", "stats", *(["layers"] if layers else [])]
-        _execute(_command(qemu, image, words, uart), place, image, watch, timeout)
+        limit = timeout if timeout is not None else START_SECONDS + SAMPLE_SECONDS * len(samples)
+        _execute(_command(qemu, image, words, uart), place, image, watch, limit)
         stats = _Stats.read(place / "stats")
         _check_stats(stats, manifest, len(samples), layers)
         return _result(manifest, stats, (place / "out").read_bytes(), image.board, layers)
