@@ -80,7 +80,7 @@ def write(
         "arena": {"size": arena, "align": 16},
         "inputs": [tensor("x", 0)],
         "outputs": [tensor("y", 16)],
-        "layers": [layer("add", tensor("a", 8)), layer("double", tensor("y", 16))][:layers],
+        "layers": [layer("add", tensor("a", 8)), layer("double", tensor("y", 16))] + [layer("none")] * (layers - 2),
         "sources": ["fake.c", "fake_weights.c"],
         "weights_bytes": weights,
     }
@@ -95,5 +95,5 @@ def tensor(name: str, offset: int) -> dict[str, Any]:
     }
 
 
-def layer(name: str, output: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "op": name, "kernel": name, "macs": 0, "outputs": [output]}
+def layer(name: str, *outputs: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "op": name, "kernel": name, "macs": 0, "outputs": list(outputs)}

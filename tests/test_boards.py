@@ -62,6 +62,17 @@ SLIDE = """__attribute__((naked)) int32_t fake_run(void *arena) {{
     __asm__ volatile(".syntax unified\\n .rept {nops}\\n nop\\n .endr\\n movs r0, #0\\n bx lr\\n");
     (void)arena;
 }}"""
+# layer n: into a slide of `layers` nops, n + 1 before its end
+LAYERED_SLIDE = """#include "fake.h"
+__attribute__((naked)) int32_t fake_run_layers(void *arena, int32_t first, int32_t count) {{
+    __asm__ volatile(".syntax unified\\n ldr r0, =1f - 2 + 1\\n adds r1, r1, r1\\n subs r0, r0, r1\\n bx r0\\n"
+                     ".rept {layers}\\n nop\\n .endr\\n 1: movs r0, #0\\n bx lr\\n");
+    (void)arena;
+    (void)first;
+    (void)count;
+}}
+int32_t fake_run(void *arena) {{ return fake_run_layers(arena, 0, 1); }}
+"""
 LOOP = """__attribute__((naked)) int32_t fake_run(void *arena) {{
     __asm__ volatile(".syntax unified\\n ldr r1, ={rounds}\\n 1: subs r1, r1, #1\\n bne 1b\\n movs r0, #0\\n bx lr\\n");
     (void)arena;
@@ -69,9 +80,11 @@ LOOP = """__attribute__((naked)) int32_t fake_run(void *arena) {{
 
 
 @pytest.mark.parametrize("board", BOARDS)
-@pytest.mark.parametrize("nops", [0, 1, 2, 3, 7, 25, 124, 125])
-def test_counts_short_code_exactly(make: Make, board: str, nops: int) -> None:
-    assert run(make(board, fake_bundle.whole(SLIDE.format(nops=nops)))).instructions == nops + 2
+def test_counts_every_instruction(make: Make, board: str) -> None:
+    assert run(make(board, fake_bundle.whole(SLIDE.format(nops=7)))).instructions == 7 + 2
+    layers = 260  # more than two periods of the pattern of ticks per instruction, 125 at most
+    result = run(make(board, LAYERED_SLIDE.format(layers=layers), layers=layers), layers=True)
+    assert result.layer_instructions == tuple(4 + n + 1 + 2 for n in range(layers))
 
 
 @pytest.mark.parametrize("board", BOARDS)
