@@ -89,17 +89,22 @@ ImageScale = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"glowembed {VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
 def _main(
     debug: Annotated[
         bool, typer.Option("--debug", help="Errors with their traceback; works after a command too.")
     ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+    ] = False,
 ) -> None:
-    del debug  # taken from the words by main()
-    if version:
-        typer.echo(f"glowembed {VERSION}")
-        raise typer.Exit
+    del debug, version  # main() and the callback have taken them
 
 
 def _options(
@@ -395,8 +400,8 @@ def _demo_summary(results: list[Mapping[str, Any]], out: Path) -> None:
     samples = results[0]["samples"]
     _show(report.summary(results))
     _show(
-        f"{samples} images of handwritten digits that training never saw, each compared with the float\n"
-        f"model (onnxruntime) and, bit for bit, with the integer reference.\n\n"
+        f"{samples} images of handwritten digits that training never saw, each compared with\n"
+        f"the float model in onnxruntime and, bit for bit, with the integer reference.\n\n"
         f"What next:\n"
         f"  {out}/cortex-m4/digits.h    the bundle: read the header, it is the manual\n"
         f"  glowembed inspect YOUR.onnx\n"
