@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from glowembed.ir import Array, Const, Graph, Node, Shape, Value
-from glowembed.layout import Perm, compose, inverse, is_identity, name_permuted
+from glowembed.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
 from glowembed.op import Refused, ops
+from glowembed.spatial import channels_last
 
 MAX_ELEMENTS = 2**31 - 1
 """Largest tensor: what an int32 offset reaches."""
@@ -81,7 +82,8 @@ class GraphBuilder:
             raise Refused(f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements")
         name = output if output in self._current[1] else self._fresh(output)
         self.values[name] = Value(name, shape)
-        self.nodes.append(Node(self._node_name(name), op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
+        node_name = self._node_name(name, helper=op == "Transpose" and name not in self._current[1])
+        self.nodes.append(Node(node_name, op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
         return name
 
     def transpose(self, name: str, perm: Sequence[int], output: str | None = None) -> str:
@@ -110,7 +112,8 @@ class GraphBuilder:
     def _lay_out(self, name: str, output: str, perm: Perm) -> None:
         """`y/channels_last` transposed to `y`: note on the first what it is."""
         back = inverse(perm)
-        if self.values[name].layout is None and name == name_permuted(self.values[output], back)[0]:
+        plain = self.values[name].layout is None and self.values[output].layout is None
+        if plain and name == name_permuted(self.values[output], back)[0]:
             self.values[name] = replace(self.values[name], layout=back)
 
     def _permuted_constant(self, name: str, perm: Perm) -> str:
@@ -125,9 +128,9 @@ class GraphBuilder:
             name += "'"
         return name
 
-    def _node_name(self, output: str) -> str:
-        """The name of the ONNX node for its first node; further ones add what they make."""
-        name = self._current[0]
+    def _node_name(self, output: str, helper: bool) -> str:
+        """The name of the ONNX node for its first node that is more than a helper; further ones add what they make."""
+        name = output if helper else self._current[0]
         if name in self._node_names:
             name = f"{name}/{output.removeprefix(name).strip('/')}"
         while name in self._node_names:
@@ -157,3 +160,43 @@ class GraphBuilder:
                 live.append(node)
         graph = Graph(name, (), self.values, tuple(inputs), tuple(outputs), sha256)
         return graph.with_nodes(reversed(live))
+
+
+# ------------------------------------------------------------------------------------------------ input layout
+
+
+def inputs_channels_last(graph: Graph) -> Graph:
+    """The same graph with every input that is N, C, spatial replaced by one that is channels-last, under the same name."""
+    for name in graph.inputs:
+        rank = len(graph.values[name].shape)
+        if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):
+            graph = _replace_input(graph, graph.values[name], channels_last(rank))
+    return graph
+
+
+def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool:
+    """The first op that cares about the order of axes reads `name` transposed to channels-last."""
+    for node in graph.consumers()[name]:
+        if node.op == "Transpose":
+            return tuple(node.attrs["perm"]) == perm
+        if _lets_pass(graph, node, perm):
+            return _feeds_channels_last(graph, node.outputs[0], perm)
+    return False
+
+
+def _lets_pass(graph: Graph, node: Node, perm: tuple[int, ...]) -> bool:
+    shape = graph.values[node.outputs[0]].shape
+    if node.op == "Reshape":
+        return graph.values[node.inputs[0]].shape == shape
+    return len(shape) == len(perm) and ops()[node.op].permute(node.attrs, inverse(perm)) is not None
+
+
+def _replace_input(graph: Graph, value: Value, perm: tuple[int, ...]) -> Graph:
+    inner = replace(value, name=f"{value.name}/channels_first")
+    taken = {*graph.values, *(node.name for node in graph.nodes)}
+    while inner.name in taken:
+        inner = replace(inner, name=inner.name + "'")
+    outer = replace(value, shape=permuted(value.shape, perm), layout=perm)
+    back = Node(inner.name, "Transpose", (value.name,), (inner.name,), {"perm": inverse(perm)}, (value.name,))
+    body = [replace(n, inputs=tuple(inner.name if i == value.name else i for i in n.inputs)) for n in graph.nodes]
+    return graph.with_nodes([back, *body], {value.name: outer, inner.name: inner})

@@ -13,7 +13,7 @@ import hashlib
 import heapq
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -25,12 +25,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from glowembed.builder import MAX_ELEMENTS, GraphBuilder
+from glowembed.builder import MAX_ELEMENTS, GraphBuilder, inputs_channels_last
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
-from glowembed.ir import Array, Graph, Node, Shape, Value, verify
-from glowembed.layout import inverse
-from glowembed.op import OnnxNode, Refused, importers, ops
-from glowembed.spatial import channels_last
+from glowembed.ir import Array, Graph, Shape, verify
+from glowembed.op import OnnxNode, Refused, importers
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
@@ -45,16 +43,13 @@ RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 
 QUANTIZED = "the model is already quantized, and this version takes float models: give it the model before quantization"
 
+# Only for operators that nothing imports.
 HINTS = {
     **dict.fromkeys(
         ("If", "Loop", "Scan"), "export without control flow; a constant condition folds with an ONNX simplifier"
     ),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), QUANTIZED),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), QUANTIZED),
-    **dict.fromkeys(("Elu", "Selu", "Celu", "PRelu", "ThresholdedRelu"), "use LeakyRelu or Relu"),
-    **dict.fromkeys(
-        ("HardSigmoid", "HardSwish", "Softplus", "Softsign", "Erf", "Gelu", "Mish"), "use Sigmoid, Tanh or Relu"
-    ),
     **dict.fromkeys(
         ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN"), "use BatchNormalization"
     ),
@@ -62,7 +57,6 @@ HINTS = {
     **dict.fromkeys(("ReduceSum", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"), "use ReduceMean or ReduceMax"),
     **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), "end the model before it, and take the largest output in your code"),
     "LogSoftmax": "end the model before it, or use Softmax",
-    "Gather": "use Slice or Split for fixed positions",
 }
 
 
@@ -105,7 +99,7 @@ def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout
             + "".join(f"  {problem}\n" for problem in found)
             + f"supported operators: {supported}"
         )
-    return verify(_inputs_channels_last(graph) if input_layout == "nhwc" else graph)
+    return verify(inputs_channels_last(graph) if input_layout == "nhwc" else graph)
 
 
 def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES) -> list[Problem]:
@@ -742,36 +736,3 @@ def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pr
             reason = "no elements" if array.size == 0 else "values that are not finite numbers"
             walk.found.append(Problem(node.origins[0], node.op, f"its constant {value.name!r} has {reason}"))
     return (graph, []) if not walk.found else (None, walk.found)
-
-
-# ------------------------------------------------------------------------------------------------ input layout
-
-
-def _inputs_channels_last(graph: Graph) -> Graph:
-    """The same graph with every input that is N, C, spatial replaced by one that is channels-last, under the same name."""
-    for name in graph.inputs:
-        rank = len(graph.values[name].shape)
-        if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):
-            graph = _replace_input(graph, graph.values[name], channels_last(rank))
-    return graph
-
-
-def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool:
-    """The first op that cares about the order of axes reads `name` transposed to channels-last."""
-    for node in graph.consumers()[name]:
-        if node.op == "Transpose":
-            return tuple(node.attrs["perm"]) == perm
-        rank = len(graph.values[node.outputs[0]].shape)
-        if rank == len(perm) and ops()[node.op].permute(node.attrs, inverse(perm)) is not None:
-            return _feeds_channels_last(graph, node.outputs[0], perm)
-    return False
-
-
-def _replace_input(graph: Graph, value: Value, perm: tuple[int, ...]) -> Graph:
-    inner = replace(value, name=f"{value.name}/channels_first")
-    while inner.name in graph.values:
-        inner = replace(inner, name=inner.name + "'")
-    outer = replace(value, shape=tuple(value.shape[a] for a in perm), layout=perm)
-    back = Node(inner.name, "Transpose", (value.name,), (inner.name,), {"perm": inverse(perm)}, (value.name,))
-    body = [replace(n, inputs=tuple(inner.name if i == value.name else i for i in n.inputs)) for n in graph.nodes]
-    return graph.with_nodes([back, *body], {value.name: outer, inner.name: inner})

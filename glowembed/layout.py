@@ -39,8 +39,10 @@ def moves_only_ones(shape: Shape, perm: Sequence[int]) -> bool:
 
 
 def layout_name(perm: Sequence[int]) -> str:
-    """channels_last, channels_first, or the permutation in words."""
+    """channels_last, channels_first, as_in_model (the identity), or the permutation in words."""
     rank, perm = len(perm), tuple(perm)
+    if is_identity(perm):
+        return "as_in_model"
     if rank >= 3 and perm == channels_last(rank):
         return "channels_last"
     if rank >= 3 and perm == channels_first(rank):
@@ -49,18 +51,20 @@ def layout_name(perm: Sequence[int]) -> str:
 
 
 def source_name(value: Value) -> str | None:
-    """`v` for a value that is `v` in another order of axes, else None. The layout tells: a name alone may be a stranger's."""
+    """`v` for a value that is `v` in another order of axes, else None. The layout tells: a name alone may be a stranger's.
+
+    Primes at the end, which tell equal names apart, do not count.
+    """
     if value.layout is None:
         return None
-    suffix = f"/{layout_name(value.layout)}"
-    return value.name.removesuffix(suffix) if value.name.endswith(suffix) else None
+    name, suffix = value.name.rstrip("'"), f"/{layout_name(value.layout)}"
+    return name.removesuffix(suffix) if name.endswith(suffix) else None
 
 
 def name_permuted(value: Value, perm: Sequence[int]) -> tuple[str, Perm | None]:
     """Name and layout for `value` with its axes permuted; it is the source's own name where that order comes back."""
-    source = source_name(value)
     total = tuple(perm) if value.layout is None else compose(value.layout, perm)
-    layout = None if is_identity(total) else total
-    if source is None:
-        return f"{value.name}/{layout_name(perm)}", layout
-    return (source, None) if layout is None else (f"{source}/{layout_name(layout)}", layout)
+    source = source_name(value)
+    if source is not None and is_identity(total):
+        return source, None
+    return f"{value.name if source is None else source}/{layout_name(total)}", total

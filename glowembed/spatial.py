@@ -89,6 +89,9 @@ def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -
         raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
     strides = list(node.attrs.get("strides", [1] * rank))
     dilations = list(node.attrs.get("dilations", [1] * rank))
+    for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
+        if len(numbers) != rank or min(numbers) < 1:
+            raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
     begin, end = _pads(node, list(kernel), list(spatial), strides, dilations)
     if node.attrs.get("ceil_mode", 0):
         end = [e + _ceil_extra(spatial[i], kernel[i], strides[i], dilations[i], begin[i], e) for i, e in enumerate(end)]
@@ -116,6 +119,8 @@ def _pads(
             end.append(large if auto == "SAME_UPPER" else small)
         return begin, end
     pads = list(node.attrs.get("pads", [0] * (2 * rank)))
+    if len(pads) != 2 * rank:
+        raise Refused(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
     if any(p < 0 for p in pads):
         raise Refused(f"negative pads {pads}", "crop with a Slice instead")
     return pads[:rank], pads[rank:]

@@ -33,15 +33,15 @@ from glowembed.ir import Graph, verify
 
 Pass = Callable[[Graph], Graph]
 
+CLEAN: tuple[Pass, ...] = (remove_dead, cancel_transposes, merge_reshapes, no_op_reshape)
+"""Part of every stage."""
+
 STAGES: tuple[tuple[Pass, ...], ...] = (
-    (remove_dead, cancel_transposes, binary_to_affine, sink_transpose, sink_transpose_through_reshape),
-    (remove_dead, cancel_transposes, hoist_transpose),
+    (*CLEAN, binary_to_affine, sink_transpose, sink_transpose_through_reshape, sink_reshape),
+    (*CLEAN, hoist_transpose),
     (
-        remove_dead,
-        cancel_transposes,
+        *CLEAN,
         transpose_to_reshape,
-        merge_reshapes,
-        no_op_reshape,
         sink_reshape,
         transpose_into_columns,
         identity_affine,

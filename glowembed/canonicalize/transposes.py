@@ -67,7 +67,8 @@ def sink_transpose(graph: Graph) -> Graph:
         attrs = ops()[node.op].permute(node.attrs, perm)
         if attrs is None:
             continue
-        result = _moved(graph, node, perm, attrs, [producer[n].inputs[0] if n in producer else n for n in node.inputs])
+        sources = {n: producer[n] for n in node.inputs if n in producer}
+        result = _moved(graph, node, perm, attrs, sources)
         if result is not None:
             return result
     return graph
@@ -88,14 +89,14 @@ def _common_perm(graph: Graph, node: Node, producer: dict[str, Node]) -> Perm | 
     return perms.pop() if len(perms) == 1 else None
 
 
-def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], inputs: list[str]) -> Graph | None:
+def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], sources: Mapping[str, Node]) -> Graph | None:
     """`node` on untransposed inputs, followed by T(perm). None where the shapes say that it is not the same."""
     back = inverse(perm)
     constants = _permuted_constants(graph, node, back)
     if constants is None:
         return None
     output = graph.values[node.outputs[0]]
-    inputs = [constants[name].name if name in constants else name for name in inputs]
+    inputs = [constants[n].name if n in constants else sources[n].inputs[0] if n in sources else n for n in node.inputs]
     known = {**graph.values, **{value.name: value for value in constants.values()}}
     shape = ops()[node.op].infer(attrs, [known[name].shape for name in inputs])[0]
     if len(shape) != len(perm) or permuted(shape, perm) != output.shape:
@@ -103,7 +104,7 @@ def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], input
     inner = _permuted_value(graph, output, back)
     moved = replace(node, inputs=tuple(inputs), outputs=(inner.name,), attrs=attrs)
     name = fresh_node(graph, f"{node.name}/transpose")
-    after = Node(name, "Transpose", (inner.name,), (output.name,), {"perm": perm}, node.origins)
+    after = Node(name, "Transpose", (inner.name,), (output.name,), {"perm": perm}, origins(*sources.values()))
     return replaced(graph, {node.name: [moved, after]}, [*constants.values(), inner])
 
 
@@ -127,8 +128,8 @@ def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value
         full = (1,) * (len(perm) - len(value.shape)) + value.shape
         step = f"transpose({','.join(map(str, perm))})"
         const = value.const.then(step, lambda a, full=full: np.transpose(a.reshape(full), perm))
-        wanted, _ = name_permuted(value, perm)
-        result[name] = constant(graph, wanted, const)
+        wanted, layout = name_permuted(value, perm)
+        result[name] = replace(constant(graph, wanted, const), layout=layout)
     return result
 
 
@@ -177,7 +178,9 @@ def hoist_transpose(graph: Graph) -> Graph:
         if node.op != "Transpose":
             continue
         before = producer.get(node.inputs[0])
-        if before is None or only_reader(graph, before.outputs[0]) is not node or not _from_input(graph, before, node):
+        if before is None or node.outputs[0] in graph.outputs:
+            continue
+        if only_reader(graph, before.outputs[0]) is not node or not _from_input(graph, before, node):
             continue
         perm = tuple(node.attrs["perm"])
         constants = _permuted_constants(graph, before, perm)
@@ -186,8 +189,7 @@ def hoist_transpose(graph: Graph) -> Graph:
             continue
         data = _data(graph, before)
         inner = _permuted_value(graph, graph.values[data], perm)
-        name = fresh_node(graph, f"{data}/transpose")
-        first = Node(name, "Transpose", (data,), (inner.name,), {"perm": perm}, node.origins)
+        first = Node(fresh_node(graph, inner.name), "Transpose", (data,), (inner.name,), {"perm": perm}, node.origins)
         names = {data: inner.name, **{old: value.name for old, value in constants.items()}}
         inputs = tuple(names.get(n, n) for n in before.inputs)
         moved = replace(before, inputs=inputs, outputs=node.outputs, attrs=attrs)
