@@ -38,7 +38,17 @@ from glowembed.op import Kernel, KernelOp, kernel_ops, ops
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
 from glowembed.run import kernel as host
-from glowembed.run.kernel import ALIGN, GUARD, Arena, HostKernel, Placement, in_one_piece, in_slots, runs_here
+from glowembed.run.kernel import (
+    ALIGN,
+    GUARD,
+    SLOT_UNIT,
+    Arena,
+    HostKernel,
+    Placement,
+    in_one_piece,
+    in_slots,
+    runs_here,
+)
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 """Around the boundaries of the tiles that kernels like."""
@@ -356,7 +366,8 @@ def _check_store(kernel: HostKernel, call: Call, i: int) -> None:
     closest = overlap_distance(node, i)
     if closest is None:
         return
-    for distance in (_aligned(closest), _aligned(closest) + ALIGN):
+    nearest = -(-closest // SLOT_UNIT) * SLOT_UNIT
+    for distance in (nearest, nearest + ALIGN):
         inputs, output, size = _overlapped(call, i, distance)
         for parts in ([range(call.rows)], [range(y, y + 1) for y in range(call.rows)]):
             arena = Arena(size)
