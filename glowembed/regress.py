@@ -107,8 +107,8 @@ def _glowembed(*words: str) -> subprocess.CompletedProcess[str]:
 
 def _failed(job: Job, process: subprocess.CompletedProcess[str]) -> Row:
     said = (process.stderr.strip() or process.stdout.strip()).splitlines()
-    error = " ".join(line.strip() for line in said[-MESSAGE_LINES:]).removeprefix("error: ")
-    error = error or f"exit code {process.returncode}"
+    telling = [line.strip() for line in said if "error" in line][:MESSAGE_LINES] or said[-MESSAGE_LINES:]
+    error = " ".join(telling).removeprefix("error: ") or f"exit code {process.returncode}"
     return Row(job.name, job.target, job.board, error=error, exit_code=process.returncode or 4)
 
 
@@ -175,6 +175,11 @@ def exit_code(rows: Sequence[Row]) -> int:
     return max((row.exit_code for row in rows), default=0)
 
 
+def _told(row: Row) -> Row:
+    sys.stderr.write(f"{row.model} on {row.target}: {'done' if row.error is None else 'failed'}\n")
+    return row
+
+
 def _models(text: str) -> list[tuple[Path, Path]]:
     pairs = [entry.partition(":") for entry in text.split(",") if entry]
     for model, colon, data in pairs:
@@ -200,7 +205,7 @@ def main(argv: Sequence[str]) -> int:
     targets = [load_target(name).name for name in arguments.targets.split(",") if name]
     cells = jobs(_models(arguments.models), targets)
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = list(pool.map(lambda job: run(job, arguments.build, arguments.samples), cells))
+        rows = list(pool.map(lambda job: _told(run(job, arguments.build, arguments.samples)), cells))
     sys.stdout.write(table(rows))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
