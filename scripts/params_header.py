@@ -11,7 +11,7 @@ from glowembed.op import kernel_ops
 
 def main() -> None:
     """Each struct once, in the order of names."""
-    structs = {struct_name(op.params): c_struct(op.params) for op in kernel_ops().values()}
+    structs = {struct_name(op.params): c_struct(op.params) for op in kernel_ops().values() if op.kernels}
     lines = ["#ifndef GE_PARAMS_H", "#define GE_PARAMS_H", '#include "ge.h"']
     lines += [structs[name] for name in sorted(structs)]
     print("\n".join([*lines, "#endif"]))
