@@ -4,7 +4,16 @@
 70 a bug of glowembed. Nothing is decided here: every command is one call, and a report of what it gave.
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
+
+import os
+
+# Before numpy is loaded. The matrices are small: threads that wait for each other cost ten times what they save, and
+# sums of floats would depend on how many there are.
+for _library in ("OPENBLAS", "MKL", "OMP"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import json
 import sys

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 T = TypeVar("T")
@@ -56,17 +56,17 @@ class Terminal:
         self.bars = bars
 
     def track(self, items: Sequence[T], label: str) -> Iterator[T]:
-        task = self.bars.add_task(label, total=len(items))
+        task = self.bars.add_task(label, total=len(items), count="")
         try:
-            for item in items:
+            for done, item in enumerate(items, start=1):
                 yield item
-                self.bars.advance(task)
+                self.bars.update(task, completed=done, count=f"{done}/{len(items)}")
         finally:
             self.bars.remove_task(task)
 
     @contextlib.contextmanager
     def stage(self, label: str) -> Iterator[None]:
-        task = self.bars.add_task(label, total=None)
+        task = self.bars.add_task(label, total=None, count="")
         try:
             yield
         finally:
@@ -74,9 +74,9 @@ class Terminal:
 
     @contextlib.contextmanager
     def counter(self, label: str) -> Iterator[Counter]:
-        task = self.bars.add_task(label, total=None)
+        task = self.bars.add_task(label, total=None, count="")
         try:
-            yield lambda done, total: self.bars.update(task, completed=done, total=total)
+            yield lambda done, total: self.bars.update(task, completed=done, total=total, count=f"{done}/{total}")
         finally:
             self.bars.remove_task(task)
 
@@ -87,6 +87,6 @@ def terminal(console: Console) -> Iterator[Progress]:
     if not console.is_terminal:
         yield SILENT
         return
-    columns = (TextColumn("{task.description:<14}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
+    columns = (TextColumn("{task.description:<14}"), BarColumn(30), TextColumn("{task.fields[count]}"))
+    with Bars(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
         yield Terminal(bars)

@@ -27,6 +27,9 @@ TOOLS = {
     "qemu": (("qemu-system-arm",), "qemu-system-arm"),
 }
 
+# As in glowembed/__main__.py: numpy is not loaded yet.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 settings.register_profile("glowembed", derandomize=True, deadline=None, database=None)
 settings.load_profile("glowembed")
 
