@@ -82,8 +82,7 @@ class GraphBuilder:
             raise Refused(f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements")
         name = output if output in self._current[1] else self._fresh(output)
         self.values[name] = Value(name, shape)
-        node_name = self._node_name(name, helper=op == "Transpose" and name not in self._current[1])
-        self.nodes.append(Node(node_name, op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
+        self.nodes.append(Node(self._node_name(name), op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
         return name
 
     def transpose(self, name: str, perm: Sequence[int], output: str | None = None) -> str:
@@ -128,9 +127,11 @@ class GraphBuilder:
             name += "'"
         return name
 
-    def _node_name(self, output: str, helper: bool) -> str:
-        """The name of the ONNX node for its first node that is more than a helper; further ones add what they make."""
-        name = output if helper else self._current[0]
+    def _node_name(self, output: str) -> str:
+        """The name of the ONNX node for the first node that makes an output of it, or something derived from one."""
+        origin, outputs = self._current
+        helper = not any(output == known or output.startswith(f"{known}/") for known in outputs)
+        name = output if helper else origin
         if name in self._node_names:
             name = f"{name}/{output.removeprefix(name).strip('/')}"
         while name in self._node_names:

@@ -230,6 +230,8 @@ BAD = (
     Bad("output is an input", MODEL, ("'x'", "is an input"), _model(model([node("Relu", "x", "y")], FLAT, outputs=["y", "x"]))),
     Bad("weights at run time", MODEL, ("'w'", "not a constant"),
         _model(model([node("Conv", "x w", "y")], {**IMAGE, "w": (2, 3, 3, 3)}))),
+    Bad("negative variance", MODEL, ("n_y", "variance", "'v'"),
+        _model(model([node("BatchNormalization", "x v v v v", "y")], FLAT, {"v": -weights(8) ** 2 - 1}))),
     Bad("division by zero", MODEL, ("Div", "zero"), _model(model([node("Div", "x z", "y")], FLAT, {"z": 0.0}))),
     Bad("too few inputs", MODEL, ("n_y", "not well formed"), _model(model([node("Conv", "x", "y")], IMAGE))),
     Bad("wrong attribute type", MODEL, ("n_y", "not well formed"), _model(model([node("Concat", "x x", "y", axis="one")], FLAT))),

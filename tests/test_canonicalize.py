@@ -240,6 +240,124 @@ def test_input_layout_nhwc_looks_through_what_comes_first(tmp_path: Path) -> Non
     assert sequence(dropped) == "Affine Conv MaxPool Reshape"
 
 
+# ---------------------------------------------------------------------------------------------- random networks
+
+
+def random_network(seed: int) -> onnx.ModelProto:
+    """Ten ops on images, each on any values before it, NCHW and NHWC mixed; one to three outputs."""
+    rng = np.random.default_rng(seed)
+    first = (1, int(rng.choice([1, 3])), 6, 5)
+    shapes: dict[str, tuple[int, ...]] = {"x": first}
+    nodes: list[onnx.NodeProto] = []
+    constants: dict[str, Array] = {}
+    makers = (_conv, _unary, _batchnorm, _scaled, _twice, _turned, _padded, _joined, _cropped, _pooled, _reshaped)
+    while len(nodes) < 10:
+        name = str(rng.choice(list(shapes)[-4:]))
+        made = makers[rng.integers(len(makers))](rng, name, shapes, constants, f"v{len(nodes)}")
+        if made is not None:
+            nodes.append(made[0])
+            shapes[f"v{len(nodes) - 1}"] = made[1]
+    outputs = list(
+        dict.fromkeys([list(shapes)[-1], *(str(n) for n in rng.choice(list(shapes)[1:], rng.integers(0, 3)))])
+    )
+    return model(nodes, {"x": first}, constants, outputs=outputs)
+
+
+def _conv(rng, x, shapes, constants, y):
+    shape = shapes[x]
+    if len(shape) != 4 or min(shape[2:]) < 3:
+        return None
+    constants[f"{y}w"] = weights(4, shape[1], 3, 3, seed=int(rng.integers(1000)))
+    pad = int(rng.integers(0, 2))
+    return node("Conv", f"{x} {y}w", y, pads=[pad, 0, 1, pad]), (1, 4, shape[2] + pad - 1, shape[3] + pad - 2)
+
+
+def _unary(rng, x, shapes, constants, y):
+    return node(str(rng.choice(["Relu", "Sigmoid", "Tanh", "Identity"])), x, y), shapes[x]
+
+
+def _batchnorm(rng, x, shapes, constants, y):
+    constants |= {f"{y}{k}": v for k, v in norm(shapes[x][1]).items()}
+    return node("BatchNormalization", f"{x} {y}g {y}h {y}m {y}v", y), shapes[x]
+
+
+def _scaled(rng, x, shapes, constants, y):
+    shape = shapes[x]
+    axis = int(rng.integers(-1, len(shape)))
+    constants[f"{y}k"] = weights(*(d if i == axis else 1 for i, d in enumerate(shape)), seed=int(rng.integers(1000)))
+    pair = f"{x} {y}k" if rng.integers(2) else f"{y}k {x}"
+    return node(str(rng.choice(["Add", "Sub", "Mul"])), pair, y), shape
+
+
+def _twice(rng, x, shapes, constants, y):
+    same = [n for n, s in shapes.items() if s == shapes[x]]
+    return node(str(rng.choice(["Add", "Mul", "Sub"])), f"{x} {rng.choice(same)}", y), shapes[x]
+
+
+def _turned(rng, x, shapes, constants, y):
+    rank = len(shapes[x])
+    perm = [[0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)], [0, *range(rank - 1, 0, -1)]][rng.integers(3)]
+    return node("Transpose", x, y, perm=perm), tuple(shapes[x][a] for a in perm)
+
+
+def _padded(rng, x, shapes, constants, y):
+    pads = rng.integers(0, 2, (2, len(shapes[x])))
+    pads[:, 0] = 0
+    constants[f"{y}p"] = pads.reshape(-1).astype(np.int64)
+    return node("Pad", f"{x} {y}p", y), tuple(int(d) for d in np.array(shapes[x]) + pads.sum(axis=0))
+
+
+def _joined(rng, x, shapes, constants, y):
+    shape, axis = shapes[x], int(rng.integers(1, len(shapes[x])))
+    fit = [
+        n
+        for n, s in shapes.items()
+        if len(s) == len(shape) and all(a == b for i, (a, b) in enumerate(zip(s, shape, strict=True)) if i != axis)
+    ]
+    other = str(rng.choice(fit))
+    return node("Concat", f"{x} {other}", y, axis=axis), tuple(
+        d + shapes[other][i] * (i == axis) for i, d in enumerate(shape)
+    )
+
+
+def _cropped(rng, x, shapes, constants, y):
+    axis = int(rng.integers(1, len(shapes[x])))
+    if shapes[x][axis] < 3:
+        return None
+    constants |= {f"{y}s": np.array([1]), f"{y}e": np.array([-1]), f"{y}a": np.array([axis])}
+    return node("Slice", f"{x} {y}s {y}e {y}a", y), tuple(d - 2 * (i == axis) for i, d in enumerate(shapes[x]))
+
+
+def _pooled(rng, x, shapes, constants, y):
+    shape = shapes[x]
+    if len(shape) != 4 or min(shape[2:]) < 2:
+        return None
+    op = str(rng.choice(["MaxPool", "AveragePool"]))
+    return node(op, x, y, kernel_shape=[2, 2]), (*shape[:2], shape[2] - 1, shape[3] - 1)
+
+
+def _reshaped(rng, x, shapes, constants, y):
+    """An axis of 1 more or less, or two axes joined."""
+    shape = shapes[x]
+    kind = int(rng.integers(3))
+    if kind == 0 and 1 in shape[1:] and len(shape) > 3:
+        axis = shape.index(1, 1)
+        new = (*shape[:axis], *shape[axis + 1 :])
+    elif kind == 1 and len(shape) == 3:
+        new = (*shape[:2], 1, shape[2])
+    elif kind == 2 and len(shape) == 4:
+        new = (shape[0], shape[1], shape[2] * shape[3])
+    else:
+        return None
+    constants[f"{y}s"] = np.array(new)
+    return node("Reshape", f"{x} {y}s", y), new
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_keep_their_numbers(seed: int, tmp_path: Path) -> None:
+    canonical(random_network(seed), tmp_path, twice=False)
+
+
 # -------------------------------------------------------------------------------------------- the shared models
 
 KWS = "Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ AveragePool Reshape Gemm Softmax"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed import broadcast
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits, linear_constants
 from glowembed.op import Builder, LowerContext, OnnxNode, Op, Refused
@@ -100,7 +101,10 @@ def _import_batchnorm(node: OnnxNode, b: Builder) -> None:
             f"its parameters {[list(b.shape(n)) for n in names]} do not fit an input of shape {list(b.shape(x))}"
         )
     gamma, beta, mean, variance = (b.delayed(name) for name in names)
-    scale, shift = batchnorm(gamma, beta, mean, variance, float(node.attrs.get("epsilon", 1e-5)))
+    epsilon = float(node.attrs.get("epsilon", 1e-5))
+    if not (variance.materialize() + epsilon > 0).all():
+        raise Refused(f"the variance {names[3]!r} is negative", "check the training")
+    scale, shift = batchnorm(gamma, beta, mean, variance, epsilon)
     y = node.outputs[0]
     order = (0, *range(2, rank), 1)
     made = b.add(
@@ -138,7 +142,8 @@ def _import_div(node: OnnxNode, b: Builder) -> None:
     if not array.all():
         raise Refused(f"the divisor {divisor!r} holds a zero", "divide by something else")
     factor = b.delayed(divisor).then("reciprocal", lambda a: 1.0 / a.astype(np.float64))
-    b.add("Mul", [x, b.constant(f"{divisor}/reciprocal", factor)], {}, node.outputs[0])
+    times = replace(node, op_type="Mul", inputs=(x, b.constant(f"{divisor}/reciprocal", factor)), attrs={})
+    broadcast.import_pair("Mul", times, b)
 
 
 OPS = (Affine(),)
