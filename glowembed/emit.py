@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from glowembed import resources
 from glowembed.cnames import comment, distinct, identifier
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
-from glowembed.ir import Array, Graph, Node, QType, Value
+from glowembed.ir import Array, Graph, Node, Value
 from glowembed.op import kernel, kernel_ops
 from glowembed.plan import Plan
 from glowembed.target import Target
@@ -30,6 +30,17 @@ SCHEMA = 1
 
 CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
 NUMPY = {"int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "int32_t": "int32", "uint32_t": "uint32", "float": "float32"}
+
+KERNELS_HEAD = """\
+/* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
+ * Made by glowembed {version}; do not edit. MIT licence, as the rest of this bundle. */
+#ifndef {guard}
+#define {guard}
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+"""
 
 
 @dataclass(frozen=True)
@@ -164,7 +175,7 @@ def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
         entries += [(ids[node.name, c], types[c], _packed(node, c)) for c in types]
     for name, value in graph.values.items():
         if value.const is not None and value.qtype is not None:
-            entries.append((ids["", name], CTYPES[value.qtype.dtype], value.qtype.quantize(value.const.materialize())))
+            entries.append((ids["", name], CTYPES[value.qtype.dtype], _stored(value)))
     return [
         {"id": f"{bundle}_{ident}", "ctype": ctype, "count": array.size, "bytes": array.nbytes, "lines": _lines(array)}
         for ident, ctype, array in entries
@@ -245,15 +256,19 @@ def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
     used = sorted({n.kernel for n in graph.nodes if n.kernel})
     types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
     guard = f"{bundle.upper()}_KERNELS_H"
-    parts = [
-        f"/* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.\n"
-        f" * Made by glowembed {origin.version}; do not edit. MIT licence, as the rest of this bundle. */\n"
-        f"#ifndef {guard}\n#define {guard}\n\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n"
-    ]
+    parts = [KERNELS_HEAD.format(bundle=bundle, version=origin.version, guard=guard)]
     parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
-    parts += [_inlined((folder / "kernels" / f"{k.removeprefix('ge_')}.c").read_text("ascii")) for k in used]
+    kernels = [(folder / "kernels" / f"{k.removeprefix('ge_')}.c").read_text("ascii") for k in used]
+    parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels)]
+    parts += [_inlined(text) for text in kernels]
     return "\n".join([*parts, "#endif\n"])
+
+
+def _helpers(kernels: Iterable[str]) -> list[str]:
+    """The headers of the runtime that these kernels include besides those that every bundle has."""
+    included = {header for text in kernels for header in re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE)}
+    return sorted(included - {"ge.h", "ge_fixedpoint.h", "ge_params.h"})
 
 
 def _inlined(text: str) -> str:
@@ -363,6 +378,8 @@ def _reference_constants(graph: Graph) -> bytes:
 
 
 def _stored(value: Value) -> Array:
-    assert value.const is not None
+    """The stored tensor of a constant that a kernel reads as an input: it ends in a quantize step already."""
+    assert value.const is not None and value.qtype is not None, value.name
     array = value.const.materialize()
-    return value.qtype.quantize(array) if isinstance(value.qtype, QType) else array
+    assert array.dtype == value.qtype.dtype, f"{value.name} is {array.dtype}, not {value.qtype.dtype}"
+    return array

@@ -70,10 +70,10 @@ def check(graph: Graph, plan: Plan) -> None:
 
 
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...] | tuple[int, int, tuple[str, ...]]], ...] = (
-    lambda b: (-b.size, b.birth, b.values),  # type: ignore[assignment]
-    lambda b: (b.birth - b.death, -b.size, b.values),  # type: ignore[assignment]
-    lambda b: ((b.birth - b.death - 1) * b.size, b.birth, b.values),  # type: ignore[assignment]
-    lambda b: (b.birth, -b.size, b.values),  # type: ignore[assignment]
+    lambda b: (-b.size, b.birth, b.values),
+    lambda b: (b.birth - b.death, -b.size, b.values),
+    lambda b: ((b.birth - b.death - 1) * b.size, b.birth, b.values),
+    lambda b: (b.birth, -b.size, b.values),
 )
 
 

@@ -180,7 +180,8 @@ Store = Literal["disjoint", "rows", "elements"]
 """How far an output may lie over an input that dies here, when rows are computed in increasing order.
 
 disjoint: not at all. rows: row y may be written as soon as no later row reads that memory (row y itself is
-still being read). elements: every element is read before the same element is written: in place.
+still being read). elements: every element is read before the same element is written: in place, over an input whose rows
+have as many bytes as those of the output; over any other input it is rows.
 """
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class CompileOptions:
     target: str = "cortex-m4"
     name: str | None = None
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    input_layout: str = "model"
+    input_layout: Literal["model", "nhwc"] = "model"
     float_io: bool = False
     calibration: str = "minmax"
     percentile: float = 99.99
@@ -128,8 +128,7 @@ def compile_model(
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
         graph = verify(importer.load(model, options.shapes, options.input_layout))
-        if options.name is not None:
-            graph = replace(graph, name=options.name)
+        graph = replace(graph, name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
     with stages.run("canonicalize"):
         graph = verify(canonicalize(graph))
@@ -260,7 +259,3 @@ def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
         params, constants, entry["kernel"], entry["shares"], entry["macs"],
     )  # fmt: skip
 
-
-def bundle_name(model: Path) -> str:
-    """The name of a bundle when none is given: the model's file name as a C identifier."""
-    return cnames.identifier(model.stem)
