@@ -37,13 +37,14 @@ CLEAN: tuple[Pass, ...] = (remove_dead, cancel_transposes, merge_reshapes, no_op
 """Part of every stage."""
 
 STAGES: tuple[tuple[Pass, ...], ...] = (
-    (*CLEAN, binary_to_affine, sink_transpose, sink_transpose_through_reshape, sink_reshape),
+    (*CLEAN, sink_transpose, sink_transpose_through_reshape, sink_reshape),
     (*CLEAN, hoist_transpose),
     (
         *CLEAN,
         transpose_to_reshape,
         sink_reshape,
         transpose_into_columns,
+        binary_to_affine,
         identity_affine,
         merge_affine,
         affine_into_weights,
@@ -56,7 +57,7 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
 
 
 def canonicalize(graph: Graph) -> Graph:
-    """The graph in canonical form; canonicalizing it again changes nothing."""
+    """The graph in canonical form."""
     for stage in STAGES:
         graph = _to_fixed_point(graph, stage)
     return verify(restore_names(graph))

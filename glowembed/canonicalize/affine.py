@@ -11,69 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.canonicalize.rewrite import bypassed, constant, fresh, fresh_node, only_reader, origins, replaced
+from glowembed.canonicalize.rewrite import bypassed, constant, only_reader, origins, replaced
 from glowembed.ir import Array, Const, Graph, Node, Value
-from glowembed.layout import inverse, name_permuted, permuted
-from glowembed.spatial import channels_last
 
 
 def binary_to_affine(graph: Graph) -> Graph:
-    """Add, Sub or Mul of a tensor and a constant that is a scalar or has one value per channel."""
+    """Add, Sub or Mul of a tensor and a constant that is a scalar or has one value for each index of the last axis."""
     for node in graph.nodes:
-        if node.op not in ("Add", "Sub", "Mul") or len(node.inputs) != 2:
+        if node.op not in ("Add", "Sub", "Mul"):
             continue
         known = [graph.values[name].const is not None for name in node.inputs]
         if known.count(True) != 1:
             continue
         factor = graph.values[node.inputs[known.index(True)]]
         data = graph.values[node.inputs[known.index(False)]]
-        axis = _axis(data, factor, graph.values[node.outputs[0]])
-        if axis is None:
+        if graph.values[node.outputs[0]].shape != data.shape or factor.elements > max(1, *factor.shape[-1:]):
             continue
-        return _as_affine(graph, node, data, factor, axis, reverse=known[0])
+        return _as_affine(graph, node, data, factor, reverse=known[0])
     return graph
 
 
-def _axis(data: Value, factor: Value, output: Value) -> int | None:
-    """The channel axis along which the constant varies: the last, or axis 1 of an image; -1: it is a scalar."""
-    rank = len(data.shape)
-    if output.shape != data.shape or len(factor.shape) > rank:
-        return None
-    full = (1,) * (rank - len(factor.shape)) + factor.shape
-    varying = [axis for axis, size in enumerate(full) if size != 1]
-    if not varying:
-        return -1
-    if len(varying) > 1 or varying[0] not in ((rank - 1, 1) if rank in (3, 4) else (rank - 1,)):
-        return None
-    return varying[0]
-
-
-def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, axis: int, reverse: bool) -> Graph:
+def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, reverse: bool) -> Graph:
     assert factor.const is not None
+    output = node.outputs[0]
     scale, shift = _scale_shift(node.op, factor.const, reverse)
-    output, rank = graph.values[node.outputs[0]], len(data.shape)
-    a = constant(graph, f"{factor.name}/scale_of_{output.name}", scale)
-    c = constant(graph, f"{factor.name}/shift_of_{output.name}", shift)
-    attrs = {**node.attrs, "per_channel": int(axis >= 0)}
-    if axis < 0 or axis == rank - 1:
-        affine = replace(node, op="Affine", inputs=(data.name, a.name, c.name), attrs=attrs)
-        return replaced(graph, {node.name: [affine]}, [a, c])
-    perm = channels_last(rank)
-    before, inner = (_permuted(graph, value, perm) for value in (data, output))
-    nodes = [
-        Node(fresh_node(graph, f"{node.name}/channels_last"), "Transpose", (data.name,), (before.name,), {"perm": perm}, node.origins),
-        replace(node, op="Affine", inputs=(before.name, a.name, c.name), outputs=(inner.name,), attrs=attrs),
-        Node(
-            fresh_node(graph, f"{node.name}/channels_first"),
-            "Transpose", (inner.name,), (output.name,), {"perm": inverse(perm)}, node.origins,
-        ),
-    ]  # fmt: skip
-    return replaced(graph, {node.name: nodes}, [a, c, before, inner])
-
-
-def _permuted(graph: Graph, value: Value, perm: tuple[int, ...]) -> Value:
-    name, layout = name_permuted(value, perm)
-    return replace(value, name=fresh(graph, name), shape=permuted(value.shape, perm), layout=layout)
+    a = constant(graph, f"{factor.name}/scale_of_{output}", scale)
+    c = constant(graph, f"{factor.name}/shift_of_{output}", shift)
+    attrs = {**node.attrs, "per_channel": int(factor.elements > 1)}
+    affine = replace(node, op="Affine", inputs=(data.name, a.name, c.name), attrs=attrs)
+    return replaced(graph, {node.name: [affine]}, [a, c])
 
 
 def _scale_shift(op: str, factor: Const, reverse: bool) -> tuple[Const, Const]:
