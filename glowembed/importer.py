@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import onnx
@@ -86,11 +86,13 @@ class ModelInfo:
 NO_SHAPES: Mapping[str, Shape] = {}
 
 
-def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: InputLayout = "model") -> Graph:
-    """The float graph of the model. `shapes` are shapes of inputs; with input_layout "nhwc" inputs are channels-last.
+def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: str = "model") -> Graph:
+    """The float graph of the model. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are channels-last.
 
     Raises UsageError for a file that is no sound ONNX model, UnsupportedModelError with all problems for one that is.
     """
+    if input_layout not in get_args(InputLayout):
+        raise unknown_name("input layout", input_layout, get_args(InputLayout))
     graph, found = _import(_read(Path(path)), shapes)
     if graph is None or found:
         supported = ", ".join(sorted({*importers(), "Identity", "Dropout"}))

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from small_models import canonical, model, node, saved, sequence, weights
 
 from glowembed import importer
-from glowembed.errors import UnsupportedModelError
+from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.ir import verify
 from glowembed.op import importers
 
@@ -285,6 +285,11 @@ def test_the_message_lists_all_that_is_supported(tmp_path: Path) -> None:
 
 def test_hints_are_for_operators_that_nothing_imports() -> None:
     assert not set(importer.HINTS) & set(importers())
+
+
+def test_an_unknown_input_layout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"input layout 'nhcw'.*nhwc"):
+        importer.load(saved(model([node("Relu", "x", "y")], FLAT), tmp_path), input_layout="nhcw")
 
 
 def test_unused_initializers_are_not_read(tmp_path: Path) -> None:
