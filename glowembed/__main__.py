@@ -137,7 +137,7 @@ def _options(
         target=target,
         name=name,
         shapes=_shapes(shape),
-        input_layout=input_layout,
+        input_layout="nhwc" if input_layout == "nhwc" else "model",
         float_io=float_io,
         calibration=calibration,
         percentile=percentile,
@@ -477,7 +477,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         app([word for word in words if word != "--debug"], prog_name="glowembed")
     except SystemExit as exit_:
-        return _code(exit_)
+        return _failed("interrupted", INTERRUPTED, False) if _code(exit_) == INTERRUPTED else _code(exit_)
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED, debug)
     except GlowembedError as error:

@@ -304,9 +304,10 @@ def _validation(run: _Run) -> Validation:
 
 
 def _without_classes(run: _Run, metrics: OutputMetrics) -> OutputMetrics:
-    """An output of an input's very shape is a reconstruction: its largest element is no class."""
+    """Without labels, an output of an input's very shape is taken for a reconstruction, its elements for no classes."""
     shapes = [array.shape for array in run.dataset.inputs.values()]
-    return replace(metrics, top1_agreement=None) if run.floats[metrics.name].shape in shapes else metrics
+    reconstruction = run.dataset.labels is None and run.floats[metrics.name].shape in shapes
+    return replace(metrics, top1_agreement=None) if reconstruction else metrics
 
 
 def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -> dict[str, Any] | None:

@@ -326,3 +326,36 @@ def test_debug_shows_the_traceback(words: list[str], capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "Traceback" in said
     assert "none.onnx" in said
+
+
+@pytest.mark.cc
+def test_several_inputs_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Images NCHW and a vector in, two tensors out; the data comes NHWC for one of them."""
+    from small_models import model, node, saved, weights
+
+    nodes = [
+        node("Conv", "image w", "h", pads=[1, 1, 1, 1]),
+        node("Relu", "h", "map"),
+        node("GlobalAveragePool", "h", "g"),
+        node("Flatten", "g", "f"),
+        node("Add", "f vector", "classes"),
+    ]
+    inputs = {"image": (1, 3, 6, 5), "vector": (1, 4)}
+    proto = model(nodes, inputs, {"w": weights(4, 3, 3, 3)}, outputs=["classes", "map"])
+    random = np.random.default_rng(3)
+    arrays = {}
+    for role, count in (("calib", 16), ("test", 9)):
+        arrays[f"{role}_image"] = random.normal(size=(count, 6, 5, 3))
+        arrays[f"{role}_vector"] = random.integers(-5, 5, (count, 4)).astype(np.int8)
+    np.savez(tmp_path / "data.npz", vector_scale=0.25, test_y=np.arange(9) % 4, **arrays)
+    words = ("--data", tmp_path / "data.npz")
+    run(capsys, "compile", saved(proto, tmp_path), *words, "--target", "x86-64", "-o", tmp_path / "out")
+    said = run(capsys, "validate", tmp_path / "out", *words, "--layers", "--json", tmp_path / "r.json")
+    assert "image: transposed NHWC to NCHW" in said
+    result = json.loads((tmp_path / "r.json").read_text())
+    check_result(result, 9)
+    assert [o["name"] for o in result["outputs"]] == ["classes", "map"]
+    assert result["outputs"][0]["top1_agreement"] is not None
+    assert result["outputs"][1]["top1_agreement"] is None
+    assert all(o["cosine"] > 0.99 for o in result["outputs"])
+    assert result["accuracy"]["metric"] == "top1"
