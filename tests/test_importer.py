@@ -15,6 +15,7 @@ from small_models import canonical, model, node, saved, sequence, weights
 from glowembed import importer
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.ir import verify
+from glowembed.onnxfile import OPSETS
 from glowembed.op import importers
 
 IMAGE = {"x": (1, 3, 8, 8)}
@@ -181,7 +182,7 @@ def test_shapes(
     assert canonical(proto, tmp_path).values["y"].shape == result
 
 
-@pytest.mark.parametrize("opset", [7, 9, 11, 13, 15, 18, 21, importer.OPSETS[-1]])
+@pytest.mark.parametrize("opset", [7, 9, 11, 13, 15, 18, 21, OPSETS[-1]])
 def test_opsets(opset: int, tmp_path: Path) -> None:
     nodes = [
         CONV,
