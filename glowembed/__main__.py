@@ -33,7 +33,7 @@ from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.inspection import inspect_model
 from glowembed.ir import Shape
 from glowembed.pipeline import Bundle, CompileOptions
-from glowembed.profile import METHODS
+from glowembed.profile import METHODS, Profile
 from glowembed.progress import Progress, terminal
 from glowembed.target import board_names, default_board, load_board, load_target, target_names
 from glowembed.validation import Validation, build_bundle
@@ -218,6 +218,7 @@ def profile(
     with _progress() as progress:
         ranges = pipeline.profile_model(model, source, _options(shape), progress)
     ranges.save(out)
+    _notes(ranges)
     _show(f"{len(ranges.values)} values over {ranges.samples} samples: {out}")
 
 
@@ -278,7 +279,11 @@ def compile_(
     images = _images(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 
+    seen: list[Profile] = []
+
     def on_stage(stage: str, result: Any) -> None:
+        if isinstance(result, Profile):
+            seen.append(result)
         if stage == stop_after and stage != "emit":
             if dump:
                 _show(Text(report.dump(result)))
@@ -289,6 +294,7 @@ def compile_(
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, on_stage)
     except _Stop:
         return
+    _notes(*seen)
     _show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
 
 
@@ -446,6 +452,12 @@ def _board(bundle: Bundle, name: str | None) -> str:
 def _progress() -> Iterator[Progress]:
     with terminal(Console(stderr=True)) as progress:
         yield progress
+
+
+def _notes(*profiles: Profile) -> None:
+    """What was done to the data, on stderr, so that JSON stays JSON."""
+    for note in (note for profile in profiles for note in profile.notes):
+        typer.echo(f"note: {note}", err=True)
 
 
 def _show(what: Any) -> None:

@@ -70,12 +70,13 @@ class ValueProfile:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """All float values of a canonical graph by name, over `samples` samples."""
+    """All float values of a canonical graph by name, over `samples` samples. notes: what was done to the data."""
 
     model_sha256: str
     samples: int
     values: Mapping[str, ValueProfile]
     version: str = VERSION
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> Profile:
@@ -114,7 +115,8 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
         for name, array in _activations(graph, run_float(graph, feed)):
             seen = _observe(name, array)
             values[name] = _merge_value(values[name], seen) if name in values else seen
-    return Profile(graph.model_sha256, len(dataset), dict(sorted({**values, **_constants(graph)}.items())))
+    values = dict(sorted({**values, **_constants(graph)}.items()))
+    return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes)
 
 
 def merge(a: Profile, b: Profile) -> Profile:
@@ -122,7 +124,8 @@ def merge(a: Profile, b: Profile) -> Profile:
     if a.model_sha256 != b.model_sha256 or a.values.keys() != b.values.keys():
         raise UsageError("profiles of different models cannot be merged")
     values = {name: _merge_value(value, b.values[name]) for name, value in a.values.items()}
-    return replace(a, samples=a.samples + b.samples, values=values)
+    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    return replace(a, samples=a.samples + b.samples, values=values, notes=notes)
 
 
 def _require_fit(profile: Profile, graph: Graph) -> None:
@@ -269,6 +272,7 @@ def to_yaml(profile: Profile) -> str:
         "glowembed": profile.version,
         "model_sha256": profile.model_sha256,
         "samples": profile.samples,
+        **({"notes": list(profile.notes)} if profile.notes else {}),
         "values": {name: _value_out(value) for name, value in sorted(profile.values.items())},
     }
     text: str = yaml.dump(
@@ -331,8 +335,12 @@ def _from_document(document: Any, where: str) -> Profile:
     samples, values = document.get("samples"), document.get("values")
     if type(samples) is not int or samples < 1 or not isinstance(values, dict):
         raise UsageError(f"{where}: must hold 'samples', a number above 0, and 'values'")
+    notes = document.get("notes", [])
+    if not isinstance(notes, list):
+        raise UsageError(f"{where}: 'notes' must be a list")
     read = {str(name): _value_in(f"{where}: {name!r}", entry) for name, entry in values.items()}
-    return Profile(str(document.get("model_sha256")), samples, read, str(document.get("glowembed")))
+    version = str(document.get("glowembed"))
+    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(str, notes)))
 
 
 def _value_in(where: str, entry: Any) -> ValueProfile:

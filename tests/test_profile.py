@@ -1,5 +1,6 @@
 """Profiles: exact, independent of order, the same after a file, refused where they do not fit."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,10 @@ def test_merge_is_the_profile_of_both(recorded: Profile) -> None:
 
 
 def test_a_file_gives_back_every_bit(recorded: Profile, tmp_path: Path) -> None:
+    recorded = replace(recorded, notes=("x: transposed",))
     recorded.save(tmp_path / "p.yaml")
     back = Profile.load(tmp_path / "p.yaml")
+    assert back.notes == ("x: transposed",)
     assert (back.model_sha256, back.samples, back.version) == (recorded.model_sha256, 40, recorded.version)
     assert list(back.values) == ["w", "x"]
     for name, value in recorded.values.items():
