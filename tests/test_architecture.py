@@ -15,7 +15,7 @@ LAYERS = [
     {"errors", "version", "fixedpoint", "cstruct", "cnames", "resources", "progress"},
     {"ir", "plan"},
     {"target", "op"},
-    {"layout", "builder", "spatial", "linear", "broadcast"},
+    {"layout", "builder", "spatial", "linear", "broadcast", "schema"},
     {"ops"},
     {"importer", "onnxfile", "onnxdata", "canonicalize", "datasets", "reference", "profile", "quantize", "lower", "choose", "memory",
      "emit", "glue", "elf"},
