@@ -1,0 +1,136 @@
+"""Real networks, end to end: accuracy against float, bits against the reference, and exports of one network alike.
+
+The shared models are not part of the project; without them these tests are skipped with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.validation import validate
+
+
+@dataclass(frozen=True)
+class Net:
+    """`variants`: float files of one network. `floor`: accuracy; or `ceiling`: RMS error against float."""
+
+    name: str
+    variants: tuple[str, ...]
+    samples: int
+    floor: float | None = None
+    ceiling: float | None = None
+
+
+NETS = [
+    Net("digits_cnn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 450, floor=0.986),
+    Net("kws", ("model", "model_nchw", "model_pt", "model_pt_opset18", "model_tflite_float"), 880, floor=0.912),
+    Net("resnet8", ("model", "model_nchw", "model_pt", "model_pt_opset18"), 400, floor=0.875),
+    Net("mobilenetv2", ("model", "model_opset13_folded", "model_opset18_dynamo"), 300, floor=0.970),
+    Net("tcn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 240, floor=0.770),
+    Net("ad01", ("model", "model_pt", "model_pt_folded", "model_tflite_float"), 125, ceiling=0.30),
+]
+# Files of other weights than their siblings (see their README): only their bits are judged.
+OTHER_WEIGHTS = {("kws", "model_tflite_float"), ("ad01", "model_tflite_float")}
+VARIANTS = [(net, variant) for net in NETS for variant in net.variants]
+
+
+@pytest.mark.shared
+@pytest.mark.cc
+@pytest.mark.parametrize(("net", "variant"), VARIANTS, ids=[f"{n.name}-{v}" for n, v in VARIANTS])
+def test_on_the_host(net: Net, variant: str, shared_models: Path, tmp_path: Path) -> None:
+    """The main file on all samples with its accuracy, every other export on twenty; all bit for bit."""
+    folder = shared_models / net.name
+    data, main = folder / "data.npz", variant == "model"
+    options = CompileOptions(target="x86-64")
+    bundle = compile_model(folder / f"{variant}.onnx", tmp_path / "bundle", options, data=data)
+    result = validate(bundle, data, "host", net.samples if main else 20)
+    assert result.bit_exact, result.json["first_difference"]
+    if not main:
+        return
+    assert result.json["samples"] == net.samples
+    if net.floor is not None:
+        assert result.json["accuracy"]["quantized"] >= net.floor
+    if net.ceiling is not None:
+        assert result.json["outputs"][0]["rmse"] <= net.ceiling
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("net", NETS, ids=lambda n: n.name)
+def test_exports_of_one_network_give_the_same_kernels(net: Net, shared_models: Path, tmp_path: Path) -> None:
+    """NCHW or NHWC, folded or not, old opset or new: the same kernels, and a transpose at most at the input."""
+    folder = shared_models / net.name
+    kernels = {}
+    for variant in net.variants:
+        if (net.name, variant) in OTHER_WEIGHTS:
+            continue
+        bundle = compile_model(folder / f"{variant}.onnx", tmp_path / variant, data=folder / "data.npz")
+        layers = [layer["kernel"] for layer in bundle.manifest["layers"]]
+        kernels[variant] = layers[1:] if layers[0] == "ge_copy_s8" else layers
+    assert len({tuple(k) for k in kernels.values()}) == 1, kernels
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("name", "variant"), [("kws", "model_nchw"), ("resnet8", "model_nchw")])
+def test_nchw_and_nhwc_exports_give_the_same_bits(name: str, variant: str, shared_models: Path, tmp_path: Path) -> None:
+    from glowembed import reference
+
+    folder = shared_models / name
+    outputs = []
+    for file in ("model", variant):
+        bundle = compile_model(folder / f"{file}.onnx", tmp_path / file, data=folder / "data.npz")
+        value = bundle.graph.values[bundle.graph.inputs[0]]
+        rng = np.random.default_rng(0)
+        results = []
+        for _ in range(20):
+            height, width, channels = _hwc(value.shape, file == "model")
+            stored = rng.integers(-128, 128, (1, height, width, channels)).astype(np.int8)
+            fed = stored if file == "model" else np.ascontiguousarray(stored.transpose(0, 3, 1, 2))
+            results.append(reference.run_int(bundle.graph, {value.name: fed})[bundle.graph.outputs[0]].reshape(-1))
+        outputs.append(np.stack(results))
+    assert np.array_equal(outputs[0], outputs[1])
+
+
+def _hwc(shape: tuple[int, ...], channels_last: bool) -> tuple[int, int, int]:
+    return (shape[1], shape[2], shape[3]) if channels_last else (shape[2], shape[3], shape[1])
+
+
+BOARDS = {
+    "cortex-m0": "nrf51-large",
+    "cortex-m3": "mps2-an385",
+    "cortex-m4": "mps2-an386",
+    "cortex-m7": "mps2-an500",
+    "cortex-m33": "mps2-an505",
+    "cortex-m55": "mps3-an547",
+}
+
+
+@pytest.mark.shared
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", sorted(BOARDS))
+@pytest.mark.parametrize("net", NETS, ids=lambda n: n.name)
+def test_on_every_emulated_core(net: Net, target: str, shared_models: Path, tmp_path: Path) -> None:
+    """Twenty real samples through real firmware: the bits of the Python reference on every core."""
+    folder = shared_models / net.name
+    options = CompileOptions(target=target)
+    bundle = compile_model(folder / "model.onnx", tmp_path / "bundle", options, data=folder / "data.npz")
+    result = validate(bundle, folder / "data.npz", BOARDS[target], 20, build_dir=tmp_path / "build")
+    assert result.bit_exact, result.json["first_difference"]
+    assert result.json["samples"] == 20
+    assert result.json["instructions"] > result.json["macs"] / 8
+
+
+@pytest.mark.shared
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_kws_code_is_small(shared_models: Path, tmp_path: Path) -> None:
+    """Kernels and network of kws on Cortex-M4 without weights: under 12 KB."""
+    folder = shared_models / "kws"
+    bundle = compile_model(folder / "model.onnx", tmp_path / "bundle", data=folder / "data.npz")
+    result = validate(bundle, folder / "data.npz", "mps2-an386", 1, build_dir=tmp_path / "build")
+    assert result.json["memory"]["code"] + result.json["memory"]["rodata"] < 12 * 1024
