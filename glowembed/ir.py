@@ -92,17 +92,26 @@ class Const:
     """A delayed constant: the float array as it was in the model, and the steps still to be applied.
 
     Nothing is rounded before `materialize`, so a target can re-quantize from the original floats.
+    `grid`: the model stores integers, and this is the scale of each of them (of the shape of `array`); steps that move
+    or scale elements do the same to it, so that the very integers are found again behind them.
     """
 
     array: Array
     steps: tuple[Step, ...] = ()
+    grid: Array | None = None
 
     def then(self, name: str, function: Any) -> Const:
         """The same constant with one more step."""
-        return Const(self.array, (*self.steps, NamedStep(name, function)))
+        return replace(self, steps=(*self.steps, NamedStep(name, function)))
 
     def materialize(self) -> Array:
-        array = self.array
+        return self._after_steps(self.array)
+
+    def materialized_grid(self) -> Array | None:
+        """The grid behind all steps; of no meaning where a step is more than moving and scaling: check it."""
+        return None if self.grid is None else self._after_steps(self.grid)
+
+    def _after_steps(self, array: Array) -> Array:
         for step in self.steps:
             array = step(array)
         return array
@@ -114,7 +123,8 @@ class Value:
 
     `dtype` is the numpy name of the logical type (float32 before quantization); `qtype` says how it is stored after.
     `layout` tells which axis of the ONNX tensor each stored axis is: (0, 2, 3, 1) for NCHW stored as NHWC;
-    None: stored as in the model.
+    None: stored as in the model. `model_dtype` is the integer type that an input or output has in the model file;
+    None: it is a float there.
     """
 
     name: str
@@ -123,6 +133,7 @@ class Value:
     qtype: QType | None = None
     const: Const | None = None
     layout: tuple[int, ...] | None = None
+    model_dtype: str | None = None
 
     @property
     def elements(self) -> int:
@@ -190,7 +201,9 @@ class Graph:
     def with_nodes(self, nodes: Iterable[Node], values: Mapping[str, Value] | None = None) -> Graph:
         """A graph with these nodes; values that nobody names any more are dropped."""
         nodes, known = tuple(nodes), {**self.values, **(values or {})}
-        used = dict.fromkeys([*self.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs)), *self.outputs])
+        used = dict.fromkeys(
+            [*self.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs)), *self.outputs]
+        )
         return replace(self, nodes=nodes, values={name: known[name] for name in used})
 
 

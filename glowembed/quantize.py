@@ -33,7 +33,7 @@ def quantize(graph: Graph, range_of: RangeOf, settings: Settings | None = None) 
     settings = settings or Settings()
     values = dict(graph.values)
     for name in graph.inputs:
-        values[name] = replace(values[name], qtype=_from_range(name, range_of))
+        values[name] = replace(values[name], qtype=values[name].qtype or _from_range(name, range_of))
     for node in graph.nodes:
         _constants(node, values, settings)
         for name in node.outputs:
@@ -49,6 +49,8 @@ def _from_range(name: str, range_of: RangeOf) -> QType:
 
 
 def _output_type(node: Node, name: str, values: dict[str, Value], range_of: RangeOf) -> QType:
+    if (given := values[name].qtype) is not None:
+        return given
     rule = ops()[node.op].output_type
     if isinstance(rule, QType):
         return rule
@@ -64,6 +66,8 @@ def _constants(node: Node, values: dict[str, Value], settings: Settings) -> None
     if ops()[node.op].has_weights:
         x, w, b = (values[name] for name in node.inputs)
         assert x.qtype is not None and w.const is not None and b.const is not None, node.name
+        if w.qtype is not None:
+            return
         qtype = symmetric_weights(w.const.materialize(), b.const.materialize(), x.qtype.scale[0], settings.per_channel)
         values[w.name] = replace(w, qtype=qtype)
         return
