@@ -14,9 +14,9 @@ ASYMMETRIC = [
     (-2.55, -1.0, 0.01, 127),  # widened up to zero
     (3.0, 3.0, 3.0 / 255, -128),  # a constant
     (-3.0, -3.0, 3.0 / 255, 127),
-    (0.0, 0.0, 1.0, 0),  # nothing but zero
+    (0.0, 0.0, 0.1, 0),  # nothing but zero
     (0.0, 1e-30, 1e-30 / 255, -128),
-    (0.0, 1e-45, 1.0, 0),  # below what float32 can scale
+    (0.0, 1e-45, 0.1, 0),  # below what float32 can scale
     (-1e38, 1e38, 2e38 / 255, 0),
 ]
 
