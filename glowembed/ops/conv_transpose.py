@@ -1,0 +1,204 @@
+"""Transposed convolution, 1-D and 2-D, any group, stride, dilation and padding.
+
+ONNX operator ConvTranspose. Input [1, H, W, C] or [1, L, C]; weights [O, C/group, kh(, kw)] with the output channel
+first, as for Conv (ONNX has them [C, O/group, kh(, kw)]); bias [O]. Kernel-level: conv_transpose2d_s8 (weights OHWI).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from glowembed import fixedpoint
+from glowembed.cstruct import i32
+from glowembed.ir import Array, Const, Node, Shape
+from glowembed.linear import clamp_limits, linear_constants
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.spatial import as_hwc, channels_first, channels_last, from_hwc
+
+
+class ConvTranspose(Op):
+    """y[iy * stride + ky * dilation - pad] += x[iy] * w[ky], both ways, plus the bias, then the fused clip."""
+
+    name = "ConvTranspose"
+    onnx = ("ConvTranspose",)
+    has_weights = True
+    fuses_activation = True
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        x, w = node.inputs[0], node.inputs[1]
+        if b.const(w) is None:
+            raise Refused(f"the weights {w!r} are not a constant", "weights must be initializers or fold to constants")
+        rank, group = len(b.shape(x)), node.attrs.get("group", 1)
+        attrs = _attrs(node, b.shape(x)[2:], b.shape(w)[2:])
+        channels = b.shape(w)[1] * group
+        weights = b.constant(
+            f"{w}/oi", b.delayed(w).then(f"transpose_groups({group})", lambda a: _output_first(a, group))
+        )
+        bias = node.input(2) or b.constant(f"{node.outputs[0]}/bias", Const(np.zeros(channels, np.float32)))
+        y = b.add(
+            "ConvTranspose",
+            [b.transpose(x, channels_last(rank)), weights, bias],
+            {**attrs, "group": group},
+            f"{node.outputs[0]}/channels_last",
+        )
+        b.transpose(y, channels_first(rank), node.outputs[0])
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        x, w = shapes[0], shapes[1]
+        if as_hwc(x)[2] != w[1] * attrs["group"]:
+            raise ValueError(f"{as_hwc(x)[2]} input channels do not fit weights {list(w)} with group {attrs['group']}")
+        return (from_hwc(attrs["size"], w[0], len(x)),)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        x, w, bias = inputs
+        y = _scatter(attrs, x.reshape(as_hwc(x.shape)).astype(np.float32), _ohwi(w).astype(np.float32)) + bias
+        y = np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
+        return (y.reshape(from_hwc(attrs["size"], y.shape[2], x.ndim)),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        x, w, bias = node.inputs
+        y, a = node.outputs[0], node.attrs
+        plain = replace(c.qtype(x), zero_point=(0,))  # the bias stays as it is: the kernel subtracts the zero point
+        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), plain, c.qtype(y), node.name)
+        lo, hi = clamp_limits(c.qtype(y), a)
+        params = ConvTranspose2dParams(
+            *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *a["kernel"], *a["strides"], *a["dilations"], *a["pads"],
+            a["group"], k.requant.shift, c.qtype(y).zero_point[0], lo, hi,
+            c.qtype(x).zero_point[0],
+        )  # fmt: skip
+        constants = {**k.as_dict(), "weights": k.weights.then("ohwi", _ohwi)}
+        macs = int(np.prod(as_hwc(c.shape(x)))) * int(np.prod(a["kernel"])) * c.shape(w)[0] // a["group"]
+        c.add(node, "conv_transpose2d_s8", [x], y, params, constants, macs=macs)
+
+
+def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:
+    """Window and output size as pairs; pads are those at the begin only: the size says where the output ends."""
+    rank = len(spatial)
+    if rank not in (1, 2):
+        raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
+    strides = list(node.attrs.get("strides", [1] * rank))
+    dilations = list(node.attrs.get("dilations", [1] * rank))
+    extra = list(node.attrs.get("output_padding", [0] * rank))
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, s, k, d, e in zip(spatial, strides, kernel, dilations, extra, strict=True)
+    ]
+    begin, size = _cut(node, full, [n * s for n, s in zip(spatial, strides, strict=True)])
+    one = [1] * (2 - rank)
+    return {
+        "kernel": (*kernel, *one),
+        "strides": (*strides, *one),
+        "dilations": (*dilations, *one),
+        "pads": (*begin, *[0] * (2 - rank)),
+        "size": (*size, *one),
+    }
+
+
+def _cut(node: OnnxNode, full: list[int], same: list[int]) -> tuple[list[int], list[int]]:
+    """What is cut off at the begin of the full output, and what remains."""
+    rank, auto = len(full), node.attrs.get("auto_pad", "NOTSET")
+    wanted = node.attrs.get("output_shape")
+    if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
+        size = list(wanted)[-rank:] if wanted is not None else same
+        total = [f - s for f, s in zip(full, size, strict=True)]
+        begin = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
+        return [max(0, p) for p in begin], size
+    pads = list(node.attrs.get("pads", [0] * (2 * rank))) if auto == "NOTSET" else [0] * (2 * rank)
+    if any(p < 0 for p in pads):
+        raise Refused(f"negative pads {pads}", "pad the output instead")
+    return pads[:rank], [f - pads[i] - pads[i + rank] for i, f in enumerate(full)]
+
+
+def _output_first(w: Array, group: int) -> Array:
+    """[C, O/group, ...] -> [O, C/group, ...]"""
+    grouped = w.reshape(group, w.shape[0] // group, *w.shape[1:])
+    return np.ascontiguousarray(np.swapaxes(grouped, 1, 2)).reshape(-1, w.shape[0] // group, *w.shape[2:])
+
+
+def _ohwi(w: Array) -> Array:
+    """[O, I, kh(, kw)] -> [O, kh, kw, I]"""
+    return np.ascontiguousarray(w.reshape(*w.shape[:3], -1).transpose(0, 2, 3, 1))
+
+
+def _scatter(attrs: Mapping[str, Any], x: Array, w: Array) -> Array:
+    """Sums [out_h, out_w, O] in the dtype of x; x [H, W, C], w [O, kh, kw, C/group]."""
+    (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["strides"], attrs["dilations"]
+    (top, left), (out_h, out_w), group = attrs["pads"], attrs["size"], attrs["group"]
+    h, wd, channels = x.shape
+    full = np.zeros((max(h * sh + kh * dh, out_h + top), max(wd * sw + kw * dw, out_w + left), w.shape[0]), x.dtype)
+    grouped = x.reshape(h, wd, group, channels // group)
+    weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
+    for ky in range(kh):
+        for kx in range(kw):
+            part = np.einsum("yxgi,goi->yxgo", grouped, weights[:, :, ky, kx]).reshape(h, wd, -1)
+            y, xx = ky * dh, kx * dw
+            full[y : y + (h - 1) * sh + 1 : sh, xx : xx + (wd - 1) * sw + 1 : sw] += part
+    return full[top : top + out_h, left : left + out_w]
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class ConvTranspose2dParams:
+    """Shapes and the constants of the requantization."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("output rows from input row to input row")
+    stride_w: int = i32("output columns from input column to input column")
+    dilation_h: int = i32("output rows from tap to tap")
+    dilation_w: int = i32("output columns from tap to tap")
+    pad_top: int = i32("output rows cut off above")
+    pad_left: int = i32("output columns cut off to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+    shift: int = i32("of the requantization, 1..32")
+    out_zero_point: int = i32("-128..127")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+    in_zero_point: int = i32("subtracted from every input: how many taps meet an output depends on where it lies")
+
+
+class ConvTranspose2dS8(KernelOp):
+    """Weights [O, kh, kw, C/groups]; the bias is the plain one, without the input's zero point."""
+
+    name = "conv_transpose2d_s8"
+    params = ConvTranspose2dParams
+    constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
+    kernels = (Kernel("ge_conv_transpose2d_s8", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),)
+
+    def rows(self, p: ConvTranspose2dParams) -> int:
+        return p.out_h
+
+    def row_bytes(self, p: ConvTranspose2dParams) -> tuple[tuple[int, ...], int]:
+        return (p.in_w * p.in_c,), p.out_w * p.out_c
+
+    def needs(self, p: ConvTranspose2dParams, y: int) -> tuple[range, ...]:
+        taps = [y + p.pad_top - k * p.dilation_h for k in range(p.kernel_h)]
+        rows = [t // p.stride_h for t in taps if t % p.stride_h == 0 and 0 <= t // p.stride_h < p.in_h]
+        return (range(min(rows), max(rows) + 1) if rows else range(0),)
+
+    def int_ref(self, p: ConvTranspose2dParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        attrs = {
+            "kernel": (p.kernel_h, p.kernel_w), "strides": (p.stride_h, p.stride_w),
+            "dilations": (p.dilation_h, p.dilation_w), "pads": (p.pad_top, p.pad_left),
+            "size": (p.out_h, p.out_w), "group": p.groups,
+        }  # fmt: skip
+        x = inputs[0].reshape(p.in_h, p.in_w, p.in_c).astype(np.int64) - p.in_zero_point
+        acc = _scatter(attrs, x, constants["weights"].astype(np.int64)) + constants["bias"]
+        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift)
+        return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
+
+
+OPS = (ConvTranspose(),)
+KERNEL_OPS = (ConvTranspose2dS8(),)

@@ -1,0 +1,39 @@
+"""ConvTranspose: conv_transpose2d_s8."""
+
+import pytest
+from checker import case, check_op, weights
+
+pytestmark = pytest.mark.cc
+
+
+def up(name, x, w, bias=True, **attrs):
+    channels = w[1] * attrs.get("group", 1)
+    return case(name, "ConvTranspose", x, weights(*w), weights(channels, seed=2) if bias else None, **attrs)
+
+
+CASES = [
+    *(up(f"2x2 stride 2 on {n}x{n}", (1, 3, n, n), (3, 5, 2, 2), strides=[2, 2]) for n in (1, 2, 3, 5, 8)),
+    up("3x3 stride 1", (1, 2, 5, 4), (2, 3, 3, 3), pads=[1, 1, 1, 1]),
+    up("3x3 stride 2", (1, 2, 5, 4), (2, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1]),
+    up("4x4 stride 2", (1, 3, 4, 4), (3, 2, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]),
+    up("output padding", (1, 2, 4, 4), (2, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+    up("stride larger than the kernel", (1, 2, 4, 3), (2, 3, 2, 1), strides=[3, 2]),
+    up("asymmetric pads", (1, 2, 5, 5), (2, 3, 3, 4), strides=[2, 3], pads=[0, 1, 2, 1]),
+    up("dilation", (1, 2, 5, 4), (2, 3, 3, 2), dilations=[2, 3]),
+    up("dilation and stride", (1, 2, 5, 4), (2, 3, 3, 3), dilations=[2, 2], strides=[3, 2], pads=[1, 1, 1, 1]),
+    up("2 groups", (1, 4, 4, 4), (4, 3, 3, 3), group=2, strides=[2, 2]),
+    up("depthwise", (1, 6, 4, 4), (6, 1, 4, 4), group=6, strides=[2, 2], pads=[1, 1, 1, 1]),
+    up("no bias", (1, 2, 4, 4), (2, 3, 2, 2), bias=False, strides=[2, 2]),
+    up("1d", (1, 3, 7), (3, 4, 4), strides=[2], pads=[1, 1]),
+    up("1d causal", (1, 3, 7), (3, 4, 3), strides=[3], output_padding=[1]),
+    up("output shape", (1, 2, 4, 4), (2, 3, 3, 3), strides=[2, 2], output_shape=[8, 8]),
+    up("SAME_UPPER", (1, 2, 4, 4), (2, 3, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
+    up("SAME_LOWER", (1, 2, 4, 4), (2, 3, 3, 3), strides=[2, 2], auto_pad="SAME_LOWER"),
+    up("VALID", (1, 2, 4, 4), (2, 3, 3, 3), strides=[2, 2], auto_pad="VALID"),
+    up("all negative", (1, 3, 4, 4), (3, 2, 3, 3), low=-6.0, high=-1.0, strides=[2, 2]),
+]
+
+
+@pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)
+def test_conv_transpose(c):
+    check_op(c)
