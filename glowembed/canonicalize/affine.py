@@ -84,7 +84,7 @@ def merge_affine(graph: Graph) -> Graph:
 def affine_into_weights(graph: Graph) -> Graph:
     """A Conv or Gemm and the Affine behind it: the rows of the weights are scaled, the bias scaled and shifted."""
     for linear in graph.nodes:
-        affine = _foldable(graph, linear) if linear.op in ("Conv", "Gemm") else None
+        affine = _foldable(graph, linear) if linear.op in ("Conv", "ConvTranspose", "Gemm") else None
         if affine is None:
             continue
         scale, shift = _vectors(graph, affine)

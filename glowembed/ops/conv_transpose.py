@@ -66,13 +66,19 @@ class ConvTranspose(Op):
         k = linear_constants(c.const(w), c.qtype(w), c.const(bias), plain, c.qtype(y), node.name)
         lo, hi = clamp_limits(c.qtype(y), a)
         params = ConvTranspose2dParams(
-            *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *a["kernel"], *a["strides"], *a["dilations"], *a["pads"],
+            *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *_pairs(a),
             a["group"], k.requant.shift, c.qtype(y).zero_point[0], lo, hi,
             c.qtype(x).zero_point[0],
         )  # fmt: skip
         constants = {**k.as_dict(), "weights": k.weights.then("ohwi", _ohwi)}
         macs = int(np.prod(as_hwc(c.shape(x)))) * int(np.prod(a["kernel"])) * c.shape(w)[0] // a["group"]
         c.add(node, "conv_transpose2d_s8", [x], y, params, constants, macs=macs)
+
+
+def _pairs(attrs: Mapping[str, Any]) -> tuple[int, int, int, int, int, int, int, int]:
+    """kernel, strides, dilations and pads in a row."""
+    k, s, d, p = (attrs[name] for name in ("kernel", "strides", "dilations", "pads"))
+    return (k[0], k[1], s[0], s[1], d[0], d[1], p[0], p[1])
 
 
 def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:

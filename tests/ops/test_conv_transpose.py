@@ -37,3 +37,25 @@ CASES = [
 @pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)
 def test_conv_transpose(c):
     check_op(c)
+
+
+def test_batch_normalization_and_relu_fold_into_it(tmp_path):
+    """ConvTranspose, BatchNormalization and Relu become one op that means the same."""
+    import numpy as np
+    from small_models import canonical, model, node
+
+    constants = {
+        "w": weights(3, 2, 2, 2),
+        "scale": np.array([0.5, 2.0], np.float32),
+        "shift": np.array([0.1, -0.3], np.float32),
+        "mean": np.array([0.2, 0.1], np.float32),
+        "var": np.array([1.5, 0.5], np.float32),
+    }
+    nodes = [
+        node("ConvTranspose", "x w", "c", strides=[2, 2]),
+        node("BatchNormalization", "c scale shift mean var", "n"),
+        node("Relu", "n", "y"),
+    ]
+    graph = canonical(model(nodes, {"x": [1, 3, 4, 4]}, constants), tmp_path)
+    assert [n.op for n in graph.nodes].count("ConvTranspose") == 1
+    assert not {"Affine", "Clip"} & {n.op for n in graph.nodes}
