@@ -61,13 +61,17 @@ class GraphBuilder:
     def constant(self, name: str, const: Const) -> str:
         """A constant that an op derives."""
         if name not in self._actual:
-            self._actual[name] = self._fresh(name)
+            self._actual[name] = self.fresh(name)
             self._set_constant(self._actual[name], const)
         return self._actual[name]
 
     def model_constant(self, name: str, array: Array) -> None:
         """A constant under the name that it has in the model."""
         self._set_constant(name, Const(array))
+
+    def stored_constant(self, name: str, const: Const) -> None:
+        """A constant under the name that it has in the model, which stores integers (Const.grid)."""
+        self._set_constant(name, const)
 
     def _set_constant(self, name: str, const: Const) -> None:
         array = const.materialize()
@@ -80,7 +84,7 @@ class GraphBuilder:
             raise Refused(f"its output {output!r} has the empty shape {list(shape)}", "check the shapes of the inputs")
         if prod(shape) > MAX_ELEMENTS:
             raise Refused(f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements")
-        name = output if output in self._current[1] else self._fresh(output)
+        name = output if output in self._current[1] else self.fresh(output)
         self.values[name] = Value(name, shape)
         self.nodes.append(Node(self._node_name(name), op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
         return name
@@ -122,7 +126,8 @@ class GraphBuilder:
         step = f"transpose({','.join(map(str, perm))})"
         return self.constant(wanted, self.delayed(name).then(step, lambda array: np.transpose(array, perm)))
 
-    def _fresh(self, name: str) -> str:
+    def fresh(self, name: str) -> str:
+        """The name, with primes until nothing has it."""
         while name in self._reserved or name in self.values:
             name += "'"
         return name

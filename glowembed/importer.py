@@ -22,10 +22,12 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from glowembed import onnxquant
 from glowembed.builder import GraphBuilder, inputs_channels_last
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
-from glowembed.ir import Array, Graph, Shape, verify
+from glowembed.ir import Array, Const, Graph, Shape, verify
 from glowembed.onnxfile import File, array_of, declared_shape, input_shapes, name_of, ordered, read
+from glowembed.onnxquant import Quantized
 from glowembed.op import OnnxNode, Refused, importers
 
 MAX_FOLDED = 2**26
@@ -35,17 +37,16 @@ InputLayout = Literal["model", "nhwc"]
 
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
 
-RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
+"""Types of inputs in quantized models."""
 
-QUANTIZED = "the model is already quantized, and this version takes float models: give it the model before quantization"
+RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 
 # Only for operators that nothing imports.
 HINTS = {
     **dict.fromkeys(
         ("If", "Loop", "Scan"), "export without control flow; a constant condition folds with an ONNX simplifier"
     ),
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), QUANTIZED),
-    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), QUANTIZED),
     **dict.fromkeys(
         ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN"), "use BatchNormalization"
     ),
@@ -132,6 +133,12 @@ class _Walk:
     alias: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     found: list[Problem] = field(default_factory=list)
+    integers: set[str] = field(default_factory=set)
+    """Names in the file whose tensors are integers: DequantizeLinear gives the same value a second name that is not."""
+
+    @cached_property
+    def quantized(self) -> Quantized:
+        return Quantized(self.builder, self.arrays)
 
     def resolve(self, name: str) -> str:
         while (next_name := self.alias.get(name, name)) != name:
@@ -197,12 +204,20 @@ def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProt
 def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
     walk.builder.activation(info.name, walk.shapes[info.name])
     kind = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else None
-    if kind not in FLOATS:
+    if kind in INTEGERS:
+        onnxquant.add_input(walk.quantized, info.name, INTEGERS[kind])
+        walk.integers.add(info.name)
+    elif kind not in FLOATS:
         name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
         walk.found.append(
-            Problem(info.name, "input", f"its type is {name.lower()}", "integer inputs come with quantized models")
+            Problem(
+                info.name,
+                "input",
+                f"its type is {name.lower()}",
+                "float, or int8 or uint8 in quantized models, are supported",
+            )
         )
-    elif walk.shapes[info.name][:1] != (1,) and len(walk.shapes[info.name]) >= 3:
+    if walk.shapes[info.name][:1] != (1,) and len(walk.shapes[info.name]) >= 3:
         shape = walk.shapes[info.name]
         example = f"--shape {info.name}={','.join(map(str, (1, *shape[1:])))}"
         walk.found.append(
@@ -239,7 +254,8 @@ def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[st
 
 
 def _is_pass_through(node: NodeProto) -> bool:
-    return node.op_type in ("Identity", "Dropout", "Cast") and node.domain in ("", "ai.onnx") and len(node.input) > 0
+    kinds = ("Identity", "Dropout", "Cast", "DequantizeLinear")
+    return node.op_type in kinds and node.domain in onnxquant.DOMAINS and len(node.input) > 0
 
 
 def _visit(walk: _Walk, proto: NodeProto) -> None:
@@ -251,10 +267,10 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
         if any(name in walk.unknown for name in names):
             walk.unknown.update(filter(None, node.outputs))
             _supported(proto)
-        elif not (_fold(walk, proto, node) or _pass_through(walk, node)):
+        elif not (_fold(walk, proto, node) or _pass_through(walk, proto, node)):
             _supported(proto)
             walk.builder.start(node.name, node.outputs)
-            importers()[node.op_type].import_onnx(node, walk.builder)
+            _import_node(walk, proto, node)
             _check_made(walk, node)
     except Refused as refused:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
@@ -264,6 +280,23 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
         _refuse(
             walk, proto, mark, f"it is not well formed ({type(error).__name__}: {error})", "check it with onnx.checker"
         )
+
+
+def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
+    """By the op's importer, or by onnxquant where integers are made or read."""
+    quantized = walk.quantized
+    integers = [name for name in proto.input if name in walk.integers]
+    if node.op_type in onnxquant.OPERATORS:
+        onnxquant.OPERATORS[node.op_type](node, quantized)
+        walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
+    elif not integers:
+        importers()[node.op_type].import_onnx(node, walk.builder)
+    elif node.op_type in onnxquant.MOVES:
+        importers()[node.op_type].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
+        onnxquant.after_move(node, quantized)
+        walk.integers.update(filter(None, proto.output))
+    else:
+        raise Refused(f"it computes with the integer tensor {integers[0]!r}", "put a DequantizeLinear before it")
 
 
 def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
@@ -280,6 +313,8 @@ def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: s
 
 def _supported(proto: NodeProto) -> None:
     """Raise Refused for an operator that nothing imports."""
+    if proto.op_type in onnxquant.OPERATORS and proto.domain in onnxquant.DOMAINS:
+        return
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
     if proto.op_type in importers():
@@ -358,8 +393,23 @@ def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
     if node.op_type == "Constant" and "value" in node.attrs:
         _keep(walk, node, [node.attrs["value"]])
         return True
-    _keep(walk, node, _evaluate(walk, proto, node))
+    if node.op_type == "DequantizeLinear":
+        return False
+    grids = {
+        name: const.grid for name in inputs if (const := walk.builder.values[name].const) and const.grid is not None
+    }
+    _keep(walk, node, _evaluate(walk, proto, node, {}))
+    if grids and node.op_type in onnxquant.MOVES:
+        reals = {name: walk.builder.const(name) for name in grids}
+        _keep_grid(walk, node, *(_evaluate(walk, proto, node, arrays) for arrays in (reals, grids)))
     return True
+
+
+def _keep_grid(walk: _Walk, node: OnnxNode, reals: Sequence[Array], grids: Sequence[Array]) -> None:
+    """What is moved of a constant that knows its integers knows them too."""
+    for name, real, grid in zip(node.outputs, reals, grids, strict=False):
+        if name:
+            walk.builder.stored_constant(name, Const(real, grid=grid))
 
 
 def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
@@ -376,12 +426,15 @@ def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
             _add_constant(walk, name, array, node.name, node.op_type)
 
 
-def _evaluate(walk: _Walk, proto: NodeProto, node: OnnxNode) -> list[Array]:
-    """The results of one node on constants, by the reference evaluator of onnx. Sizes are inferred before."""
+def _evaluate(walk: _Walk, proto: NodeProto, node: OnnxNode, instead: Mapping[str, Any]) -> list[Array]:
+    """The results of one node on constants, by the reference evaluator of onnx. Sizes are inferred before.
+
+    `instead`: arrays that stand for the constants of these names.
+    """
     copy = NodeProto()
     copy.CopyFrom(proto)
     copy.input[:] = node.inputs
-    feeds = {name: walk.arrays[name] for name in node.inputs if name}
+    feeds = {name: instead.get(name, walk.arrays[name]) for name in node.inputs if name}
     _check_size(walk, copy, feeds)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -428,11 +481,23 @@ def _check_size(walk: _Walk, node: NodeProto, feeds: Mapping[str, Array]) -> Non
             )
 
 
-def _pass_through(walk: _Walk, node: OnnxNode) -> bool:
-    """Identity, Dropout in inference and Cast from float to float vanish: their output is another name of the input."""
-    if node.op_type not in ("Identity", "Dropout", "Cast"):
+def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+    """What vanishes: Identity, Dropout in inference, Cast from float to float, DequantizeLinear.
+
+    Their output is another name of the input.
+    """
+    if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear"):
         return False
     source, output = node.inputs[0], node.outputs[0]
+    if node.op_type == "DequantizeLinear":
+        real = onnxquant.dequantize_linear(node, walk.quantized)
+        if real is None:
+            return True
+        source = real
+    if node.op_type == "Identity" and proto.input[0] in walk.integers:
+        walk.integers.add(proto.output[0])
+    if node.op_type == "Cast" and proto.input[0] in walk.integers and node.attrs.get("to") in FLOATS:
+        onnxquant.read_as_numbers(walk.quantized, source)
     if node.op_type == "Cast" and node.attrs.get("to") not in FLOATS:
         raise Refused(
             "a cast of computed values to another type than float", "values between layers are quantized floats"
@@ -467,8 +532,13 @@ def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pr
             walk.found.append(Problem(name, "output", "it is an input of the model", "remove it from the outputs"))
         elif known in values and values[known].const is not None:
             walk.found.append(Problem(name, "output", "it is a constant", "remove it from the outputs"))
+    for name in onnxquant.untyped_inputs(walk.quantized):
+        walk.found.append(
+            Problem(name, "input", "no DequantizeLinear says what its integers mean", "export it as float, or with one")
+        )
     if walk.found:
         return None, walk.found
+    onnxquant.mark_outputs(walk.quantized, walk.outputs)
     name = walk.file.model.graph.name or walk.file.path.stem
     graph = walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256)
     reader = {name: node for node in graph.nodes for name in node.inputs}

@@ -2,7 +2,8 @@
 
 In: the float graph of the importer. Out: a float graph in which NCHW and NHWC exports of a network are the same ops,
 with no Transpose between them. The same for profiling and compiling. Never changes what a value with a given name
-holds (but for the order of its axes, which Value.layout tells), and never rounds a constant to integers.
+holds (but for the order of its axes, which Value.layout tells), and never rounds a constant to integers. Of a model
+that is quantized already, the values that it stores get their types at the end.
 
 Each pass is a function from Graph to Graph that hands back the very same object when it found nothing to do.
 """
@@ -23,6 +24,7 @@ from glowembed.canonicalize.reshapes import (
     transpose_to_reshape,
 )
 from glowembed.canonicalize.rewrite import remove_dead
+from glowembed.canonicalize.stored import stored_types
 from glowembed.canonicalize.transposes import (
     cancel_transposes,
     hoist_transpose,
@@ -60,7 +62,7 @@ def canonicalize(graph: Graph) -> Graph:
     """The graph in canonical form."""
     for stage in STAGES:
         graph = _to_fixed_point(graph, stage)
-    return verify(restore_names(graph))
+    return verify(stored_types(restore_names(graph)))
 
 
 def _to_fixed_point(graph: Graph, stage: tuple[Pass, ...]) -> Graph:

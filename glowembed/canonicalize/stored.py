@@ -1,0 +1,147 @@
+"""The types that a quantized model brings along: from Rescale nodes and integer constants to Value.qtype.
+
+In: the graph of the other passes, where a Rescale with the attr `scale` says that the model rounds to integers there,
+and constants know their grid. Out: a graph whose typed values are those that the model stores; an op writes the type
+that its rounding asked for, with one rounding in all. What stays are Rescales between two types of one value.
+Everything else gets its type from quantize.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from glowembed.canonicalize.rewrite import bypassed
+from glowembed.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.op import ops
+
+SAME_GRID = 1e-6
+"""Relative difference of two float32 products of the same scales."""
+
+
+def stored_types(graph: Graph) -> Graph:
+    """With a QType on all values that the model stores as integers, constants included."""
+    if not any("scale" in node.attrs for node in graph.nodes if node.op == "Rescale") and not _has_grid(graph):
+        return graph
+    for node in graph.nodes:
+        if node.op == "Rescale" and "scale" in node.attrs:
+            graph = _settle(graph, node)
+    return _typed_constants(graph)
+
+
+def _has_grid(graph: Graph) -> bool:
+    return any(value.const is not None and value.const.grid is not None for value in graph.values.values())
+
+
+# ------------------------------------------------------------------------------------------------ activations
+
+
+def _settle(graph: Graph, node: Node) -> Graph:
+    """The value before the Rescale takes its type, and the Rescale goes; where that cannot be, it stays as a copy."""
+    qtype = QType("int8", (node.attrs["scale"],), (node.attrs["zero_point"],))
+    node = next(n for n in graph.nodes if n.name == node.name)
+    values = dict(graph.values)
+    accepted = _take(graph, values, node.inputs[0], qtype)
+    values[node.outputs[0]] = replace(values[node.outputs[0]], qtype=qtype)
+    plain = replace(node, attrs={})
+    graph = replace(graph, values=values, nodes=tuple(plain if n is node else n for n in graph.nodes))
+    if not accepted:
+        return graph
+    result = bypassed(graph, plain)
+    return result if result is not None else graph
+
+
+def _take(graph: Graph, values: dict[str, Value], name: str, qtype: QType) -> bool:
+    """Give the value this type, and all before it that must have the type of their input. False: it has another."""
+    value, maker = values[name], graph.producer().get(name)
+    if value.qtype is not None or value.const is not None:
+        return value.qtype == qtype
+    if maker is not None and ops()[maker.op].output_type == "input":
+        known = type_of(graph, values, maker.inputs[0])
+        if known is not None and known != qtype:
+            return False
+        if not _take(graph, values, maker.inputs[0], qtype):
+            return False
+    values[name] = replace(value, qtype=qtype)
+    return True
+
+
+def type_of(graph: Graph, values: dict[str, Value], name: str) -> QType | None:
+    """The type of a value as far as the model says it."""
+    maker = graph.producer().get(name)
+    if values[name].qtype is not None or maker is None or ops()[maker.op].output_type != "input":
+        return values[name].qtype
+    return type_of(graph, values, maker.inputs[0])
+
+
+# ------------------------------------------------------------------------------------------------ constants
+
+
+def _typed_constants(graph: Graph) -> Graph:
+    values = dict(graph.values)
+    for node in graph.nodes:
+        if ops()[node.op].has_weights:
+            _type_weights(graph, values, node)
+            continue
+        for name in node.inputs:
+            const = values[name].const
+            if const is not None and values[name].qtype is None:
+                values[name] = replace(values[name], qtype=grid_type(const, None))
+    return replace(graph, values=values)
+
+
+def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
+    """The weights get the type of their integers, the bias is put exactly on multiples of its scale."""
+    x, w, b = node.inputs
+    const = values[w].const
+    if const is None or (qtype := grid_type(const, 0)) is None:
+        return
+    values[w] = replace(values[w], qtype=values[w].qtype or qtype)
+    x_type, bias = type_of(graph, values, x), values[b].const
+    if x_type is not None and bias is not None:
+        values[b] = replace(values[b], const=_snapped(bias, x_type.scale[0] * np.asarray(qtype.scale)))
+
+
+def grid_type(const: Const, axis: int | None) -> QType | None:
+    """The int8 type of the integers that a constant stands for; None where it is no longer integers times a scale.
+
+    Integers that do not fit around 0, as of asymmetric uint8 weights, get a zero point.
+    """
+    grid = const.materialized_grid()
+    if grid is None:
+        return None
+    array = const.materialize().astype(np.float64)
+    rows = array.shape[0] if axis is not None else 1
+    if grid.shape != array.shape or array.size == 0:
+        return None
+    scales, reals = grid.reshape(rows, -1), array.reshape(rows, -1)
+    if not (np.isfinite(scales).all() and (scales > 0).all() and (scales == scales[:, :1]).all()):
+        return None
+    stored = np.rint(reals / scales)
+    if np.abs(reals / scales - stored).max() > 1e-6 or (np.ptp(stored, axis=1) > 255).any():
+        return None
+    zero = _zero_points(stored)
+    qtype = QType("int8", tuple(scales[:, 0].tolist()), tuple(zero.tolist()), axis)
+    assert (qtype.quantize(array).reshape(rows, -1) == stored + zero[:, None]).all()
+    return qtype
+
+
+def _zero_points(stored: Array) -> Array:
+    """0 where the row fits int8 as it is; else what shifts it there."""
+    low, high = stored.min(axis=1), stored.max(axis=1)
+    fits = (low >= -128) & (high <= 127)
+    return np.asarray(np.where(fits, 0, -128 - low), dtype=np.int64)
+
+
+def _snapped(bias: Const, steps: Array) -> Const:
+    """A bias on its own grid of scales s_x * s_w, each rounded to float32, on the grid of the unrounded products."""
+    grid = bias.materialized_grid()
+    array = bias.materialize().astype(np.float64)
+    if grid is None or grid.shape != array.shape or np.abs(grid / steps - 1).max() > SAME_GRID:
+        return bias
+    stored = np.rint(array / grid)
+    if np.abs(array / grid - stored).max() > 1e-6:
+        return bias
+    exact = stored * steps
+    return bias.then("exact_steps", lambda _: exact)
