@@ -152,17 +152,21 @@ def _float_literal(x: float) -> str:
 
 def _constant_ids(graph: Graph) -> dict[tuple[str, str], str]:
     """(node name, constant name) or ("", value name) -> C identifier of its array, without the bundle's prefix."""
-    keys = [(n.name, c) for n in graph.nodes for c in n.constants]
+    keys = [(n.name, c) for n in graph.nodes if n.kernel for c in kernel(n.kernel).ctypes(kernel_ops()[n.op])]
     keys += [("", v) for v, value in graph.values.items() if value.const is not None]
     texts = [f"{node}_{name}" if node else name for node, name in keys]
     return dict(zip(keys, distinct(texts), strict=True))
 
 
-def _packed(node: Node, name: str) -> Array:
-    pack = kernel(node.kernel or "").pack.get(name)
-    array = node.constants[name].materialize()
-    ctype = kernel_ops()[node.op].constants[name]
-    packed = pack(array, node.params) if pack else array
+def _packed(node: Node) -> dict[str, tuple[str, Array]]:
+    """Name -> C type and content of the constants of a node with a kernel, as the kernel reads them."""
+    chosen = kernel(node.kernel or "")
+    arrays = chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params)
+    types = chosen.ctypes(kernel_ops()[node.op])
+    return {name: (ctype, _of_type(ctype, arrays[name])) for name, ctype in types.items()}
+
+
+def _of_type(ctype: str, packed: Array) -> Array:
     return np.ascontiguousarray(packed).astype(NUMPY[ctype], casting="safe" if packed.dtype == NUMPY[ctype] else "same_kind")
 
 
@@ -170,9 +174,8 @@ def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
     """Every constant array of the bundle; equal contents of the same type are stored once."""
     ids = _constant_ids(graph)
     entries: list[tuple[str, str, Array]] = []
-    for node in graph.nodes:
-        types = kernel_ops()[node.op].constants
-        entries += [(ids[node.name, c], types[c], _packed(node, c)) for c in types]
+    for node in (n for n in graph.nodes if n.kernel):
+        entries += [(ids[node.name, c], ctype, array) for c, (ctype, array) in _packed(node).items()]
     for name, value in graph.values.items():
         if value.const is not None and value.qtype is not None:
             entries.append((ids["", name], CTYPES[value.qtype.dtype], _stored(value)))
@@ -219,7 +222,7 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
                 "params": _wrap(c_initialiser(node.params)),
                 "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
                 "output": {"id": "out", "init": _rows(graph, plan, ids, bundle, node.outputs[0], out_stride)},
-                "constants": [f"{bundle}_{ids[node.name, c]}" for c in op.constants],
+                "constants": [f"{bundle}_{ids[node.name, c]}" for c in kernel(node.kernel).ctypes(op)],
                 "rows": op.rows(node.params),
                 "scratch": f"arena + {plan.scratch[node.name]}" if node.name in plan.scratch else "NULL",
                 "outputs": [node.outputs[0]],

@@ -199,6 +199,8 @@ class Kernel:
 
     isa: the word that the target must have ("" = portable C). when: None where it applies, else why not (proofs
     about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
+    constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
+    kernel takes instead of those of the op, and how to make them from those of the op and params.
     """
 
     symbol: str
@@ -208,6 +210,18 @@ class Kernel:
     scratch: Callable[[Any], int] = lambda params: 0
     cost: Callable[[Node, Target], Cost] = lambda node, target: Cost(cycles=8.0 * node.macs)
     store: Store = "disjoint"
+    constants: Mapping[str, str] | None = None
+    arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
+
+    def ctypes(self, op: KernelOp) -> Mapping[str, str]:
+        """Names and C types of the constants, in the order of the signature."""
+        return op.constants if self.constants is None else self.constants
+
+    def packed(self, constants: Mapping[str, Array], params: Any) -> Mapping[str, Array]:
+        """The constants of the op as this kernel reads them."""
+        if self.arrange is not None:
+            return self.arrange(constants, params)
+        return {n: self.pack[n](array, params) if n in self.pack else array for n, array in constants.items()}
 
 
 class KernelOp(ABC):

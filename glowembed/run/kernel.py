@@ -148,7 +148,7 @@ class HostKernel:
         tensors = (_Rows * len(tables))(
             *(self._tensor(arena, p, t) for p, t in zip((*inputs, output), tables, strict=True))
         )
-        packed = [self._constant(name, constants, params) for name in self.op.constants]
+        packed = packed_constants(self.op, self.kernel, constants, params)
         pointers = (ctypes.c_void_p * max(1, len(packed)))(*(c.ctypes.data for c in packed))
         scratch = Arena(self.kernel.scratch(params))
         before = [arena.memory.copy(), scratch.memory.copy(), *(c.copy() for c in packed)]
@@ -164,20 +164,12 @@ class HostKernel:
         inside[GUARD:-GUARD] = True
         self._unchanged("the arena", before[0], arena.memory, free)
         self._unchanged("the scratch memory", before[1], scratch.memory, inside)
-        for name, old, new in zip(self.op.constants, before[2:], packed, strict=True):
+        for name, old, new in zip(self.kernel.ctypes(self.op), before[2:], packed, strict=True):
             self._unchanged(f"the constant {name}", old, new, np.zeros(new.shape, dtype=bool))
 
     def _tensor(self, arena: Arena, place: Placement, table: NDArray[np.uint16] | None) -> _Rows:
         stride = place.row_bytes if table is None else 0
         return _Rows(arena.address(min(place.offsets)), None if table is None else table.ctypes.data, stride)
-
-    def _constant(self, name: str, constants: Mapping[str, Array], params: Any) -> Array:
-        array, ctype = constants[name], self.op.constants[name]
-        if name in self.kernel.pack:
-            array = self.kernel.pack[name](array, params)
-        if array.dtype != NUMPY_TYPES[ctype]:
-            raise KernelFault(f"{self.kernel.symbol}: the constant {name} is {array.dtype}, the signature says {ctype}")
-        return np.ascontiguousarray(array)
 
     def _unchanged(self, what: str, old: Array, new: Array, free: NDArray[np.bool_]) -> None:
         wrong = np.flatnonzero((old != new) & ~free)
@@ -185,6 +177,15 @@ class HostKernel:
             raise KernelFault(
                 f"{self.kernel.symbol} changed {wrong.size} bytes of {what} outside its rows, first at {wrong[0]}"
             )
+
+
+def packed_constants(op: KernelOp, kernel: Kernel, constants: Mapping[str, Array], params: Any) -> list[Array]:
+    """The constants as the kernel reads them, in the order of its signature. Raises KernelFault for a wrong type."""
+    packed, types = kernel.packed(constants, params), kernel.ctypes(op)
+    for name, ctype in types.items():
+        if packed[name].dtype != NUMPY_TYPES[ctype]:
+            raise KernelFault(f"{kernel.symbol}: the constant {name} is {packed[name].dtype}, declared as {ctype}")
+    return [np.ascontiguousarray(packed[name]) for name in types]
 
 
 def _slot_table(place: Placement) -> NDArray[np.uint16] | None:
@@ -237,7 +238,7 @@ def load(op: KernelOp, kernel: Kernel) -> HostKernel:
 
 def wrapper(op: KernelOp, kernel: Kernel) -> str:
     """A C file with the kernel and an exported `call` of one signature for all kernels."""
-    constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(op.constants.values())]
+    constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
     tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
     arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
     return (
