@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed import pipeline, report, resources
+from glowembed import commands, pipeline, report, resources
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.inspection import inspect_model
@@ -440,6 +440,8 @@ def boards(as_json: AsJson = False) -> None:
     machine = [{"name": b.name, "target": b.target, "description": b.description} for b in entries]
     _show(machine if as_json else report.boards(entries))
 
+
+commands.add_all(app)
 
 # ---------------------------------------------------------------------------------------------- terminal
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glowembed.build import Image
+from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
 from glowembed.plan import Plan
@@ -308,3 +309,23 @@ def _node_text(graph: Graph, node: Node) -> str:
     attrs = " ".join(f"{key}={value}" for key, value in sorted(node.attrs.items()))
     words = (node.kernel, str(node.params) if node.params is not None else "", attrs)
     return f"{outputs} = {node.op} {node.name}({inputs}) {' '.join(filter(None, words))}".rstrip()
+
+
+# ---------------------------------------------------------------------------------------------- debug
+
+
+def losses(run: DebugRun) -> RenderableType:
+    """One row per layer, and the layers that cost most."""
+    columns = ["layer", "op", "bits", "saturated", "SQNR dB", "steps", "SQNR dB", "steps"]
+    rows = _table("Layers: error cumulated, then isolated", columns, map(_losses, run.layers), left=3)
+    names = ", ".join(layer.name for layer in run.costliest())
+    return Group(rows, Text(f"cost most accuracy by themselves: {names}"))
+
+
+def _losses(layer: LayerReport) -> list[str]:
+    bits = {None: "-", False: "equal", True: "DIFFER"}[layer.differs]
+    return [layer.name, layer.op, bits, f"{layer.saturated:.2%}", *_loss(layer.cumulated), *_loss(layer.isolated)]
+
+
+def _loss(loss: Loss | None) -> list[str]:
+    return ["-", "-"] if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.max_steps:.1f}"]

@@ -77,11 +77,11 @@ def validate(
     """Run all samples (or `samples` of them, evenly spaced) on the board and compare. `model`: where the ONNX file is."""
     bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
     place = load_board(board)
-    original = _model(bundle, model)
+    original = find_model(bundle, model)
     dataset = _dataset(bundle, data, labels).every(samples)
     with progress.stage("build"):
         image = build_bundle(bundle, board, build_dir)
-    inputs = _stored_inputs(bundle.graph, dataset)
+    inputs = stored_inputs(bundle.graph, dataset)
     expected = _int_reference(bundle, inputs, progress, layers)
     result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
@@ -93,7 +93,7 @@ def validate(
 # ---------------------------------------------------------------------------------------------- what goes in
 
 
-def _model(bundle: Bundle, model: Path | None) -> Path:
+def find_model(bundle: Bundle, model: Path | None) -> Path:
     """The original model: the path that was given, else the one remembered when the bundle was made."""
     path, recorded = model or bundle.model_path, bundle.manifest["model"]
     if path is None or not path.is_file():
@@ -113,7 +113,7 @@ def _dataset(bundle: Bundle, data: Path | Source | Dataset, labels: str | None) 
     return datasets.load(data, datasets.input_specs(bundle.graph), "test", labels)
 
 
-def _stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
+def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
     """[n, stored shape] of every input as the bundle takes it."""
     samples = [dataset.sample(index) for index in range(len(dataset))]
     return {name: np.stack([_stored(graph.values[name], sample[name]) for sample in samples]) for name in graph.inputs}
@@ -246,22 +246,34 @@ def _layer_checks(
     return _Layers(checks, result.layer_instructions)
 
 
+def run_layers(
+    bundle: Bundle, board: str, image: Image, inputs: Arrays, progress: Progress = SILENT
+) -> dict[str, Array]:
+    """[n, stored shape] of what every layer made on the board, read back as soon as it had run."""
+    result = _run(bundle, load_board(board), image, inputs, progress, layers=True)
+    assert result.layer_outputs is not None, "a run with layers gives their outputs"
+    tensors = [tensor["name"] for layer in bundle.manifest["layers"] for tensor in layer["outputs"]]
+    raws = [raw for layer in result.layer_outputs for raw in layer]
+    return {name: _tensor(bundle.graph.values[name], raw) for name, raw in zip(tensors, raws, strict=True)}
+
+
 def _layer_check(graph: Graph, layer: Mapping[str, Any], raw: Sequence[Bytes], expected: Arrays) -> LayerCheck:
     names = [tensor["name"] for tensor in layer["outputs"]]
     found = {
         name: _logical(graph.values[name], _tensor(graph.values[name], r)) for name, r in zip(names, raw, strict=True)
     }
     right = {name: _logical(graph.values[name], expected[name][: len(found[name])]) for name in names}
-    saturated = _saturated(graph.values[names[0]], right[names[0]])
-    return LayerCheck(layer["name"], compare.first_difference(right, found), saturated)
+    share = saturated(graph.values[names[0]], right[names[0]])
+    return LayerCheck(layer["name"], compare.first_difference(right, found), share)
 
 
-def _saturated(value: Value, array: Array) -> float:
-    """Share at the ends of int8; where the lower end stands for 0, it is not lost range but a ReLU."""
-    if value.qtype is None or array.dtype != np.int8:
+def saturated(value: Value, stored: Array) -> float:
+    """Share at the ends of the type; where the lower end stands for 0, it is not lost range but a ReLU."""
+    if value.qtype is None or stored.dtype.kind != "i":
         return 0.0
-    low = (array == -128) & (value.qtype.zero_point[0] != -128)
-    return float(np.mean(low | (array == 127)))
+    low, high = value.qtype.limits
+    at_low = (stored == low) & (value.qtype.zero_point[0] != low)
+    return float(np.mean(at_low | (stored == high)))
 
 
 # ---------------------------------------------------------------------------------------------- result

@@ -21,8 +21,9 @@ LAYERS = [
      "emit", "glue", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
-    {"compare", "validation", "regress"},
+    {"compare", "validation", "debugging", "regress"},
     {"report"},
+    {"commands"},
     {"__init__", "__main__"},
 ]  # fmt: skip
 STAGES = ("importer", "canonicalize", "quantize", "lower", "choose", "memory", "emit")

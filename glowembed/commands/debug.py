@@ -1,0 +1,50 @@
+"""`glowembed debug`: layer by layer, what the board, the integer reference and the float model computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from glowembed import debugging, report
+from glowembed.errors import ValidationDiffers
+from glowembed.pipeline import load_bundle
+from glowembed.progress import terminal
+from glowembed.target import default_board
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed debug bundle --data data.npz --board mps2-an386 --dump tensors.npz")(debug)
+
+
+def debug(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.")],
+    data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples, as for `validate`.")],
+    board: Annotated[str | None, typer.Option("--board", help="By default the target's first board.")] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", metavar="N", min=1, help=f"By default {debugging.SAMPLES}.")
+    ] = None,
+    dump: Annotated[
+        Path | None, typer.Option("--dump", metavar="FILE.npz", help="All tensors: board/, reference/, float/ + name.")
+    ] = None,
+    build_dir: Annotated[Path | None, typer.Option("--build-dir", metavar="DIR")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="The ONNX file, if it has been moved.")
+    ] = None,
+) -> None:
+    """Find the layer: which one differs in bits on the board, and which ones cost accuracy.
+
+    Every tensor is read back after its layer has run, and set beside the integer reference and the float model. A
+    layer's error is *cumulated* (with all that came before) and *isolated* (fed with the float model's own input).
+    """
+    loaded = load_bundle(bundle)
+    place = board or default_board(loaded.manifest["target"]).name
+    with terminal(Console(stderr=True)) as progress:
+        run = debugging.debug(loaded, data, place, samples, build_dir, progress, model)
+    if dump is not None:
+        run.save(dump)
+    Console(highlight=False).print(report.losses(run))
+    if run.first_difference is not None:
+        raise ValidationDiffers(f"layer {run.first_difference!r} is the first whose bits differ on {place}")

@@ -1,0 +1,68 @@
+"""debug: the layer that differs in bits is named, and errors are charged to the layer that makes them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glowembed import debugging
+from glowembed.__main__ import main
+from glowembed.pipeline import Bundle, CompileOptions, compile_model
+
+pytestmark = pytest.mark.cc
+
+
+@pytest.fixture(scope="module")
+def bundle(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    out = tmp_path_factory.mktemp("debug") / "bundle"
+    return compile_model(digits_dir / "model.onnx", out, CompileOptions("x86-64"), data=digits_dir / "data.npz")
+
+
+@pytest.fixture(scope="module")
+def digits_dir(request: pytest.FixtureRequest) -> Path:
+    folder: Path = request.getfixturevalue("digits")
+    return folder
+
+
+def test_a_sound_bundle_has_no_difference_and_small_losses(bundle: Bundle, digits_dir: Path, tmp_path: Path) -> None:
+    run = debugging.debug(bundle, digits_dir / "data.npz", "host", 4, tmp_path)
+    assert run.first_difference is None
+    assert [layer.name for layer in run.layers] == [layer["name"] for layer in bundle.manifest["layers"]]
+    for layer in run.layers:
+        assert layer.isolated is not None and layer.cumulated is not None
+        assert layer.isolated.sqnr_db > 20
+    first = run.layers[0]
+    assert first.cumulated == first.isolated, "before the first layer nothing is lost but the input's rounding"
+
+
+def test_the_dump_holds_board_reference_and_float(bundle: Bundle, digits_dir: Path, tmp_path: Path) -> None:
+    run = debugging.debug(bundle, digits_dir / "data.npz", "host", 2, tmp_path)
+    run.save(tmp_path / "tensors.npz")
+    with np.load(tmp_path / "tensors.npz") as archive:
+        names = set(archive)
+        output = bundle.graph.outputs[0]
+        assert {f"{side}/{output}" for side in ("board", "reference", "float")} <= names
+        assert np.array_equal(archive[f"board/{output}"], archive[f"reference/{output}"])
+
+
+def test_a_flipped_weight_is_found_and_its_layer_named(
+    digits_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One weight of the third convolution is changed in the C file: validate fails, debug names the layer."""
+    folder = tmp_path / "bundle"
+    bundle = compile_model(digits_dir / "model.onnx", folder, CompileOptions("x86-64"), data=digits_dir / "data.npz")
+    victim = [layer for layer in bundle.manifest["layers"] if layer["op"] == "conv2d_s8"][2]["name"]
+    source = folder / "model_weights.c"
+    arrays = re.split(r"(?=^const )", source.read_text("ascii"), flags=re.MULTILINE)
+    index = [i for i, text in enumerate(arrays) if "_weights[" in text and text.startswith("const int8_t")][3]
+    arrays[index] = re.sub(
+        r"(\{\n\s+)(-?\d+)", lambda m: m.group(1) + str(-int(m.group(2)) or 99), arrays[index], count=1
+    )
+    source.write_text("".join(arrays), "ascii")
+    data = str(digits_dir / "data.npz")
+    code = main(["debug", str(folder), "--data", data, "--board", "host", "--build-dir", str(tmp_path / "build")])
+    assert code == 1
+    assert f"{victim!r} is the first whose bits differ" in " ".join(capsys.readouterr().err.split())
