@@ -32,6 +32,8 @@ from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.inspection import inspect_model
 from glowembed.ir import Shape
+from glowembed.measure import measure as run_measure
+from glowembed.measure import noise, shown
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.profile import METHODS, Profile
 from glowembed.progress import Progress, terminal
@@ -368,6 +370,41 @@ def validate(
         _show(report.validation(result))
     if not result.bit_exact:
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example:  glowembed measure bundle --hot 3")
+def measure(
+    bundle: BundleDir,
+    board: Annotated[
+        str | None, typer.Option("--board", help="An emulated board; by default the target's test board.")
+    ] = None,
+    hot: Annotated[
+        int, typer.Option("--hot", metavar="N", min=0, help="Also show the N costliest stretches of machine code.")
+    ] = 0,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Random inputs to run; the costliest is told.")
+    ] = 1,
+    build_dir: Annotated[
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
+    ] = None,
+) -> None:
+    """Count the instructions of every layer and function exactly, and estimate their cycles, without hardware.
+
+    Needs QEMU, and a C compiler (cc) for the plugin that counts; without one there are instructions only. Cycles are those
+    of the core with memories that never wait: docs/measuring.md says how far to trust them.
+    """
+    opened = pipeline.load_bundle(bundle)
+    with _progress() as progress:
+        with progress.stage("build"):
+            image = build_bundle(opened, _board(opened, board), build_dir)
+        with progress.stage("measure"):
+            found = run_measure(image, opened.manifest, noise(opened.manifest, samples), hot)
+    _write_json(json_file, found.json())
+    if json_file != Path("-"):
+        _show(shown(found))
 
 
 @app.command(epilog="Example:  glowembed demo")

@@ -108,6 +108,7 @@ def _costs(json: Json) -> Table:
     memory = json["memory"]
     rows = [
         ("instructions per inference", number(json["instructions"])),
+        *([("cycles, estimated", number(json["cycles_estimate"]))] if json["cycles_estimate"] is not None else []),
         ("multiply-accumulates", number(json["macs"])),
         ("arena (RAM)", size(memory["arena"])),
         ("  liveness bound", size(memory["arena_liveness_bound"])),
@@ -124,15 +125,15 @@ def _layers(result: Validation) -> Table:
     rows = [
         (
             check.name,
-            layer["op"],
             number(layer["macs"]),
             number(layer["instructions"]),
+            number(layer["cycles_estimate"]),
             f"{100 * check.saturated:.1f} %",
             "yes" if check.difference is None else "NO",
         )
         for check, layer in zip(result.layers, result.json["layers"], strict=True)
     ]
-    return _table("Layers", ("layer", "op", "MACs", "instructions", "saturated", "exact"), rows, left=2)
+    return _table("Layers", ("layer", "MACs", "instructions", "cycles", "saturated", "exact"), rows)
 
 
 def summary(results: Sequence[Json]) -> Table:

@@ -46,6 +46,8 @@ class Target:
     """True: a CPU may lack some of `isa`, so that the choice among them is made when the program runs"""
     costs: Mapping[str, float]
     """figures for cost models; absent where nobody has trustworthy ones"""
+    pipeline: str = ""
+    """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" where there is none"""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def read_target(path: Path) -> Target:
         isa_cflags=_isa_cflags(table),
         runtime_dispatch=table.boolean("runtime_dispatch", default=False),
         costs=MappingProxyType(table.numbers("costs")),
+        pipeline=table.text("pipeline", default=""),
     )
     table.finish()
     return target

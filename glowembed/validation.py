@@ -19,6 +19,7 @@ from glowembed.compare import Difference, OutputMetrics
 from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Value
+from glowembed.measure import Figures, Measurement, measure
 from glowembed.pipeline import Bundle, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_int
@@ -230,6 +231,8 @@ def _outputs(bundle: Bundle, result: RunResult) -> dict[str, Array]:
 class _Layers:
     checks: tuple[LayerCheck, ...] = ()
     instructions: tuple[int, ...] | None = None
+    measurement: Measurement | None = None
+    """cycles, of the first sample"""
 
 
 _NO_LAYERS = _Layers()
@@ -243,7 +246,9 @@ def _layer_checks(
     assert result.layer_outputs is not None, "a run with layers gives their outputs"
     pairs = zip(bundle.manifest["layers"], result.layer_outputs, strict=True)
     checks = tuple(_layer_check(bundle.graph, layer, raw, expected) for layer, raw in pairs)
-    return _Layers(checks, result.layer_instructions)
+    if board.qemu is None:
+        return _Layers(checks)
+    return _Layers(checks, result.layer_instructions, measure(image, bundle.manifest, _rows(bundle, few)[:1]))
 
 
 def run_layers(
@@ -346,13 +351,14 @@ def _head(run: _Run) -> dict[str, Any]:
 def _figures(run: _Run) -> dict[str, Any]:
     manifest, image = run.bundle.manifest, run.image
     stack = run.result.stack if run.result.stack is not None else image.stack
+    measured = run.layers.measurement
     return {
         "instructions": run.result.instructions,
-        "cycles_estimate": None,
+        "cycles_estimate": _cycles(measured.total) if measured else None,
         "cycles_measured": None,
         "latency_us": None,
         "macs": manifest["macs"],
-        "layers": _layer_rows(manifest, run.layers.instructions),
+        "layers": _layer_rows(manifest, run.layers),
         "memory": {
             "arena": manifest["arena"]["size"],
             "arena_liveness_bound": manifest["arena"]["liveness_bound"],
@@ -366,10 +372,16 @@ def _figures(run: _Run) -> dict[str, Any]:
     }
 
 
-def _layer_rows(manifest: Mapping[str, Any], instructions: Sequence[int] | None) -> list[dict[str, Any]]:
+def _layer_rows(manifest: Mapping[str, Any], layers: _Layers) -> list[dict[str, Any]]:
     keys = ("name", "op", "kernel", "macs")
-    counts: Sequence[int | None] = instructions or [None] * len(manifest["layers"])
+    unknown: list[None] = [None] * len(manifest["layers"])
+    counts: Sequence[int | None] = layers.instructions or unknown
+    cycles = [_cycles(found) for found in layers.measurement.layers] if layers.measurement else unknown
     return [
-        {**{key: layer[key] for key in keys}, "instructions": count, "cycles_estimate": None}
-        for layer, count in zip(manifest["layers"], counts, strict=True)
+        {**{key: layer[key] for key in keys}, "instructions": count, "cycles_estimate": estimate}
+        for layer, count, estimate in zip(manifest["layers"], counts, cycles, strict=True)
     ]
+
+
+def _cycles(found: Figures) -> int | None:
+    return None if found.cycles is None else round(found.cycles.point)

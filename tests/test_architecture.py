@@ -21,6 +21,7 @@ LAYERS = [
      "emit", "glue", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
+    {"measure"},
     {"compare", "validation", "debugging", "regress"},
     {"report"},
     {"commands"},

@@ -17,7 +17,7 @@ from glowembed.report import graph_text
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
 MODEL, DATA = str(DIGITS / "model.onnx"), str(DIGITS / "data.npz")
-COMMANDS = ("inspect", "profile", "compile", "build", "validate", "demo", "targets", "boards")
+COMMANDS = ("inspect", "profile", "compile", "build", "validate", "measure", "demo", "targets", "boards")
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:

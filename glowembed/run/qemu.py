@@ -58,12 +58,13 @@ def run(
     timeout: float | None = None,
     progress: Progress | None = None,
     uart: Path | None = None,
+    plugin: str | None = None,
 ) -> RunResult:
     """Runs all samples, each a row with all inputs of the bundle in order.
 
     `layers`: also the outputs and instructions of every layer. `timeout`: seconds for all of it, by default ten
     per sample and ten minutes (QEMU does some 700 million instructions per second). `progress` is told (samples
-    done, samples). `uart`: a file for what the firmware says on its serial port.
+    done, samples). `uart`: a file for what the firmware says on its serial port. `plugin`: QEMU's -plugin option.
     """
     _check_samples(manifest, samples)
     qemu = _qemu(image.board)
@@ -73,7 +74,8 @@ def run(
         watch = _Watch(place / "out", _sample_bytes(manifest, layers), len(samples), progress)
         words = ["fw", "in", "out", "stats", *(["layers"] if layers else [])]
         limit = timeout if timeout is not None else START_SECONDS + SAMPLE_SECONDS * len(samples)
-        _execute(_command(qemu, image, words, uart), place, image, watch, limit)
+        command = [*_command(qemu, image, words, uart), *(["-plugin", plugin] if plugin is not None else [])]
+        _execute(command, place, image, watch, limit)
         stats = _Stats.read(place / "stats")
         _check_stats(stats, manifest, len(samples), layers)
         return _result(manifest, stats, (place / "out").read_bytes(), image.board, layers)

@@ -1,0 +1,119 @@
+"""The machine code of a firmware as data. In: an ELF file. Out: a Listing: instructions by address, and functions.
+
+Read from GNU objdump, which alone decodes Helium. Nothing here knows what an instruction costs.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from glowembed.errors import ToolError
+
+OBJDUMP = "arm-none-eabi-objdump"
+PACKAGE = "binutils-arm-none-eabi"
+LINE = re.compile(r"^\s*([0-9a-f]+):\t([0-9a-f]{4}(?: [0-9a-f]{4})?)\s*\t(\S+)(?:\t(.*))?$")
+COMMENT = re.compile(r"\s*(?:@|;|//).*$")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of the disassembly; `operands` without objdump's comments."""
+
+    address: int
+    size: int
+    mnemonic: str
+    operands: str
+
+    @property
+    def next(self) -> int:
+        return self.address + self.size
+
+    @property
+    def text(self) -> str:
+        return f"{self.mnemonic} {self.operands}".strip()
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the symbol table."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Code of one firmware. `build_id`: the hash of the ELF file, which ties what was counted to what was counted on."""
+
+    build_id: str
+    instructions: Mapping[int, Instruction]
+    functions: tuple[Function, ...]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [function.start for function in self.functions]
+
+    def function_at(self, address: int) -> str:
+        """The function that holds the address; `?` where there is none."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index >= 0 and address < self.functions[index].end:
+            return self.functions[index].name
+        return "?"
+
+    def function(self, name: str) -> Function:
+        """The function of this name. KeyError where there is none."""
+        return {function.name: function for function in self.functions}[name]
+
+    def body(self, name: str) -> list[Instruction]:
+        """The instructions of a function in order."""
+        function = self.function(name)
+        return [self.instructions[a] for a in sorted(self.instructions) if function.start <= a < function.end]
+
+
+def build_id(elf: Path) -> str:
+    """What identifies a firmware: any change of a byte changes it."""
+    return hashlib.sha256(elf.read_bytes()).hexdigest()
+
+
+def read(elf: Path, helium: bool = False) -> Listing:
+    """Disassemble a firmware. `helium`: it is for a core with MVE."""
+    if shutil.which(OBJDUMP) is None:
+        raise ToolError(f"{OBJDUMP} is not there; install it: apt-get install {PACKAGE}", PACKAGE)
+    command = [OBJDUMP, "-d", *(["-m", "armv8.1-m.main"] if helium else []), str(elf)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolError(f"{OBJDUMP} failed on {elf}: {done.stderr.strip()[-500:]}")
+    return Listing(build_id(elf), parse(done.stdout), _functions(elf))
+
+
+def parse(text: str) -> dict[int, Instruction]:
+    """Instructions by address from the output of objdump -d."""
+    found = (LINE.match(line) for line in text.splitlines())
+    return {i.address: i for i in (_instruction(match) for match in found if match is not None)}
+
+
+def _instruction(match: re.Match[str]) -> Instruction:
+    size = 2 * len(match[2].split())
+    return Instruction(int(match[1], 16), size, match[3], COMMENT.sub("", match[4] or "").strip())
+
+
+def _functions(elf: Path) -> tuple[Function, ...]:
+    """By address; of several names for one address the last of the alphabet."""
+    with elf.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
+    functions = (s for s in symbols if s["st_info"]["type"] == "STT_FUNC")
+    found = sorted((s["st_value"] & ~1, s.name, int(s["st_size"])) for s in functions)
+    return tuple({start: Function(name, start, start + size) for start, name, size in found}.values())

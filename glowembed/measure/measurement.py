@@ -1,0 +1,292 @@
+"""What a bundle costs on a core, without hardware. In: an Image, its manifest, samples. Out: a Measurement.
+
+QEMU runs the firmware with the counting plugin (runtime_c/plugin) and counts instructions by itself at the same time:
+where the two differ by one, the measurement is refused. A pipeline model then turns the counts into cycles.
+Where the plugin cannot be had, there are QEMU's own counts and no cycles, and the result says why.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed.build import Image
+from glowembed.errors import ToolError
+from glowembed.measure import counts, listing, pipelines
+from glowembed.measure.counts import Phase
+from glowembed.measure.listing import Listing
+from glowembed.measure.pipelines import Cycles, Pipeline
+from glowembed.measure.plugin import plugin
+from glowembed.run import Bytes, qemu
+from glowembed.target import Target, load_target
+
+SCHEMA = 1
+INTERRUPT = "ge_tick_handler"
+SEED = 4
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of a layer, a function or a whole inference. cycles is None where only instructions are known."""
+
+    name: str
+    instructions: int
+    cycles: Cycles | None = None
+
+    def json(self) -> dict[str, Any]:
+        c = self.cycles
+        return {
+            "name": self.name,
+            "instructions": self.instructions,
+            "cycles_estimate": None if c is None else round(c.point),
+            "cycles_range": None if c is None else [round(c.low), round(c.high)],
+        }
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """One instruction: how often it ran, and what one execution costs in the mean."""
+
+    address: int
+    text: str
+    times: int
+    cycles: float
+
+
+@dataclass(frozen=True)
+class HotSpot:
+    """Instructions that follow each other and run equally often; `share` of all cycles."""
+
+    function: str
+    share: float
+    lines: tuple[HotLine, ...]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`note` says why there are no cycles. `build_id` is the hash of the firmware that this was counted on."""
+
+    bundle: str
+    target: str
+    board: str
+    build_id: str
+    samples: int
+    total: Figures
+    layers: tuple[Figures, ...]
+    functions: tuple[Figures, ...]
+    hot: tuple[HotSpot, ...]
+    manifest: Mapping[str, Any]
+    note: str | None = None
+
+    def json(self) -> dict[str, Any]:
+        """The machine-readable result."""
+        keys = ("op", "kernel", "macs")
+        total = self.total.json()
+        rows = zip(self.manifest["layers"], self.layers, strict=True)
+        return {
+            "schema": SCHEMA,
+            "bundle": self.bundle,
+            "bundle_hash": self.manifest["hash"],
+            "target": self.target,
+            "board": self.board,
+            "build_id": self.build_id,
+            "samples": self.samples,
+            "method": "icount" if self.note else "plugin",
+            "note": self.note,
+            "macs": self.manifest.get("macs"),
+            **{key: value for key, value in total.items() if key != "name"},
+            "layers": [{**found.json(), **{k: layer.get(k) for k in keys}} for layer, found in rows],
+            "functions": [function.json() for function in self.functions],
+        }
+
+
+def noise(manifest: Mapping[str, Any], count: int = 1) -> Bytes:
+    """Random inputs, always the same: bytes for integers, a normal distribution for floats."""
+    random = np.random.default_rng(SEED)
+    parts = [_noise(random, tensor, count) for tensor in manifest["inputs"]]
+    return np.concatenate(parts, axis=1)
+
+
+def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -> Bytes:
+    size = int(tensor["bytes"])
+    if tensor["dtype"] == "float32":
+        return random.standard_normal((count, size // 4), np.float32).view(np.uint8)
+    return random.integers(0, 256, (count, size), np.uint8)
+
+
+def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0) -> Measurement:
+    """Every layer and function on the samples; of several samples the costliest is told. `hot`: how many hot spots."""
+    target = load_target(image.board.target)
+    try:
+        library = plugin()
+        code = listing.read(image.elf, helium="mve" in target.isa)
+    except ToolError as error:
+        return _only_instructions(image, manifest, samples, str(error))
+    with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
+        profiler = _Profiler(image, manifest, samples, library, code, Path(folder))
+        whole, layers = profiler.phases(layers=False), profiler.phases(layers=True)
+    return _measurement(image, manifest, target, code, whole, layers, hot)
+
+
+def _only_instructions(image: Image, manifest: Mapping[str, Any], samples: Bytes, why: str) -> Measurement:
+    whole, parts = qemu.run(image, manifest, samples), qemu.run(image, manifest, samples, layers=True)
+    assert whole.instructions is not None, "QEMU counts"
+    assert parts.layer_instructions is not None, "QEMU counts layers"
+    layers = zip(manifest["layers"], parts.layer_instructions, strict=True)
+    return Measurement(
+        manifest["name"],
+        manifest["target"],
+        image.board.name,
+        listing.build_id(image.elf),
+        len(samples),
+        Figures("", whole.instructions),
+        tuple(Figures(layer["name"], count) for layer, count in layers),
+        (),
+        (),
+        manifest,
+        f"instructions by QEMU alone, no cycles: {why}",
+    )
+
+
+# ---------------------------------------------------------------------------------------------- runs
+
+
+@dataclass(frozen=True)
+class _Profiler:
+    """Runs a firmware under the plugin."""
+
+    image: Image
+    manifest: Mapping[str, Any]
+    samples: Bytes
+    plugin: Path
+    code: Listing
+    folder: Path
+
+    def phases(self, layers: bool) -> list[list[Phase]]:
+        """[sample][layer], or [sample][0] of whole runs; checked against the instructions that QEMU counts."""
+        out = self.folder / ("layers" if layers else "whole")
+        result = qemu.run(self.image, self.manifest, self.samples, layers=layers, plugin=self._option(out, layers))
+        if listing.build_id(self.image.elf) != self.code.build_id:
+            raise ToolError(f"{self.image.elf} has changed while it was measured; measure again")
+        found = counts.read(out, self.code, without=INTERRUPT)
+        each = len(self.manifest["layers"]) if layers else 1
+        rows = [list(found[start : start + each]) for start in range(0, len(found), each)]
+        expected = result.layer_instructions if layers else (result.instructions,)
+        _check_equal(rows, expected or (), len(self.samples))
+        return rows
+
+    def _option(self, out: Path, layers: bool) -> str:
+        harness = "ge_measure_layer" if layers else "ge_measure_run"
+        entry = self.manifest["name"] + ("_run_layers" if layers else "_run")
+        words = {
+            "out": str(out).replace(",", ",,"),
+            "arm": f"{self.code.function(harness).start:x}",
+            "begin": f"{self.code.function(entry).start:x}",
+            "end": f"{_return_address(self.code, harness):x}",
+        }
+        return ",".join([str(self.plugin).replace(",", ",,"), *(f"{key}={value}" for key, value in words.items())])
+
+
+def _return_address(code: Listing, function: str) -> int:
+    """Where the one call through a pointer in the function comes back."""
+    calls = [i for i in code.body(function) if i.mnemonic == "blx" and not i.operands.split()[-1].endswith(">")]
+    assert len(calls) == 1, f"{function} calls one pointer, found {len(calls)}"
+    return calls[0].next
+
+
+def _check_equal(rows: Sequence[Sequence[Phase]], expected: Sequence[int | None], samples: int) -> None:
+    if len(rows) != samples or any(len(row) != len(expected) for row in rows):
+        raise ToolError(f"instruction count mismatch: {len(rows)} runs were profiled, {samples} were made")
+    for index, count in enumerate(expected):
+        found = max(counts.instructions(row[index]) for row in rows)
+        if found != count:
+            raise ToolError(
+                f"instruction count mismatch in phase {index}: the plugin says {found}, QEMU {count}. "
+                "The profile cannot be trusted; please report it with the version of QEMU."
+            )
+
+
+# ---------------------------------------------------------------------------------------------- figures
+
+
+def _measurement(
+    image: Image,
+    manifest: Mapping[str, Any],
+    target: Target,
+    code: Listing,
+    whole: Sequence[Sequence[Phase]],
+    layers: Sequence[Sequence[Phase]],
+    hot: int,
+) -> Measurement:
+    core = pipelines.pipeline(target.pipeline)
+    costliest = max((row[0] for row in whole), key=lambda phase: _figures("", phase, core).instructions)
+    names = [layer["name"] for layer in manifest["layers"]]
+    columns = zip(names, zip(*layers, strict=True), strict=True)
+    return Measurement(
+        manifest["name"],
+        target.name,
+        image.board.name,
+        code.build_id,
+        len(whole),
+        _figures("", costliest, core),
+        tuple(_worst([_figures(name, phase, core) for phase in column]) for name, column in columns),
+        _functions(costliest, code, core),
+        _hot_spots(costliest, code, core)[:hot],
+        manifest,
+    )
+
+
+def _figures(name: str, phase: Iterable[counts.Block], core: Pipeline) -> Figures:
+    blocks = tuple(phase)
+    total = sum((c for block in blocks for c in pipelines.cycles(block, core)), Cycles())
+    return Figures(name, counts.instructions(blocks), total)
+
+
+def _worst(figures: Sequence[Figures]) -> Figures:
+    return max(figures, key=lambda f: f.instructions)
+
+
+def _functions(phase: Phase, code: Listing, core: Pipeline) -> tuple[Figures, ...]:
+    """By cycles, the costliest first."""
+    groups: dict[str, list[counts.Block]] = {}
+    for block in phase:
+        groups.setdefault(code.function_at(block.instructions[0].address), []).append(block)
+    found = [_figures(name, blocks, core) for name, blocks in groups.items()]
+    return tuple(sorted(found, key=lambda f: (-(f.cycles or Cycles()).point, f.name)))
+
+
+def _hot_spots(phase: Phase, code: Listing, core: Pipeline) -> tuple[HotSpot, ...]:
+    """All stretches of code by cycles, the costliest first."""
+    lines = _lines(phase, core)
+    total = sum(line.cycles * line.times for line in lines) or 1.0
+    stretches: list[list[HotLine]] = []
+    for line in lines:
+        last = stretches[-1][-1] if stretches else None
+        follows = last is not None and code.instructions[last.address].next == line.address
+        if follows and last is not None and last.times == line.times:
+            stretches[-1].append(line)
+        else:
+            stretches.append([line])
+    spots = [
+        HotSpot(code.function_at(s[0].address), sum(x.cycles * x.times for x in s) / total, tuple(s)) for s in stretches
+    ]
+    return tuple(sorted(spots, key=lambda spot: (-spot.share, spot.lines[0].address)))
+
+
+def _lines(phase: Phase, core: Pipeline) -> list[HotLine]:
+    """Every instruction that ran, in order of address; blocks may overlap."""
+    times: dict[int, int] = {}
+    cost: dict[int, float] = {}
+    text: dict[int, str] = {}
+    for block in phase:
+        for instruction, c in zip(block.instructions, pipelines.cycles(block, core), strict=True):
+            at = instruction.address
+            times[at] = times.get(at, 0) + block.times
+            cost[at] = cost.get(at, 0.0) + c.point
+            text[at] = instruction.text
+    return [HotLine(at, text[at], times[at], cost[at] / times[at]) for at in sorted(times)]

@@ -1,0 +1,301 @@
+"""What code costs on a core. In: a Block with its counts, the name of a pipeline. Out: cycles, as low, point and high.
+
+A pipeline is a table of timings from the core's reference manual; targets/NAME.toml names the one of its core.
+Memories without wait states are assumed; caches, contention, interrupts and unaligned accesses are not modelled. How far
+to trust each of them is in docs/measuring.md, section by section. Nothing here has seen silicon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from glowembed.errors import unknown_name
+from glowembed.measure.counts import Block
+from glowembed.measure.listing import Instruction
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Cycles of scalar instructions. What is not listed takes one.
+
+    Cortex-M4: technical reference manual (Arm 100166) table 3-1; loads, stores and their pairing as in section 3.3.2 of
+    that of the Cortex-M3 (DDI 0337).
+    """
+
+    load: int = 2
+    load_after_load: int = 1
+    """where the address is not what the load before has just fetched"""
+    store: int = 1
+    store_by_register: int = 2
+    """with a register as offset; one where a load goes before"""
+    address_wait: int = 1
+    """more where the instruction just before computes the address"""
+    multiply_accumulate: int = 1
+    long_multiply: int = 1
+    long_accumulate: int = 1
+    multiply: int = 1
+    divide: int = 7
+    """2 to 12, by the operands"""
+    taken: int = 1
+    """refilling the pipeline at a target that the instruction names"""
+    call: int = 1
+    """the same of BL"""
+    indirect: int = 2
+    """the same where a register or the stack holds the target"""
+    popped_target: int = 2
+    """the same of POP and LDM"""
+    loaded_target: int = 3
+    """the same of a load into the program counter and of a table branch"""
+    misaligned_target: int = 1
+    """more where the target is a 32-bit instruction across two words"""
+    system: int = 2
+    float_divide: int = 14
+    float_accumulate: int = 3
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A core. low, point, high: what the cycles by `timing` are multiplied by. `slow_multiply`: the multiplier's cycles
+    on chips with the small one, which gives the high end. `vector`: has Helium.
+    """
+
+    timing: Timing
+    low: float = 1.0
+    point: float = 1.0
+    high: float = 1.0
+    slow_multiply: int | None = None
+    vector: bool = False
+
+
+_M4 = Timing()
+# DDI 0337 (r2p1) table 3-1: MLA 2, UMULL and SMULL 3..5, UMLAL and SMLAL 4..7 with early termination.
+_M3 = Timing(multiply_accumulate=2, long_multiply=4, long_accumulate=5)
+# DDI 0432 table 3-1: LDR, STR 2, LDM 1+N, B 3, BL 4, BX 3, POP with PC 4+N, MULS 1 or 32, MRS, MSR and barriers 4.
+_M0 = Timing(
+    load_after_load=2, store=2, store_by_register=2, address_wait=0, taken=2, call=3, popped_target=3, misaligned_target=0,
+    system=4,
+)  # fmt: skip
+
+PIPELINES: Mapping[str, Pipeline] = {
+    "cortex-m0": Pipeline(_M0, slow_multiply=32),
+    "cortex-m3": Pipeline(_M3),
+    "cortex-m4": Pipeline(_M4),
+    "cortex-m33": Pipeline(_M4),
+    "cortex-m7": Pipeline(_M4, low=0.55, point=0.75, high=1.0),
+    "cortex-m55": Pipeline(_M4, vector=True),
+}
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """An estimate; low and high are equal where the model gives one figure."""
+
+    low: float = 0.0
+    point: float = 0.0
+    high: float = 0.0
+
+    def __add__(self, other: Cycles) -> Cycles:
+        return Cycles(self.low + other.low, self.point + other.point, self.high + other.high)
+
+
+def pipeline(name: str) -> Pipeline:
+    """The pipeline of this name."""
+    if name not in PIPELINES:
+        raise unknown_name("pipeline", name, PIPELINES)
+    return PIPELINES[name]
+
+
+def cycles(block: Block, core: Pipeline) -> list[Cycles]:
+    """Of each instruction of the block, over all its executions."""
+    return _vector_cycles(block) if core.vector else _scalar_cycles(block, core)
+
+
+def _scalar_cycles(block: Block, core: Pipeline) -> list[Cycles]:
+    plain = _totals(block, core.timing)
+    slow = plain if core.slow_multiply is None else _totals(block, replace(core.timing, multiply=core.slow_multiply))
+    return [Cycles(p * core.low, p * core.point, s * core.high) for p, s in zip(plain, slow, strict=True)]
+
+
+def _totals(block: Block, timing: Timing) -> list[float]:
+    each, refill = static_cost(block.instructions, timing)
+    totals = [float(cost * block.times) for cost in each]
+    last = block.instructions[-1]
+    waits = timing.misaligned_target if refill and block.misaligned else 0
+    totals[-1] += (refill + waits) * (block.times if _always_taken(last) else block.times - block.through)
+    return totals
+
+
+@lru_cache(maxsize=65536)
+def static_cost(instructions: tuple[Instruction, ...], timing: Timing) -> tuple[tuple[int, ...], int]:
+    """Cycles of each instruction when it falls through, and what the last one adds when it branches."""
+    before: Sequence[Instruction | None] = [None, *instructions[:-1]]
+    costs = tuple(_cost(i, previous, timing) for i, previous in zip(instructions, before, strict=True))
+    return costs, _refill(instructions[-1], timing)
+
+
+# ---------------------------------------------------------------------------------------------- instructions
+
+CONDITION = "(?:eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al)?"
+BRANCH = re.compile(rf"(?:b{CONDITION}|cbn?z)")
+CALL = re.compile(r"bl")
+INDIRECT = re.compile(rf"(?:bx|blx){CONDITION}")
+TABLE = re.compile(r"tb[bh]")
+LOOP = re.compile(r"(?:le|letp)")
+LOAD = re.compile(rf"v?ldr(?:b|h|sb|sh|t|ex|exb|exh)?{CONDITION}")
+STORE = re.compile(rf"v?str(?:b|h|t|ex|exb|exh)?{CONDITION}")
+PAIR = re.compile(rf"(?:ldr|str)d{CONDITION}")
+MULTIPLE = re.compile(rf"(?:v?ldm|v?stm|v?push|v?pop)(?:ia|db|fd|ea)?{CONDITION}")
+MULTIPLY = re.compile(rf"muls?{CONDITION}")
+ACCUMULATE = re.compile(rf"ml[as]{CONDITION}")
+LONG_MULTIPLY = re.compile(rf"[us]mull{CONDITION}")
+LONG_ACCUMULATE = re.compile(rf"(?:[us]mlal(?:d|dx|[bt][bt])?|umaal|smlsldx?){CONDITION}")
+DIVIDE = re.compile(rf"[us]div{CONDITION}")
+SYSTEM = re.compile(r"(?:mrs|msr|dsb|dmb|isb)")
+FREE = re.compile(r"it[te]{0,3}")
+NO_RESULT = re.compile(rf"(?:cmp|cmn|tst|teq|nop|b|bl|bx|blx|cbn?z|it[te]*|pld|bkpt|push|str\w*|stm\w*){CONDITION}")
+REGISTER = re.compile(r"\b(r\d+|sl|fp|ip|sp|lr|pc)\b")
+FLOAT_DIVIDE = re.compile(r"v(?:div|sqrt)")
+FLOAT_ACCUMULATE = re.compile(r"v(?:n?ml[as]|fn?m[as])")
+
+
+def _bare(instruction: Instruction) -> str:
+    """The mnemonic without width and type: `ldr.w` is ldr."""
+    return instruction.mnemonic.split(".")[0]
+
+
+def _is(kind: re.Pattern[str], instruction: Instruction | None) -> bool:
+    return instruction is not None and kind.fullmatch(_bare(instruction)) is not None
+
+
+def _cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
+    if _is(FREE, i):
+        return 0
+    if any(_is(kind, i) for kind in (LOAD, STORE, PAIR, MULTIPLE)):
+        return _memory_cost(i, before, timing) + _address_wait(i, before, timing)
+    kinds = {
+        TABLE: timing.load,
+        MULTIPLY: timing.multiply,
+        ACCUMULATE: timing.multiply_accumulate,
+        LONG_MULTIPLY: timing.long_multiply,
+        LONG_ACCUMULATE: timing.long_accumulate,
+        DIVIDE: timing.divide,
+        SYSTEM: timing.system,
+        FLOAT_DIVIDE: timing.float_divide,
+        FLOAT_ACCUMULATE: timing.float_accumulate,
+    }
+    return next((cost for kind, cost in kinds.items() if _is(kind, i)), 1)
+
+
+def _memory_cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
+    if _is(MULTIPLE, i):
+        return 1 + _listed(i.operands)
+    if _is(PAIR, i):
+        return 3
+    after_load = _is(LOAD, before)
+    if _is(STORE, i):
+        by_register = len(REGISTER.findall(_address(i))) > 1
+        return timing.store_by_register if by_register and not after_load else timing.store
+    chained = after_load and before is not None and _destination(before) in REGISTER.findall(_address(i))
+    return timing.load_after_load if after_load and not chained else timing.load
+
+
+def _address_wait(i: Instruction, before: Instruction | None, timing: Timing) -> int:
+    """One more where the instruction before, which is no load, has computed a register of the address."""
+    if before is None or _is(NO_RESULT, before) or any(_is(kind, before) for kind in (LOAD, PAIR, MULTIPLE)):
+        return 0
+    return timing.address_wait if _destination(before) in REGISTER.findall(_address(i)) else 0
+
+
+def _destination(i: Instruction) -> str:
+    return i.operands.split(",")[0].strip()
+
+
+def _address(i: Instruction) -> str:
+    """What a load or store computes its address from."""
+    _, bracket, inside = i.operands.partition("[")
+    return inside if bracket else ("sp" if i.operands[:1] == "{" else i.operands.split(",")[0].rstrip("!"))
+
+
+def _listed(operands: str) -> int:
+    """How many words a {list} of registers has."""
+    inside = operands[operands.find("{") + 1 : operands.find("}")]
+    return sum(_span(part.strip()) for part in inside.split(","))
+
+
+def _span(part: str) -> int:
+    first, dash, last = part.partition("-")
+    words = 2 if first.startswith("d") else 1
+    return words * (int(last[1:]) - int(first[1:]) + 1 if dash else 1)
+
+
+def _always_taken(i: Instruction) -> bool:
+    return _bare(i) in ("b", "bl", "bx", "blx", "tbb", "tbh") or _loads_pc(i)
+
+
+def _loads_pc(i: Instruction) -> bool:
+    if _is(MULTIPLE, i):
+        return bool(re.search(r"\bpc\}", i.operands))
+    return _is(LOAD, i) and _destination(i) == "pc"
+
+
+def _refill(i: Instruction, timing: Timing) -> int:
+    if _is(LOOP, i):
+        return 0
+    if _is(TABLE, i) or (_is(LOAD, i) and _destination(i) == "pc"):
+        return timing.loaded_target
+    if _is(MULTIPLE, i) and _loads_pc(i):
+        return timing.popped_target
+    if _is(INDIRECT, i) or _destination(i) == "pc":
+        return timing.indirect
+    if _is(CALL, i):
+        return timing.call
+    return timing.taken if _is(BRANCH, i) else 0
+
+
+# ---------------------------------------------------------------------------------------------- Helium
+
+VECTOR_MEMORY = re.compile(r"v(?:ld|st)r?[bhwd24]\w*")
+VECTOR_MULTIPLY = re.compile(r"v\w*m(?:la|ls|ul|lal)\w*")
+VECTOR_REGISTER = re.compile(r"\bq\d\b")
+GATHER = re.compile(r"\[\w+, *q\d")
+VECTOR_CYCLES = 2
+GATHER_CYCLES = 6
+"""more than other vector memory instructions: one element at a time"""
+
+
+def _vector_cycles(block: Block) -> list[Cycles]:
+    """Helium has two beats a cycle, so that a vector instruction takes two; one of each kind may overlap.
+
+    Low: memory, multiplication and the rest wholly overlap, and a scalar instruction takes one. High: nothing overlaps.
+    """
+    highs = [cost / block.times if block.times else 0.0 for cost in _totals(block, _M4)]
+    kinds = {"memory": 0, "multiply": 0, "other": 0}
+    scalars = 0
+    for index, i in enumerate(block.instructions):
+        kind = vector_kind(i)
+        if kind is None:
+            scalars += 0 if _is(LOOP, i) or _is(FREE, i) else 1
+            highs[index] *= not _is(LOOP, i)
+        else:
+            highs[index] = VECTOR_CYCLES + (GATHER_CYCLES if GATHER.search(i.operands) else 0)
+            kinds[kind] += int(highs[index])
+    low = max(kinds.values()) + scalars
+    high = max(sum(highs), low)
+    return [_share(each * block.times, low, high, sum(highs)) for each in highs]
+
+
+def _share(each: float, low: float, high: float, total: float) -> Cycles:
+    part = each / total if total else 0.0
+    return Cycles(part * low, part * (low + high) / 2, part * high)
+
+
+def vector_kind(i: Instruction) -> str | None:
+    """Which of Helium's pipes an instruction uses; None for a scalar one."""
+    if not i.mnemonic.startswith("v") or not VECTOR_REGISTER.search(i.operands):
+        return None
+    if VECTOR_MEMORY.fullmatch(_bare(i)) and "[" in i.operands:
+        return "memory"
+    return "multiply" if VECTOR_MULTIPLY.fullmatch(_bare(i)) else "other"

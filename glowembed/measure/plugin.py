@@ -1,0 +1,79 @@
+"""The counting plugin of QEMU, built on the user's machine. In: nothing. Out: the shared object, or why there is none.
+
+It is compiled once with `cc` and kept under the hash of its source, the compiler's version and QEMU's interface.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from glowembed import resources
+from glowembed.errors import ToolError
+
+FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+VERSION = re.compile(r"version (\d+)\.(\d+)")
+SECOND_INTERFACE = 9
+"""From this version of QEMU on the plugin must say that it was made for the second interface."""
+
+
+def source() -> Path:
+    """The C file."""
+    return resources.runtime_c() / "plugin" / "profile.c"
+
+
+def plugin(cache: Path | None = None) -> Path:
+    """The plugin for the QEMU on this machine. Raises ToolError that says what is missing."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise ToolError("no C compiler 'cc', which builds the counting plugin of QEMU: apt-get install gcc", "gcc")
+    command = [compiler, *FLAGS, f"-DGE_PLUGIN_API={_interface()}"]
+    path = (cache or cache_folder()) / f"profile-{_key(command)}.so"
+    if not path.is_file():
+        _build(command, path)
+    return path
+
+
+def cache_folder() -> Path:
+    """Where built plugins are kept: the user's cache, or where there is no home, the folder of temporary files."""
+    home = Path.home() / ".cache" / "glowembed"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir())
+    return home
+
+
+def _interface() -> int:
+    said = _output(["qemu-system-arm", "--version"])
+    version = VERSION.search(said)
+    if version is None:
+        raise ToolError(f"qemu-system-arm does not say its version: {said[:200]!r}")
+    return 2 if int(version[1]) >= SECOND_INTERFACE else 1
+
+
+def _key(command: list[str]) -> str:
+    compiler = _output([command[0], "--version"])
+    return hashlib.sha256("\0".join([*command, compiler, source().read_text("ascii")]).encode()).hexdigest()[:16]
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError as error:
+        raise ToolError(f"{command[0]} is not there; install it: apt-get install {command[0]}", command[0]) from error
+
+
+def _build(command: list[str], path: Path) -> None:
+    """Written beside its place and renamed: several runs at once do no harm."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix="building-", suffix=".so", delete=False) as file:
+        partial = Path(file.name)
+    done = subprocess.run([*command, "-o", str(partial), str(source())], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        partial.unlink()
+        raise ToolError(f"the counting plugin of QEMU does not compile:\n{done.stderr.strip()[-2000:]}")
+    partial.replace(path)
