@@ -35,6 +35,8 @@ from glowembed.ir import Shape
 from glowembed.measure import measure as run_measure
 from glowembed.measure import noise, shown
 from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.precision import resolve as resolve_precision
+from glowembed.precision import template as precision_template
 from glowembed.profile import METHODS, Profile
 from glowembed.progress import Progress, terminal
 from glowembed.target import board_names, default_board, load_board, load_target, target_names
@@ -127,6 +129,8 @@ def _options(
     calibration: str = "minmax",
     percentile: float = 99.99,
     per_tensor: bool = False,
+    precision: Path | None = None,
+    require_all_quantized: bool = False,
 ) -> CompileOptions:
     """Options of the pipeline, every name checked before any work."""
     for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration, METHODS)):
@@ -144,6 +148,8 @@ def _options(
         calibration=calibration,
         percentile=percentile,
         per_channel=not per_tensor,
+        precision=precision,
+        require_all_quantized=require_all_quantized,
     )
 
 
@@ -256,6 +262,15 @@ def compile_(
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")
     ] = False,
+    precision: Annotated[
+        Path | None,
+        typer.Option(
+            "--precision", metavar="FILE", help="Layer by layer: int8, int16, float32 and more; see `precision`."
+        ),
+    ] = None,
+    require_all_quantized: Annotated[
+        bool, typer.Option("--require-all-quantized", help="Fail, with a list, where a node stays float32.")
+    ] = False,
     calib_samples: CalibSamples = None,
     stop_after: Annotated[
         str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
@@ -277,7 +292,18 @@ def compile_(
         raise UsageError("say where the bundle goes: -o DIR")
     if dump and stop_after is None:
         raise UsageError("--dump prints what a stage made: say which, with --stop-after STAGE")
-    options = _options(shape, input_layout, target, name, float_io, calibration, percentile, per_tensor)
+    options = _options(
+        shape,
+        input_layout,
+        target,
+        name,
+        float_io,
+        calibration,
+        percentile,
+        per_tensor,
+        precision,
+        require_all_quantized,
+    )
     images = _images(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 
@@ -298,6 +324,36 @@ def compile_(
         return
     _notes(*seen)
     _show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
+
+
+@app.command(epilog="Example:  glowembed precision model.onnx --template > precision.yaml")
+def precision(
+    model: Model,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="A precision.yaml: check it, and print what it gives.")
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print a precision.yaml for this model to start from.")
+    ] = False,
+    target: Annotated[str, typer.Option("--target", help="The target that must be able to do it.")] = "cortex-m4",
+    shape: Shapes = None,
+    input_layout: InputLayout = "model",
+    as_json: AsJson = False,
+) -> None:
+    """Print how each node of a model is computed: its dtype, schema, calibration, and the rule that says so.
+
+    A precision.yaml holds `defaults:` and `rules:`. A rule matches nodes by `name` (a glob), `op` or `position` (first,
+    last), or values by `value`, and sets what `--template` lists. Later rules win. Give it to `compile --precision`.
+    """
+    options = _options(shape, input_layout, target, precision=check)
+    graph = pipeline.import_model(model, options)
+    if template:
+        typer.echo(precision_template(graph), nl=False)
+        return
+    resolved = resolve_precision(graph, options.config())
+    nodes = {name: {**settings.json(), "rules": dict(settings.rules)} for name, settings in resolved.nodes.items()}
+    values = {name: vars(fixed) for name, fixed in resolved.values.items()}
+    _show({"schema": 1, "nodes": nodes, "values": values} if as_json else report.precision(graph, resolved))
 
 
 @app.command(epilog="Example:  glowembed build bundle --board mps2-an386")

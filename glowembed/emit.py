@@ -29,7 +29,7 @@ SCHEMA = 1
 """Version of bundle.json."""
 
 CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
-NUMPY = {"int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "int32_t": "int32", "uint32_t": "uint32", "float": "float32"}
+NUMPY = {"int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "float": "float32"}
 
 KERNELS_HEAD = """\
 /* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
@@ -50,6 +50,7 @@ class Origin:
     version: str
     model_file: str
     options: Mapping[str, Any]
+    precision: tuple[Mapping[str, Any], ...] = ()
 
 
 def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, bytes]:
@@ -177,8 +178,8 @@ def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
     for node in (n for n in graph.nodes if n.kernel):
         entries += [(ids[node.name, c], ctype, array) for c, (ctype, array) in _packed(node).items()]
     for name, value in graph.values.items():
-        if value.const is not None and value.qtype is not None:
-            entries.append((ids["", name], CTYPES[value.qtype.dtype], _stored(value)))
+        if value.const is not None:
+            entries.append((ids["", name], CTYPES[_dtype(value)], _stored(value)))
     return [
         {"id": f"{bundle}_{ident}", "ctype": ctype, "count": array.size, "bytes": array.nbytes, "lines": _lines(array)}
         for ident, ctype, array in entries
@@ -195,6 +196,8 @@ def _lines(array: Array) -> list[str]:
 def _literal(value: int) -> str:
     if value == -(2**31):
         return "(-2147483647 - 1)"
+    if not -(2**31) <= value < 2**32:
+        return f"{value}LL"
     return f"{value}u" if value > 2**31 - 1 else str(value)
 
 
@@ -309,6 +312,7 @@ def _manifest(
         "hash": digest,
         "model": {"file": origin.model_file, "sha256": graph.model_sha256},
         "options": dict(origin.options),
+        "precision": [dict(entry) for entry in origin.precision],
         "arena": {"size": plan.size, "align": target.arena_align, "liveness_bound": plan.bound},
         "weights_bytes": context["weights_bytes"],
         "macs": context["macs"],
@@ -382,7 +386,7 @@ def _reference_constants(graph: Graph) -> bytes:
 
 def _stored(value: Value) -> Array:
     """The stored tensor of a constant that a kernel reads as an input: it ends in a quantize step already."""
-    assert value.const is not None and value.qtype is not None, value.name
+    assert value.const is not None, value.name
     array = value.const.materialize()
-    assert array.dtype == value.qtype.dtype, f"{value.name} is {array.dtype}, not {value.qtype.dtype}"
+    assert array.dtype == _dtype(value), f"{value.name} is {array.dtype}, not {_dtype(value)}"
     return array

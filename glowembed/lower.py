@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glowembed.ir import Graph, Node, Value
-from glowembed.op import LowerContext, ops
+from glowembed.op import LowerContext, lowerings, ops
 
 
 def lower(graph: Graph, float_io: bool = False) -> Graph:
@@ -18,8 +18,15 @@ def lower(graph: Graph, float_io: bool = False) -> Graph:
         graph = _float_edges(graph)
     context = LowerContext(graph)
     for node in graph.nodes:
-        ops()[node.op].lower(node, context)
+        lowering = lowerings().get((node.op, _dtype(graph, node)), ops()[node.op].lower)
+        lowering(node, context)
     return graph.with_nodes(context.nodes, context.values)
+
+
+def _dtype(graph: Graph, node: Node) -> str:
+    """What the node is computed in: the dtype of its output."""
+    qtype = graph.values[node.outputs[0]].qtype
+    return qtype.dtype if qtype else "float32"
 
 
 def _float_edges(graph: Graph) -> Graph:
@@ -27,12 +34,17 @@ def _float_edges(graph: Graph) -> Graph:
     values, renamed = dict(graph.values), {}
     first, last = [], []
     for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
-        inner = replace(values[name], name=f"{name}/int8")
+        qtype = values[name].qtype
+        if qtype is None:
+            continue
+        inner = replace(values[name], name=f"{name}/{qtype.dtype}")
+        while inner.name in values:
+            inner = replace(inner, name=inner.name + "'")
         values[inner.name], renamed[name] = inner, inner.name
         values[name] = replace(values[name], qtype=None, dtype="float32")
-    for name in graph.inputs:
+    for name in filter(renamed.__contains__, graph.inputs):
         first.append(Node(f"{name}/quantize", "Quantize", (name,), (renamed[name],)))
-    for name in graph.outputs:
+    for name in filter(renamed.__contains__, graph.outputs):
         last.append(Node(f"{name}/dequantize", "Dequantize", (renamed[name],), (name,)))
     body = [
         replace(n, inputs=tuple(renamed.get(i, i) for i in n.inputs), outputs=tuple(renamed.get(o, o) for o in n.outputs))

@@ -122,7 +122,7 @@ class Op(ABC):
 
     @abstractmethod
     def lower(self, node: Node, c: LowerContext) -> None:
-        """Add the kernel-level nodes for a quantized node to the context."""
+        """Add the kernel-level nodes for an int8 node to the context; other dtypes are in LOWERINGS of a module."""
 
 
 @dataclass
@@ -140,6 +140,11 @@ class LowerContext:
         qtype = self.value(name).qtype
         assert qtype is not None, f"{name} has no QType"
         return qtype
+
+    def dtype(self, name: str) -> str:
+        """How its elements are stored."""
+        value = self.value(name)
+        return value.qtype.dtype if value.qtype else value.dtype
 
     def const(self, name: str) -> Const:
         const = self.value(name).const
@@ -283,6 +288,23 @@ def ops() -> Mapping[str, Op]:
 def kernel_ops() -> Mapping[str, KernelOp]:
     """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops."""
     return {op.name: op for module in _modules() for op in getattr(module, "KERNEL_OPS", ())}
+
+
+Lowering = Callable[[Node, LowerContext], None]
+
+
+@cache
+def lowerings() -> Mapping[tuple[str, str], Lowering]:
+    """(semantic op, dtype) -> what lowers it, for dtypes other than int8: LOWERINGS of each module in glowembed/ops."""
+    found: dict[tuple[str, str], Lowering] = {}
+    for module in _modules():
+        found |= getattr(module, "LOWERINGS", {})
+    return found
+
+
+def dtypes_of(op: str) -> tuple[str, ...]:
+    """What nodes of a semantic op can be computed in."""
+    return ("int8", *(dtype for name, dtype in lowerings() if name == op))
 
 
 @cache

@@ -25,10 +25,13 @@ from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
+from glowembed.precision import Config, Settings
+from glowembed.precision import load as load_precision
+from glowembed.precision import resolve as resolve_precision
 from glowembed.profile import Profile
 from glowembed.profile import profile as run_profile
 from glowembed.progress import SILENT, Progress
-from glowembed.quantize import Settings, quantize
+from glowembed.quantize import coverage, quantize, require_all_quantized
 from glowembed.target import load_target
 from glowembed.version import VERSION
 
@@ -50,6 +53,14 @@ class CompileOptions:
     calibration: str = "minmax"
     percentile: float = 99.99
     per_channel: bool = True
+    precision: Path | Config | None = None
+    require_all_quantized: bool = False
+
+    def config(self) -> Config:
+        """The precision configuration: the options are its defaults, the file goes before them."""
+        given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
+        options = {"calibration": self.calibration, "percentile": self.percentile, "per_channel": self.per_channel}
+        return replace(given, defaults={**options, **given.defaults})
 
     def recorded(self) -> dict[str, Any]:
         """What goes into the manifest."""
@@ -137,7 +148,11 @@ def compile_model(
         ranges = _profile(graph, data, profile, progress)
     on_stage("profile", ranges)
     with stages.run("quantize"):
-        graph = verify(quantize(graph, _range_of(ranges, options), Settings(options.per_channel)))
+        precision = resolve_precision(graph, options.config())
+        graph = verify(quantize(graph, _range_of(ranges), precision))
+        table = coverage(graph, precision)
+        if options.require_all_quantized:
+            require_all_quantized(table)
     on_stage("quantize", graph)
     with stages.run("lower"):
         graph = verify(lower(graph, options.float_io))
@@ -150,7 +165,7 @@ def compile_model(
         memory.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):
-        origin = emit.Origin(VERSION, model.name, options.recorded())
+        origin = emit.Origin(VERSION, model.name, options.recorded(), tuple(entry.json() for entry in table))
         files = emit.emit(graph, plan, target, origin)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
@@ -166,8 +181,8 @@ def _profile(graph: Graph, data: Dataset | Source | Path | None, profile: Profil
     return ranges
 
 
-def _range_of(ranges: Profile, options: CompileOptions) -> Callable[[str], tuple[float, float]]:
-    return lambda name: ranges.range_of(name, options.calibration, options.percentile)
+def _range_of(ranges: Profile) -> Callable[[str, Settings], tuple[float, float]]:
+    return lambda name, settings: ranges.range_of(name, settings.calibration, settings.percentile)
 
 
 # ---------------------------------------------------------------------------------------------- on disk

@@ -19,6 +19,7 @@ from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
 from glowembed.plan import Plan
+from glowembed.precision import DEFAULTS, Precision, Settings
 from glowembed.profile import Profile
 from glowembed.target import Board, Target
 from glowembed.validation import Validation
@@ -53,6 +54,31 @@ def size(value: int | None) -> str:
 
 def shape(dims: Sequence[int]) -> str:
     return " x ".join(map(str, dims)) or "scalar"
+
+
+# ---------------------------------------------------------------------------------------------- precision
+
+
+def precision(graph: Graph, resolved: Precision) -> RenderableType:
+    """The resolved table: how each node is computed, and the last rule that had a say."""
+    rows = [_precision_row(node, resolved.nodes[node.name]) for node in graph.nodes]
+    parts: list[RenderableType] = [_table("precision", ("node", "op", "computed in", "rule"), rows, left=4)]
+    for name, fixed in resolved.values.items():
+        what = f"range {fixed.range}" if fixed.range else f"scale {fixed.scale}, zero point {fixed.zero_point}"
+        parts.append(Text(f"{name}: {what}, by {fixed.rule}"))
+    return Group(*parts)
+
+
+def _precision_row(node: Node, settings: Settings) -> tuple[str, ...]:
+    given = settings.json()
+    words = [str(given.pop("dtype"))]
+    usual = Settings(dtype=settings.dtype)
+    for key, value in given.items():
+        default = usual.activation_schema if key == "schema" else getattr(usual, key)
+        if value != default:
+            words.append(f"{key} {str(value).lower() if isinstance(value, bool) else value}")
+    rules = [rule for rule in dict.fromkeys(settings.rules.values()) if rule != DEFAULTS]
+    return node.name, node.op, ", ".join(words), ", ".join(rules)
 
 
 # ---------------------------------------------------------------------------------------------- validate

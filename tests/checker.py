@@ -178,7 +178,7 @@ def _check_references(
             assert found[name].shape == array.shape == graph.values[name].shape
             np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=f"{name}: float_ref")
     ranges = {n: (float(min(f[n].min() for f in floats)), float(max(f[n].max() for f in floats))) for n in graph.values}
-    typed = quantize(graph, ranges.__getitem__)
+    typed = quantize(graph, lambda name, _: ranges[name])
     lowered = verify(lower(typed))
     graph = _with_stored_constants(graph, typed)
     for sample in samples:

@@ -17,7 +17,7 @@ LAYERS = [
     {"target", "op"},
     {"layout", "builder", "spatial", "linear", "broadcast", "schema"},
     {"ops"},
-    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "quantize", "lower", "choose", "memory",
+    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "precision", "quantize", "lower", "choose", "memory",
      "emit", "glue", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},

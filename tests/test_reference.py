@@ -36,7 +36,7 @@ def test_integers_follow_floats_through_a_network(tmp_path: Path) -> None:
     samples = np.random.default_rng(1).uniform(-2, 3, (20, 1, 3, 9)).astype(np.float32)
     runs = [run_float(graph, {"x": sample}) for sample in samples]
     seen = ranges(runs)
-    typed = quantize(graph, lambda name: seen[name])
+    typed = quantize(graph, lambda name, _: seen[name])
     lowered = lower(typed)
     assert {"view", "copy_s8"} <= {n.op for n in lowered.nodes}
     for sample, floats in zip(samples, runs, strict=True):

@@ -1,0 +1,212 @@
+"""The layer-wise precision configuration: what rules match and set, and what every mistake is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_models import model, node, saved, weights
+
+from glowembed.canonicalize import canonicalize
+from glowembed.errors import UsageError
+from glowembed.importer import load as load_model
+from glowembed.ir import Graph
+from glowembed.precision import Config, load, parse, resolve, template
+from glowembed.quantize import coverage, quantize
+
+RANGES = (-2.0, 3.0)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    """conv1, pool, conv2, head (Gemm), Softmax, with values named after them."""
+    nodes = [
+        node("Conv", "x w1", "conv1"), node("MaxPool", "conv1", "pool", kernel_shape=[2], strides=[2]), node("Conv", "pool w2", "conv2"),
+        node("Flatten", "conv2", "flat"), node("Gemm", "flat w3", "head", transB=1), node("Softmax", "head", "y"),
+    ]  # fmt: skip
+    constants = {"w1": weights(4, 3, 3), "w2": weights(5, 4, 2), "w3": weights(6, 10)}
+    return canonicalize(load_model(saved(model(nodes, {"x": (1, 3, 8)}, constants), tmp_path)))
+
+
+def typed(graph: Graph, *rules: dict, **defaults: object) -> Graph:
+    precision = resolve(graph, parse({"defaults": defaults, "rules": list(rules)}))
+    return quantize(graph, lambda name, _: RANGES, precision)
+
+
+def by_op(graph: Graph, op: str, index: int = 0):
+    return [n for n in graph.nodes if n.op == op][index]
+
+
+# ---------------------------------------------------------------------------------------------- matching
+
+
+@pytest.mark.parametrize(
+    ("rule", "ops"),
+    [
+        ({"op": "Conv"}, ["Conv", "Conv"]),
+        ({"op": ["Gemm", "Softmax"]}, ["Gemm", "Softmax"]),
+        ({"op": "Conv", "position": "first"}, ["Conv"]),
+        ({"position": "last"}, ["Gemm", "Softmax"]),
+        ({"name": "*"}, None),
+    ],
+)
+def test_what_a_rule_matches(graph: Graph, rule: dict, ops: list[str] | None) -> None:
+    resolved = resolve(graph, parse({"rules": [{**rule, "calibration": "kl"}]}))
+    matched = [n.op for n in graph.nodes if resolved.nodes[n.name].calibration == "kl"]
+    assert matched == (ops if ops is not None else [n.op for n in graph.nodes])
+
+
+def test_later_rules_win_and_the_table_says_which(graph: Graph) -> None:
+    rules = [{"op": "Conv", "calibration": "kl", "per_channel": False}, {"position": "first", "calibration": "mse"}]
+    resolved = resolve(graph, parse({"defaults": {"calibration": "sqnr"}, "rules": rules}))
+    first, second = (resolved.nodes[by_op(graph, "Conv", i).name] for i in (0, 1))
+    assert (first.calibration, second.calibration) == ("mse", "kl")
+    assert (first.per_channel, second.per_channel) == (False, False)
+    assert first.rules == {"calibration": "rule 2 (position: first)", "per_channel": "rule 1 (op: Conv)"}
+    assert resolved.nodes[by_op(graph, "Gemm").name].calibration == "sqnr"
+
+
+def test_rules_find_nodes_by_the_names_of_the_model(graph: Graph) -> None:
+    origin = by_op(graph, "Conv", 1).origins[0]
+    resolved = resolve(graph, parse({"rules": [{"name": origin, "bias": "int8"}]}))
+    assert resolved.nodes[by_op(graph, "Conv", 1).name].bias == "int8"
+    assert resolved.nodes[by_op(graph, "Conv", 0).name].bias == "int32"
+
+
+def test_the_template_is_a_file_that_changes_nothing(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "precision.yaml"
+    path.write_text(template(graph), encoding="utf-8")
+    loaded = resolve(graph, load(path))
+    plain = resolve(graph)
+    assert {n: s.json() for n, s in loaded.nodes.items()} == {n: s.json() for n, s in plain.nodes.items()}
+    uncommented = template(graph).replace("rules: []\n", "").replace("# rules:", "rules:").replace("#   -", "  -")
+    path.write_text(uncommented, encoding="utf-8")
+    assert len(load(path).rules) == 6
+
+
+# ---------------------------------------------------------------------------------------------- settings
+
+
+def test_schema_and_explicit_values_reach_the_types(graph: Graph) -> None:
+    done = typed(
+        graph,
+        {"op": "Conv", "schema": "symmetric_with_power2_scale", "weights_schema": "symmetric_with_power2_scale"},
+        {"value": "head", "range": [-8, 8]},
+        {"value": "x", "scale": 0.125, "zero_point": 5},
+        {"value": "w3*", "scale": [0.5, 0.25, 0.5, 0.5, 0.5, 0.5]},
+    )
+    conv = by_op(done, "Conv")
+    y, w = (done.values[n].qtype for n in (conv.outputs[0], conv.inputs[1]))
+    assert y is not None and (y.scale, y.zero_point) == ((2**-5,), (0,))
+    assert w is not None and all(np.log2(s) == np.round(np.log2(s)) for s in w.scale)
+    head, x = done.values["head"].qtype, done.values["x"].qtype
+    assert head is not None and head.scale[0] == pytest.approx(16 / 255) and head.zero_point == (0,)
+    assert x is not None and (x.scale, x.zero_point) == ((0.125,), (5,))
+    w3 = done.values[by_op(done, "Gemm").inputs[1]].qtype
+    assert w3 is not None and w3.scale == (0.5, 0.25, 0.5, 0.5, 0.5, 0.5)
+
+
+def test_calibration_and_percentile_reach_the_ranges(graph: Graph) -> None:
+    asked = {}
+
+    def range_of(name, settings):
+        asked[name] = (settings.calibration, settings.percentile)
+        return RANGES
+
+    config = parse(
+        {"defaults": {"calibration": "kl"}, "rules": [{"op": "Gemm", "calibration": "percentile", "percentile": 99}]}
+    )
+    quantize(graph, range_of, resolve(graph, config))
+    assert asked["head"] == ("percentile", 99.0)
+    assert asked["x"] == ("kl", 99.99)
+
+
+def test_requantization_goes_to_the_node(graph: Graph) -> None:
+    done = typed(graph, {"op": "Gemm", "requantization": "tflite"})
+    assert by_op(done, "Gemm").attrs["requantization"] == "tflite"
+    assert "requantization" not in by_op(done, "Conv").attrs
+
+
+def test_a_bias_of_few_bits_is_rounded_to_them(tmp_path: Path) -> None:
+    bias = np.float32([0.013, 1.27, -0.5])
+    nodes, constants = [node("Gemm", "x w b", "y", transB=1)], {"w": weights(3, 4), "b": bias}
+    graph = canonicalize(load_model(saved(model(nodes, {"x": (1, 4)}, constants), tmp_path)))
+    done = typed(graph, bias="int8")
+    const = done.values[by_op(done, "Gemm").inputs[2]].const
+    assert const is not None
+    np.testing.assert_allclose(const.materialize(), [0.01, 1.27, -0.5], atol=1e-6)
+
+
+def test_coverage_names_every_node(graph: Graph) -> None:
+    precision = resolve(graph)
+    table = coverage(quantize(graph, lambda name, _: RANGES, precision), precision)
+    assert [c.node for c in table] == [n.name for n in graph.nodes]
+    assert {c.dtype for c in table} == {"int8"}
+    assert [c.weights for c in table if c.op == "Conv"] == ["int8 x 4", "int8 x 5"]
+
+
+# ---------------------------------------------------------------------------------------------- mistakes
+
+MISTAKES = [
+    ({"rule": []}, "unknown key 'rule'. Did you mean 'rules'?"),
+    ([], "expected 'defaults:' and 'rules:'"),
+    ({"defaults": {"dtyp": "int8"}}, "defaults: unknown setting 'dtyp'. Did you mean 'dtype'?"),
+    ({"defaults": {"dtype": "int4"}}, "defaults: dtype: unknown value 'int4'"),
+    ({"rules": {"op": "Conv"}}, "rules: expected a list"),
+    ({"rules": [{"dtype": "int8"}]}, "rule 1 (): says nothing of what it matches"),
+    ({"rules": [{"op": "Conv"}]}, "rule 1 (op: Conv): sets nothing"),
+    ({"rules": [{"op": "Convv", "dtype": "int8"}]}, "unknown op 'Convv'. Did you mean 'Conv'?"),
+    ({"rules": [{"op": "Sub", "dtype": "int8"}]}, "rule 1 (op: Sub): matches no node. Ops of the model: Conv, Gemm"),
+    ({"rules": [{"name": "no", "op": "Conv", "dtype": "int8"}]}, "matches no node. unknown node 'no'"),
+    ({"rules": [{"position": "middle", "dtype": "int8"}]}, "unknown position 'middle'"),
+    ({"rules": [{"value": "hed", "range": [0, 1]}]}, "matches no value. unknown value 'hed'. Did you mean 'head'?"),
+    ({"rules": [{"value": "x", "op": "Conv", "range": [0, 1]}]}, "matches nodes and values"),
+    ({"rules": [{"value": "x", "dtype": "int8"}]}, "dtype is of a node"),
+    ({"rules": [{"op": "Conv", "scale": 1.0}]}, "scale is of a value"),
+    ({"rules": [{"value": "x", "range": [1, 0]}]}, "range must be [lowest, highest]"),
+    ({"rules": [{"value": "x", "range": [0, float("nan")]}]}, "range must be"),
+    ({"rules": [{"value": "x", "range": [0, 1], "scale": 1}]}, "range and scale exclude each other"),
+    ({"rules": [{"value": "x", "zero_point": 1}]}, "zero_point without scale"),
+    ({"rules": [{"value": "x", "scale": 0}]}, "scale must be above 0"),
+    ({"rules": [{"value": "x", "scale": -1.0}]}, "scale must be above 0"),
+    ({"rules": [{"value": "x", "scale": float("nan")}]}, "scale must be above 0"),
+    ({"rules": [{"value": "x", "scale": "big"}]}, "scale must be a number"),
+    ({"rules": [{"value": "x", "scale": [1.0, 2.0]}]}, "2 scales for 'x'; there must be 1, as it is no weights"),
+    ({"rules": [{"value": "w1", "scale": [1.0, 2.0]}]}, "2 scales for 'w1'; there must be 1 or 4"),
+    ({"rules": [{"value": "w1", "scale": 1.0, "zero_point": [1, 2]}]}, "1 scales and 2 zero points"),
+    ({"rules": [{"value": "x", "scale": 1.0, "zero_point": 0.5}]}, "zero_point must be whole numbers"),
+    (
+        {"rules": [{"value": "x", "scale": 1.0, "zero_point": 128}]},
+        "zero_point 128 of 'x' does not fit int8: -128..127",
+    ),
+    ({"rules": [{"value": "x", "scale": 1e-50}]}, "is none that float32 can hold"),
+    ({"defaults": {"per_channel": "yes"}}, "per_channel: expected true or false"),
+    ({"defaults": {"percentile": 20}}, "percentile: expected a number above 50"),
+    ({"rules": [{"op": "Conv", "weights": "int16"}]}, "is int8; weights of int16 need 'dtype: int16'"),
+]
+
+
+@pytest.mark.parametrize(("document", "words"), MISTAKES, ids=[words[:40] for _, words in MISTAKES])
+def test_mistakes(graph: Graph, document: object, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        quantize(graph, lambda name, _: RANGES, resolve(graph, parse(document)))
+    assert words in str(error.value)
+
+
+def test_the_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    with pytest.raises(UsageError, match=r"p\.yaml: cannot be read"):
+        load(path)
+    for text, words in (
+        ("a: [", "is not a YAML file"),
+        ("!!python/object:os.system {}", "YAML"),
+        ("b: 1", "unknown key"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=rf"p\.yaml: .*{words}"):
+            load(path)
+
+
+def test_without_a_file_all_is_int8(graph: Graph) -> None:
+    assert {s.dtype for s in resolve(graph, Config()).nodes.values()} == {"int8"}
