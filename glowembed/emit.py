@@ -19,6 +19,7 @@ import numpy as np
 
 from glowembed import resources
 from glowembed.cnames import comment, distinct, identifier
+from glowembed.csource import kernel_source
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
 from glowembed.ir import Array, Graph, Node, Value
 from glowembed.op import kernel, kernel_ops
@@ -265,7 +266,7 @@ def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
     parts = [KERNELS_HEAD.format(bundle=bundle, version=origin.version, guard=guard)]
     parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
-    kernels = [(folder / "kernels" / f"{k.removeprefix('ge_')}.c").read_text("ascii") for k in used]
+    kernels = [kernel_source(kernel(symbol), folder) for symbol in used]
     parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels)]
     parts += [_inlined(text) for text in kernels]
     return "\n".join([*parts, "#endif\n"])

@@ -11,10 +11,19 @@ with `multiplier = round(scale * 2^shift)` below 2^31 and `shift` from 1 to 32, 
 32 while every scale is below 1/2 (one SMMULR on Cortex-M4, one VRMULH on Helium), less for larger scales.
 A multiplier is off by at most 1/2, so y is off by at most `|acc| / 2^(shift+1)` before the rounding,
 which is under 0.004 for accumulators of 25 bits.
+
+That is the mode "default". Two more reproduce the bits of others, for all accumulators where theirs are defined
+(where theirs overflow, the result here is the clamped true one); `runtime_c/ge_requantize_<mode>.h` are the twins:
+
+    glow    (((acc >> pre) * multiplier + 2^(post-1)) >> post) + zero_point       multiplier of 8 bits
+    tflite  round(round(acc * multiplier / 2^31) / 2^-shift) + zero_point          multiplier of 31 bits
+            the inner rounding takes halves up, the outer away from zero; as TensorFlow Lite Micro's reference kernels
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +32,12 @@ from glowembed.errors import UnsupportedModelError
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+
+Mode = Literal["default", "glow", "tflite"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+WORDS = {"default": 1, "glow": 3, "tflite": 2}
+"""int32 per channel: multiplier; multiplier, pre, post; multiplier, shift (left where positive)."""
 
 MAX_SHIFT = 32
 """Shift of the requantization while every scale is below 1/2."""
@@ -33,10 +48,11 @@ MAX_PAIR_SHIFT = 22
 
 @dataclass(frozen=True)
 class Requant:
-    """Multipliers (one per channel, int32, >= 0) and the shift that they share (1..32)."""
+    """WORDS[mode] int32 per channel, channel after channel, and the shift that all share (1..32; default mode only)."""
 
     multiplier: tuple[int, ...]
     shift: int
+    mode: Mode = "default"
 
 
 def round_half_up(x: NDArray[np.float64] | float) -> NDArray[np.float64]:
@@ -44,7 +60,7 @@ def round_half_up(x: NDArray[np.float64] | float) -> NDArray[np.float64]:
     return np.floor(np.asarray(x, dtype=np.float64) + 0.5)
 
 
-def requant(scales: Sequence[float] | NDArray[np.float64]) -> Requant:
+def requant(scales: Sequence[float] | NDArray[np.float64], mode: Mode = "default") -> Requant:
     """The multipliers for real scales (input scale * weight scale / output scale), each finite and >= 0.
 
     Raises UnsupportedModelError when a scale is 2^30 or more: no int8 output could hold such a sum.
@@ -54,22 +70,88 @@ def requant(scales: Sequence[float] | NDArray[np.float64]) -> Requant:
         raise UnsupportedModelError(
             f"requantization scales must be finite and positive, found {real.min()}..{real.max()}"
         )
-    shift = MAX_SHIFT
-    while shift > 1 and round_half_up(real.max() * 2.0**shift) >= 2.0**31:
-        shift -= 1
-    if round_half_up(real.max() * 2.0**shift) >= 2.0**31:
+    if round_half_up(real.max() * 2.0) >= 2.0**31:
         raise UnsupportedModelError(
             f"requantization scale {real.max():g} is too large: the output range is far too small for the sums"
         )
+    if mode == "default":
+        return _one_shift(real)
+    words = glow_words if mode == "glow" else tflite_words
+    return Requant(tuple(word for scale in real for word in words(float(scale))), 0, mode)
+
+
+def _one_shift(real: NDArray[np.float64]) -> Requant:
+    shift = MAX_SHIFT
+    while round_half_up(real.max() * 2.0**shift) >= 2.0**31:
+        shift -= 1
     return Requant(tuple(int(m) for m in round_half_up(real * 2.0**shift)), shift)
 
 
+def glow_words(scale: float) -> tuple[int, int, int]:
+    """Multiplier, pre and post as Glow chooses them. A power of two is exact; below 2^-32 all is 0."""
+    scale = float(np.float32(scale))
+    if scale < 2.0**-32:
+        return 0, 0, 0
+    fraction, exponent = math.frexp(scale)
+    if fraction == 0.5:
+        return (int(scale), 0, 0) if scale > 1 else (1, 0, 1 - exponent)
+    pre = post = 0
+    while scale < 0.5 or (scale < 256 and post < 15):
+        scale, post = 2 * scale, post + 1
+    while scale < 255 and pre < post // 2:
+        scale, pre = 2 * scale, pre + 1
+    return int(round_half_up(scale)), pre, post
+
+
+def tflite_words(scale: float) -> tuple[int, int]:
+    """Multiplier in [2^30, 2^31) and shift with scale = multiplier * 2^(shift - 31); below 2^-32 both are 0."""
+    fraction, shift = math.frexp(scale)
+    multiplier = int(round_half_up(fraction * 2.0**31))
+    if multiplier == 2**31:
+        multiplier, shift = 2**30, shift + 1
+    return (multiplier, shift) if scale and shift >= -31 else (0, 0)
+
+
 def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, hi: int) -> NDArray[np.int8]:
-    """The law above; the last axis of `acc` (int32 range) is the channel axis when there are several multipliers."""
-    multiplier = np.asarray(q.multiplier, dtype=np.int64)
-    product = acc.astype(np.int64) * multiplier + (np.int64(1) << np.int64(q.shift - 1))
-    y: NDArray[np.int8] = np.clip((product >> np.int64(q.shift)) + zero_point, lo, hi).astype(np.int8)
+    """The law of q.mode; the last axis of `acc` (int32 range) is the channel axis when there are several channels."""
+    words = np.asarray(q.multiplier, dtype=np.int64).reshape(-1, WORDS[q.mode]).T
+    wide: Int64 = acc.astype(np.int64)
+    if q.mode == "glow":
+        multiplier, pre, post = words
+        y = ((wide >> pre) * multiplier + _half(post)) >> post
+    elif q.mode == "tflite":
+        y = multiply_tflite(wide, words[0], words[1])
+    else:
+        y = (wide * words[0] + (np.int64(1) << np.int64(q.shift - 1))) >> np.int64(q.shift)
+    clamped: NDArray[np.int8] = np.clip(y + zero_point, lo, hi).astype(np.int8)
+    return clamped
+
+
+def _half(shift: Int64) -> Int64:
+    """2^(shift-1); 0 for a shift of 0."""
+    half: Int64 = (np.int64(1) << shift) >> 1
+    return half
+
+
+def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
+    """a * b / 2^31, halves up: VQRDMULH, SaturatingRoundingDoublingHighMul of gemmlowp. Not both -2^31."""
+    y: Int64 = (a * b + (1 << 30)) >> 31
     return y
+
+
+def rounding_divide(x: Int64, exponent: Int64 | int) -> Int64:
+    """x / 2^exponent, halves away from zero: RoundingDivideByPOT of gemmlowp."""
+    exponent = np.asarray(exponent, np.int64)
+    nudge = np.where(exponent > 0, _half(exponent) - (x < 0), 0)
+    y: Int64 = (x + nudge) >> exponent
+    return y
+
+
+def multiply_tflite(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
+    """x * multiplier * 2^(shift - 31), rounded twice: MultiplyByQuantizedMultiplier. x << shift saturates."""
+    left, right = np.maximum(shift, 0), np.maximum(np.negative(shift), 0)
+    wide = np.clip(x * (np.int64(1) << left.astype(np.int64)), -(2**31), 2**31 - 1)
+    return rounding_divide(doubling_high_mul(wide, multiplier), right)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glowembed import fixedpoint
 from glowembed.errors import UnsupportedModelError
@@ -33,7 +34,9 @@ class LinearConstants:
         return {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
 
 
-def linear_constants(w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str) -> LinearConstants:
+def linear_constants(
+    w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, mode: fixedpoint.Mode = "default"
+) -> LinearConstants:
     """Constants of y = x . w + b for weights with the output channel as axis 0.
 
     Raises UnsupportedModelError when an accumulator could leave int32, naming the node `name` and the channel.
@@ -50,13 +53,26 @@ def linear_constants(w: Const, wq: QType, bias: Const, xq: QType, yq: QType, nam
         raise UnsupportedModelError(
             f"{name}: the accumulator of output channel {worst} can reach {bound[worst]}, more than int32 holds"
         )
-    requant = fixedpoint.requant(xq.scale[0] * w_scale / yq.scale[0])
+    requant = fixedpoint.requant(output_scales(xq.scale[0], w_scale, yq.scale[0], mode), mode)
     return LinearConstants(
         weights,
         _ready("fold_zero_point", folded.astype(np.int32), bias),
         Const(np.asarray(requant.multiplier, dtype=np.int32)),
         requant,
     )
+
+
+def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.Mode) -> NDArray[np.float64]:
+    """x * w / y, rounded to float32 after each step where that is what the others do."""
+    if mode == "glow":
+        return (np.float32(x) * w.astype(np.float32) / np.float32(y)).astype(np.float64)
+    return x * w / y
+
+
+def mode_of(attrs: Mapping[str, Any]) -> fixedpoint.Mode:
+    """The requantization that a node was given."""
+    mode: fixedpoint.Mode = attrs.get("requantization", "default")
+    return mode
 
 
 def _ready(name: str, array: Array, source: Const) -> Const:

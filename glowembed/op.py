@@ -10,14 +10,16 @@ being in the folder: there is no list to edit. ops/TEMPLATE.py.txt is the one to
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from glowembed.fixedpoint import MODES, Mode
 from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value
 
 if TYPE_CHECKING:
@@ -202,6 +204,7 @@ class Cost:
 class Kernel:
     """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
+    template: the symbol of the kernel whose file this one is made from, by another requantization (see csource.py).
     isa: the word that the target must have ("" = portable C). when: None where it applies, else why not (proofs
     about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
     constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
@@ -217,6 +220,12 @@ class Kernel:
     store: Store = "disjoint"
     constants: Mapping[str, str] | None = None
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
+    template: str = ""
+
+    @property
+    def file(self) -> str:
+        """Its file in runtime_c/kernels."""
+        return f"{(self.template or self.symbol).removeprefix('ge_')}.c"
 
     def ctypes(self, op: KernelOp) -> Mapping[str, str]:
         """Names and C types of the constants, in the order of the signature."""
@@ -238,15 +247,29 @@ class KernelOp(ABC):
                      const ge_rows *<output>, int32_t first_row, int32_t last_row, void *scratch)
 
     It computes output rows first_row <= y < last_row. A tensor is a ge_rows: an address for each of its rows.
+    `requantization` is the law by which sums become outputs; an op whose kernels call ge_requantize exists once for
+    each (`in_all_modes`), under names that end in it: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite.
     """
 
-    name: ClassVar[str]
+    name: str
     params: ClassVar[type]
     inputs: ClassVar[tuple[str, ...]] = ("x",)
     constants: ClassVar[Mapping[str, str]] = {}
     """Constant name -> C type of its elements, in the order of the signature."""
 
-    kernels: ClassVar[tuple[Kernel, ...]] = ()
+    kernels: tuple[Kernel, ...] = ()
+    requantization: Mode = "default"
+
+    accumulates: ClassVar[bool] = False
+    """All output rows are the same memory: row 0 begins a sum, each later row adds to it; rows go in order."""
+
+    def by_rows(self, node: Node, c: LowerContext) -> bool:
+        """Add nodes to the context that compute `node` with input rows one after the other, none kept; False: cannot.
+
+        The bits are the same. The planner asks for it where it saves memory: a mean over the whole image becomes a sum
+        that goes on row by row, and a division.
+        """
+        return False
 
     def rows(self, p: Any) -> int:
         """Rows of the output; 1 where the op cannot be split."""
@@ -266,6 +289,24 @@ class KernelOp(ABC):
 
         Returns the stored output, flat or in any shape: the caller gives it the shape of the value.
         """
+
+
+def in_mode(op: str, mode: str) -> str:
+    """The name of a kernel-level op with another requantization."""
+    return op if mode == "default" else f"{op}_{mode}"
+
+
+def in_all_modes(op: KernelOp) -> tuple[KernelOp, ...]:
+    """The op, and its twins: same params and constants, the portable kernel with another ge_requantize."""
+    return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
+
+
+def _twin(op: KernelOp, mode: Mode) -> KernelOp:
+    twin = copy.copy(op)
+    twin.name, twin.requantization = in_mode(op.name, mode), mode
+    portable = (k for k in op.kernels if not k.isa)
+    twin.kernels = tuple(replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in portable)
+    return twin
 
 
 # ---------------------------------------------------------------------------------------------- discovery

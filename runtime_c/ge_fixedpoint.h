@@ -12,11 +12,12 @@ static inline int32_t ge_clamp(int32_t x, int32_t lo, int32_t hi) {
     return x < lo ? lo : (x > hi ? hi : x);
 }
 
-/* clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, lo, hi); multiplier >= 0, shift 1..32.
- * The product has 62 bits; the clamp happens before it is narrowed. */
-static inline int8_t ge_requantize(int32_t acc, int32_t multiplier, int32_t shift, int32_t zero_point,
-                                   int32_t lo, int32_t hi) {
-    const int64_t product = (int64_t)acc * multiplier + ((int64_t)1 << (shift - 1));
+/* clamp(((acc * multiplier[channel] + 2^(shift-1)) >> shift) + zero_point, lo, hi); multipliers >= 0, shift 1..32.
+ * The product has 62 bits; the clamp happens before it is narrowed. ge_requantize_<mode> of the other modes takes the
+ * same arguments, may have several words for a channel, and ignores the shift. */
+static inline int8_t ge_requantize(int32_t acc, const int32_t *multiplier, int32_t channel, int32_t shift,
+                                   int32_t zero_point, int32_t lo, int32_t hi) {
+    const int64_t product = (int64_t)acc * multiplier[channel] + ((int64_t)1 << (shift - 1));
     const int64_t y = (product >> shift) + zero_point;
     return (int8_t)(y < lo ? lo : (y > hi ? hi : y));
 }

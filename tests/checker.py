@@ -100,8 +100,31 @@ def check_op(case: Case, steps: float = 1.01, tolerance: float = 1e-5) -> None:
         lowered = _check_references(clipped, samples, limited, steps, tolerance)
         for node in lowered.nodes:
             check_kernels(node, lowered, np.random.default_rng(case.seed))
+    for mode in OTHER_LAWS:
+        _check_law(graph, mode, samples[:1], expected[:1], steps, tolerance, case.seed)
     if all(graph.values[name].shape[:1] == (1,) for name in graph.inputs):
         _check_references(canonicalize(load(model)), samples, expected, steps, tolerance)
+
+
+OTHER_LAWS = {"glow": 2.0, "tflite": 0.5}
+"""Requantization -> how much further from the float reference its outputs may be, in steps."""
+
+
+def _check_law(
+    graph: Graph,
+    mode: str,
+    samples: Sequence[Mapping[str, Array]],
+    expected: Sequence[Sequence[Array]],
+    steps: float,
+    tolerance: float,
+    seed: int,
+) -> None:
+    """Steps 3 and 4 for another requantization, where an op has it."""
+    other = graph.with_nodes(replace(n, attrs={**n.attrs, "requantization": mode}) for n in graph.nodes)
+    lowered = _check_references(other, samples, expected, steps + OTHER_LAWS[mode], tolerance)
+    for node in lowered.nodes:
+        if mode in node.op:
+            check_kernels(node, lowered, np.random.default_rng(seed), ("random", "extremes"))
 
 
 # -------------------------------------------------------------------------------------------------- import
@@ -245,13 +268,16 @@ class Call:
         return self.op.needs(self.params, y)[i]
 
 
-def check_kernels(node: Node, graph: Graph, rng: np.random.Generator) -> None:
+ALL_FILLS = ("random", "random", "low", "high", "extremes")
+
+
+def check_kernels(node: Node, graph: Graph, rng: np.random.Generator, fills: Sequence[str] = ALL_FILLS) -> None:
     """Steps 4 and 5 of the module's docstring for one kernel-level node, on random data and on the extremes."""
     op = kernel_ops()[node.op]
     if not op.kernels:
         return
     constants = {name: const.materialize() for name, const in node.constants.items()}
-    for fill in ("random", "random", "low", "high", "extremes"):
+    for fill in fills:
         inputs = tuple(_data(graph.values[name], fill, rng) for name in node.inputs)
         expected = np.asarray(op.int_ref(node.params, inputs, constants))
         call = Call(op, node.params, inputs, constants, expected, node.shares)

@@ -104,16 +104,23 @@ def test_impossible_pairs_are_refused(scale):
 
 TWIN = """
 #include "ge_fixedpoint.h"
+#include "ge_requantize_glow.h"
+#include "ge_requantize_tflite.h"
 
-void requantize(const int32_t *acc, int32_t n, int32_t m, int32_t shift, int32_t zero, int32_t lo, int32_t hi, int8_t *y);
+#define DECLARE(name) void name(const int32_t *acc, int32_t n, const int32_t *m, int32_t channel, int32_t shift, \\
+                                int32_t zero, int32_t lo, int32_t hi, int8_t *y)
+#define DEFINE(name) DECLARE(name); DECLARE(name) { \\
+    for (int32_t i = 0; i < n; i++) { \\
+        y[i] = ge_##name(acc[i], m, channel, shift, zero, lo, hi); \\
+    } \\
+}
+
+DEFINE(requantize)
+DEFINE(requantize_glow)
+DEFINE(requantize_tflite)
+
 void requantize_pair(const int8_t *a, const int8_t *b, int32_t n, int32_t ma, int32_t mb, int32_t offset, int32_t shift,
                      int32_t lo, int32_t hi, int8_t *y);
-
-void requantize(const int32_t *acc, int32_t n, int32_t m, int32_t shift, int32_t zero, int32_t lo, int32_t hi, int8_t *y) {
-    for (int32_t i = 0; i < n; i++) {
-        y[i] = ge_requantize(acc[i], m, shift, zero, lo, hi);
-    }
-}
 
 void requantize_pair(const int8_t *a, const int8_t *b, int32_t n, int32_t ma, int32_t mb, int32_t offset, int32_t shift,
                      int32_t lo, int32_t hi, int8_t *y) {
@@ -128,19 +135,26 @@ def pointer(array):
     return ctypes.c_void_p(array.ctypes.data)
 
 
+FUNCTIONS = {"default": "requantize", "glow": "requantize_glow", "tflite": "requantize_tflite"}
+
+
 @pytest.mark.cc
+@pytest.mark.parametrize("mode", fixedpoint.MODES)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(
     ("zero_point", "lo", "hi"), [(0, -128, 127), (-128, -128, 127), (127, -128, 127), (-5, -5, 100)]
 )
-def test_c_requantize_gives_the_same_bits(scale, zero_point, lo, hi):
+def test_c_requantize_gives_the_same_bits(scale, zero_point, lo, hi, mode):
     rng = np.random.default_rng(7)
     magnitude = 2.0 ** rng.uniform(0, 31, 2000) * rng.choice([-1, 1], 2000)
     near = rng.uniform(-200, 200, 2000) / scale
     acc = np.concatenate([ACCUMULATORS, magnitude, near]).clip(-(2**31), 2**31 - 1).astype(np.int32)
-    q, y = fixedpoint.requant([scale]), np.zeros(acc.size, np.int8)
-    shared_library(TWIN).requantize(pointer(acc), acc.size, q.multiplier[0], q.shift, zero_point, lo, hi, pointer(y))
-    np.testing.assert_array_equal(y, fixedpoint.requantize(acc, q, zero_point, lo, hi))
+    q, y = fixedpoint.requant([0.3, scale], mode), np.zeros(acc.size, np.int8)
+    words = np.asarray(q.multiplier, np.int32)
+    function = getattr(shared_library(TWIN), FUNCTIONS[mode])
+    function(pointer(acc), acc.size, pointer(words), 1, q.shift, zero_point, lo, hi, pointer(y))
+    both = fixedpoint.requantize(np.stack([acc, acc], axis=1), q, zero_point, lo, hi)
+    np.testing.assert_array_equal(y, both[:, 1])
 
 
 @pytest.mark.cc

@@ -15,8 +15,8 @@ import numpy as np
 
 from glowembed import broadcast
 from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import clamp_limits, linear_constants
-from glowembed.op import Builder, LowerContext, OnnxNode, Op, Refused
+from glowembed.linear import clamp_limits, linear_constants, mode_of
+from glowembed.op import Builder, LowerContext, OnnxNode, Op, Refused, in_mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.spatial import as_hwc
 
@@ -56,10 +56,11 @@ class Affine(Op):
         channels = shape[-1]
         weights = _column(c.const(scale), channels)
         bias = c.const(shift).then(f"all({channels})", lambda a: np.broadcast_to(a, (channels,)))
-        k = linear_constants(weights, _all(c.qtype(scale), channels), bias, c.qtype(x), c.qtype(y), node.name)
+        mode, wq = mode_of(node.attrs), _all(c.qtype(scale), channels)
+        k = linear_constants(weights, wq, bias, c.qtype(x), c.qtype(y), node.name, mode)
         params = _one_tap(shape, c.qtype(x), c.qtype(y), k.requant.shift, clamp_limits(c.qtype(y), node.attrs))
         constants = {**k.as_dict(), "weights": k.weights.then("hwo", lambda a: a.reshape(1, 1, channels))}
-        c.add(node, "depthwise_s8", [x], y, params, constants, macs=prod(shape))
+        c.add(node, in_mode("depthwise_s8", mode), [x], y, params, constants, macs=prod(shape))
 
 
 def _column(scale: Const, channels: int) -> Const:

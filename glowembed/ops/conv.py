@@ -15,8 +15,18 @@ import numpy as np
 from glowembed import fixedpoint
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import LinearConstants, clamp_limits, linear_constants
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
+from glowembed.op import (
+    Builder,
+    Cost,
+    Kernel,
+    KernelOp,
+    LowerContext,
+    OnnxNode,
+    Op,
+    in_all_modes,
+    in_mode,
+)
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 
 
@@ -59,8 +69,8 @@ class Conv(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
         y = node.outputs[0]
-        window, group = Window.of(node.attrs), node.attrs["group"]
-        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
+        window, group, mode = Window.of(node.attrs), node.attrs["group"], mode_of(node.attrs)
+        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name, mode)
         depthwise = group > 1 and c.shape(w)[1] == 1
         params = _params(window, group, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), k, node.attrs)
         order = "hwo" if depthwise else "ohwi"
@@ -68,7 +78,7 @@ class Conv(Op):
         macs = int(np.prod(c.shape(y))) * int(np.prod(c.shape(w)[1:]))
         c.add(
             node,
-            "depthwise_s8" if depthwise else "conv2d_s8",
+            in_mode("depthwise_s8" if depthwise else "conv2d_s8", mode),
             [x],
             y,
             params,
@@ -174,7 +184,7 @@ class _Conv2dBase(KernelOp):
     def int_ref(self, p: Conv2dParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
         acc = self.accumulate(p, x, constants["weights"]) + constants["bias"]
-        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift)
+        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
@@ -203,4 +213,4 @@ class DepthwiseS8(_Conv2dBase):
 
 
 OPS = (Conv(),)
-KERNEL_OPS = (Conv2dS8(), DepthwiseS8())
+KERNEL_OPS = (*in_all_modes(Conv2dS8()), *in_all_modes(DepthwiseS8()))

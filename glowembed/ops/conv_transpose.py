@@ -15,8 +15,8 @@ import numpy as np
 from glowembed import fixedpoint
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
-from glowembed.linear import clamp_limits, linear_constants
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.linear import clamp_limits, linear_constants, mode_of
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
 from glowembed.spatial import as_hwc, channels_first, channels_last, from_hwc
 
 
@@ -63,7 +63,7 @@ class ConvTranspose(Op):
         x, w, bias = node.inputs
         y, a = node.outputs[0], node.attrs
         plain = replace(c.qtype(x), zero_point=(0,))  # the bias stays as it is: the kernel subtracts the zero point
-        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), plain, c.qtype(y), node.name)
+        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), plain, c.qtype(y), node.name, mode_of(a))
         lo, hi = clamp_limits(c.qtype(y), a)
         params = ConvTranspose2dParams(
             *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *_pairs(a),
@@ -72,7 +72,7 @@ class ConvTranspose(Op):
         )  # fmt: skip
         constants = {**k.as_dict(), "weights": k.weights.then("ohwi", _ohwi)}
         macs = int(np.prod(as_hwc(c.shape(x)))) * int(np.prod(a["kernel"])) * c.shape(w)[0] // a["group"]
-        c.add(node, "conv_transpose2d_s8", [x], y, params, constants, macs=macs)
+        c.add(node, in_mode("conv_transpose2d_s8", mode_of(a)), [x], y, params, constants, macs=macs)
 
 
 def _pairs(attrs: Mapping[str, Any]) -> tuple[int, int, int, int, int, int, int, int]:
@@ -202,9 +202,9 @@ class ConvTranspose2dS8(KernelOp):
         }  # fmt: skip
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c).astype(np.int64) - p.in_zero_point
         acc = _scatter(attrs, x, constants["weights"].astype(np.int64)) + constants["bias"]
-        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift)
+        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
 OPS = (ConvTranspose(),)
-KERNEL_OPS = (ConvTranspose2dS8(),)
+KERNEL_OPS = in_all_modes(ConvTranspose2dS8())

@@ -15,8 +15,8 @@ import numpy as np
 from glowembed import fixedpoint
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
-from glowembed.linear import clamp_limits, linear_constants
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.linear import clamp_limits, linear_constants, mode_of
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
 
 
 class Gemm(Op):
@@ -44,12 +44,13 @@ class Gemm(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
         y = node.outputs[0]
-        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
+        mode = mode_of(node.attrs)
+        k = linear_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name, mode)
         out_c, in_c = c.shape(w)
         rows = prod(c.shape(x)[:-1])
         limits = clamp_limits(c.qtype(y), node.attrs)
         params = FcParams(rows, in_c, out_c, k.requant.shift, c.qtype(y).zero_point[0], *limits)
-        c.add(node, "fc_s8", [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
+        c.add(node, in_mode("fc_s8", mode), [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
 
 
 # ------------------------------------------------------------------------------------------------ import
@@ -196,9 +197,9 @@ class FcS8(KernelOp):
     def int_ref(self, p: FcParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.rows, p.in_c).astype(np.float64)
         acc = (x @ constants["weights"].astype(np.float64).T).astype(np.int64) + constants["bias"]
-        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift)
+        q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
 OPS = (Gemm(),)
-KERNEL_OPS = (FcS8(),)
+KERNEL_OPS = in_all_modes(FcS8())

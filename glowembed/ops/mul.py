@@ -14,9 +14,9 @@ import numpy as np
 
 from glowembed import broadcast, fixedpoint
 from glowembed.cstruct import i32
-from glowembed.ir import Array, Node, Shape
-from glowembed.linear import clamp_limits
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.ir import Array, Const, Node, Shape
+from glowembed.linear import clamp_limits, mode_of, output_scales
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
 
 
 class Mul(Op):
@@ -40,17 +40,20 @@ class Mul(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         operands = [broadcast.stored_operand(c, name) for name in node.inputs]
         a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
-        q = fixedpoint.requant([a.scale[0] * b.scale[0] / y.scale[0]])
+        mode = mode_of(node.attrs)
+        q = fixedpoint.requant(output_scales(a.scale[0], np.asarray(b.scale), y.scale[0], mode), mode)
+        constants = {"multiplier": Const(np.asarray(q.multiplier, np.int32))}
         zero_points = (a.zero_point[0], b.zero_point[0])
-        law = (*zero_points, q.multiplier[0], q.shift, y.zero_point[0], *clamp_limits(y, node.attrs))
+        law = (*zero_points, q.shift, y.zero_point[0], *clamp_limits(y, node.attrs))
         shapes = [c.shape(name) for name in operands]
         if shapes[0] == shapes[1]:
             rows = broadcast.rows_of(shapes[0])
-            c.add(node, "mul_s8", operands, node.outputs[0], MulParams(rows, prod(shapes[0]) // rows, *law))
+            same = MulParams(rows, prod(shapes[0]) // rows, *law)
+            c.add(node, in_mode("mul_s8", mode), operands, node.outputs[0], same, constants)
             return
         loops = broadcast.broadcasting(*shapes)
         params = MulBroadcastParams(loops.rows, *loops.row_steps, loops.dims, *loops.strides, *law)
-        c.add(node, "mul_broadcast_s8", operands, node.outputs[0], params)
+        c.add(node, in_mode("mul_broadcast_s8", mode), operands, node.outputs[0], params, constants)
 
 
 # ------------------------------------------------------------------------------------------ kernel level
@@ -64,7 +67,6 @@ class MulParams:
     row: int = i32("elements of a row")
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
-    multiplier: int = i32("of the requantization")
     shift: int = i32("of the requantization, 1..32")
     out_zero_point: int = i32("-128..127")
     lo: int = i32("smallest output, the fused activation included")
@@ -83,16 +85,16 @@ class MulBroadcastParams:
     strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
-    multiplier: int = i32("of the requantization")
     shift: int = i32("of the requantization, 1..32")
     out_zero_point: int = i32("-128..127")
     lo: int = i32("smallest output, the fused activation included")
     hi: int = i32("largest output")
 
 
-def _product(p: Any, a: Array, b: Array) -> Array:
+def _product(p: Any, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) -> Array:
     acc = (a.astype(np.int32) - p.zero_point_a) * (b.astype(np.int32) - p.zero_point_b)
-    return fixedpoint.requantize(acc, fixedpoint.Requant((p.multiplier,), p.shift), p.out_zero_point, p.lo, p.hi)
+    q = fixedpoint.Requant(tuple(words.tolist()), p.shift, mode)
+    return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
 class MulS8(KernelOp):
@@ -101,6 +103,7 @@ class MulS8(KernelOp):
     name = "mul_s8"
     params = MulParams
     inputs = ("a", "b")
+    constants = {"multiplier": "int32_t"}
     kernels = (Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 140), store="elements"),)
 
     def rows(self, p: MulParams) -> int:
@@ -113,7 +116,7 @@ class MulS8(KernelOp):
         return range(y, y + 1), range(y, y + 1)
 
     def int_ref(self, p: MulParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        return _product(p, inputs[0], inputs[1])
+        return _product(p, inputs[0], inputs[1], constants["multiplier"], self.requantization)
 
 
 class MulBroadcastS8(KernelOp):
@@ -122,6 +125,7 @@ class MulBroadcastS8(KernelOp):
     name = "mul_broadcast_s8"
     params = MulBroadcastParams
     inputs = ("a", "b")
+    constants = {"multiplier": "int32_t"}
     kernels = (
         Kernel(
             "ge_mul_broadcast_s8",
@@ -140,8 +144,8 @@ class MulBroadcastS8(KernelOp):
         return broadcast.needs(p, y)
 
     def int_ref(self, p: MulBroadcastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        return _product(p, *broadcast.operands(p, inputs))
+        return _product(p, *broadcast.operands(p, inputs), constants["multiplier"], self.requantization)
 
 
 OPS = (Mul(),)
-KERNEL_OPS = (MulS8(), MulBroadcastS8())
+KERNEL_OPS = (*in_all_modes(MulS8()), *in_all_modes(MulBroadcastS8()))

@@ -18,8 +18,8 @@ from glowembed import fixedpoint
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import clamp_limits
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.linear import clamp_limits, mode_of
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
 from glowembed.ops.conv import window_of
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 
@@ -80,8 +80,10 @@ class AveragePool(Op):
             raise UnsupportedModelError(
                 f"{node.name}: the sum of {prod(node.attrs['kernel'])} elements does not fit int32"
             )
-        params, multiplier = _average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y))
-        c.add(node, "avgpool_s8", [x], y, params, {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))})
+        mode = mode_of(node.attrs)
+        params, multiplier = _average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), mode)
+        constants = {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))}
+        c.add(node, in_mode("avgpool_s8", mode), [x], y, params, constants)
 
 
 def _pooled(attrs: Mapping[str, Any], x: Shape) -> Shape:
@@ -249,14 +251,14 @@ class AvgpoolParams(PoolParams):
 
 
 def _average_params(
-    attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType
+    attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType, mode: fixedpoint.Mode
 ) -> tuple[AvgpoolParams, tuple[int, ...]]:
     """The params and the table of multipliers: one for each number of rows and of columns that count."""
     h, w, _ = as_hwc(x)
     rows, columns = _averaged(attrs, (h, w))
     heights, widths = np.arange(rows.min(), rows.max() + 1), np.arange(columns.min(), columns.max() + 1)
     counts = np.maximum(1, np.multiply.outer(heights, widths))
-    q = fixedpoint.requant(xq.scale[0] / (yq.scale[0] * counts.reshape(-1)))
+    q = fixedpoint.requant(xq.scale[0] / (yq.scale[0] * counts.reshape(-1)), mode)
     (top, bottom), (left, right) = _counted(attrs, h, 0), _counted(attrs, w, 1)
     lo, hi = clamp_limits(yq, attrs)
     params = AvgpoolParams(
@@ -320,9 +322,10 @@ class AvgpoolS8(_PoolBase):
         rows = _taps(window, (p.out_h, p.out_w), 0, p.count_top, p.count_bottom)
         columns = _taps(window, (p.out_h, p.out_w), 1, p.count_left, p.count_right)
         index = np.add.outer((rows - p.min_rows) * p.table_columns, columns - p.min_columns)
-        q = fixedpoint.Requant(tuple(constants["multiplier"][index.reshape(-1)].tolist()), p.shift)
+        words = constants["multiplier"].reshape(-1, fixedpoint.WORDS[self.requantization])[index.reshape(-1)]
+        q = fixedpoint.Requant(tuple(words.reshape(-1).tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc.T, q, p.out_zero_point, p.lo, p.hi).T
 
 
 OPS = (MaxPool(), AveragePool())
-KERNEL_OPS = (MaxpoolS8(), AvgpoolS8())
+KERNEL_OPS = (MaxpoolS8(), *in_all_modes(AvgpoolS8()))

@@ -11,9 +11,9 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed import resources
+from glowembed.csource import kernel_source
 from glowembed.cstruct import ctypes_struct, params_header, struct_name
 from glowembed.errors import ToolError
 from glowembed.ir import Array
@@ -127,12 +128,29 @@ class _Rows(ctypes.Structure):
 
 
 @dataclass(frozen=True)
+class Invocation:
+    """One call: memory that the kernel sees, by reference. `tables` are the slots of the places that have some."""
+
+    params: ctypes.Structure
+    arena: Arena
+    scratch: Arena
+    places: tuple[Placement, ...]
+    tables: tuple[NDArray[np.uint16] | None, ...]
+    constants: tuple[Array, ...]
+    rows: range
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(p.row_bytes if t is None else 0 for p, t in zip(self.places, self.tables, strict=True))
+
+
+@dataclass(frozen=True)
 class HostKernel:
-    """A compiled kernel."""
+    """A compiled kernel. `execute` calls it, here or on an emulated core."""
 
     op: KernelOp
     kernel: Kernel
-    function: Any
+    execute: Callable[[Invocation], None]
 
     def run(
         self,
@@ -144,17 +162,13 @@ class HostKernel:
         rows: range,
     ) -> None:
         """Compute output rows `rows` in the arena. Raises KernelFault when any other byte changed."""
-        tables = [_slot_table(p) for p in (*inputs, output)]
-        tensors = (_Rows * len(tables))(
-            *(self._tensor(arena, p, t) for p, t in zip((*inputs, output), tables, strict=True))
-        )
+        places = (*inputs, output)
         packed = packed_constants(self.op, self.kernel, constants, params)
-        pointers = (ctypes.c_void_p * max(1, len(packed)))(*(c.ctypes.data for c in packed))
         scratch = Arena(self.kernel.scratch(params))
         before = [arena.memory.copy(), scratch.memory.copy(), *(c.copy() for c in packed)]
-        struct = ctypes_struct(params)
+        tables = tuple(_slot_table(p) for p in places)
 
-        self.function(ctypes.byref(struct), tensors, pointers, rows.start, rows.stop, scratch.address(0))
+        self.execute(Invocation(ctypes_struct(params), arena, scratch, places, tables, tuple(packed), rows))
 
         free = np.zeros(arena.memory.size, dtype=bool)
         for y in rows:
@@ -166,10 +180,6 @@ class HostKernel:
         self._unchanged("the scratch memory", before[1], scratch.memory, inside)
         for name, old, new in zip(self.kernel.ctypes(self.op), before[2:], packed, strict=True):
             self._unchanged(f"the constant {name}", old, new, np.zeros(new.shape, dtype=bool))
-
-    def _tensor(self, arena: Arena, place: Placement, table: NDArray[np.uint16] | None) -> _Rows:
-        stride = place.row_bytes if table is None else 0
-        return _Rows(arena.address(min(place.offsets)), None if table is None else table.ctypes.data, stride)
 
     def _unchanged(self, what: str, old: Array, new: Array, free: NDArray[np.bool_]) -> None:
         wrong = np.flatnonzero((old != new) & ~free)
@@ -227,13 +237,24 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
 
 
+def _call(function: Any, i: Invocation) -> None:
+    tensors = (_Rows * len(i.places))(
+        *(
+            _Rows(i.arena.address(min(place.offsets)), None if table is None else table.ctypes.data, stride)
+            for place, table, stride in zip(i.places, i.tables, i.strides, strict=True)
+        )
+    )
+    pointers = (ctypes.c_void_p * max(1, len(i.constants)))(*(c.ctypes.data for c in i.constants))
+    function(ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
+
+
 def load(op: KernelOp, kernel: Kernel) -> HostKernel:
     """Compile (once per process). Raises ToolError when there is no compiler, or when it does not like the kernel."""
     library = shared_library(wrapper(op, kernel), params_header([op.params]), HOST_ISA[kernel.isa][0])
     function = library.call
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
-    return HostKernel(op, kernel, function)
+    return HostKernel(op, kernel, partial(_call, function))
 
 
 def wrapper(op: KernelOp, kernel: Kernel) -> str:
@@ -242,7 +263,7 @@ def wrapper(op: KernelOp, kernel: Kernel) -> str:
     tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
     arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
     return (
-        f'#include "kernels/{kernel.symbol.removeprefix("ge_")}.c"\n\n'
+        f"{kernel_source(kernel, resources.runtime_c())}\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"

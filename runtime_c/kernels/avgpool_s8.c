@@ -43,11 +43,10 @@ static void avgpool_s8_row(const ge_avgpool_params *p, const ge_rows *x, const i
         const int32_t left = ox * p->stride_w - p->pad_left;
         const int32_t columns = avgpool_s8_taps(left, p->kernel_w, p->dilation_w, 0, p->in_w);
         const int32_t across = avgpool_s8_taps(left, p->kernel_w, p->dilation_w, p->count_left, p->count_right);
-        const int32_t m = multiplier[first + across];
         const int32_t zero = rows * columns * p->in_zero_point;
         for (int32_t c = 0; c < p->channels; c++) {
             const int32_t acc = avgpool_s8_window(p, x, top, left, c) - zero;
-            *o++ = ge_requantize(acc, m, p->shift, p->out_zero_point, p->lo, p->hi);
+            *o++ = ge_requantize(acc, multiplier, first + across, p->shift, p->out_zero_point, p->lo, p->hi);
         }
     }
 }

@@ -22,8 +22,8 @@ static int32_t conv2d_s8_padding(const int8_t *w, int32_t count, int32_t zero_po
 }
 
 /* The accumulator of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
-static int32_t conv2d_s8_window(const ge_conv2d_params *p, const ge_rows *x, const int8_t *w, int32_t y,
-                                int32_t ox, int32_t c0) {
+static int32_t conv2d_s8_window(const ge_conv2d_params *p, const ge_rows *x, const int8_t *w, int32_t y, int32_t ox,
+                                int32_t c0) {
     const int32_t depth = p->in_c / p->groups;
     int32_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -42,9 +42,9 @@ static int32_t conv2d_s8_window(const ge_conv2d_params *p, const ge_rows *x, con
     return sum;
 }
 
-static void ge_conv2d_s8(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
-                         const int32_t *bias, const int32_t *multiplier, const ge_rows *out,
-                         int32_t first_row, int32_t last_row, void *scratch) {
+static void ge_conv2d_s8(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
+                         const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
+                         void *scratch) {
     const int32_t taps = p->kernel_h * p->kernel_w * (p->in_c / p->groups);
     const int32_t group_out = p->out_c / p->groups;
     (void)scratch;
@@ -54,7 +54,7 @@ static void ge_conv2d_s8(const ge_conv2d_params *p, const ge_rows *x, const int8
             for (int32_t oc = 0; oc < p->out_c; oc++) {
                 const int32_t c0 = oc / group_out * (p->in_c / p->groups);
                 const int32_t acc = bias[oc] + conv2d_s8_window(p, x, weights + oc * taps, y, ox, c0);
-                *o++ = ge_requantize(acc, multiplier[oc], p->shift, p->out_zero_point, p->lo, p->hi);
+                *o++ = ge_requantize(acc, multiplier, oc, p->shift, p->out_zero_point, p->lo, p->hi);
             }
         }
     }

@@ -56,7 +56,7 @@ static void ge_conv_transpose2d_s8(const ge_conv_transpose2d_params *p, const ge
             for (int32_t oc = 0; oc < p->out_c; oc++) {
                 const int32_t c0 = oc / group_out * (p->in_c / p->groups);
                 const int32_t acc = bias[oc] + conv_transpose2d_s8_window(p, x, weights + oc * taps, y, ox, c0);
-                *o++ = ge_requantize(acc, multiplier[oc], p->shift, p->out_zero_point, p->lo, p->hi);
+                *o++ = ge_requantize(acc, multiplier, oc, p->shift, p->out_zero_point, p->lo, p->hi);
             }
         }
     }

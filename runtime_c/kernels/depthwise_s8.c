@@ -4,8 +4,8 @@
 #include "ge_params.h"
 
 /* The accumulator of output channel oc at (y, ox); c is the input channel that it reads. */
-static int32_t depthwise_s8_window(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
-                                   int32_t y, int32_t ox, int32_t oc, int32_t c) {
+static int32_t depthwise_s8_window(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights, int32_t y,
+                                   int32_t ox, int32_t oc, int32_t c) {
     const int8_t *w = weights + oc;
     int32_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -21,9 +21,9 @@ static int32_t depthwise_s8_window(const ge_conv2d_params *p, const ge_rows *x, 
     return sum;
 }
 
-static void ge_depthwise_s8(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
-                            const int32_t *bias, const int32_t *multiplier, const ge_rows *out,
-                            int32_t first_row, int32_t last_row, void *scratch) {
+static void ge_depthwise_s8(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
+                            const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
+                            void *scratch) {
     const int32_t per_channel = p->out_c / p->in_c;
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
@@ -31,7 +31,7 @@ static void ge_depthwise_s8(const ge_conv2d_params *p, const ge_rows *x, const i
         for (int32_t ox = 0; ox < p->out_w; ox++) {
             for (int32_t oc = 0; oc < p->out_c; oc++) {
                 const int32_t acc = bias[oc] + depthwise_s8_window(p, x, weights, y, ox, oc, oc / per_channel);
-                *o++ = ge_requantize(acc, multiplier[oc], p->shift, p->out_zero_point, p->lo, p->hi);
+                *o++ = ge_requantize(acc, multiplier, oc, p->shift, p->out_zero_point, p->lo, p->hi);
             }
         }
     }

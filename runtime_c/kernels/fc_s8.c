@@ -20,7 +20,7 @@ static void ge_fc_s8(const ge_fc_params *p, const ge_rows *x, const int8_t *weig
         int8_t *o = (int8_t *)ge_row(out, y);
         for (int32_t oc = 0; oc < p->out_c; oc++) {
             const int32_t acc = bias[oc] + fc_s8_dot(row, weights + oc * p->in_c, p->in_c);
-            o[oc] = ge_requantize(acc, multiplier[oc], p->shift, p->out_zero_point, p->lo, p->hi);
+            o[oc] = ge_requantize(acc, multiplier, oc, p->shift, p->out_zero_point, p->lo, p->hi);
         }
     }
 }

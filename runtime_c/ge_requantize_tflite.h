@@ -1,0 +1,38 @@
+/* Requantization as TensorFlow Lite Micro's reference kernels do it: 31-bit multipliers, rounded twice.
+ *
+ * The twin of mode "tflite" in glowembed/fixedpoint.py. Where TensorFlow Lite Micro overflows, this saturates.
+ */
+#ifndef GE_REQUANTIZE_TFLITE_H
+#define GE_REQUANTIZE_TFLITE_H
+
+#include <stdint.h>
+
+/* a * b / 2^31, halves up; not both -2^31. */
+static inline int32_t ge_doubling_high_mul(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+}
+
+/* x / 2^exponent, halves away from zero; exponent 0..31. */
+static inline int32_t ge_rounding_divide(int32_t x, int32_t exponent) {
+    const int64_t half = ((int64_t)1 << exponent) >> 1;
+    const int64_t nudge = exponent > 0 && x < 0 ? half - 1 : half;
+    return (int32_t)((x + nudge) >> exponent);
+}
+
+/* x * multiplier * 2^(shift - 31), rounded twice; multiplier 0..2^31-1, shift -31..30 (to the left where positive). */
+static inline int32_t ge_multiply_tflite(int32_t x, int32_t multiplier, int32_t shift) {
+    const int64_t shifted = (int64_t)x * ((int64_t)1 << (shift > 0 ? shift : 0));
+    const int64_t wide = shifted > INT32_MAX ? INT32_MAX : (shifted < INT32_MIN ? INT32_MIN : shifted);
+    return ge_rounding_divide(ge_doubling_high_mul((int32_t)wide, multiplier), shift < 0 ? -shift : 0);
+}
+
+/* Two words for a channel: multiplier and shift. */
+static inline int8_t ge_requantize_tflite(int32_t acc, const int32_t *words, int32_t channel, int32_t shift,
+                                          int32_t zero_point, int32_t lo, int32_t hi) {
+    const int32_t *w = words + 2 * channel;
+    const int64_t y = (int64_t)ge_multiply_tflite(acc, w[0], w[1]) + zero_point;
+    (void)shift;
+    return (int8_t)(y < lo ? lo : (y > hi ? hi : y));
+}
+
+#endif
