@@ -128,12 +128,12 @@ def compile_model(
 ) -> Bundle:
     """Compile `model` into the folder `out_dir`, which is replaced as a whole if it is a bundle and refused if not.
 
-    Ranges come from calibration samples (`data`) or from a stored `profile`: exactly one of them. `on_stage` is called
-    with the result of each stage of STAGES; it may raise to stop there.
+    Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is
+    quantized already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
     """
     options = options or CompileOptions()
-    if (data is None) == (profile is None):
-        raise UsageError("give either calibration data (--data) or a profile (--profile), not both and not none")
+    if data is not None and profile is not None:
+        raise UsageError("give either calibration data (--data) or a profile (--profile), not both")
     target = load_target(options.target)
     check_out_dir(out_dir)
     stages = _Stages(progress, on_stage)
@@ -150,6 +150,7 @@ def compile_model(
     with stages.run("quantize"):
         precision = resolve_precision(graph, options.config())
         graph = verify(quantize(graph, _range_of(ranges), precision))
+        _require_ranges(ranges)
         table = coverage(graph, precision)
         if options.require_all_quantized:
             require_all_quantized(table)
@@ -174,11 +175,35 @@ def compile_model(
 
 
 def _profile(graph: Graph, data: Dataset | Source | Path | None, profile: Profile | Path | None, progress: Progress) -> Profile:
+    if data is None and profile is None:
+        return _NoProfile(graph.model_sha256, 0, {})
     if data is not None:
         return run_profile(graph, _dataset(data, graph), progress)
     ranges = profile if isinstance(profile, Profile) else Profile.load(Path(str(profile)))
     ranges.require_fit(graph)
     return ranges
+
+
+@dataclass(frozen=True, eq=False)
+class _NoProfile(Profile):
+    """No samples: every type must come from the model. Remembers which values would have needed a range."""
+
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def range_of(self, name: str, method: str = "minmax", percentile: float = 99.99) -> tuple[float, float]:
+        self.missing[name] = None
+        return -1.0, 1.0
+
+
+def _require_ranges(ranges: Profile) -> None:
+    missing = list(ranges.missing) if isinstance(ranges, _NoProfile) else []
+    if missing:
+        listed = "".join(f"\n  {name}" for name in missing[:20])
+        more = f"\n  and {len(missing) - 20} more" if len(missing) > 20 else ""
+        raise UsageError(
+            f"the model does not say how to store {len(missing)} of its values: give calibration data (--data) or a"
+            f" profile (--profile). Without a range:{listed}{more}"
+        )
 
 
 def _range_of(ranges: Profile) -> Callable[[str, Settings], tuple[float, float]]:

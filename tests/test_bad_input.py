@@ -113,7 +113,7 @@ class Words:
 
 
 OPTIONS = {
-    "no data": Words("compile MODEL -o FOLDER/out", ("--data", "--profile", "not none")),
+    "no data": Words("compile MODEL -o FOLDER/out", ("--data", "--profile", "Without a range", "image")),
     "data and profile": Words("compile MODEL --data DATA --profile FOLDER/p.yaml -o FOLDER/out", ("not both",)),
     "no output": Words("compile MODEL --data DATA", ("-o DIR",)),
     "missing model": Words("compile FOLDER/no.onnx --data DATA -o FOLDER/out", ("no.onnx", "No such file")),
