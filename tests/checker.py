@@ -6,7 +6,8 @@ Each case goes through every arrow of the proof, in this order:
 2. float reference against onnxruntime
 3. integer reference against the float reference, within `steps` steps of the output
 4. every kernel that this host can run against the integer reference, bit for bit, on full-range data: whole, in random
-   row ranges, with rows in random slots, and in a ring that keeps only what `needs` asks for
+   row ranges, with rows in random slots, and in a ring that keeps only what `needs` asks for; kernels for other cores
+   the same way under QEMU, on every core that has the instructions
 5. the store rule of the kernel, at the smallest distance that it allows
 6. 2 and 3 once more for what the whole importer and canonicalize make of it
 
@@ -38,6 +39,7 @@ from glowembed.op import Kernel, KernelOp, kernel_ops, ops
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
 from glowembed.run import kernel as host
+from glowembed.run import kernel_qemu as emulated
 from glowembed.run.kernel import (
     ALIGN,
     GUARD,
@@ -49,6 +51,7 @@ from glowembed.run.kernel import (
     in_slots,
     runs_here,
 )
+from glowembed.target import Board, load_board, load_target
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 """Around the boundaries of the tiles that kernels like."""
@@ -285,6 +288,14 @@ def check_kernels(node: Node, graph: Graph, rng: np.random.Generator, fills: Seq
         for kernel in op.kernels:
             if runs_here(kernel):
                 _check_kernel(host.load(op, kernel), call, rng, thorough=fill == "random")
+            for i, board in enumerate(boards_for(kernel, node)):
+                _check_kernel(emulated.load(op, kernel, board), call, rng, thorough=fill == "random" and i == 0)
+
+
+def boards_for(kernel: Kernel, node: Node) -> list[Board]:
+    """Emulated boards whose core may run the kernel for this node; none where the tools are not there."""
+    boards = [load_board(name) for name in emulated.runs_on(kernel)] if emulated.available() else []
+    return [board for board in boards if kernel.when(node, load_target(board.target)) is None]
 
 
 def _data(value: Value, fill: str, rng: np.random.Generator) -> Array:

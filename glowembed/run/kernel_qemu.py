@@ -1,0 +1,192 @@
+"""One kernel on an emulated core: what run/kernel.py does on the host, for instructions that the host does not have.
+
+In: a KernelOp, one of its Kernels, a Board. Out: a HostKernel whose calls go to a firmware that waits for them; it is
+built once per process and stays in QEMU until the process ends. Requests and answers go through two named pipes by
+semihosting; both carry a whole image of memory (runtime_c/harness/kernel_pipe.c), so every changed byte is seen.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed import glue, resources
+from glowembed.cstruct import params_header
+from glowembed.errors import ToolError
+from glowembed.op import Kernel, KernelOp
+from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
+from glowembed.target import Board, load_target
+
+BOARDS = {"dsp": ("mps2-an386", "mps2-an505", "mps2-an500"), "mve": ("mps3-an547",)}
+"""ISA word -> boards whose core has it, the usual one first."""
+
+NO_SLOTS = 0xFFFFFFFF
+TENSORS_MAX, CONSTANTS_MAX = 8, 8
+HEADER_BYTES = 4 * (5 + 3 * TENSORS_MAX + CONSTANTS_MAX)
+LINE = 16
+SECONDS = 60.0
+MIB = 1 << 20
+
+
+def runs_on(kernel: Kernel) -> tuple[str, ...]:
+    """The boards on which a kernel can be executed; none for those of other processors."""
+    return BOARDS.get(kernel.isa, ())
+
+
+@cache
+def available() -> bool:
+    """Whether firmware can be built and run here."""
+    return all(shutil.which(tool) for tool in ("qemu-system-arm", "arm-none-eabi-gcc"))
+
+
+def load(op: KernelOp, kernel: Kernel, board: Board) -> HostKernel:
+    """Build the firmware (once per process). Raises ToolError when the compiler does not like the kernel."""
+    return HostKernel(
+        op, kernel, _session(wrapper(op, kernel), params_header([op.params]), kernel.symbol, board).execute
+    )
+
+
+@cache
+def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
+    folder = Path(tempfile.mkdtemp(prefix="glowembed-kernel-"))
+    (folder / "kernel.c").write_text(source, encoding="utf-8")
+    (folder / "ge_params.h").write_text(params, encoding="utf-8")
+    return _Session(folder, _build(folder, symbol, board), board, symbol)
+
+
+# ------------------------------------------------------------------------------------------------- firmware
+
+
+def _build(folder: Path, symbol: str, board: Board) -> Path:
+    target, harness = load_target(board.target), resources.runtime_c() / "harness"
+    image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind == "ram") * 3 // 4)
+    (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
+    (folder / "memory.ld").write_text(glue.memory_ld(board), encoding="utf-8")
+    common = resources.boards() / "common"
+    paths = [folder, harness, resources.runtime_c(), common]
+    sources = ["kernel.c", harness / "kernel_pipe.c", harness / "semihost.c", *board.sources]
+    link = ["-T", board.linker_script, "-L", folder, "-L", common]
+    flags = [f for f in target.cflags if not f.startswith("-fcallgraph-info")]
+    command = [target.compiler, *flags, f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u", *(f"-I{p}" for p in paths)]
+    command += [*sources, *target.ldflags, *link, "-o", "kernel.elf"]
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"the compiler refused {symbol} for {board.name}:\n{done.stderr}")
+    return folder / "kernel.elf"
+
+
+# -------------------------------------------------------------------------------------------------- session
+
+
+@dataclass
+class _Session:
+    """A firmware in QEMU that answers requests; started by the first of them."""
+
+    folder: Path
+    elf: Path
+    board: Board
+    symbol: str
+    process: subprocess.Popen[bytes] | None = None
+    pipes: list[int] = field(default_factory=list)
+    ticks: int = 0
+
+    def execute(self, invocation: Invocation) -> None:
+        """Send the memory, wait, and write what came back over it."""
+        image, parts = _image(invocation)
+        answer = self._exchange(image)
+        self.ticks = int.from_bytes(answer[:4], "little")
+        for offset, memory in parts:
+            memory.reshape(-1).view(np.uint8)[:] = np.frombuffer(answer, np.uint8, memory.nbytes, 4 + offset)
+
+    def _exchange(self, image: bytes) -> bytes:
+        if self.process is None:
+            self._start()
+        request, answer = self.pipes
+        poll, sent, received = select.poll(), 0, bytearray()
+        poll.register(answer, select.POLLIN)
+        poll.register(request, select.POLLOUT)
+        while len(received) < len(image) + 4:
+            events = dict(poll.poll(SECONDS * 1000))
+            if not events or events.get(answer, 0) & (select.POLLHUP | select.POLLERR) == select.POLLHUP:
+                raise self._failed("does not answer" if not events else "ended")
+            if request in events and sent < len(image):
+                sent += os.write(request, image[sent : sent + 65536])
+                if sent == len(image):
+                    poll.unregister(request)
+            if events.get(answer, 0) & select.POLLIN:
+                received += os.read(answer, 1 << 20)
+        return bytes(received)
+
+    def _start(self) -> None:
+        for name in ("request", "answer"):
+            os.mkfifo(self.folder / name)
+        assert self.board.qemu is not None
+        qemu = self.board.qemu
+        command = [
+            "qemu-system-arm", "-M", qemu.machine, *qemu.args, "-display", "none", "-monitor", "none", "-serial", "null",
+            "-semihosting-config", "enable=on,target=native", "-icount", f"shift={qemu.icount_shift},sleep=off",
+            "-kernel", str(self.elf),
+        ]  # fmt: skip
+        said = (self.folder / "said").open("wb")
+        self.process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        atexit.register(self._end)
+        # Opened for both directions, so that opening does not wait for the other side; QEMU reads one, writes the other.
+        self.pipes = [os.open(self.folder / "request", os.O_RDWR), os.open(self.folder / "answer", os.O_RDWR)]
+        os.set_blocking(self.pipes[0], False)
+
+    def _failed(self, what: str) -> ToolError:
+        said = (self.folder / "said").read_text(errors="replace").strip()
+        self._end()
+        return ToolError(f"{self.symbol} on {self.board.name} under QEMU {what}; {said or 'it said nothing'}")
+
+    def _end(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        for pipe in self.pipes:
+            os.close(pipe)
+        self.pipes, self.process = [], None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _image(i: Invocation) -> tuple[bytes, list[tuple[int, NDArray[np.generic]]]]:
+    """The request, and what to copy back from its answer: (offset, memory)."""
+    places: list[tuple[int, NDArray[np.generic]]] = []
+    params = np.frombuffer(ctypes.string_at(ctypes.byref(i.params), ctypes.sizeof(i.params)), np.uint8)
+    end = HEADER_BYTES
+
+    def put(memory: NDArray[np.generic]) -> int:
+        nonlocal end
+        start = -(-end // LINE) * LINE
+        places.append((start, memory))
+        end = start + memory.nbytes
+        return start
+
+    arena, scratch = put(i.arena.memory) + GUARD, put(i.scratch.memory) + GUARD
+    constants = [put(c) for c in i.constants]
+    back, params_at = list(places), put(params)
+    tables = [NO_SLOTS if t is None else put(t) for t in i.tables]
+    header = np.zeros(HEADER_BYTES // 4, np.uint32)
+    tensors = [
+        (arena + min(p.offsets), table, stride) for p, table, stride in zip(i.places, tables, i.strides, strict=True)
+    ]
+    total = -(-end // LINE) * LINE
+    header[:5] = total, i.rows.start, i.rows.stop, params_at, scratch
+    header[5 : 5 + 3 * len(tensors)] = np.asarray(tensors, np.uint32).reshape(-1)
+    header[5 + 3 * TENSORS_MAX :][: len(constants)] = constants
+    image = np.zeros(total, np.uint8)
+    image[:HEADER_BYTES] = header.view(np.uint8)
+    for start, memory in places:
+        image[start : start + memory.nbytes] = memory.reshape(-1).view(np.uint8)
+    return image.tobytes(), back
