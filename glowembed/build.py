@@ -40,12 +40,19 @@ class Image:
     """the deepest stack of a run by the compiler's figures; None where it gives none"""
     symbols: tuple[str, ...]
     """what the bundle needs from elsewhere: no libm and no float support may show here in an int8 bundle"""
+    transport: str
+    """how the firmware talks to us: one of target.TRANSPORTS"""
     used: tuple[tuple[Memory, int], ...]
     """per memory of the board, the bytes that the whole firmware takes"""
 
 
-def build(bundle: Path, board: Board, build_dir: Path) -> Image:
-    """Compiles and links the bundle for the board; a second call does only what has changed."""
+def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = None) -> Image:
+    """Compiles and links the bundle for the board; a second call does only what has changed.
+
+    `transport`: by default the first that the board has. `serial` for the host makes a program that talks on its
+    standard input and output, else the host gets a shared library.
+    """
+    transport = transport or default_transport(board)
     manifest = glue.read_manifest(bundle)
     target = load_target(board.target)
     if manifest["target"] != target.name:
@@ -55,10 +62,15 @@ def build(bundle: Path, board: Board, build_dir: Path) -> Image:
         )
     _need(target.compiler, target.package)
     build_dir.mkdir(parents=True, exist_ok=True)
-    finished = _scons(bundle.resolve(), board, build_dir.resolve())
+    finished = _scons(bundle.resolve(), board, build_dir.resolve(), transport)
     if finished.returncode != 0:
         raise _failure(board, finished.stderr or finished.stdout)
-    return _image(manifest, bundle, board, build_dir)
+    return _image(manifest, bundle, board, build_dir, transport)
+
+
+def default_transport(board: Board) -> str:
+    """How a board is talked to where nobody says how."""
+    return "semihosting" if board.name == "host" else board.transports[0]
 
 
 def _need(tool: str, package: str) -> None:
@@ -68,9 +80,9 @@ def _need(tool: str, package: str) -> None:
         raise ToolError("SCons is not there; install it: pip install scons", "scons")
 
 
-def _scons(bundle: Path, board: Board, build_dir: Path) -> subprocess.CompletedProcess[str]:
+def _scons(bundle: Path, board: Board, build_dir: Path, transport: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "SCons", "-Q", "-f", str(resources.sconstruct()), "-C", str(build_dir)]
-    command += [f"bundle={bundle}", f"board={board.name}", f"build={build_dir}"]
+    command += [f"bundle={bundle}", f"board={board.name}", f"build={build_dir}", f"transport={transport}"]
     package = str(resources.PACKAGE.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "LC_ALL": "C"}
@@ -103,11 +115,12 @@ def _kind(memory: Memory) -> str:
     return "flash" if memory.kind == "flash" else "RAM"
 
 
-def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path) -> Image:
+def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path, transport: str) -> Image:
     objects = [build_dir / "obj" / "bundle" / f"{Path(name).stem}.o" for name in glue.c_sources(manifest)]
     weights = [path for path in objects if path.stem.endswith("_weights")]
     others = [path for path in objects if path not in weights]
-    program = build_dir / ("bundle.so" if board.qemu is None and not board.memories else "firmware.elf")
+    here = "harness" if transport == "serial" else "bundle.so"
+    program = build_dir / (here if board.name == "host" else "firmware.elf")
     total = sum((elf.sizes(path) for path in others), elf.Sizes())
     entries = [manifest["name"] + suffix for suffix in ("_run", "_run_layers")]
     return Image(
@@ -121,6 +134,7 @@ def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path)
         weights=sum(elf.sizes(path).rodata + elf.sizes(path).data for path in weights),
         stack=elf.stack_depth([path.with_suffix(".ci") for path in others], entries),
         symbols=elf.undefined_symbols(objects),
+        transport=transport,
         used=_used(program, board),
     )
 

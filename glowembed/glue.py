@@ -103,12 +103,18 @@ def board_h(board: Board) -> str:
     """ge_board.h: the numbers of board.toml for C."""
     if board.uart is None:
         raise UsageError(f"board {board.name!r} has no [uart] in its board.toml, which firmware needs")
+    total = {kind: sum(m.size for m in board.memories if m.kind == kind) for kind in ("flash", "ram")}
     return f"""/* Made from board.toml of {board.name}. */
 #ifndef GE_BOARD_H
 #define GE_BOARD_H
+#define GE_BOARD "{board.name}"
+#define GE_TARGET "{board.target}"
 #define GE_CLOCK_HZ {board.clock_hz}u
+#define GE_FLASH_BYTES {total["flash"]}u
+#define GE_RAM_BYTES {total["ram"]}u
 #define GE_UART_BASE 0x{board.uart.base:08X}u
 #define GE_UART_CLOCK_HZ {board.uart.clock_hz}u
+#define GE_UART_BAUD {board.uart.baud}u
 #endif
 """
 

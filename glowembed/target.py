@@ -19,7 +19,9 @@ from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 
 ISA_WORDS = ("mve", "dsp", "vnni", "avx2", "sse41")
-UART_KINDS = ("cmsdk", "nrf51", "pl011")
+UART_KINDS = ("cmsdk", "nrf51", "pl011", "stm32_dr", "stm32_tdr")
+TRANSPORTS = ("semihosting", "serial")
+FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,18 @@ class Uart:
     kind: str
     base: int
     clock_hz: int
+    baud: int
+
+
+@dataclass(frozen=True)
+class Flash:
+    """How firmware gets onto a board. `command`: {elf}, {bin}, {hex} or {uf2} in it stand for the file."""
+
+    command: tuple[str, ...]
+    install: str
+    """what to do where the tool is absent"""
+    formats: tuple[str, ...]
+    """kinds of file that the command asks for: elf, bin, hex, uf2"""
 
 
 @dataclass(frozen=True)
@@ -92,9 +106,15 @@ class Board:
     memories: tuple[Memory, ...]
     qemu: Qemu | None
     uart: Uart | None
+    flash: Flash | None
     sources: tuple[Path, ...]
     linker_script: Path | None
     folder: Path
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """How a host can talk to it, the usual way first."""
+        return TRANSPORTS if self.qemu is not None else ("serial",)
 
     def memory(self, name: str) -> Memory:
         """The memory of this name; KeyError where there is none."""
@@ -176,6 +196,7 @@ def read_board(path: Path) -> Board:
         memories=tuple(_memory(entry) for entry in table.tables("memories")),
         qemu=_qemu(table),
         uart=_uart(table),
+        flash=_flash(table),
         sources=tuple(table.file(folder, name) for name in table.strings("sources")),
         linker_script=table.file(folder, script) if script else None,
         folder=folder,
@@ -232,9 +253,23 @@ def _uart(table: _Table) -> Uart | None:
         kind=inner.text("kind", allowed=UART_KINDS),
         base=inner.integer("base"),
         clock_hz=inner.integer("clock_hz"),
+        baud=inner.integer("baud", default=115200),
     )
     inner.finish()
     return uart
+
+
+def _flash(table: _Table) -> Flash | None:
+    inner = table.table("flash")
+    if inner is None:
+        return None
+    command = inner.strings("command")
+    kinds = tuple(kind for kind in FLASH_FORMATS if any("{" + kind + "}" in word for word in command))
+    flash = Flash(command, inner.text("install"), kinds)
+    if not kinds:
+        raise inner.error("command", f"names no file: one of {', '.join('{' + kind + '}' for kind in FLASH_FORMATS)}")
+    inner.finish()
+    return flash
 
 
 class _Table:

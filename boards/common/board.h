@@ -1,15 +1,21 @@
 /* What a board gives to the firmware. Boot code calls main() with the clock of SysTick running and the UART off.
- * GE_UART_BASE, GE_CLOCK_HZ and GE_BOARD come from the generated ge_board.h, which is made from board.toml. */
+ * GE_UART_BASE, GE_UART_BAUD, GE_CLOCK_HZ and others come from the generated ge_board.h, which is made from board.toml. */
 #ifndef GE_BOARD_INTERFACE_H
 #define GE_BOARD_INTERFACE_H
 
 #include <stdint.h>
 
-/* Switches the UART on: 8 data bits, no parity, 1 stop bit; 115200 baud where the board has a baud rate. */
+/* Switches the UART on: 8 data bits, no parity, 1 stop bit, GE_UART_BAUD. */
 void ge_uart_init(void);
 
 /* Sends one byte; waits for room without limit. */
 void ge_uart_put(uint8_t byte);
+
+/* The next byte that was received, 0 .. 255, or -1 where none has come. */
+int32_t ge_uart_get(void);
+
+/* Starts the firmware again, as at power-on. */
+void ge_board_reset(void) __attribute__((noreturn));
 
 /* Starts the tick counter at zero. It runs at GE_CLOCK_HZ and interrupts every `period` ticks (2 .. 2^24); the
  * smaller the period, the more interrupts the measured code pays for. GE_TICKS_PERIOD_MAX disturbs it least. */

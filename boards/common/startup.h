@@ -29,6 +29,16 @@ void ge_boot(void) {
     }
 }
 
+#define AIRCR (*(volatile uint32_t *)0xE000ED0Cu) /* ARMv6-M ARM B3.2.6, ARMv7-M ARM B3.2.6 */
+#define AIRCR_RESET 0x05FA0004u                   /* the key, and SYSRESETREQ */
+
+void ge_board_reset(void) {
+    __asm__ volatile("dsb");
+    AIRCR = AIRCR_RESET;
+    for (;;) {
+    }
+}
+
 /* The exceptions of the core (ARMv6-M ARM B1.5.2, ARMv7-M ARM B1.5.2); no peripheral interrupt is ever enabled. */
 typedef void (*vector)(void);
 typedef struct {

@@ -3,13 +3,13 @@
 #include "ge_board.h"
 
 #define UART_DATA (*(volatile uint32_t *)(GE_UART_BASE + 0x00u))    /* DATA, table 4-6 */
-#define UART_STATE (*(volatile uint32_t *)(GE_UART_BASE + 0x04u))   /* STATE: bit 0, transmit buffer full */
+#define UART_STATE (*(volatile uint32_t *)(GE_UART_BASE + 0x04u))   /* STATE: 1 transmit buffer full, 2 receive buffer full */
 #define UART_CTRL (*(volatile uint32_t *)(GE_UART_BASE + 0x08u))    /* CTRL: 1 transmit, 2 receive enable */
 #define UART_BAUDDIV (*(volatile uint32_t *)(GE_UART_BASE + 0x10u)) /* BAUDDIV: clock / baud, at least 16 */
 
 /* The read after CTRL makes QEMU look for bytes that were sent before receiving was enabled. */
 void ge_uart_init(void) {
-    UART_BAUDDIV = GE_UART_CLOCK_HZ / 115200u;
+    UART_BAUDDIV = GE_UART_CLOCK_HZ / GE_UART_BAUD;
     UART_CTRL = 3u;
     (void)UART_DATA;
 }
@@ -18,4 +18,8 @@ void ge_uart_put(uint8_t byte) {
     while ((UART_STATE & 1u) != 0u) {
     }
     UART_DATA = byte;
+}
+
+int32_t ge_uart_get(void) {
+    return ((UART_STATE & 2u) != 0u) ? (int32_t)(UART_DATA & 0xFFu) : -1;
 }

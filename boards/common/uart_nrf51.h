@@ -4,10 +4,12 @@
 
 #define UART_STARTRX (*(volatile uint32_t *)(GE_UART_BASE + 0x000u)) /* task, table 263 */
 #define UART_STARTTX (*(volatile uint32_t *)(GE_UART_BASE + 0x008u)) /* task */
+#define UART_RXDRDY (*(volatile uint32_t *)(GE_UART_BASE + 0x108u))  /* event: RXD holds a byte */
 #define UART_TXDRDY (*(volatile uint32_t *)(GE_UART_BASE + 0x11Cu))  /* event: the byte has left TXD */
 #define UART_ENABLE (*(volatile uint32_t *)(GE_UART_BASE + 0x500u))  /* 29.11: 4 enables */
 #define UART_PSELTXD (*(volatile uint32_t *)(GE_UART_BASE + 0x50Cu)) /* pin of TXD: P0.24 on the micro:bit */
 #define UART_PSELRXD (*(volatile uint32_t *)(GE_UART_BASE + 0x514u)) /* pin of RXD: P0.25 on the micro:bit */
+#define UART_RXD (*(volatile uint32_t *)(GE_UART_BASE + 0x518u))     /* 29.5: a FIFO of 6 bytes */
 #define UART_TXD (*(volatile uint32_t *)(GE_UART_BASE + 0x51Cu))
 #define UART_BAUDRATE (*(volatile uint32_t *)(GE_UART_BASE + 0x524u)) /* 0x01D7E000: 115200 baud */
 
@@ -25,4 +27,13 @@ void ge_uart_put(uint8_t byte) {
     UART_TXD = byte;
     while (UART_TXDRDY == 0u) {
     }
+}
+
+/* The event first, then the byte: a byte that comes between the two sets the event again (29.5). */
+int32_t ge_uart_get(void) {
+    if (UART_RXDRDY == 0u) {
+        return -1;
+    }
+    UART_RXDRDY = 0u;
+    return (int32_t)(UART_RXD & 0xFFu);
 }

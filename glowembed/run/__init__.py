@@ -1,7 +1,8 @@
-"""What every transport (host, qemu, later serial) gives back: RunResult."""
+"""What every transport (host, qemu, serial) gives back: RunResult."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,3 +27,11 @@ class RunResult:
     """bytes below the caller that one inference was seen to use"""
     instructions_least: int | None = None
     """the smallest of all samples; equal to `instructions` where the data does not matter"""
+    cycles: int | None = None
+    """of one inference by the device's own clock; real time, so None under an emulator"""
+    layer_cycles: tuple[int, ...] | None = None
+    """the same per layer"""
+    seconds: float | None = None
+    """of one inference, by the device's own clock"""
+    traffic: Mapping[str, float] | None = None
+    """of a serial line: what went over it"""

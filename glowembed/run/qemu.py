@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import elf
 from glowembed.build import Image
 from glowembed.errors import ToolError, UsageError
 from glowembed.run import Bytes, RunResult
+from glowembed.run.fault import Fault
 from glowembed.target import Board, Qemu
 
 PROTOCOL = "1"
@@ -30,23 +30,9 @@ PACKAGE = "qemu-system-arm"
 POLL_SECONDS = 0.02
 START_SECONDS = 600.0
 SAMPLE_SECONDS = 10.0
-FAULT = re.compile(r"FAULT exception=(\d+) pc=0x([0-9a-f]+) lr=0x([0-9a-f]+) .*cfsr=0x([0-9a-f]+)")
-EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
-CAUSES = {  # bits of CFSR: ARMv7-M ARM B3.2.15, ARMv8-M ARM D1.2.13
-    0: "instruction fetched from where nothing may run",
-    1: "access to protected memory",
-    4: "the stack ran out",
-    8: "instruction fetched from no memory",
-    9: "access to no memory",
-    10: "write to no memory",
-    12: "the stack ran out",
-    16: "undefined instruction",
-    17: "not in Thumb state",
-    19: "the FPU or vector unit is off",
-    20: "the stack ran out",
-    24: "unaligned access",
-    25: "division by zero",
-}
+FAULT = re.compile(
+    r"FAULT exception=(\d+)" + "".join(f" {r}=0x([0-9a-f]+)" for r in "pc lr psr cfsr hfsr mmfar bfar".split())
+)
 Progress = Callable[[int, int], None]
 
 
@@ -67,14 +53,14 @@ def run(
     done, samples). `uart`: a file for what the firmware says on its serial port. `plugin`: QEMU's -plugin option.
     """
     _check_samples(manifest, samples)
-    qemu = _qemu(image.board)
+    _qemu(image.board)
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
         place = Path(folder)
         (place / "in").write_bytes(np.ascontiguousarray(samples, dtype=np.uint8).tobytes())
         watch = _Watch(place / "out", _sample_bytes(manifest, layers), len(samples), progress)
         words = ["fw", "in", "out", "stats", *(["layers"] if layers else [])]
         limit = timeout if timeout is not None else START_SECONDS + SAMPLE_SECONDS * len(samples)
-        command = [*_command(qemu, image, words, uart), *(["-plugin", plugin] if plugin is not None else [])]
+        command = [*_command(image, words, uart), *(["-plugin", plugin] if plugin is not None else [])]
         _execute(command, place, image, watch, limit)
         stats = _Stats.read(place / "stats")
         _check_stats(stats, manifest, len(samples), layers)
@@ -96,15 +82,20 @@ def _check_samples(manifest: Mapping[str, Any], samples: Bytes) -> None:
         raise UsageError(f"samples are {found}; expected uint8 of shape (n, {expected}), n > 0")
 
 
-def _command(qemu: Qemu, image: Image, words: Sequence[str], uart: Path | None) -> list[str]:
-    semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
+def machine(board: Board, elf: Path) -> list[str]:
+    """The command that starts a firmware; every instruction takes the same time of the guest."""
+    qemu = _qemu(board)
     return [
         "qemu-system-arm", "-M", qemu.machine, *qemu.args,
-        "-display", "none", "-monitor", "none", *_serial(uart),
-        "-semihosting-config", semihosting,
+        "-display", "none", "-monitor", "none",
         "-icount", f"shift={qemu.icount_shift},sleep=off",
-        "-kernel", str(image.elf.resolve()),
+        "-kernel", str(elf.resolve()),
     ]  # fmt: skip
+
+
+def _command(image: Image, words: Sequence[str], uart: Path | None) -> list[str]:
+    semihosting = ",".join(["enable=on,target=native", *(f"arg={word}" for word in words)])
+    return [*machine(image.board, image.elf), *_serial(uart), "-semihosting-config", semihosting]
 
 
 def _serial(uart: Path | None) -> list[str]:
@@ -174,17 +165,10 @@ def _failure(image: Image, code: int, said: str) -> ToolError:
     return ToolError(f"board {image.board.name!r} under QEMU ended with code {code}: {reason}")
 
 
-def _describe_fault(image: Image, fault: re.Match[str]) -> str:
-    exception = int(fault[1])
-    pc, cfsr = int(fault[2], 16), int(fault[4], 16)
-    causes = sorted({cause for bit, cause in CAUSES.items() if cfsr >> bit & 1})
-    where = elf.function_at(image.elf, pc) or "no function"
-    name = EXCEPTIONS.get(exception, f"exception {exception}")
-    cause = ", ".join(causes) or "the core gives no cause"
-    return (
-        f"board {image.board.name!r} under QEMU raised {name} at pc=0x{pc:08x} ({where}): {cause}\n"
-        f"{fault.string.strip()[-400:]}"
-    )
+def _describe_fault(image: Image, found: re.Match[str]) -> str:
+    fault = Fault(int(found[1]), *(int(value, 16) for value in found.groups()[1:]))
+    said = found.string.strip()[-400:]
+    return f"board {image.board.name!r} under QEMU {fault.describe(image.elf)}\n{said}"
 
 
 @dataclass(frozen=True)
@@ -220,7 +204,7 @@ def _check_stats(stats: _Stats, manifest: Mapping[str, Any], samples: int, layer
         )
 
 
-class _Counter:
+class Counter:
     """Turns ticks into instructions.
 
     From the start of the counter to n instructions later, SysTick counts ceil(n * ticks per instruction) - 1:
@@ -229,11 +213,11 @@ class _Counter:
     two runs of one loop, with and without interrupts.
     """
 
-    def __init__(self, board: Board, qemu: Qemu, stats: _Stats) -> None:
+    def __init__(self, board: Board, qemu: Qemu, ticks: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         self.ticks_per_instruction = Fraction(board.clock_hz * 2**qemu.icount_shift, 10**9)
         if self.ticks_per_instruction < 1:
             raise UsageError(f"board {board.name!r}: icount_shift {qemu.icount_shift} is too small to be exact")
-        (quiet, none), (loud, interrupts) = stats.ticks["loop"]
+        (quiet, none), (loud, interrupts) = ticks["loop"]
         extra = self.raw(loud) - self.raw(quiet)
         if none != 0 or interrupts == 0 or extra % interrupts != 0:
             raise ToolError(
@@ -242,8 +226,8 @@ class _Counter:
             )
         self.handler = extra // interrupts
         self.empty = {
-            "run": self.raw(stats.ticks["empty"][0][0]),
-            "layer": self.raw(stats.ticks["empty_layer"][0][0]),
+            "run": self.raw(ticks["empty"][0][0]),
+            "layer": self.raw(ticks["empty_layer"][0][0]),
         }
 
     def raw(self, ticks: int) -> int:
@@ -253,6 +237,11 @@ class _Counter:
         """Of the called function alone, its return included; the empty function is one return long."""
         ticks, interrupts = measured
         return self.raw(ticks) - self.empty[kind] + 1 - interrupts * self.handler
+
+
+def counter(board: Board, ticks: Mapping[str, Sequence[tuple[int, int]]]) -> Counter:
+    """From ticks to instructions, by what measuring costs: `empty`, `empty_layer`, twice `loop`."""
+    return Counter(board, _qemu(board), ticks)
 
 
 def _layer_tensors(manifest: Mapping[str, Any]) -> list[list[int]]:
@@ -270,15 +259,15 @@ def _sample_bytes(manifest: Mapping[str, Any], layers: bool) -> int:
 
 def _result(manifest: Mapping[str, Any], stats: _Stats, out: bytes, board: Board, layers: bool) -> RunResult:
     rows = np.frombuffer(out, dtype=np.uint8).reshape(-1, _sample_bytes(manifest, layers))
-    counter = _Counter(board, _qemu(board), stats)
+    instructions = counter(board, stats.ticks).instructions
     shapes = _layer_tensors(manifest) if layers else []
     tensors = _cut(rows, [*(size for layer in shapes for size in layer), *_output_tensors(manifest)])
     per_layer: list[tuple[Bytes, ...]] = []
     for layer in shapes:
         per_layer.append(tuple(tensors[: len(layer)]))
         tensors = tensors[len(layer) :]
-    whole = [counter.instructions("run", ticks) for ticks in stats.ticks.get("run", [])]
-    parts = [counter.instructions("layer", ticks) for ticks in stats.ticks.get("layer", [])]
+    whole = [instructions("run", ticks) for ticks in stats.ticks.get("run", [])]
+    parts = [instructions("layer", ticks) for ticks in stats.ticks.get("layer", [])]
     return RunResult(
         outputs=tuple(tensors),
         instructions=max(whole, default=None),

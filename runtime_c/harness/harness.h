@@ -1,5 +1,5 @@
 /* The harness: firmware that runs one bundle for a host. main.c boots and hands over to the one transport that is
- * linked in (transport_*.c); the rest is shared by all transports. */
+ * linked in (runtime_c/SConscript says which files make one); the rest is shared by all transports. */
 #ifndef GE_HARNESS_H
 #define GE_HARNESS_H
 
@@ -41,6 +41,8 @@ extern const ge_bundle ge_the_bundle;
 
 /* transport: serves the host until it is done; returns the exit code. */
 int32_t ge_transport(const ge_bundle *bundle);
+/* Ends the firmware, in the way of the transport. */
+void ge_finish(int32_t code) __attribute__((noreturn));
 
 /* guard: bytes around the arena that must not change. */
 #define GE_GUARD_BYTES 64

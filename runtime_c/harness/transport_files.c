@@ -232,3 +232,7 @@ int32_t ge_transport(const ge_bundle *bundle) {
     (void)ge_semihost_close(run.stats);
     return code;
 }
+
+void ge_finish(int32_t code) {
+    ge_semihost_exit(code);
+}

@@ -1,0 +1,369 @@
+"""One device at the end of a line. In: a Line. Out: a Device: hello, write, infer, read, layers, checksum, stack ...
+
+Stop and wait: every request is sent until its answer has come, within a bounded time. What is returned was asked for
+in this session, of this bundle, and arrived whole; everything else is an exception that says what to check. The
+protocol is docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from glowembed.errors import ToolError
+from glowembed.run import fault, protocol
+from glowembed.run.fault import Fault
+from glowembed.run.line import Line
+from glowembed.run.protocol import ANSWER, NEW_SAMPLE, Command, Frame, Refusal
+
+READY = b"READY glowembed "
+HELLO = struct.Struct("<BIHIIIIIIH")
+TICKS = struct.Struct("<QI")
+SMALLEST_CHUNK = 16
+SHOWN = 60
+LATENCY = (0.03, 1.0)
+"""Seconds to wait for an answer beyond what sending and working take: at least, at most."""
+
+
+class DeviceError(ToolError):
+    """The device cannot be worked with; the message says what to check."""
+
+
+class NoAnswer(DeviceError):
+    """Nothing that belongs to the protocol came back in time."""
+
+
+class WrongFirmware(DeviceError):
+    """Another protocol, another bundle."""
+
+
+class DeviceFault(DeviceError):
+    """The core has raised an exception."""
+
+    def __init__(self, message: str, what: Fault) -> None:
+        super().__init__(message)
+        self.what = what
+
+
+class Refused(DeviceError):
+    """The device will not or cannot do it, or the bundle failed on it."""
+
+    def __init__(self, message: str, reason: int, detail: int) -> None:
+        super().__init__(message)
+        self.reason, self.detail = reason, detail
+
+
+class SessionLost(Exception):
+    """Start again from hello: `reason` says why. Never leaves this package."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a device says about itself."""
+
+    protocol: int
+    chunk: int
+    sessions: int
+    clock_hz: int
+    arena_size: int
+    ram_bytes: int
+    flash_bytes: int
+    weights_bytes: int
+    layers: int
+    hash: str
+    target: str
+    board: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Of the device's counter, and the interrupts that are in them."""
+
+    ticks: int
+    interrupts: int
+
+
+@dataclass
+class Traffic:
+    """Bytes on the line, and of them those of tensors; requests sent again; new sessions; seconds."""
+
+    sent: int = 0
+    received: int = 0
+    tensors: int = 0
+    requests: int = 0
+    retries: int = 0
+    sessions: int = 0
+    seconds: float = 0.0
+
+    @property
+    def overhead(self) -> float:
+        """Share of the bytes that are not tensors."""
+        total = self.sent + self.received
+        return 1 - self.tensors / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """baud: of the line, for timeouts. patience: seconds without any progress before we give up. attempts: of one
+    request. chunk: most bytes of a tensor in a frame.
+    """
+
+    baud: int = 115200
+    patience: float = 10.0
+    attempts: int = 12
+    chunk: int = 4096
+    nonce: Callable[[], int] = field(default=lambda: secrets.randbits(32))
+
+
+class Device:
+    """See the module. After SessionLost, call hello again."""
+
+    def __init__(self, line: Line, settings: Settings | None = None) -> None:
+        self.line, self.settings = line, settings or Settings()
+        self.traffic = Traffic()
+        self.info: Info | None = None
+        self.chunk = self.settings.chunk
+        self._splitter = protocol.Splitter()
+        self._frames: list[Frame | protocol.Noise] = []
+        self._run = 0
+        self._old_runs: set[int] = set()
+        self._sequence = 0
+        self._latency = LATENCY[1] / 4
+        self._noise = bytearray()
+        self._last_sent = b""
+
+    # ------------------------------------------------------------------------------------------ hello
+
+    def hello(self) -> Info:
+        """A new session. Raises NoAnswer, WrongFirmware, DeviceFault."""
+        nonce = self.settings.nonce()
+        end = time.monotonic() + self.settings.patience
+        wait = 0.1
+        self._noise.clear()
+        self._old_runs.add(self._run)
+        self._run = 0
+        self._frames.clear()
+        while (left := end - time.monotonic()) > 0:
+            self._send(Command.HELLO, 0, nonce.to_bytes(4, "little"))
+            answer = self._hello_answer(nonce, min(wait, left))
+            if answer is not None:
+                return self._begin(answer, nonce)
+            wait = min(1.0, 1.6 * wait)
+            self.traffic.retries += 1
+        raise NoAnswer(self._silence())
+
+    def _hello_answer(self, nonce: int, seconds: float) -> Frame | None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            frame = self._next(left)
+            if isinstance(frame, Frame):
+                self._check_fault(frame)
+                if frame.command == Command.HELLO | ANSWER and frame.payload[1:5] == nonce.to_bytes(4, "little"):
+                    return frame
+            elif frame is not None:
+                self._noise += frame.raw
+        return None
+
+    def _begin(self, answer: Frame, nonce: int) -> Info:
+        if answer.payload[0] != protocol.VERSION:
+            raise WrongFirmware(
+                f"{self.line.name}: the firmware talks version {answer.payload[0]} of the protocol, this glowembed "
+                f"version {protocol.VERSION}: build and flash the firmware again (glowembed validate --flash), or use "
+                "the glowembed that made it"
+            )
+        version, _, chunk, *numbers = HELLO.unpack_from(answer.payload)
+        texts = [text.decode("ascii", "replace") for text in answer.payload[HELLO.size :].split(b"\0")[:4]]
+        info = Info(version, chunk, *numbers, *texts)
+        self._run = protocol.run_id(info.hash, nonce)
+        self._sequence = 0
+        self.chunk = max(SMALLEST_CHUNK, min(self.chunk, chunk))
+        self.info = info
+        self.traffic.sessions += 1
+        return info
+
+    def _silence(self) -> str:
+        said = bytes(self._noise) + bytes(self._splitter.rest)
+        name, seconds = self.line.name, self.settings.patience
+        if not said:
+            return (
+                f"{name}: no answer within {seconds:g} s. Check that the board has power and runs the firmware "
+                "(glowembed validate --flash flashes it), the cable, that TX and RX are not swapped, and the port "
+                "(glowembed ports)"
+            )
+        if self._last_sent.strip(b"\0") in said:
+            return f"{name}: the line gives back what we send: is RX connected to TX, or does a shell echo it?"
+        shown = said[:SHOWN].decode("ascii", "backslashreplace").strip()
+        if said.startswith(READY) or READY in said:
+            return f"{name}: the firmware says READY but does not answer; is the line from us to the board connected?"
+        if sum(32 <= byte < 127 or byte in b"\r\n\t" for byte in said) > 0.9 * len(said):
+            return f"{name}: something else answers there: {shown!r}. It is not the firmware of 'glowembed build'"
+        return (
+            f"{name}: {len(said)} bytes came back that make no sense ({shown!r}): wrong baud rate? We used "
+            f"{self.settings.baud}; board.toml of the board says its own (--baud)"
+        )
+
+    # ------------------------------------------------------------------------------------------ requests
+
+    def write(self, offset: int, data: bytes, new_sample: bool = False) -> None:
+        """Into the arena."""
+        for start in range(0, max(1, len(data)), self.chunk):
+            part = data[start : start + self.chunk]
+            flag = NEW_SAMPLE if new_sample and start == 0 else 0
+            self.request(Command.WRITE, struct.pack("<I", offset + start | flag) + part)
+            self.traffic.tensors += len(part)
+
+    def infer(self, offset: int, data: bytes, new_sample: bool, seconds: float) -> bytes:
+        """Write a last piece that fits one chunk, run once; the first chunk of the first output."""
+        flag = NEW_SAMPLE if new_sample else 0
+        found = self.request(Command.INFER, struct.pack("<I", offset | flag) + data, seconds)
+        self.traffic.tensors += len(data) + len(found)
+        return found
+
+    def run(self, times: int, seconds: float) -> tuple[Ticks, Ticks, Ticks]:
+        """Run so often; ticks of the first, the shortest and the longest run."""
+        found = self.request(Command.RUN, struct.pack("<I", times), seconds * times)
+        first, shortest, longest = (Ticks(*entry) for entry in TICKS.iter_unpack(found))
+        return first, shortest, longest
+
+    def layers(self, first: int, count: int, seconds: float) -> Ticks:
+        """Run some layers and stop; ticks of the last one."""
+        return Ticks(*TICKS.unpack(self.request(Command.LAYERS, struct.pack("<HH", first, count), seconds)))
+
+    def read(self, offset: int, length: int) -> bytes:
+        """From the arena."""
+        parts = []
+        for start in range(0, length, self.chunk):
+            size = min(self.chunk, length - start)
+            found = self.request(Command.READ, struct.pack("<IH", offset + start, size))
+            if len(found) != size:
+                raise SessionLost("an answer of the wrong length")
+            parts.append(found)
+        self.traffic.tensors += length
+        return b"".join(parts)
+
+    def checksum(self, offset: int, length: int, weights: bool = False) -> int:
+        """CRC32 of a piece of the arena, or of the weights in flash."""
+        found = self.request(Command.CHECKSUM, struct.pack("<BII", weights, offset, length), 2.0 + length / 1e5)
+        return int.from_bytes(found, "little")
+
+    def stack(self, seconds: float) -> int:
+        """Bytes of stack that one inference takes. Raises Refused where the firmware cannot tell."""
+        return int.from_bytes(self.request(Command.STACK, b"", seconds), "little")
+
+    def calibrate(self) -> tuple[Ticks, ...]:
+        """Ticks of an empty run, of an empty layer, of a loop, of the same loop with interrupts."""
+        return tuple(Ticks(*entry) for entry in TICKS.iter_unpack(self.request(Command.CALIBRATE, b"", 2.0)))
+
+    def echo(self, data: bytes) -> bytes:
+        """The same bytes, by way of the device."""
+        return self.request(Command.ECHO, data)
+
+    def reset(self) -> None:
+        """Start the firmware again; the session is over."""
+        self.request(Command.RESET)
+
+    def request(self, command: int, payload: bytes = b"", seconds: float = 0.0) -> bytes:
+        """One request and its answer. `seconds`: how long the device is expected to work on it at most."""
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        self.traffic.requests += 1
+        wait = self._transmission(len(payload) + SMALLEST_CHUNK) + min(LATENCY[1], max(LATENCY[0], 4 * self._latency))
+        for attempt in range(self.settings.attempts):
+            begun = time.monotonic()
+            self._send(command, self._sequence, payload)
+            answer = self._answer(command, wait + seconds)
+            if answer is not None:
+                if attempt == 0 and seconds == 0:
+                    self._latency = 0.9 * self._latency + 0.1 * (time.monotonic() - begun)
+                return answer
+            wait = min(2.0, 1.5 * wait)
+            self.traffic.retries += 1
+        raise SessionLost("too many broken frames")
+
+    def _transmission(self, count: int) -> float:
+        return 10 * 2 * count / self.settings.baud
+
+    def _answer(self, command: int, seconds: float) -> bytes | None:
+        """The payload of the answer, or None where it must be asked for again."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            frame = self._next(left)
+            if frame is None:
+                return None
+            if not isinstance(frame, Frame):
+                if READY in frame.raw:
+                    raise SessionLost("the device has restarted")
+                continue
+            self._check_fault(frame)
+            if frame.command == Command.BROKEN:
+                self._check_session(frame)
+                return None
+            if frame.run_id != self._run or frame.sequence != self._sequence:
+                continue
+            if frame.command == Command.REFUSED:
+                raise self._refused(command, frame.payload)
+            if frame.command == command | ANSWER:
+                return frame.payload
+        return None
+
+    def _check_fault(self, frame: Frame) -> None:
+        if frame.command == Command.FAULT and frame.run_id == 0 and len(frame.payload) == fault.REGISTERS.size:
+            what = fault.unpack(frame.payload)
+            raise DeviceFault(f"{self.line.name}: the board {what.describe(None)}", what)
+
+    def _check_session(self, frame: Frame) -> None:
+        """The device tells its session with every broken frame."""
+        session = int.from_bytes(frame.payload[:4], "little")
+        if session == self._run:
+            return
+        if session == 0:
+            raise SessionLost("the device has restarted")
+        raise SessionLost("confused" if session in self._old_runs else "another client")
+
+    def _refused(self, command: int, payload: bytes) -> Exception:
+        reason, detail = payload[0], int.from_bytes(payload[1:5], "little", signed=True)
+        if reason == Refusal.SEQUENCE:
+            return SessionLost("confused")
+        words = {
+            Refusal.COMMAND: "it does not know this command: build and flash the firmware again",
+            Refusal.PAYLOAD: "the request does not fit the bundle: this is a bug of glowembed",
+            Refusal.STATUS: f"the bundle returned error {detail}; its header says what that means",
+            Refusal.OVERRUN: f"the bundle wrote outside its arena (nearest changed byte: {detail})",
+            Refusal.STACK: "the stack ran out: raise stack_size in board.toml",
+            Refusal.ABSENT: "its firmware cannot do that",
+        }
+        said = words.get(Refusal(reason), "") if reason in set(Refusal) else f"reason {reason}"
+        return Refused(f"{self.line.name}: the device refuses {Command(command).name}: {said}", reason, detail)
+
+    # ------------------------------------------------------------------------------------------ line
+
+    def _send(self, command: int, sequence: int, payload: bytes) -> None:
+        """With a zero before it, if the line may hold half a frame."""
+        data = protocol.encode(self._run, command, sequence, payload)
+        again = data == self._last_sent or command == Command.HELLO
+        self._last_sent = data
+        self._write(b"\0" + data if again else data)
+
+    def _write(self, data: bytes) -> None:
+        self.line.write(data)
+        self.traffic.sent += len(data)
+
+    def _next(self, seconds: float) -> Frame | protocol.Noise | None:
+        """The next frame or piece of noise, or None after so many seconds without one."""
+        end = time.monotonic() + seconds
+        while not self._frames:
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            data = self.line.read(left)
+            self.traffic.received += len(data)
+            runs = (self._run, 0) if self._run else (0,)
+            self._frames += [protocol.decode(piece, runs) for piece in self._splitter.feed(data)]
+        return self._frames.pop(0)

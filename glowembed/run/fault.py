@@ -1,0 +1,57 @@
+"""What a core says when it has died. In: the registers of a fault. Out: words, with the function that it happened in."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from glowembed import elf
+
+EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
+CAUSES = {  # bits of CFSR: ARMv7-M ARM B3.2.15, ARMv8-M ARM D1.2.13
+    0: "instruction fetched from where nothing may run",
+    1: "access to protected memory",
+    4: "the stack ran out",
+    8: "instruction fetched from no memory",
+    9: "access to no memory",
+    10: "write to no memory",
+    12: "the stack ran out",
+    16: "undefined instruction",
+    17: "not in Thumb state",
+    19: "the FPU or vector unit is off",
+    20: "the stack ran out",
+    24: "unaligned access",
+    25: "division by zero",
+}
+REGISTERS = struct.Struct("<8I")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """ge_fault of boards/common/board.h."""
+
+    exception: int
+    pc: int
+    lr: int
+    psr: int
+    cfsr: int
+    hfsr: int
+    mmfar: int
+    bfar: int
+
+    def describe(self, program: Path | None) -> str:
+        """`raised HardFault at pc=... (function+offset): cause`."""
+        name = EXCEPTIONS.get(self.exception, f"exception {self.exception}")
+        where = (elf.function_at(program, self.pc) if program is not None else None) or "no function that we know"
+        causes = sorted({cause for bit, cause in CAUSES.items() if self.cfsr >> bit & 1})
+        return f"raised {name} at pc=0x{self.pc:08x} ({where}): {', '.join(causes) or 'the core gives no cause'}"
+
+    def registers(self) -> str:
+        """All of them in one line."""
+        return " ".join(f"{key}=0x{value:08x}" for key, value in vars(self).items())
+
+
+def unpack(payload: bytes) -> Fault:
+    """From the payload of a FAULT frame."""
+    return Fault(*REGISTERS.unpack(payload))

@@ -1,0 +1,124 @@
+"""Firmware onto a board. In: an Image. Out: nothing; the board runs it. The tool and its words stand in board.toml."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from glowembed.build import Image
+from glowembed.errors import ToolError, UsageError
+
+SECONDS = 180
+UF2_MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)
+UF2_PAYLOAD = 256
+UF2_FAMILY_PRESENT = 0x2000
+UF2_RP2040 = 0xE48BFF56
+"""family id of the RP2040 (uf2families.json of the UF2 specification)"""
+
+UF2_DRIVES = ("/media", "/run/media", "/Volumes", "/mnt")
+
+
+def flash(image: Image, port: str | None = None) -> None:
+    """Writes the firmware into the board's flash with the tool of its board.toml."""
+    how = image.board.flash
+    if how is None:
+        why = "it is emulated: its firmware is loaded as it starts" if image.board.qemu else "board.toml has no [flash]"
+        raise UsageError(f"board {image.board.name!r} cannot be flashed: {why}")
+    files = {kind: str(_file(image, kind)) for kind in how.formats}
+    command = [word.format(port=port or "", **files) for word in how.command]
+    if command[0] == "copy-uf2":
+        _copy_uf2(Path(files["uf2"]), how.install)
+        return
+    if shutil.which(command[0]) is None:
+        raise ToolError(f"{command[0]}, which flashes board {image.board.name!r}, is not there; {how.install}")
+    _run(command, image.board.name)
+
+
+def _run(command: list[str], board: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{command[0]} did not end within {SECONDS} s; is the board connected?") from error
+    if done.returncode != 0:
+        said = "\n".join((done.stderr + done.stdout).strip().splitlines()[-12:])
+        raise ToolError(
+            f"{command[0]} could not flash board {board!r} (exit code {done.returncode}); is it connected, and its "
+            f"debug port free?\n{said}"
+        )
+
+
+def _file(image: Image, kind: str) -> Path:
+    """The firmware in the format that a tool wants, beside the ELF file."""
+    if kind == "elf":
+        return image.elf
+    path = image.elf.with_suffix(f".{kind}")
+    pieces = segments(image.elf)
+    writers = {"bin": as_bin, "hex": as_hex, "uf2": as_uf2}
+    path.write_bytes(writers[kind](pieces))
+    return path
+
+
+def segments(elf: Path) -> list[tuple[int, bytes]]:
+    """(address in flash, bytes) of all that is loaded, by address."""
+    with elf.open("rb") as file:
+        found = [
+            (segment["p_paddr"], bytes(segment.data()))
+            for segment in ELFFile(file).iter_segments()
+            if segment["p_type"] == "PT_LOAD" and segment["p_filesz"]
+        ]
+    return sorted(found)
+
+
+def as_bin(pieces: list[tuple[int, bytes]]) -> bytes:
+    """From the lowest address on; 0xFF between the pieces, as erased flash has it."""
+    start = pieces[0][0]
+    out = bytearray()
+    for address, data in pieces:
+        out += b"\xff" * (address - start - len(out))
+        out += data
+    return bytes(out)
+
+
+def as_hex(pieces: list[tuple[int, bytes]]) -> bytes:
+    """Intel HEX: records of 16 bytes below linear base addresses."""
+    lines, base = [], -1
+    for address, data in pieces:
+        for at in range(0, len(data), 16):
+            place = address + at
+            if place >> 16 != base:
+                base = place >> 16
+                lines.append(_record(0, 4, base.to_bytes(2, "big")))
+            lines.append(_record(place & 0xFFFF, 0, data[at : at + 16]))
+    return ("\n".join([*lines, ":00000001FF"]) + "\n").encode("ascii")
+
+
+def _record(address: int, kind: int, data: bytes) -> str:
+    body = bytes([len(data), address >> 8, address & 0xFF, kind]) + data
+    return f":{(body + bytes([-sum(body) & 0xFF])).hex().upper()}"
+
+
+def as_uf2(pieces: list[tuple[int, bytes]]) -> bytes:
+    """UF2 blocks of 256 bytes for the RP2040's boot ROM (UF2 specification, "File format")."""
+    pages = [
+        (address + at, data[at : at + UF2_PAYLOAD].ljust(UF2_PAYLOAD, b"\xff"))
+        for address, data in [(pieces[0][0], as_bin(pieces))]
+        for at in range(0, len(data), UF2_PAYLOAD)
+    ]
+    head = struct.Struct("<8I")
+    return b"".join(
+        head.pack(
+            *UF2_MAGIC[:2], UF2_FAMILY_PRESENT, address, UF2_PAYLOAD, number, len(pages), UF2_RP2040
+        ) + page.ljust(476, b"\0") + UF2_MAGIC[2].to_bytes(4, "little")
+        for number, (address, page) in enumerate(pages)
+    )  # fmt: skip
+
+
+def _copy_uf2(path: Path, install: str) -> None:
+    drives = [info.parent for top in UF2_DRIVES for info in Path(top).glob("**/INFO_UF2.TXT")]
+    if not drives:
+        raise ToolError(f"no drive with INFO_UF2.TXT is mounted; {install}")
+    shutil.copy(path, drives[0] / path.name)

@@ -1,0 +1,128 @@
+"""A whole validation run over a serial line. In: an Image, a Link, samples, what they must give. Out: RunResult, Located.
+
+This is the order of things: flash if asked to, open the line, hello, all samples, figures, and where a result is wrong,
+the layer that it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from glowembed.build import Image
+from glowembed.errors import UsageError
+from glowembed.run import Bytes, RunResult, flash, serial
+from glowembed.run.device import Device, Settings
+from glowembed.run.serial import Located, Session
+from glowembed.run.store import Store, key
+
+LayerBytes = Sequence[Sequence[bytes]]
+"""[layer][output of it]: raw bytes"""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How to reach a board. transport: `semihosting`, `serial`, or None for what the board has first; a port means
+    serial. resume: go on with the results that an earlier run has left in `results`. patience: see Settings.
+    """
+
+    transport: str | None = None
+    port: str | None = None
+    baud: int | None = None
+    flash: bool = False
+    resume: bool = False
+    results: Path | None = None
+    patience: float = 10.0
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the samples must give: outputs, one row each; and of one sample, what every layer must give."""
+
+    outputs: Bytes
+    layers: Callable[[int], LayerBytes]
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A sample with a wrong result, and the layer that it comes from; None where every layer was right by itself."""
+
+    sample: int
+    located: Located | None
+
+
+def run(
+    image: Image,
+    manifest: Mapping[str, Any],
+    link: Link,
+    samples: Bytes,
+    reference: Reference,
+    layer_samples: int,
+    progress: Callable[[int, int], None],
+) -> tuple[RunResult, Wrong | None]:
+    """All samples; of the first `layer_samples` also every layer."""
+    if link.flash:
+        flash.flash(image, link.port)
+    with serial.board_line(image, link.port, link.baud) as line:
+        session = serial.open_session(line, image, manifest, _settings(image, link))
+        store = Store(link.results, key(manifest["hash"], samples), link.resume)
+        finished = False
+        try:
+            result = serial.run(session, samples, store, progress, image.board)
+            finished = True
+        finally:
+            store.close(finished)
+        if layer_samples:
+            result = replace(result, layer_outputs=_layers(session, samples[:layer_samples], reference))
+        return result, _wrong(session, image, samples, result, reference)
+
+
+def _settings(image: Image, link: Link) -> Settings:
+    uart = image.board.uart
+    baud = link.baud or (uart.baud if uart is not None else 115200)
+    if baud < 1:
+        raise UsageError(f"--baud {baud}: expected a rate like 115200")
+    return Settings(baud=baud, patience=link.patience)
+
+
+def _wrong(session: Session, image: Image, samples: Bytes, result: RunResult, reference: Reference) -> Wrong | None:
+    found = np.concatenate(result.outputs, axis=1)
+    differs = np.flatnonzero(np.any(found != reference.outputs, axis=1))
+    if not len(differs):
+        return None
+    first = int(differs[0])
+    weights = serial.weights_of(image.elf) if image.board.memories else None
+    right = reference.layers(first)
+    return Wrong(first, serial.locate(session, samples[first].tobytes(), right, weights))
+
+
+def _layers(session: Session, samples: Bytes, reference: Reference) -> tuple[tuple[Bytes, ...], ...]:
+    """Per layer and output: [samples, bytes]. Only checksums cross the line, and what differs."""
+    rows = [
+        session.step(partial(_layers_of, session, sample.tobytes(), reference.layers(index)))
+        for index, sample in enumerate(samples)
+    ]
+    return tuple(
+        tuple(np.stack([np.frombuffer(row[layer][n], np.uint8) for row in rows]) for n in range(len(outputs)))
+        for layer, outputs in enumerate(rows[0])
+    )
+
+
+def _layers_of(session: Session, sample: bytes, right: LayerBytes, device: Device) -> LayerBytes:
+    serial.write_sample(device, session.manifest, sample)
+    found = []
+    for index, layer in enumerate(session.manifest["layers"]):
+        device.layers(index, 1, session.seconds)
+        found.append([_tensor(device, t, data) for t, data in zip(layer["outputs"], right[index], strict=True)])
+    return found
+
+
+def _tensor(device: Device, tensor: Mapping[str, Any], right: bytes) -> bytes:
+    same = device.checksum(tensor["offset"], tensor["bytes"]) == crc32(right)
+    return right if same else device.read(tensor["offset"], tensor["bytes"])

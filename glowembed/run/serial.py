@@ -1,0 +1,314 @@
+"""A bundle on a device at the end of a line. In: a Line, the manifest of the bundle, samples as bytes. Out: RunResult.
+
+Every sample is written, run and read in one session. Whatever goes wrong on the way, a restart of the device too, the
+sample is done again from its beginning; what cannot be mended is an error within a bounded time. Results go to a Store
+as they come, so that a run which was broken off can go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from zlib import crc32
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from glowembed.build import Image
+from glowembed.errors import UsageError
+from glowembed.run import Bytes, RunResult, line, qemu
+from glowembed.run.device import (
+    SMALLEST_CHUNK,
+    Device,
+    DeviceError,
+    DeviceFault,
+    Info,
+    NoAnswer,
+    Refused,
+    SessionLost,
+    Settings,
+    Ticks,
+    WrongFirmware,
+)
+from glowembed.run.line import Line
+from glowembed.run.store import Store
+from glowembed.target import Board
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+TRIES = 12
+"""Of one step, each in a session of its own."""
+
+RUN_SECONDS = 30.0
+"""For the first inference, whose time nobody knows yet."""
+
+CYCLES_PER_MAC = 100
+"""More than any core needs."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where a wrong result comes from: the first layer whose output differs, and what it should have been."""
+
+    layer: int
+    output: int
+    expected: bytes
+    found: bytes
+    weights_differ: bool
+
+
+@contextmanager
+def board_line(image: Image, port: str | None, baud: int | None) -> Iterator[Line]:
+    """The line to a board: its port, or the UART of the emulator that is this board, or a program on this computer."""
+    board = image.board
+    if port is not None:
+        rate = baud or (board.uart.baud if board.uart is not None else 115200)
+        opened = line.open_port(port, rate)
+        try:
+            yield opened
+        finally:
+            opened.close()
+        return
+    with _started(image) as started:
+        yield started
+
+
+def _started(image: Image) -> AbstractContextManager[Line]:
+    board = image.board
+    if board.qemu is not None:
+        return line.qemu_line(qemu.machine(board, image.elf), f"board {board.name!r} under QEMU")
+    if board.name == "host":
+        return line.program_line([str(image.elf)], "the harness on this computer")
+    raise UsageError(
+        f"board {board.name!r} is not emulated: say on which port it is, with --port (glowembed ports lists them)"
+    )
+
+
+class Session:
+    """A Device that is asked again in a new session until it has answered, or cannot."""
+
+    def __init__(self, device: Device, manifest: Mapping[str, Any], image: Image | None) -> None:
+        self.device, self.manifest, self.image = device, manifest, image
+        self.seconds = self._first_guess()
+        self._fresh = False
+        self._reasons: list[str] = []
+
+    def _first_guess(self) -> float:
+        return RUN_SECONDS
+
+    def connect(self) -> Info:
+        """Hello, and is it the right firmware? Raises WrongFirmware."""
+        info = self.device.hello()
+        self._fresh = True
+        check_firmware(info, self.manifest, self.device.line.name)
+        if info.clock_hz:
+            self.seconds = min(self.seconds, 2.0 + self.manifest.get("macs", 0) * CYCLES_PER_MAC / info.clock_hz)
+        return info
+
+    def step(self, work: Callable[[Device], T]) -> T:
+        """`work`, from its beginning in a new session as often as one is lost."""
+        for attempt in range(TRIES):
+            try:
+                if not self._fresh:
+                    self.connect()
+                return work(self.device)
+            except SessionLost as lost:
+                self._fresh = False
+                self._learn(lost, attempt)
+            except DeviceFault as error:
+                raise self._explained(error) from error
+        raise self._gave_up()
+
+    def _learn(self, lost: SessionLost, attempt: int) -> None:
+        self._reasons.append(lost.reason)
+        if lost.reason == "too many broken frames":
+            self.device.chunk = max(SMALLEST_CHUNK, self.device.chunk // 2)
+        if lost.reason != "another client":
+            return
+        if self._reasons.count(lost.reason) > 2:
+            raise DeviceError(
+                f"{self.device.line.name}: another client talks to this device at the same time: stop one of the two"
+            )
+        time.sleep(0.05 * (attempt + 1))
+
+    def _gave_up(self) -> Exception:
+        name, reasons = self.device.line.name, self._reasons[-TRIES:]
+        if reasons.count("the device has restarted") > TRIES // 2:
+            return DeviceError(
+                f"{name}: the device restarts again and again at the same step: check its power supply, and whether a "
+                "watchdog is on"
+            )
+        return NoAnswer(
+            f"{name}: gave up after {TRIES} sessions ({', '.join(sorted(set(reasons)))}): the line is too bad. Check "
+            "the cable and ground, or use a lower baud rate"
+        )
+
+    def _explained(self, error: DeviceFault) -> DeviceFault:
+        elf = self.image.elf if self.image is not None else None
+        words = f"{self.device.line.name}: the board {error.what.describe(elf)}\n{error.what.registers()}"
+        return DeviceFault(words, error.what)
+
+
+def check_firmware(info: Info, manifest: Mapping[str, Any], name: str) -> None:
+    """Is the firmware that of the bundle? Raises WrongFirmware with what to do."""
+    if info.hash != manifest["hash"]:
+        raise WrongFirmware(
+            f"{name} runs the bundle {info.name!r} ({info.hash[:12]}...) for {info.target}, not {manifest['name']!r} "
+            f"({manifest['hash'][:12]}...): flash the firmware of this bundle with 'glowembed validate --flash', or "
+            "validate the bundle that is on the board"
+        )
+
+
+# ---------------------------------------------------------------------------------------------- samples
+
+
+def run(
+    session: Session,
+    samples: Bytes,
+    store: Store,
+    progress: Progress | None = None,
+    board: Board | None = None,
+) -> RunResult:
+    """All samples that the store does not have yet, then the figures of the last one."""
+    begun = time.monotonic()
+    session.step(lambda device: None)
+    for index, sample in enumerate(samples):
+        if index not in store.done:
+            store.add(index, session.step(partial(infer, session, sample.tobytes())))
+        if progress is not None:
+            progress(index + 1, len(samples))
+    traffic = session.device.traffic
+    traffic.seconds = time.monotonic() - begun
+    sizes = [int(tensor["bytes"]) for tensor in session.manifest["outputs"]]
+    rows = np.stack([np.frombuffer(store.done[index], dtype=np.uint8) for index in range(len(samples))])
+    ends = np.cumsum(sizes)
+    outputs = tuple(rows[:, end - size : end] for size, end in zip(sizes, ends, strict=True))
+    figures = {**vars(traffic), "overhead": traffic.overhead}
+    return replace(_figures(session, samples[-1].tobytes(), board), outputs=outputs, traffic=figures)
+
+
+def infer(session: Session, sample: bytes, device: Device) -> bytes:
+    """The outputs of one sample, one after the other."""
+    outputs = session.manifest["outputs"]
+    pieces = _pieces(session.manifest, sample, device.chunk)
+    for index, (offset, data) in enumerate(pieces[:-1]):
+        device.write(offset, data, new_sample=index == 0)
+    offset, data = pieces[-1]
+    begun = time.monotonic()
+    first = device.infer(offset, data, len(pieces) == 1, session.seconds)
+    session.seconds = min(session.seconds, 0.2 + 4 * (time.monotonic() - begun))
+    size = int(outputs[0]["bytes"])
+    found = first[:size] + device.read(outputs[0]["offset"] + len(first), size - len(first))
+    return found + b"".join(device.read(tensor["offset"], int(tensor["bytes"])) for tensor in outputs[1:])
+
+
+def _pieces(manifest: Mapping[str, Any], sample: bytes, chunk: int) -> list[tuple[int, bytes]]:
+    """What to write where, in pieces of a chunk."""
+    pieces, at = [], 0
+    for tensor in manifest["inputs"]:
+        data = sample[at : at + tensor["bytes"]]
+        at += tensor["bytes"]
+        pieces += [(tensor["offset"] + start, data[start : start + chunk]) for start in range(0, len(data), chunk)]
+    return pieces
+
+
+def write_sample(device: Device, manifest: Mapping[str, Any], sample: bytes) -> None:
+    """All inputs, without a run."""
+    for index, (offset, data) in enumerate(_pieces(manifest, sample, device.chunk)):
+        device.write(offset, data, new_sample=index == 0)
+
+
+# ---------------------------------------------------------------------------------------------- figures
+
+
+def _figures(session: Session, sample: bytes, board: Board | None) -> RunResult:
+    """Cycles or instructions of one inference and of its layers, and its stack."""
+    whole, layers = session.step(lambda device: _timed(session, device, sample))
+    stack = _optional(session, lambda device: device.stack(session.seconds))
+    base = RunResult(outputs=(), instructions=None, stack=stack)
+    costs = _optional(session, lambda device: device.calibrate())
+    if costs is None or not whole.ticks:
+        return base
+    if board is not None and board.qemu is not None and session.image is not None:
+        return _counted(base, board, whole, layers, costs)
+    clock = session.device.info.clock_hz if session.device.info is not None else 0
+    cycles = max(0, whole.ticks - costs[0].ticks)
+    return replace(
+        base,
+        cycles=cycles,
+        layer_cycles=tuple(max(0, layer.ticks - costs[1].ticks) for layer in layers),
+        seconds=cycles / clock if clock else None,
+    )
+
+
+def _optional(session: Session, work: Callable[[Device], T]) -> T | None:
+    try:
+        return session.step(work)
+    except Refused:
+        return None
+
+
+def _timed(session: Session, device: Device, sample: bytes) -> tuple[Ticks, list[Ticks]]:
+    write_sample(device, session.manifest, sample)
+    whole, _, _ = device.run(1, session.seconds)
+    write_sample(device, session.manifest, sample)
+    count = len(session.manifest["layers"])
+    return whole, [device.layers(index, 1, session.seconds) for index in range(count)]
+
+
+def _counted(base: RunResult, board: Board, whole: Ticks, layers: Sequence[Ticks], costs: Sequence[Ticks]) -> RunResult:
+    """Under an emulator ticks are instructions."""
+    pairs = [(entry.ticks, entry.interrupts) for entry in costs]
+    named = {"empty": pairs[:1], "empty_layer": pairs[1:2], "loop": pairs[2:]}
+    counter = qemu.counter(board, named)
+    per_layer = tuple(counter.instructions("layer", (entry.ticks, entry.interrupts)) for entry in layers)
+    total = counter.instructions("run", (whole.ticks, whole.interrupts))
+    return replace(base, instructions=total, instructions_least=total, layer_instructions=per_layer)
+
+
+# ---------------------------------------------------------------------------------------------- what is wrong
+
+
+def locate(
+    session: Session, sample: bytes, expected: Sequence[Sequence[bytes]], weights: bytes | None
+) -> Located | None:
+    """The first layer whose outputs are not the expected ones, in order of execution; None where all are right.
+
+    Layer by layer the device sums up its outputs, so that only checksums cross the line, and one tensor that differs.
+    """
+    return session.step(lambda device: _locate(session, device, sample, expected, weights))
+
+
+def _locate(
+    session: Session, device: Device, sample: bytes, expected: Sequence[Sequence[bytes]], weights: bytes | None
+) -> Located | None:
+    info = device.info
+    same = weights is None or info is None or info.weights_bytes != len(weights)
+    differ = not same and device.checksum(0, len(weights or b""), weights=True) != crc32(weights or b"")
+    write_sample(device, session.manifest, sample)
+    for index, layer in enumerate(session.manifest["layers"]):
+        device.layers(index, 1, session.seconds)
+        for number, (tensor, right) in enumerate(zip(layer["outputs"], expected[index], strict=True)):
+            if device.checksum(tensor["offset"], tensor["bytes"]) != crc32(right):
+                found = device.read(tensor["offset"], tensor["bytes"])
+                return Located(index, number, right, found, differ)
+    return None
+
+
+def open_session(
+    opened: Line, image: Image | None, manifest: Mapping[str, Any], settings: Settings | None = None
+) -> Session:
+    """A session on an open line."""
+    return Session(Device(opened, settings), manifest, image)
+
+
+def weights_of(program: Path) -> bytes:
+    """The weights of a firmware, as they must be in flash."""
+    with program.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".weights")
+        return bytes(section.data()) if section is not None else b""

@@ -1,0 +1,70 @@
+"""Results on disk while they come in, so that a run that was broken off goes on where it was.
+
+In: outputs by number of the sample. Out: a file with one checked record per sample. A file of another bundle, or of
+other samples, is not taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from glowembed.run import Bytes
+
+RECORD = struct.Struct("<III")
+"""number of the sample, bytes, CRC32"""
+
+
+class Store:
+    """`done`: outputs by number of the sample. Without a path, results are only kept in memory."""
+
+    def __init__(self, path: Path | None = None, key: str = "", resume: bool = False) -> None:
+        self.path, self.done = path, dict[int, bytes]()
+        self._file: BinaryIO | None = None
+        if path is None:
+            return
+        head = f"glowembed results 1 {key}\n".encode("ascii")
+        length = self._read(path, head) if resume and path.is_file() else 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("r+b" if length else "wb")
+        self._file.truncate(length)
+        self._file.seek(length)
+        if not length:
+            self._file.write(head)
+
+    def _read(self, path: Path, head: bytes) -> int:
+        """Takes all whole records; returns the length up to the last of them, 0 for a file that is not ours."""
+        data = path.read_bytes()
+        if not data.startswith(head):
+            return 0
+        at = len(head)
+        while at + RECORD.size <= len(data):
+            index, size, crc = RECORD.unpack_from(data, at)
+            output = data[at + RECORD.size : at + RECORD.size + size]
+            if len(output) != size or zlib.crc32(output, index) != crc:
+                break
+            self.done[index] = output
+            at += RECORD.size + size
+        return at
+
+    def add(self, index: int, output: bytes) -> None:
+        """Keep a result, on disk before this returns."""
+        self.done[index] = output
+        if self._file is not None:
+            self._file.write(RECORD.pack(index, len(output), zlib.crc32(output, index)) + output)
+            self._file.flush()
+
+    def close(self, finished: bool) -> None:
+        """The file of a run that is finished is removed."""
+        if self._file is not None and self.path is not None:
+            self._file.close()
+            if finished:
+                self.path.unlink(missing_ok=True)
+
+
+def key(bundle_hash: str, samples: Bytes) -> str:
+    """What tells one run from another."""
+    return f"{bundle_hash} {hashlib.sha256(samples.tobytes()).hexdigest()} {len(samples)}"
