@@ -87,15 +87,12 @@ def affine_into_weights(graph: Graph) -> Graph:
         affine = _foldable(graph, linear) if linear.op in ("Conv", "ConvTranspose", "Gemm") else None
         if affine is None:
             continue
-        scale, shift = _vectors(graph, affine)
+        scale, _ = _vectors(graph, affine)
         rows = graph.values[linear.inputs[1]].shape[0]
         weights = _combined(
             graph, f"{linear.inputs[1]}/{affine.name}", linear.inputs[1], "fold_scale", _scaled_rows(scale)
         )
-        bias = _combined(
-            graph, f"{linear.inputs[2]}/{affine.name}", linear.inputs[2], "fold_scale_and_shift",
-            lambda b, scale=scale, shift=shift, rows=rows: np.broadcast_to(b * scale + shift, (rows,)),
-        )  # fmt: skip
+        bias = _shifted_bias(graph, linear, affine, rows)
         attrs = {**linear.attrs, **{key: value for key, value in affine.attrs.items() if key != "per_channel"}}
         folded = replace(
             linear, inputs=(linear.inputs[0], weights.name, bias.name), outputs=affine.outputs, attrs=attrs,
@@ -103,6 +100,16 @@ def affine_into_weights(graph: Graph) -> Graph:
         )  # fmt: skip
         return replaced(graph, {linear.name: [folded], affine.name: []}, [weights, bias])
     return graph
+
+
+def _shifted_bias(graph: Graph, linear: Node, affine: Node, rows: int) -> Value:
+    """bias * scale + shift. Where the bias is zero, it is the shift itself, which may know its integers."""
+    name, source = f"{linear.inputs[2]}/{affine.name}", linear.inputs[2]
+    scale, shift = _vectors(graph, affine)
+    bias = graph.const(source)
+    if bias is not None and not bias.materialize().any():
+        return _combined(graph, name, affine.inputs[2], "bias", lambda s: np.broadcast_to(s, (rows,)))
+    return _combined(graph, name, source, "fold_scale_and_shift", lambda b: np.broadcast_to(b * scale + shift, (rows,)))
 
 
 def identity_affine(graph: Graph) -> Graph:

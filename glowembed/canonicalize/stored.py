@@ -92,15 +92,31 @@ def _typed_constants(graph: Graph) -> Graph:
 
 
 def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
-    """The weights get the type of their integers, the bias is put exactly on multiples of its scale."""
+    """The weights get the type of their integers, the bias is put exactly on multiples of its scale.
+
+    A bias that is no multiple (a shift in float, between two roundings of the model) is rounded more finely where the
+    weights have bits to spare: integers times k, scale over k, which is the same number exactly.
+    """
     x, w, b = node.inputs
-    const = values[w].const
-    if const is None or (qtype := grid_type(const, 0)) is None:
+    const, bias, x_type = values[w].const, values[b].const, type_of(graph, values, x)
+    if const is None or values[w].qtype is not None or (qtype := grid_type(const, 0)) is None:
         return
-    values[w] = replace(values[w], qtype=values[w].qtype or qtype)
-    x_type, bias = type_of(graph, values, x), values[b].const
     if x_type is not None and bias is not None:
-        values[b] = replace(values[b], const=_snapped(bias, x_type.scale[0] * np.asarray(qtype.scale)))
+        exact = _snapped(bias, x_type.scale[0] * np.asarray(qtype.scale))
+        values[b] = replace(values[b], const=exact or bias)
+        qtype = qtype if exact is not None else _finer(qtype, const)
+    values[w] = replace(values[w], qtype=qtype)
+
+
+def _finer(qtype: QType, const: Const) -> QType:
+    """The type whose integers are the largest multiples that fit."""
+    array = const.materialize()
+    peaks = np.abs(qtype.quantize(array).reshape(len(array), -1).astype(np.int64)).max(axis=1)
+    if any(qtype.zero_point):
+        return qtype
+    factors = 127 // np.maximum(peaks, 1)
+    scales = np.asarray(qtype.scale) / np.maximum(np.where(peaks > 0, factors, 1), 1)
+    return replace(qtype, scale=tuple(scales.tolist()))
 
 
 def grid_type(const: Const, axis: int | None) -> QType | None:
@@ -134,14 +150,19 @@ def _zero_points(stored: Array) -> Array:
     return np.asarray(np.where(fits, 0, -128 - low), dtype=np.int64)
 
 
-def _snapped(bias: Const, steps: Array) -> Const:
-    """A bias on its own grid of scales s_x * s_w, each rounded to float32, on the grid of the unrounded products."""
+def _snapped(bias: Const, steps: Array) -> Const | None:
+    """A bias on its own grid of scales s_x * s_w, each rounded to float32, on the grid of the unrounded products.
+
+    None: it is on no such grid. A bias of zeros is on any.
+    """
     grid = bias.materialized_grid()
     array = bias.materialize().astype(np.float64)
-    if grid is None or grid.shape != array.shape or np.abs(grid / steps - 1).max() > SAME_GRID:
+    if not array.any():
         return bias
+    if grid is None or grid.shape != array.shape or np.abs(grid / steps - 1).max() > SAME_GRID:
+        return None
     stored = np.rint(array / grid)
     if np.abs(array / grid - stored).max() > 1e-6:
-        return bias
+        return None
     exact = stored * steps
     return bias.then("exact_steps", lambda _: exact)

@@ -1,11 +1,12 @@
 """Softmax over the last axis; any other axis is brought there by the import.
 
-ONNX operator Softmax. Kernel-level: softmax_s8. The output type is fixed: scale 1/256, zero point -128, so that the
-output is 256 times the probability, shifted; 1.0 is stored as 127.
+ONNX operator Softmax. Kernel-level: softmax_s8. The output type has scale 1/256 and zero point -128, so that the
+output is 256 times the probability, shifted, and 1.0 is stored as 127; a quantized model may want another one.
 
-    e[i] = table[max(x) - x[i]],  y[i] = min((256 * e[i] + sum(e) / 2) / sum(e), 255) - 128     in uint32
+    e[i] = table[max(x) - x[i]],  y[i] = min((steps * e[i] + sum(e) / 2) / sum(e), 127 - zero_point) + zero_point
 
-with table[d] = round(2^k * exp(-scale * d)) and k as large as keeps 256 * e and sum(e) at 2^31 or less.
+in uint32, with table[d] = round(2^k * exp(-scale * d)), k as large as keeps 256 * e and sum(e) at 2^31 or less, and
+steps = 1 / (scale of the output), which is an integer up to 256. Other scales take a second rounding.
 """
 
 from __future__ import annotations
@@ -23,9 +24,14 @@ from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.ops.copy import insert_params
 
 MAX_BITS = 23
 """256 * 2^k is at most 2^31."""
+
+MAX_STEPS = 256
+SAME = 1e-5
+"""Relative difference of scales that no probability of 8 bits can show."""
 
 MIN_BITS = 12
 """Below this the table itself would be off by more than the output's rounding."""
@@ -72,9 +78,17 @@ class Softmax(Op):
             raise UnsupportedModelError(
                 f"{node.name}: Softmax over {n} elements; at most {2 ** (31 - MIN_BITS)} are possible"
             )
-        rows = rows_of(shape)
-        params = SoftmaxParams(rows, prod(shape) // rows // n, n)
-        c.add(node, "softmax_s8", [x], y, params, {"table": exp_table(c.qtype(x).scale[0], bits)})
+        rows, table = rows_of(shape), exp_table(c.qtype(x).scale[0], bits)
+        wanted, steps = c.qtype(y), round(1 / c.qtype(y).scale[0])
+        if 1 <= steps <= MAX_STEPS and abs(steps * wanted.scale[0] - 1) < SAME:
+            params = SoftmaxParams(rows, prod(shape) // rows // n, n, steps, wanted.zero_point[0])
+            c.add(node, "softmax_s8", [x], y, params, {"table": table})
+            return
+        own = c.derive(y, "probabilities", shape, self.output_type)
+        params = SoftmaxParams(rows, prod(shape) // rows // n, n, 256, -128)
+        c.add(node, "softmax_s8", [x], own, params, {"table": table})
+        rescale = insert_params(shape, shape, (0,) * len(shape), c.qtype(own), wanted)
+        c.add(node, "copy_s8", [own], y, rescale, role="rescale")
 
 
 def _import_flattened(shape: Shape, axis: int, x: str, y: str, b: Builder) -> None:
@@ -103,6 +117,8 @@ class SoftmaxParams:
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
     n: int = i32("elements of a vector")
+    steps: int = i32("of the output that make 1.0: 1 over its scale, 1..256")
+    zero_point: int = i32("of the output, -128..127")
 
 
 class SoftmaxS8(KernelOp):
@@ -132,7 +148,8 @@ class SoftmaxS8(KernelOp):
         x = inputs[0].reshape(-1, p.n).astype(np.int32)
         e = constants["table"][x.max(axis=1, keepdims=True) - x].astype(np.int64)
         total = e.sum(axis=1, keepdims=True)
-        y: Array = (np.minimum((256 * e + total // 2) // total, 255) - 128).astype(np.int8)
+        steps = np.minimum((p.steps * e + total // 2) // total, 127 - p.zero_point)
+        y: Array = (steps + p.zero_point).astype(np.int8)
         return y
 
 

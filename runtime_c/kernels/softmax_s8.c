@@ -1,4 +1,4 @@
-/* Softmax of int8 vectors to int8 with scale 1/256 and zero point -128: the portable truth. */
+/* Softmax of int8 vectors to int8 with scale 1/steps: the portable truth. */
 #include "ge.h"
 #include "ge_params.h"
 
@@ -21,6 +21,8 @@ static uint32_t softmax_s8_sum(const int8_t *x, int32_t n, int32_t max, const ui
 
 static void ge_softmax_s8(const ge_softmax_params *p, const ge_rows *x, const uint32_t *table, const ge_rows *out,
                           int32_t first_row, int32_t last_row, void *scratch) {
+    const uint32_t steps = (uint32_t)p->steps;
+    const uint32_t top = (uint32_t)(127 - p->zero_point);
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const int8_t *v = (const int8_t *)ge_row(x, y);
@@ -29,8 +31,8 @@ static void ge_softmax_s8(const ge_softmax_params *p, const ge_rows *x, const ui
             const int32_t max = softmax_s8_max(v, p->n);
             const uint32_t sum = softmax_s8_sum(v, p->n, max, table);
             for (int32_t i = 0; i < p->n; i++) {
-                const uint32_t probability = (256u * table[max - v[i]] + sum / 2u) / sum;
-                o[i] = (int8_t)((int32_t)(probability < 255u ? probability : 255u) - 128);
+                const uint32_t probability = (steps * table[max - v[i]] + sum / 2u) / sum;
+                o[i] = (int8_t)((int32_t)(probability < top ? probability : top) + p->zero_point);
             }
             v += p->n;
             o += p->n;
