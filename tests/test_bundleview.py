@@ -1,0 +1,74 @@
+"""What a person reads of a bundle's integers; and that it is enough to redo a layer by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glowembed import bundleview
+from glowembed.__main__ import main
+from glowembed.errors import ToolError, UsageError
+from glowembed.ir import QType, Value
+from glowembed.pipeline import Bundle, CompileOptions, compile_model
+from glowembed.reference import run_int
+
+TYPES = [
+    (Value("x", (1, 56, 56, 64), qtype=QType("int8", (0.02551,), (-128,))),
+     "i8[S:0.025510000 O:-128][0.000,6.505]<1 x 56 x 56 x 64>"),
+    (Value("x", (3,), qtype=QType("int16", (0.5,), (0,))), "i16[S:0.500000000 O:0][-16384.000,16383.500]<3>"),
+    (Value("x", (2, 3)), "float<2 x 3>"),
+    (Value("w", (2, 3), qtype=QType("int8", (0.5, 0.25), (0, 0), 0)), "i8[S:0.250000000..0.500000000 axis 0]<2 x 3>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "text"), TYPES, ids=[t[1][:20] for t in TYPES])
+def test_types_read_as_glow_prints_them(value: Value, text: str) -> None:
+    assert bundleview.type_text(value) == text
+
+
+@pytest.fixture(scope="module")
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    folder: Path = request.getfixturevalue("digits")
+    out = tmp_path_factory.mktemp("view") / "bundle"
+    return compile_model(folder / "model.onnx", out, CompileOptions("x86-64"), data=folder / "data.npz")
+
+
+def test_the_json_is_enough_to_redo_the_last_layer_by_hand(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain integer arithmetic on what is printed gives the logits of the reference."""
+    assert main(["inspect", str(bundle.path), "--quantization", "--json"]) == 0
+    layer = json.loads(capsys.readouterr().out)[-1]
+    p, constants = layer["params"], layer["constants"]
+    stored = np.random.default_rng(0).integers(-128, 128, (1, 1, 8, 8)).astype(np.int8)
+    known = run_int(bundle.graph, {bundle.graph.inputs[0]: stored})
+    x = known[layer["inputs"][0].split(":")[0]].reshape(-1).tolist()
+    for channel, expected in enumerate(known[bundle.graph.outputs[0]].reshape(-1).tolist()):
+        acc = constants["bias"][channel] + sum(a * b for a, b in zip(x, constants["weights"][channel], strict=True))
+        y = ((acc * constants["multiplier"][channel] + (1 << (p["shift"] - 1))) >> p["shift"]) + p["out_zero_point"]
+        assert max(p["lo"], min(p["hi"], y)) == expected
+
+
+def test_the_table_names_every_node(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(bundle.path), "--quantization"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(node.name in text for node in bundle.graph.nodes)
+
+
+def test_the_graph_as_dot_and_svg(bundle: Bundle, tmp_path: Path) -> None:
+    bundleview.draw(bundle, tmp_path / "graph.dot")
+    text = (tmp_path / "graph.dot").read_text("utf-8")
+    assert text.count("->") == sum(len(n.inputs) for n in bundle.graph.nodes) + len(bundle.graph.outputs)
+    if shutil.which("dot"):
+        bundleview.draw(bundle, tmp_path / "graph.svg")
+        assert "</svg>" in (tmp_path / "graph.svg").read_text("utf-8")
+    else:
+        with pytest.raises(ToolError, match="graphviz"):
+            bundleview.draw(bundle, tmp_path / "graph.svg")
+
+
+def test_another_ending_is_refused(bundle: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\.dot or \.svg"):
+        bundleview.draw(bundle, tmp_path / "graph.png")
