@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed import bundleview, commands, pipeline, report, resources
+from glowembed import commands, pipeline, report, resources
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.inspection import inspect_model
@@ -39,7 +39,8 @@ from glowembed.precision import resolve as resolve_precision
 from glowembed.precision import template as precision_template
 from glowembed.profile import METHODS, Profile
 from glowembed.progress import Progress, terminal
-from glowembed.target import board_names, default_board, load_board, load_target, target_names
+from glowembed.run.ondevice import Link
+from glowembed.target import TRANSPORTS, board_names, default_board, load_board, load_target, target_names
 from glowembed.validation import Validation, build_bundle
 from glowembed.validation import validate as run_validation
 from glowembed.version import VERSION
@@ -192,36 +193,17 @@ def inspect(
     ] = None,
     shape: Shapes = None,
     input_layout: InputLayout = "model",
-    quantization: Annotated[
-        bool,
-        typer.Option("--quantization", help="MODEL is a bundle: types, multipliers, shifts and biases of its nodes."),
-    ] = False,
-    graph: Annotated[
-        Path | None,
-        typer.Option("--graph", metavar="FILE", help="MODEL is a bundle: draw it with types, .dot or .svg."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at a model before anything is compiled: inputs, outputs, layers, MACs, estimated RAM and flash.
 
     Everything that is not supported is listed at once, with what to do about it; the exit code is then 3.
-    With --quantization or --graph it looks into a compiled bundle instead.
     """
-    if quantization or graph is not None:
-        _inspect_bundle(pipeline.load_bundle(model), quantization, graph, as_json)
-        return
     options = _options(shape, input_layout)
     found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model")
     _show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)
-
-
-def _inspect_bundle(bundle: Bundle, quantization: bool, graph: Path | None, as_json: bool) -> None:
-    if graph is not None:
-        bundleview.draw(bundle, graph)
-    if quantization:
-        _show(bundleview.as_json(bundle) if as_json else report.quantization(bundle))
 
 
 @app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")
@@ -349,7 +331,8 @@ def compile_(
 def precision(
     model: Model,
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="A precision.yaml: check it, and print what it gives.")
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="A precision.yaml: check it, and print what it gives."),
     ] = None,
     template: Annotated[
         bool, typer.Option("--template", help="Print a precision.yaml for this model to start from.")
@@ -419,14 +402,29 @@ def validate(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
     ] = None,
+    transport: Annotated[
+        str | None,
+        typer.Option(
+            "--transport", metavar="|".join(TRANSPORTS), help="serial: through the board's UART, real or emulated."
+        ),
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option("--port", metavar="PORT", help="Where the board is: /dev/ttyACM0, socket://host:port.")
+    ] = None,
+    baud: Annotated[int | None, typer.Option("--baud", metavar="N", help="By default that of board.toml.")] = None,
+    flash: Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a serial run that was broken off.")] = False,
     image_mean: ImageMean = "0",
     image_std: ImageStd = "1",
     image_scale: ImageScale = "0..1",
 ) -> None:
     """Build a bundle, run samples on a board, and compare: every bit with the integer reference, and both with float.
 
-    Exit code 1 says that a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler.
+    Exit code 1 says that a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler. A real board
+    runs the firmware of this very bundle (`--flash`, `glowembed flash`) and is named by its `--port`.
     """
+    if transport is not None and transport not in TRANSPORTS:
+        raise unknown_name("transport", transport, TRANSPORTS)
     opened = pipeline.load_bundle(bundle)
     source = Source(data, labels, _images(image_mean, image_std, image_scale))
     with _progress() as progress:
@@ -439,6 +437,7 @@ def validate(
             build_dir=build_dir,
             progress=progress,
             model=model,
+            link=Link(transport, port, baud, flash, resume),
         )
     _write_json(json_file, result.json)
     if json_file != Path("-"):

@@ -14,12 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from glowembed import bundleview
 from glowembed.build import Image
 from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
-from glowembed.pipeline import Bundle
 from glowembed.plan import Plan
 from glowembed.precision import DEFAULTS, Precision, Settings
 from glowembed.profile import Profile
@@ -94,6 +92,7 @@ def validation(result: Validation) -> RenderableType:
         _outputs(json["outputs"]),
         *([_accuracy(json["accuracy"])] if json["accuracy"] else []),
         _costs(json),
+        *([_line(json)] if "line" in json else []),
         *([_layers(result)] if result.layers else []),
         *(Text(f"note: {note}", style="dim") for note in result.notes),
     ]
@@ -106,11 +105,12 @@ def _verdict(json: Json) -> Text:
         return Text.assemble(where, ("bit-exact", GOOD), " with the integer reference")
     first = json["first_difference"]
     place = f"layer {first['layer']!r}, tensor" if "layer" in first else "output"
+    flash = "; the weights in its flash are not those of the bundle" if first.get("weights_in_flash_differ") else ""
     return Text.assemble(
         where,
         ("NOT bit-exact", BAD),
         f". First difference: sample {first['sample']}, {place} {first['output']!r}, index {first['index']}:"
-        f" expected {first['expected']}, found {first['found']}",
+        f" expected {first['expected']}, found {first['found']}{flash}",
     )
 
 
@@ -147,6 +147,23 @@ def _costs(json: Json) -> Table:
         ("other constants", size(memory["rodata"])),
     ]
     return _table("Costs", ("", "on the board"), rows)
+
+
+def _line(json: Json) -> Table:
+    """What went over the serial line."""
+    line = json["line"]
+    total = line["sent"] + line["received"]
+    rows = [
+        ("bytes", number(total)),
+        ("of them tensors", _percent(1 - line["overhead"])),
+        ("bytes per second", number(round(total / line["seconds"])) if line["seconds"] else "-"),
+        ("requests", number(line["requests"])),
+        ("sent again", number(line["retries"])),
+        ("sessions", number(line["sessions"])),
+        ("seconds", f"{line['seconds']:.2f}"),
+    ]
+    measured = [("cycles per inference", number(json["cycles_measured"]))] if json["cycles_measured"] else []
+    return _table("Serial line", ("", "measured"), [*measured, *rows])
 
 
 def _layers(result: Validation) -> Table:
@@ -358,19 +375,3 @@ def _losses(layer: LayerReport) -> list[str]:
 
 def _loss(loss: Loss | None) -> list[str]:
     return ["-", "-"] if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.max_steps:.1f}"]
-
-
-# ---------------------------------------------------------------------------------------------- quantization
-
-
-def quantization(bundle: Bundle) -> RenderableType:
-    """Per node: the types of what goes in and comes out, the params of its arithmetic, its constants."""
-    parts: list[RenderableType] = []
-    for view in bundleview.views(bundle):
-        parts.append(Text.assemble((view.name, "bold"), f"  {view.kernel or view.op}"))
-        parts += [Text(f"  in   {text}") for text in view.inputs]
-        parts.append(Text(f"  out  {view.output}"))
-        if view.params:
-            parts.append(Text("  " + " ".join(f"{name}={value}" for name, value in view.params.items())))
-        parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.constants.items()]
-    return Group(*parts)

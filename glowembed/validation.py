@@ -23,7 +23,8 @@ from glowembed.measure import Figures, Measurement, measure
 from glowembed.pipeline import Bundle, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_int
-from glowembed.run import Bytes, RunResult, host, qemu
+from glowembed.run import Bytes, RunResult, host, ondevice, qemu
+from glowembed.run.ondevice import Link, Reference, Wrong
 from glowembed.target import Board, load_board
 
 SCHEMA = 1
@@ -31,6 +32,8 @@ LAYER_SAMPLES = 20
 """Layers are looked at on at most this many samples: every layer of every sample is much data."""
 
 Arrays = Mapping[str, Array]
+EMULATED = Link()
+"""As the board has it: by semihosting where it is emulated."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,18 @@ class Validation:
     labelled: bool = field(default=False)
 
 
-def build_bundle(bundle: Bundle | Path, board: str, build_dir: Path | None = None) -> Image:
-    """Build the program of a bundle for a board, by default in `<bundle>.build/<board>`."""
-    path = bundle if isinstance(bundle, Path) else bundle.path
-    return build.build(path, load_board(board), build_dir or _build_dir(path, board))
+def build_bundle(
+    bundle: Bundle | Path, board: str, build_dir: Path | None = None, transport: str | None = None
+) -> Image:
+    """Build the program of a bundle for a board, by default in `<bundle>.build/<board>[-serial]`."""
+    path, place = bundle if isinstance(bundle, Path) else bundle.path, load_board(board)
+    transport = transport or build.default_transport(place)
+    return build.build(path, place, build_dir or _build_dir(path, board, transport), transport)
 
 
-def _build_dir(bundle: Path, board: str) -> Path:
+def _build_dir(bundle: Path, board: str, transport: str) -> Path:
     place = bundle.resolve()
-    return place.parent / f"{place.name}.build" / board
+    return place.parent / f"{place.name}.build" / (f"{board}-serial" if transport == "serial" else board)
 
 
 def validate(
@@ -74,21 +80,76 @@ def validate(
     build_dir: Path | None = None,
     progress: Progress = SILENT,
     model: Path | None = None,
+    link: Link = EMULATED,
 ) -> Validation:
-    """Run all samples (or `samples` of them, evenly spaced) on the board and compare. `model`: where the ONNX file is."""
+    """Run all samples (or `samples` of them, evenly spaced) on the board and compare.
+
+    `model`: where the ONNX file is. `link`: how to reach the board.
+    """
     bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
     place = load_board(board)
     original = find_model(bundle, model)
     dataset = _dataset(bundle, data, labels).every(samples)
     with progress.stage("build"):
-        image = build_bundle(bundle, board, build_dir)
+        image = build_bundle(bundle, board, build_dir, _transport(place, link))
     inputs = stored_inputs(bundle.graph, dataset)
     expected = _int_reference(bundle, inputs, progress, layers)
-    result = _run(bundle, place, image, inputs, progress)
+    wrong: Wrong | None = None
+    if image.transport == "serial":
+        result, wrong = _run_on_device(bundle, image, link, inputs, expected, layers, progress)
+    else:
+        result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
     floats = compare.run_onnxruntime(original, dataset, progress)
-    checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
-    return _validation(_Run(bundle, place, image, dataset, result, floats, found, expected, checks))
+    if layers and image.transport == "serial":
+        checks = _layers_of(bundle, result, expected)
+    else:
+        checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
+    return _validation(_Run(bundle, place, image, dataset, result, floats, found, expected, checks, wrong))
+
+
+def _transport(board: Board, link: Link) -> str:
+    """What to build for. Raises UsageError where the board cannot do what is asked for."""
+    if link.port is not None and link.transport == "semihosting":
+        raise UsageError("--port is for --transport serial; semihosting needs no port")
+    if (link.flash or link.resume) and link.transport == "semihosting":
+        raise UsageError("--flash and --resume are for --transport serial")
+    asked = "serial" if link.port is not None or link.flash else link.transport
+    if asked == "semihosting" and board.qemu is None and board.name != "host":
+        raise UsageError(f"board {board.name!r} is not emulated: reach it over its serial port, with --port")
+    return asked or build.default_transport(board)
+
+
+def _run_on_device(
+    bundle: Bundle, image: Image, link: Link, inputs: Arrays, expected: Arrays, layers: bool, progress: Progress
+) -> tuple[RunResult, Wrong | None]:
+    rows = _rows(bundle, inputs)
+    link = replace(link, results=link.results or image.elf.parent / "results")
+    right = [np.ascontiguousarray(expected[t["name"]]).reshape(len(rows), -1) for t in bundle.manifest["outputs"]]
+    reference = Reference(
+        np.concatenate([array.view(np.uint8) for array in right], axis=1),
+        lambda index: _layer_bytes(bundle, {name: array[index] for name, array in inputs.items()}),
+    )
+    with progress.counter(f"on {image.board.name}") as counter:
+        few = min(LAYER_SAMPLES, len(rows)) if layers else 0
+        return ondevice.run(image, bundle.manifest, link, rows, reference, few, counter)
+
+
+def _layer_bytes(bundle: Bundle, sample: Arrays) -> list[list[bytes]]:
+    """What every layer must give for one sample."""
+    values = run_int(bundle.graph, sample)
+    return [
+        [np.ascontiguousarray(values[t["name"]]).tobytes() for t in layer["outputs"]]
+        for layer in bundle.manifest["layers"]
+    ]
+
+
+def _layers_of(bundle: Bundle, result: RunResult, expected: Arrays) -> _Layers:
+    assert result.layer_outputs is not None, "a run with layers gives their outputs"
+    pairs = zip(bundle.manifest["layers"], result.layer_outputs, strict=True)
+    return _Layers(
+        tuple(_layer_check(bundle.graph, layer, raw, expected) for layer, raw in pairs), result.layer_instructions
+    )
 
 
 # ---------------------------------------------------------------------------------------------- what goes in
@@ -297,6 +358,7 @@ class _Run:
     found: Arrays
     expected: Arrays
     layers: _Layers
+    wrong: Wrong | None = None
 
 
 def _validation(run: _Run) -> Validation:
@@ -312,7 +374,9 @@ def _validation(run: _Run) -> Validation:
     json = {
         **_head(run),
         "bit_exact": not differs,
-        "first_difference": _first_difference(difference, run.layers.checks),
+        "first_difference": _first_difference(difference, run.layers.checks)
+        if run.wrong is None
+        else _located(run, difference),
         "outputs": [vars(m) for m in metrics],
         "accuracy": accuracy.json() if accuracy else None,
         **_figures(run),
@@ -335,6 +399,24 @@ def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -
     return output.json() if output else None
 
 
+def _located(run: _Run, output: Difference | None) -> dict[str, Any] | None:
+    """What the device told about the sample that is wrong."""
+    wrong = run.wrong
+    if wrong is None or wrong.located is None:
+        return output.json() if output else None
+    layer = run.bundle.manifest["layers"][wrong.located.layer]
+    name = layer["outputs"][wrong.located.output]["name"]
+    value = run.bundle.graph.values[name]
+    right, found = (
+        {name: _logical(value, _tensor(value, np.frombuffer(raw, np.uint8)[None]))}
+        for raw in (wrong.located.expected, wrong.located.found)
+    )
+    difference = compare.first_difference(right, found)
+    assert difference is not None, "their checksums differ"
+    place = {"layer": layer["name"], "weights_in_flash_differ": wrong.located.weights_differ}
+    return {**difference.json(), "sample": wrong.sample, **place}
+
+
 def _head(run: _Run) -> dict[str, Any]:
     manifest = run.bundle.manifest
     return {
@@ -343,7 +425,7 @@ def _head(run: _Run) -> dict[str, Any]:
         "model_sha256": manifest["model"]["sha256"],
         "target": manifest["target"],
         "board": run.board.name,
-        "transport": "host" if run.board.qemu is None else "qemu",
+        "transport": "serial" if run.image.transport == "serial" else "host" if run.board.qemu is None else "qemu",
         "samples": len(run.dataset),
     }
 
@@ -355,10 +437,10 @@ def _figures(run: _Run) -> dict[str, Any]:
     return {
         "instructions": run.result.instructions,
         "cycles_estimate": _cycles(measured.total) if measured else None,
-        "cycles_measured": None,
-        "latency_us": None,
+        "cycles_measured": run.result.cycles,
+        "latency_us": None if run.result.seconds is None else 1e6 * run.result.seconds,
         "macs": manifest["macs"],
-        "layers": _layer_rows(manifest, run.layers),
+        "layers": _layer_rows(manifest, run.layers, run.result),
         "memory": {
             "arena": manifest["arena"]["size"],
             "arena_liveness_bound": manifest["arena"]["liveness_bound"],
@@ -369,10 +451,18 @@ def _figures(run: _Run) -> dict[str, Any]:
             "bss": image.bss,
             "stack": stack or 0,
         },
+        **({"line": dict(run.result.traffic)} if run.result.traffic is not None else {}),
     }
 
 
-def _layer_rows(manifest: Mapping[str, Any], layers: _Layers) -> list[dict[str, Any]]:
+def _layer_rows(manifest: Mapping[str, Any], layers: _Layers, result: RunResult) -> list[dict[str, Any]]:
+    """cycles_measured is there where the device has a clock that counts them."""
+    rows = _rows_of_layers(manifest, layers)
+    cycles = result.layer_cycles or []
+    return [{**row, "cycles_measured": count} for row, count in zip(rows, cycles, strict=True)] if cycles else rows
+
+
+def _rows_of_layers(manifest: Mapping[str, Any], layers: _Layers) -> list[dict[str, Any]]:
     keys = ("name", "op", "kernel", "macs")
     unknown: list[None] = [None] * len(manifest["layers"])
     counts: Sequence[int | None] = layers.instructions or unknown
