@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed import commands, pipeline, report, resources
+from glowembed import bundleview, commands, pipeline, report, resources
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.inspection import inspect_model
@@ -193,17 +193,36 @@ def inspect(
     ] = None,
     shape: Shapes = None,
     input_layout: InputLayout = "model",
+    quantization: Annotated[
+        bool,
+        typer.Option("--quantization", help="MODEL is a bundle: types, multipliers, shifts and biases of its nodes."),
+    ] = False,
+    graph: Annotated[
+        Path | None,
+        typer.Option("--graph", metavar="FILE", help="MODEL is a bundle: draw it with types, .dot or .svg."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at a model before anything is compiled: inputs, outputs, layers, MACs, estimated RAM and flash.
 
     Everything that is not supported is listed at once, with what to do about it; the exit code is then 3.
+    With --quantization or --graph it looks into a compiled bundle instead.
     """
+    if quantization or graph is not None:
+        _inspect_bundle(pipeline.load_bundle(model), quantization, graph, as_json)
+        return
     options = _options(shape, input_layout)
     found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model")
     _show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)
+
+
+def _inspect_bundle(bundle: Bundle, quantization: bool, graph: Path | None, as_json: bool) -> None:
+    if graph is not None:
+        bundleview.draw(bundle, graph)
+    if quantization:
+        _show(bundleview.as_json(bundle) if as_json else report.quantization(bundle))
 
 
 @app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")

@@ -14,10 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from glowembed import bundleview
 from glowembed.build import Image
 from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
+from glowembed.pipeline import Bundle
 from glowembed.plan import Plan
 from glowembed.precision import DEFAULTS, Precision, Settings
 from glowembed.profile import Profile
@@ -375,3 +377,19 @@ def _losses(layer: LayerReport) -> list[str]:
 
 def _loss(loss: Loss | None) -> list[str]:
     return ["-", "-"] if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.max_steps:.1f}"]
+
+
+# ---------------------------------------------------------------------------------------------- quantization
+
+
+def quantization(bundle: Bundle) -> RenderableType:
+    """Per node: the types of what goes in and comes out, the params of its arithmetic, its constants."""
+    parts: list[RenderableType] = []
+    for view in bundleview.views(bundle):
+        parts.append(Text.assemble((view.name, "bold"), f"  {view.kernel or view.op}"))
+        parts += [Text(f"  in   {text}") for text in view.inputs]
+        parts.append(Text(f"  out  {view.output}"))
+        if view.params:
+            parts.append(Text("  " + " ".join(f"{name}={value}" for name, value in view.params.items())))
+        parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.constants.items()]
+    return Group(*parts)
