@@ -1,0 +1,77 @@
+"""The benchmark's layers have the peers' shapes, a comparison tells what moved, a sweep repeats itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from glowembed.pipeline import CompileOptions, compile_model
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+PEERS = json.loads((BENCHMARKS / "peers.json").read_text("utf-8"))
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A file of benchmarks/ as a module."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", sorted(PEERS["kernels"]))
+def test_a_layer_is_one_kernel_with_the_macs_of_the_peers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, data = script("shapes", monkeypatch).write(name, tmp_path)
+    bundle = compile_model(model, tmp_path / "bundle", CompileOptions("cortex-m4"), data)
+    layers = [layer for layer in bundle.manifest["layers"] if layer["kernel"]]
+    assert len(layers) == 1
+    if not name.startswith(("add", "avgpool", "maxpool", "softmax")):
+        assert bundle.manifest["macs"] == PEERS["kernels"][name]["macs"]
+
+
+def test_a_name_of_no_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="no such form of a layer: 'conv3x3'"):
+        script("shapes", monkeypatch).write("conv3x3", tmp_path)
+
+
+def row(target: str, instructions: int) -> dict[str, Any]:
+    return {"kernel": "pw_1x1x8_8", "target": target, "instructions": instructions, "cycles_estimate": None}
+
+
+@pytest.mark.parametrize(("fail", "code"), [("0.5", 1), ("20", 0)])
+def test_compare(
+    fail: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = tmp_path / "a.json", tmp_path / "b.json"
+    before.write_text(json.dumps({"kernels": [row("cortex-m0", 100), row("cortex-m3", 100), row("cortex-m4", 100)]}))
+    after.write_text(json.dumps({"kernels": [row("cortex-m0", 100), row("cortex-m3", 90), row("cortex-m4", 110)]}))
+    compare = script("compare", monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["compare", str(before), str(after), "--fail", fail])
+    assert compare.main() == code
+    said = capsys.readouterr().out
+    assert "-10.00 %  pw_1x1x8_8 cortex-m3 instructions" in said
+    assert "+10.00 %  pw_1x1x8_8 cortex-m4 instructions" in said
+    assert "cortex-m0" not in said
+    assert "2 of 3 figures moved" in said
+
+
+def test_a_sweep_repeats_itself_and_keeps_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, shapes = script("sweep", monkeypatch), script("shapes", monkeypatch)
+    first, again = random.Random(3), random.Random(3)
+    names = [sweep._shape(first, 50_000) for _ in range(40)]
+    assert names == [sweep._shape(again, 50_000) for _ in range(40)]
+    assert len(set(names)) > 30
+    for name in names:
+        assert shapes.CONV.fullmatch(name) is not None
