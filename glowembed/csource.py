@@ -20,6 +20,6 @@ def kernel_source(kernel: Kernel, runtime_c: Path) -> str:
     mode = kernel.symbol.removeprefix(f"{kernel.template}_")
     stem = kernel.template.removeprefix("ge_")
     text = re.sub(rf"\b((?:ge_)?{stem})(?=_|\b)", rf"\1_{mode}", text)
-    text = re.sub(r"\bge_requantize\b", f"ge_requantize_{mode}", text)
+    text = re.sub(r"\b(ge_requantize(?:_each)?)\b", rf"\1_{mode}", text)
     own = '#include "ge_fixedpoint.h"\n'
     return text.replace(own, f'{own}#include "ge_requantize_{mode}.h"\n')

@@ -117,8 +117,7 @@ def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, h
     words = np.asarray(q.multiplier, dtype=np.int64).reshape(-1, WORDS[q.mode]).T
     wide: Int64 = acc.astype(np.int64)
     if q.mode == "glow":
-        multiplier, pre, post = words
-        y = ((wide >> pre) * multiplier + _half(post)) >> post
+        y = _scale_glow(wide, words[0], words[1], words[2])
     elif q.mode == "tflite":
         y = multiply_tflite(wide, words[0], words[1])
     else:
@@ -152,6 +151,36 @@ def multiply_tflite(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> In
     left, right = np.maximum(shift, 0), np.maximum(np.negative(shift), 0)
     wide = np.clip(x * (np.int64(1) << left.astype(np.int64)), -(2**31), 2**31 - 1)
     return rounding_divide(doubling_high_mul(wide, multiplier), right)
+
+
+def each_words(a: float, b: float, y: float, sign: int, mode: Mode) -> tuple[int, ...]:
+    """The 7 words of `requantize_each` for the scales of two operands and of their sum (sign 1) or difference (-1)."""
+    if mode == "glow":
+        scales = (float(np.float32(s) / np.float32(y)) for s in (a, b))
+        return (*(word for scale in scales for word in requant([scale], "glow").multiplier), sign)
+    twice = 2.0 * max(a, b)
+    three = (a / twice, b / twice, twice / (2.0**20 * y))
+    return (*(word for scale in three for word in requant([scale], "tflite").multiplier), sign)
+
+
+def requantize_each(
+    a: NDArray[np.integer], b: NDArray[np.integer], words: Sequence[int], zero_point: int, lo: int, hi: int, mode: Mode
+) -> NDArray[np.int8]:
+    """A sum whose operands are rescaled and rounded one by one; `a` and `b` are int8 numbers less their zero points."""
+    left, right, w, sign = a.astype(np.int64), b.astype(np.int64), words, words[6]
+    if mode == "glow":
+        total = _scale_glow(left, *w[0:3]) + _scale_glow(right, *w[3:6]) * sign
+    else:
+        scaled = (multiply_tflite(x * 2**20, m, s) for x, m, s in ((left, w[0], w[1]), (right, w[2], w[3])))
+        total = multiply_tflite(next(scaled) + next(scaled) * sign, w[4], w[5])
+    y: NDArray[np.int8] = np.clip(total + zero_point, lo, hi).astype(np.int8)
+    return y
+
+
+def _scale_glow(x: Int64, multiplier: Int64 | int, pre: Int64 | int, post: Int64 | int) -> Int64:
+    """((x >> pre) * multiplier + 2^(post-1)) >> post"""
+    y: Int64 = ((x >> pre) * multiplier + _half(np.asarray(post, np.int64))) >> post
+    return y
 
 
 @dataclass(frozen=True)

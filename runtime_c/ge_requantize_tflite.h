@@ -35,4 +35,14 @@ static inline int8_t ge_requantize_tflite(int32_t acc, const int32_t *words, int
     return (int8_t)(y < lo ? lo : (y > hi ? hi : y));
 }
 
+/* a * s_a + b * s_b with 20 bits of headroom, rounded per operand and once more; multiplier and shift of a, of b and of
+ * the sum, and the sign of b. a and b are int8 numbers less their zero points. */
+static inline int8_t ge_requantize_each_tflite(int32_t a, int32_t b, const int32_t *w, int32_t zero_point, int32_t lo,
+                                               int32_t hi) {
+    const int32_t scaled_a = ge_multiply_tflite(a * (1 << 20), w[0], w[1]);
+    const int32_t scaled_b = ge_multiply_tflite(b * (1 << 20), w[2], w[3]) * w[6];
+    const int64_t y = (int64_t)ge_multiply_tflite(scaled_a + scaled_b, w[4], w[5]) + zero_point;
+    return (int8_t)(y < lo ? lo : (y > hi ? hi : y));
+}
+
 #endif

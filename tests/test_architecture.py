@@ -13,17 +13,17 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
-    {"errors", "version", "fixedpoint", "cstruct", "cnames", "resources", "progress"},
+    {"errors", "version", "fixedpoint", "cstruct", "cnames", "resources", "progress", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
-    {"layout", "builder", "spatial", "linear", "broadcast", "schema", "csource"},
+    {"layout", "builder", "spatial", "linear", "dsp", "broadcast", "schema", "csource"},
     {"ops"},
     {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "precision", "quantize", "lower", "choose", "memory",
      "emit", "glue", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
     {"measure"},
-    {"compare", "validation", "debugging", "bundleview", "regress"},
+    {"compare", "validation", "debugging", "regress"},
     {"report"},
     {"commands"},
     {"__init__", "__main__"},

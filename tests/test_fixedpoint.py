@@ -169,3 +169,87 @@ def test_c_pairs_give_the_same_bits(scales, zeros):
         pointer(a), pointer(b), a.size, *q.multiplier, q.offset, q.shift, -128, 120, pointer(y)
     )
     np.testing.assert_array_equal(y, fixedpoint.requantize_pair(a, b, q, -128, 120))
+
+
+# ------------------------------------------------------------------------------------------- the laws of others
+
+GLOW_WORDS = [
+    # scale, (multiplier, pre, post), by hand from the rule: double to 256 or 15 times (more below 1/2), then to 255
+    (0.1, (410, 0, 12)),  # 0.1 * 2^12 = 409.6
+    (0.001, (262, 3, 15)),  # 0.001 * 2^15 = 32.8, * 2^3 = 262.1
+    (1e-5, (168, 8, 16)),  # 0.66 after 16, and half of 16 more
+    (1.5, (384, 0, 8)),
+    (1000.0, (1000, 0, 0)),
+    (0.25, (1, 0, 2)),
+    (4.0, (4, 0, 0)),
+    (1.0, (1, 0, 0)),
+    (2.0**-33, (0, 0, 0)),
+]
+TFLITE_WORDS = [
+    (0.5, (2**30, 0)),
+    (0.75, (3 * 2**29, 0)),
+    (1.0, (2**30, 1)),
+    (0.1, (1717986918, -3)),  # 0.8 * 2^31
+    (3.0, (3 * 2**29, 2)),
+    (1 - 2.0**-40, (2**30, 1)),  # rounds up to a power of two
+    (2.0**-32, (2**30, -31)),
+    (2.0**-33, (0, 0)),
+]
+
+
+@pytest.mark.parametrize(("scale", "words"), GLOW_WORDS)
+def test_words_of_glow(scale, words):
+    assert fixedpoint.glow_words(scale) == words
+
+
+@pytest.mark.parametrize(("scale", "words"), TFLITE_WORDS)
+def test_words_of_tflite(scale, words):
+    assert fixedpoint.tflite_words(scale) == words
+
+
+def quotient(a, b):
+    """Division of C: towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def gemmlowp(acc, multiplier, shift):
+    """SaturatingRoundingDoublingHighMul and RoundingDivideByPOT word for word, in Python's integers."""
+    x = min(max(acc * 2 ** max(shift, 0), -(2**31)), 2**31 - 1)
+    product = x * multiplier
+    high = quotient(product + (2**30 if product >= 0 else 1 - 2**30), 2**31)
+    exponent = max(-shift, 0)
+    mask = 2**exponent - 1
+    return (high >> exponent) + (high & mask > (mask >> 1) + (high < 0))
+
+
+def glow(acc, multiplier, pre, post):
+    return (((acc >> pre) * multiplier) + (1 << (post - 1) if post > 0 else 0)) >> post
+
+
+@given(INT32, SCALE, INT8)
+def test_tflite_is_gemmlowp(acc, scale, zero_point):
+    q = fixedpoint.requant([scale], "tflite")
+    expected = gemmlowp(acc, *q.multiplier) + zero_point
+    assert fixedpoint.requantize(np.asarray([acc]), q, zero_point, -128, 127) == min(max(expected, -128), 127)
+
+
+@given(INT32, SCALE, INT8)
+def test_glow_is_its_formula(acc, scale, zero_point):
+    q = fixedpoint.requant([scale], "glow")
+    expected = glow(acc, *q.multiplier) + zero_point
+    assert fixedpoint.requantize(np.asarray([acc]), q, zero_point, -128, 127) == min(max(expected, -128), 127)
+
+
+@given(SCALE.filter(lambda s: s < 1e5), SCALE.filter(lambda s: s < 1e5), SCALE.filter(lambda s: s > 1e-3), INT8)
+def test_sums_of_others(scale_a, scale_b, scale_y, zero_point):
+    a, b = (np.asarray(x).reshape(-1) for x in np.meshgrid([-255, -128, -1, 0, 1, 77, 255], [-255, -3, 0, 1, 254]))
+    for sign in (1, -1):
+        w = fixedpoint.each_words(scale_a, scale_b, scale_y, sign, "tflite")
+        found = fixedpoint.requantize_each(a, b, w, zero_point, -128, 127, "tflite")
+        for x, y, z in zip(a.tolist(), b.tolist(), found.tolist(), strict=True):
+            both = gemmlowp(x << 20, *w[0:2]) + sign * gemmlowp(y << 20, *w[2:4])
+            assert z == min(max(gemmlowp(both, *w[4:6]) + zero_point, -128), 127)
+        w = fixedpoint.each_words(scale_a, scale_b, scale_y, sign, "glow")
+        found = fixedpoint.requantize_each(a, b, w, zero_point, -128, 127, "glow")
+        for x, y, z in zip(a.tolist(), b.tolist(), found.tolist(), strict=True):
+            assert z == min(max(glow(x, *w[0:3]) + sign * glow(y, *w[3:6]) + zero_point, -128), 127)

@@ -15,9 +15,9 @@ import numpy as np
 
 from glowembed import broadcast, fixedpoint
 from glowembed.cstruct import i32
-from glowembed.ir import Array, Node, Shape
-from glowembed.linear import clamp_limits
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.ir import Array, Const, Node, Shape
+from glowembed.linear import clamp_limits, mode_of
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
 
 
 class Add(Op):
@@ -42,6 +42,9 @@ class Add(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         operands = [broadcast.stored_operand(c, name) for name in node.inputs]
         a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
+        if (mode := mode_of(node.attrs)) != "default":
+            _lower_each(node, operands, int(self.sign), mode, c)
+            return
         scales = (a.scale[0] / y.scale[0], self.sign * b.scale[0] / y.scale[0])
         q = fixedpoint.pair_requant(scales, (a.zero_point[0], b.zero_point[0]), y.zero_point[0])
         law = (*q.multiplier, q.offset, q.shift, *clamp_limits(y, node.attrs))
@@ -53,6 +56,18 @@ class Add(Op):
         loops = broadcast.broadcasting(*shapes)
         params = AddBroadcastParams(loops.rows, *loops.row_steps, loops.dims, *loops.strides, *law)
         c.add(node, "add_broadcast_s8", operands, node.outputs[0], params)
+
+
+def _lower_each(node: Node, operands: Sequence[str], sign: int, mode: fixedpoint.Mode, c: LowerContext) -> None:
+    a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
+    words = fixedpoint.each_words(a.scale[0], b.scale[0], y.scale[0], sign, mode)
+    loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
+    zero_points = (a.zero_point[0], b.zero_point[0], y.zero_point[0])
+    params = AddEachParams(
+        loops.rows, *loops.row_steps, loops.dims, *loops.strides, *zero_points, *clamp_limits(y, node.attrs)
+    )
+    constants = {"words": Const(np.asarray(words, np.int32))}
+    c.add(node, in_mode("add_each_s8", mode), operands, node.outputs[0], params, constants)
 
 
 class Sub(Add):
@@ -94,6 +109,23 @@ class AddBroadcastParams:
     multiplier_b: int = i32("of the second operand, int16; negative for a difference")
     offset: int = i32("zero points and rounding")
     shift: int = i32("1..22")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+@dataclass(frozen=True)
+class AddEachParams:
+    """Loops of Broadcasting and the constants of ge_requantize_each but for its words."""
+
+    rows: int = i32("rows of the output")
+    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
+    row_step_b: int = i32("the same for the second operand")
+    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
+    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
+    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
+    zero_point_a: int = i32("-128..127")
+    zero_point_b: int = i32("-128..127")
+    out_zero_point: int = i32("-128..127")
     lo: int = i32("smallest output, the fused activation included")
     hi: int = i32("largest output")
 
@@ -151,5 +183,35 @@ class AddBroadcastS8(KernelOp):
         return _sum(p, *broadcast.operands(p, inputs))
 
 
+class AddEachS8(KernelOp):
+    """Each operand is rescaled and rounded on its own, as others do it: there is no default law for this."""
+
+    name = "add_each_s8"
+    params = AddEachParams
+    inputs = ("a", "b")
+    constants = {"words": "int32_t"}
+    kernels = (
+        Kernel(
+            "ge_add_each_s8",
+            cost=lambda n, t: Cost(40.0 * n.params.rows * prod(n.params.dims), 420),
+            store="elements",
+        ),
+    )
+
+    def rows(self, p: AddEachParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: AddEachParams) -> tuple[tuple[int, ...], int]:
+        return broadcast.row_bytes(p)
+
+    def needs(self, p: AddEachParams, y: int) -> tuple[range, ...]:
+        return broadcast.needs(p, y)
+
+    def int_ref(self, p: AddEachParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        a, b = broadcast.operands(p, inputs)
+        a, b, words = a - p.zero_point_a, b - p.zero_point_b, constants["words"].tolist()
+        return fixedpoint.requantize_each(a, b, words, p.out_zero_point, p.lo, p.hi, self.requantization)
+
+
 OPS = (Add(), Sub())
-KERNEL_OPS = (AddS8(), AddBroadcastS8())
+KERNEL_OPS = (AddS8(), AddBroadcastS8(), *in_all_modes(AddEachS8())[1:])

@@ -21,6 +21,7 @@ from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits, mode_of
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
 from glowembed.ops.conv import window_of
+from glowembed.ops.reduce import split_max, split_mean
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 
 
@@ -81,9 +82,20 @@ class AveragePool(Op):
                 f"{node.name}: the sum of {prod(node.attrs['kernel'])} elements does not fit int32"
             )
         mode = mode_of(node.attrs)
+        if mode == "tflite" and c.qtype(x) == c.qtype(y) and not _counts_padding(node.attrs):
+            window = _window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))
+            same = AvgpoolSameParams(
+                **window, **dict(zip(("lo", "hi"), clamp_limits(c.qtype(y), node.attrs), strict=True))
+            )
+            c.add(node, "avgpool_tflite_s8", [x], y, same)
+            return
         params, multiplier = _average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), mode)
         constants = {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))}
         c.add(node, in_mode("avgpool_s8", mode), [x], y, params, constants)
+
+
+def _counts_padding(attrs: Mapping[str, Any]) -> bool:
+    return bool(attrs["count_include_pad"]) and any(attrs["pads"])
 
 
 def _pooled(attrs: Mapping[str, Any], x: Shape) -> Shape:
@@ -250,6 +262,14 @@ class AvgpoolParams(PoolParams):
     hi: int = i32("largest output")
 
 
+@dataclass(frozen=True)
+class AvgpoolSameParams(PoolParams):
+    """The limits of the output, whose scale and zero point are those of the input."""
+
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
 def _average_params(
     attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType, mode: fixedpoint.Mode
 ) -> tuple[AvgpoolParams, tuple[int, ...]]:
@@ -302,6 +322,9 @@ class MaxpoolS8(_PoolBase):
     params = PoolParams
     kernels = (Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),)
 
+    def by_rows(self, node: Node, c: LowerContext) -> bool:
+        return split_max(node, c)
+
     def int_ref(self, p: PoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels)
         return np.asarray(window_of(p).views(x, -128).max(axis=(2, 3)))
@@ -315,6 +338,9 @@ class AvgpoolS8(_PoolBase):
     constants = {"multiplier": "int32_t"}
     kernels = (Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),)
 
+    def by_rows(self, node: Node, c: LowerContext) -> bool:
+        return split_mean(node, c, self.requantization)
+
     def int_ref(self, p: AvgpoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64)
         window = window_of(p)
@@ -327,5 +353,24 @@ class AvgpoolS8(_PoolBase):
         return fixedpoint.requantize(acc.T, q, p.out_zero_point, p.lo, p.hi).T
 
 
+class AvgpoolTfliteS8(_PoolBase):
+    """y = sum of x / elements inside, rounded, halves away from zero."""
+
+    name = "avgpool_tflite_s8"
+    requantization = "tflite"
+    params = AvgpoolSameParams
+    kernels = (Kernel("ge_avgpool_tflite_s8", cost=_pool_cost, store="rows"),)
+
+    def int_ref(self, p: AvgpoolSameParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        window = window_of(p)
+        total = window.views(inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64), 0).sum(axis=(2, 3))
+        rows = _taps(window, (p.out_h, p.out_w), 0, 0, p.in_h)
+        columns = _taps(window, (p.out_h, p.out_w), 1, 0, p.in_w)
+        count = np.multiply.outer(rows, columns)[:, :, None]
+        mean = np.sign(total) * ((np.abs(total) + count // 2) // count)
+        y: Array = np.clip(mean, p.lo, p.hi).astype(np.int8)
+        return y
+
+
 OPS = (MaxPool(), AveragePool())
-KERNEL_OPS = (MaxpoolS8(), *in_all_modes(AvgpoolS8()))
+KERNEL_OPS = (MaxpoolS8(), *in_all_modes(AvgpoolS8()), AvgpoolTfliteS8())

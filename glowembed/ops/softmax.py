@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint
+from glowembed import fixedpoint, tflite
 from glowembed.broadcast import rows_of
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
+from glowembed.linear import mode_of
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
 from glowembed.ops.copy import insert_params
 
@@ -73,20 +74,18 @@ class Softmax(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
         shape, n = c.shape(x), c.shape(x)[-1]
-        bits = min(MAX_BITS, 31 - (n - 1).bit_length())
-        if bits < MIN_BITS:
-            raise UnsupportedModelError(
-                f"{node.name}: Softmax over {n} elements; at most {2 ** (31 - MIN_BITS)} are possible"
-            )
-        rows, table = rows_of(shape), exp_table(c.qtype(x).scale[0], bits)
+        tflite_law = mode_of(node.attrs) == "tflite"
+        kind = "softmax_tflite_s8" if tflite_law else "softmax_s8"
+        rows, table = rows_of(shape), (_tflite_table if tflite_law else _table)(node, n, c.qtype(x))
         wanted, steps = c.qtype(y), round(1 / c.qtype(y).scale[0])
-        if 1 <= steps <= MAX_STEPS and abs(steps * wanted.scale[0] - 1) < SAME:
+        most = MAX_STEPS if not tflite_law else 256 if wanted.zero_point[0] == -128 else 0
+        if (256 if tflite_law else 1) <= steps <= most and abs(steps * wanted.scale[0] - 1) < SAME:
             params = SoftmaxParams(rows, prod(shape) // rows // n, n, steps, wanted.zero_point[0])
-            c.add(node, "softmax_s8", [x], y, params, {"table": table})
+            c.add(node, kind, [x], y, params, {"table": table})
             return
         own = c.derive(y, "probabilities", shape, self.output_type)
         params = SoftmaxParams(rows, prod(shape) // rows // n, n, 256, -128)
-        c.add(node, "softmax_s8", [x], own, params, {"table": table})
+        c.add(node, kind, [x], own, params, {"table": table})
         rescale = insert_params(shape, shape, (0,) * len(shape), c.qtype(own), wanted)
         c.add(node, "copy_s8", [own], y, rescale, role="rescale")
 
@@ -96,6 +95,23 @@ def _import_flattened(shape: Shape, axis: int, x: str, y: str, b: Builder) -> No
     flat = (prod(shape[:axis]), prod(shape[axis:]))
     made = b.add("Softmax", [b.add("Reshape", [x], {"shape": flat}, f"{y}/input_2d")], {}, f"{y}/2d")
     b.add("Reshape", [made], {"shape": shape}, y)
+
+
+def _table(node: Node, n: int, xq: QType) -> Const:
+    bits = min(MAX_BITS, 31 - (n - 1).bit_length())
+    if bits < MIN_BITS:
+        raise UnsupportedModelError(
+            f"{node.name}: Softmax over {n} elements; at most {2 ** (31 - MIN_BITS)} are possible"
+        )
+    return exp_table(xq.scale[0], bits)
+
+
+def _tflite_table(node: Node, n: int, xq: QType) -> Const:
+    if n >= 2**tflite.SUM_BITS:
+        raise UnsupportedModelError(
+            f"{node.name}: Softmax over {n} elements; requantization tflite sums at most {2**tflite.SUM_BITS - 1}"
+        )
+    return Const(tflite.softmax_table(xq.scale[0]))
 
 
 def exp_table(scale: float, bits: int) -> Const:
@@ -153,5 +169,28 @@ class SoftmaxS8(KernelOp):
         return y
 
 
+class SoftmaxTfliteS8(SoftmaxS8):
+    """y = e * (1 / sum of e) - 128, all in the fixed point of glowembed/tflite.py, 1/256 of a unit."""
+
+    name = "softmax_tflite_s8"
+    requantization = "tflite"
+    constants = {"table": "int32_t"}
+    kernels = (
+        Kernel(
+            "ge_softmax_tflite_s8",
+            cost=lambda n, t: Cost(60.0 * n.params.rows * n.params.vectors * n.params.n, 360),
+            store="elements",
+        ),
+    )
+
+    def int_ref(self, p: SoftmaxParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(-1, p.n).astype(np.int64)
+        e = constants["table"][x.max(axis=1, keepdims=True) - x].astype(np.int64)
+        total = fixedpoint.rounding_divide(e, tflite.SUM_BITS).sum(axis=1, keepdims=True)
+        scale, bits = tflite.reciprocal(total)
+        y = fixedpoint.rounding_divide(fixedpoint.doubling_high_mul(scale, e), bits + 31 - 8)
+        return np.clip(y - 128, -128, 127).astype(np.int8)
+
+
 OPS = (Softmax(),)
-KERNEL_OPS = (SoftmaxS8(),)
+KERNEL_OPS = (SoftmaxS8(), SoftmaxTfliteS8())
