@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint
+from glowembed import dsp, fixedpoint
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -28,6 +28,7 @@ from glowembed.op import (
     in_mode,
 )
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.target import Target
 
 
 class Conv(Op):
@@ -191,11 +192,71 @@ class _Conv2dBase(KernelOp):
         raise NotImplementedError
 
 
+# Convolution by dsp kernels: windows become int16 columns (runtime_c/kernels/conv2d_s8_dsp.c).
+
+DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """conv2d_s8_dsp_shape_of: the window of one group as `runs` runs of `run` bytes, `steps` words in all."""
+
+    runs: int
+    run: int
+    steps: int
+    tile: int
+
+    @classmethod
+    def of(cls, p: Conv2dParams) -> _Columns:
+        depth = p.in_c // p.groups
+        together = p.groups == 1 and (p.dilation_w == 1 or p.kernel_w == 1)
+        runs, run = (p.kernel_h, p.kernel_w * depth) if together else (p.kernel_h * p.kernel_w, depth)
+        steps = runs * dsp.words(run)
+        tile = DSP_TILE_BYTES // (4 * steps) & ~1
+        return cls(runs, run, steps, min(max(tile, 2), DSP_TILE_MAX))
+
+    def order(self) -> list[int]:
+        """Which element of the window each half-word of a column holds; -1: none."""
+        one = dsp.run_order(self.run)
+        return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
+
+
+def _dsp_scratch(p: Conv2dParams) -> int:
+    c = _Columns.of(p)
+    return 4 * DSP_TILE_MAX + (c.run + 3 & ~3) + c.tile * c.steps * 4
+
+
+def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+    order = _Columns.of(p).order()
+    parts = dsp.grouped(constants, p.groups)
+    return {"stream": np.concatenate([dsp.gemm_stream(w.reshape(len(w), -1), b, m, order, p) for w, b, m in parts])}
+
+
+def _dsp_cost(node: Node, target: Target) -> Cost:
+    p, c = node.params, _Columns.of(node.params)
+    pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
+    column = 3.2 * c.steps + 30 * c.runs + 45
+    block = 68 + 15 * c.steps + 4 * -(-c.steps // 8)
+    return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 1700)
+
+
 class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "conv2d_s8"
-    kernels = (Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700), store="rows"),)
+    kernels = (
+        Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700), store="rows"),
+        Kernel(
+            "ge_conv2d_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: dsp.why_not(n),
+            constants={"stream": "uint32_t"},
+            arrange=_dsp_arrange,
+            scratch=_dsp_scratch,
+            cost=_dsp_cost,
+            store="rows",
+        ),
+    )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)

@@ -70,17 +70,23 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
 
 def _build(folder: Path, symbol: str, board: Board) -> Path:
     target, harness = load_target(board.target), resources.runtime_c() / "harness"
+    assert board.linker_script is not None
     image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind == "ram") * 3 // 4)
     (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
     (folder / "memory.ld").write_text(glue.memory_ld(board), encoding="utf-8")
     common = resources.boards() / "common"
-    paths = [folder, harness, resources.runtime_c(), common]
-    sources = ["kernel.c", harness / "kernel_pipe.c", harness / "semihost.c", *board.sources]
-    link = ["-T", board.linker_script, "-L", folder, "-L", common]
+    paths: list[Path] = [folder, harness, resources.runtime_c(), common]
+    sources: list[str | Path] = ["kernel.c", harness / "kernel_pipe.c", harness / "semihost.c", *board.sources]
+    link: list[str | Path] = ["-T", board.linker_script, "-L", folder, "-L", common]
     flags = [f for f in target.cflags if not f.startswith("-fcallgraph-info")]
-    command = [target.compiler, *flags, f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u", *(f"-I{p}" for p in paths)]
+    command: list[str | Path] = [
+        target.compiler,
+        *flags,
+        f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u",
+        *(f"-I{p}" for p in paths),
+    ]
     command += [*sources, *target.ldflags, *link, "-o", "kernel.elf"]
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"the compiler refused {symbol} for {board.name}:\n{done.stderr}")
     return folder / "kernel.elf"
@@ -138,8 +144,10 @@ class _Session:
             "-semihosting-config", "enable=on,target=native", "-icount", f"shift={qemu.icount_shift},sleep=off",
             "-kernel", str(self.elf),
         ]  # fmt: skip
-        said = (self.folder / "said").open("wb")
-        self.process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        with (self.folder / "said").open("wb") as said:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
         atexit.register(self._end)
         # Opened for both directions, so that opening does not wait for the other side; QEMU reads one, writes the other.
         self.pipes = [os.open(self.folder / "request", os.O_RDWR), os.open(self.folder / "answer", os.O_RDWR)]

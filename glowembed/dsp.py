@@ -1,0 +1,94 @@
+"""Weights as the kernels of Cortex-M4, M7 and M33 read them, and the proofs that they need.
+
+In: integer constants of an op. Out: streams of words in reading order; runtime_c/ge_isa_dsp.h says what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.ir import Array, Node
+
+Words = NDArray[np.uint32]
+
+SUM_LIMIT = 1 << 23
+"""Two channels share a product: the sum of the higher one must stay below this."""
+
+SHIFTS = range(25, 33)
+
+
+def why_not(node: Node) -> str | None:
+    """None where two channels may share a half-word in the kernels of ge_isa_dsp.h; otherwise the reason."""
+    p, weights = node.params, node.constants["weights"].materialize().astype(np.int64)
+    if p.shift not in SHIFTS:
+        return f"the shift of the requantization is {p.shift}, not {SHIFTS.start}..{SHIFTS.stop - 1}"
+    if weights.min() < -127:
+        return "a weight is -128"
+    sums = 128 * np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1)
+    bias = np.abs(node.constants["bias"].materialize().astype(np.int64))
+    worst = int(np.argmax(np.where(sums > 0, sums + bias, 0)))
+    if sums[worst] > 0 and sums[worst] + bias[worst] >= SUM_LIMIT:
+        return f"the sum of channel {worst} can reach {sums[worst] + bias[worst]}, {SUM_LIMIT} and more is too much"
+    return None
+
+
+def words(count: int) -> int:
+    """Words that `count` int8 take as int16 (ge_dsp_words)."""
+    return count // 4 * 2 + (count % 4 + 1) // 2
+
+
+def run_order(count: int) -> list[int]:
+    """Which element each half-word of ge_dsp_expand holds; -1: none."""
+    fours = [base + i for base in range(0, count // 4 * 4, 4) for i in (0, 2, 1, 3)]
+    rest = list(range(count // 4 * 4, count))
+    return [*fours, *rest, *([-1] * (len(rest) % 2))]
+
+
+def block_starts(channels: int) -> list[int]:
+    """First channels of the blocks of four. Where four do not divide, the second begins inside the first."""
+    rest = channels % 4
+    return [0, *range(rest, channels - 3, 4)] if rest and channels > 4 else list(range(0, channels, 4))
+
+
+def gemm_stream(weights: Array, bias: Array, multiplier: Array, order: Sequence[int], p: Any) -> Words:
+    """For each block of four channels: start values, weights of pairs of channels and of k, multipliers.
+
+    weights [channels, K]; `order` names the element of K for each half-word of a column, -1 for none.
+    """
+    bias, multiplier = without_dead_channels(weights, bias, multiplier, p)
+    channels = weights.shape[0]
+    index = np.asarray([[min(c, channels - 1) for c in range(s, s + 4)] for s in block_starts(channels)])
+    padded = np.concatenate([weights, np.zeros((channels, 1), np.int8)], axis=1)[:, list(order)].astype(np.int64)
+    blocks = [_block(padded[four], bias[four].astype(np.int64), multiplier[four]) for four in index]
+    return np.concatenate(blocks)
+
+
+def _block(weights: Array, bias: Array, multiplier: Array) -> Words:
+    a, b = weights[0::2], weights[1::2]
+    halves = 256 * a + b
+    pairs = (halves[:, 0::2] & 0xFFFF) | ((halves[:, 1::2] & 0xFFFF) << 16)
+    start = np.stack([256 * bias[0::2] + bias[1::2], bias[1::2]], axis=1).reshape(-1)
+    block = np.concatenate([start, pairs.T.reshape(-1), multiplier.astype(np.int64)])
+    return (block & 0xFFFFFFFF).astype(np.uint32)
+
+
+def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any) -> tuple[Array, Array]:
+    """bias and multiplier with small sums in channels whose weights are all 0 and whose output is thus a constant."""
+    dead = ~np.any(weights.reshape(weights.shape[0], -1), axis=1)
+    exact = (bias.astype(np.int64) * multiplier + (np.int64(1) << (p.shift - 1))) >> np.int64(p.shift)
+    constant = np.clip(exact, -255, 255)
+    return (
+        np.where(dead, constant << 14, bias).astype(np.int32),
+        np.where(dead, np.int64(1) << (p.shift - 14), multiplier).astype(np.int32),
+    )
+
+
+def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Array, Array]]:
+    """Weights, bias and multiplier of each group of output channels."""
+    w, bias, m = constants["weights"], constants["bias"], constants["multiplier"]
+    size = w.shape[0] // groups
+    return [(w[i : i + size], bias[i : i + size], m[i : i + size]) for i in range(0, w.shape[0], size)]

@@ -1,0 +1,252 @@
+/* What the kernels of Cortex-M4, M7 and M33 share: the loops that a compiler cannot write. GNU assembler syntax.
+ *
+ * Weights of two channels lie in one half-word, 256 * a + b (as one 16-bit number). SMLAD on the raw word adds up
+ * S = 256 * A + B, SXTB16 leaves b, and a second SMLAD adds up B; at the end A = (S - B) / 256. All is modulo 2^32,
+ * so it is exact where |A| < 2^23; the op file proves it for each channel. Weights are read once, as stored.
+ *
+ * r7 may be the compiler's frame pointer and cannot be declared as changed: it is kept in s15. */
+#ifndef GE_ISA_DSP_H
+#define GE_ISA_DSP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What ge_dsp_gemm reads; the order of the words is that of its registers s0-s9. */
+typedef struct {
+    const uint32_t *x;     /* columns of two pixels interleaved: for each pair of k, the word of the one and the other */
+    int8_t *const *out;    /* where each pixel's channels begin; an even number */
+    int32_t pairs;         /* of pixels */
+    int32_t groups;        /* of four channels */
+    const uint32_t *w;     /* for each group: S01, B01, S23, B23, then two words for each pair of k, then 4 multipliers */
+    uint32_t weight_bytes; /* of one group */
+    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
+    int32_t zero_point;    /* of the output */
+    int32_t down;          /* 8 - (32 - shift of the requantization), 1..8 */
+    int32_t channel;       /* the first, as offset from `out` */
+} ge_dsp_gemm_job;
+
+/* Bytes of one step (two k) in ge_dsp_gemm, and steps in its loop. */
+#define GE_DSP_GEMM_STEP 56
+#define GE_DSP_GEMM_UNROLL 8
+
+static inline uint32_t ge_dsp_gemm_skip(int32_t steps) {
+    const int32_t rest = steps % GE_DSP_GEMM_UNROLL;
+    return rest == 0 ? 0u : (uint32_t)((GE_DSP_GEMM_UNROLL - rest) * GE_DSP_GEMM_STEP);
+}
+
+/* 4 channels x 2 pixels: y = ssat8(((acc << (8 - down)) * multiplier + 2^31 >> 32) + zero_point).
+ * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x.
+ * 15 cycles for 16 products, 68 for each 8 outputs besides. A lone last pixel is given twice: its twin is overwritten. */
+__attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job *job) {
+    register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
+    __asm__ volatile(
+        "    vldmia r0, {s0-s9}\n"
+        "    vmov s15, r7\n"
+        "    adr r1, 3f\n"
+        "    vmov r2, s6\n"
+        "    add r1, r1, r2\n"
+        "    orr r1, r1, #1\n"
+        "    vmov s6, r1\n"
+        "    b 1f\n"
+        "    .balign 4\n"
+        "1:\n" /* four channels */
+        "    vmov r0, s4\n"
+        "    vmov r1, s5\n"
+        "    add r1, r1, r0\n"
+        "    add r1, r1, #16\n"
+        "    vmov s10, r1\n" /* end of the weights */
+        "    vmov.f32 s11, s0\n"
+        "    vmov.f32 s12, s1\n"
+        "    vmov.f32 s13, s2\n"
+        "    .balign 4\n"
+        "2:\n" /* two pixels */
+        "    vmov r0, s4\n"
+        "    vmov r1, s11\n"
+        "    vmov r12, s6\n"
+        "    ldr r2, [r0], #4\n"
+        "    ldr r4, [r0], #4\n"
+        "    ldr r6, [r0], #4\n"
+        "    ldr r8, [r0], #4\n"
+        "    mov r3, r2\n"
+        "    mov r5, r4\n"
+        "    mov r7, r6\n"
+        "    mov r9, r8\n"
+        "    bx r12\n"
+        "    .balign 4\n"
+        "3:\n"
+        "    .rept 8\n"
+        "    ldr.w r10, [r0], #4\n"
+        "    ldr.w r11, [r0], #4\n"
+        "    ldr.w r12, [r1], #4\n"
+        "    ldr.w lr, [r1], #4\n"
+        "    smlad r2, r10, r12, r2\n"
+        "    smlad r3, r10, lr, r3\n"
+        "    smlad r6, r11, r12, r6\n"
+        "    smlad r7, r11, lr, r7\n"
+        "    sxtb16 r10, r10\n"
+        "    sxtb16 r11, r11\n"
+        "    smlad r4, r10, r12, r4\n"
+        "    smlad r5, r10, lr, r5\n"
+        "    smlad r8, r11, r12, r8\n"
+        "    smlad r9, r11, lr, r9\n"
+        "    .endr\n"
+        "    vmov r12, s10\n"
+        "    cmp r0, r12\n"
+        "    bne.w 3b\n"
+
+        "    vmov s11, r1\n"
+        "    vmov r12, s8\n"
+        "    sub r2, r2, r4\n"
+        "    sub r3, r3, r5\n"
+        "    sub r6, r6, r8\n"
+        "    sub r7, r7, r9\n"
+        "    asr r2, r2, r12\n"
+        "    asr r3, r3, r12\n"
+        "    asr r6, r6, r12\n"
+        "    asr r7, r7, r12\n"
+        "    cmp r12, #8\n"
+        "    bne 5f\n"
+        "4:\n"
+        "    ldr r10, [r0], #4\n"
+        "    ldr r11, [r0], #4\n"
+        "    ldr r12, [r0], #4\n"
+        "    ldr lr, [r0], #4\n"
+        "    vmov r1, s7\n"
+        "    smmlar r2, r2, r10, r1\n"
+        "    smmlar r3, r3, r10, r1\n"
+        "    smmlar r4, r4, r11, r1\n"
+        "    smmlar r5, r5, r11, r1\n"
+        "    smmlar r6, r6, r12, r1\n"
+        "    smmlar r7, r7, r12, r1\n"
+        "    smmlar r8, r8, lr, r1\n"
+        "    smmlar r9, r9, lr, r1\n"
+        "    vmov r10, s12\n"
+        "    ssat r2, #8, r2\n"
+        "    ldr r11, [r10], #4\n"
+        "    ldr r12, [r10], #4\n"
+        "    vmov s12, r10\n"
+        "    vmov r10, s9\n"
+        "    add r11, r11, r10\n"
+        "    add r12, r12, r10\n"
+        "    ssat r3, #8, r3\n"
+        "    ssat r4, #8, r4\n"
+        "    ssat r5, #8, r5\n"
+        "    ssat r6, #8, r6\n"
+        "    ssat r7, #8, r7\n"
+        "    ssat r8, #8, r8\n"
+        "    ssat r9, #8, r9\n"
+        "    vmov r10, s13\n"
+        "    strb r3, [r12]\n"
+        "    strb r5, [r12, #1]\n"
+        "    strb r7, [r12, #2]\n"
+        "    strb r9, [r12, #3]\n"
+        "    subs r10, r10, #1\n"
+        "    strb r2, [r11]\n"
+        "    strb r4, [r11, #1]\n"
+        "    strb r6, [r11, #2]\n"
+        "    strb r8, [r11, #3]\n"
+        "    vmov s13, r10\n"
+        "    bne.w 2b\n"
+
+        "    vmov s4, r0\n" /* the next group begins where this one ends */
+        "    vmov r1, s9\n"
+        "    add r1, r1, #4\n"
+        "    vmov s9, r1\n"
+        "    vmov r1, s3\n"
+        "    subs r1, r1, #1\n"
+        "    vmov s3, r1\n"
+        "    bne.w 1b\n"
+        "    b 6f\n"
+        "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */
+        "    rsb r12, r12, #8\n"
+        "    lsl r4, r4, r12\n"
+        "    lsl r5, r5, r12\n"
+        "    lsl r8, r8, r12\n"
+        "    lsl r9, r9, r12\n"
+        "    b 4b\n"
+        "6:\n"
+        "    vmov r7, s15\n"
+        : "+r"(r0)
+        :
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
+          "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
+}
+
+/* `count` int8 become int16 in words that lie two words apart: of each four, (x0, x2) and (x1, x3); of a rest, (x0, x1)
+ * and (x2, 0). Reads whole words of x where there are four. Returns the place behind. 1.5 cycles for each. */
+static inline uint32_t *ge_dsp_expand(const int8_t *x, int32_t count, uint32_t *to) {
+    int32_t words = count >> 2;
+    uint32_t a;
+    uint32_t b;
+    uint32_t c;
+    uint32_t d;
+    uint32_t t;
+    __asm__ volatile("    subs %[n], %[n], #4\n"
+                     "    blt 2f\n"
+                     "    .balign 4\n"
+                     "1:\n"
+                     "    ldr.w %[a], [%[x]], #4\n"
+                     "    ldr.w %[b], [%[x]], #4\n"
+                     "    ldr.w %[c], [%[x]], #4\n"
+                     "    ldr.w %[d], [%[x]], #4\n"
+                     "    sxtb16 %[t], %[a]\n"
+                     "    sxtb16 %[a], %[a], ror #8\n"
+                     "    str.w %[t], [%[y]]\n"
+                     "    str.w %[a], [%[y], #8]\n"
+                     "    sxtb16 %[t], %[b]\n"
+                     "    sxtb16 %[b], %[b], ror #8\n"
+                     "    str.w %[t], [%[y], #16]\n"
+                     "    str.w %[b], [%[y], #24]\n"
+                     "    sxtb16 %[t], %[c]\n"
+                     "    sxtb16 %[c], %[c], ror #8\n"
+                     "    str.w %[t], [%[y], #32]\n"
+                     "    str.w %[c], [%[y], #40]\n"
+                     "    sxtb16 %[t], %[d]\n"
+                     "    sxtb16 %[d], %[d], ror #8\n"
+                     "    str.w %[t], [%[y], #48]\n"
+                     "    str.w %[d], [%[y], #56]\n"
+                     "    subs %[n], %[n], #4\n"
+                     "    add.w %[y], %[y], #64\n"
+                     "    bge 1b\n"
+                     "2:\n"
+                     "    adds %[n], %[n], #4\n"
+                     "    beq 4f\n"
+                     "    .balign 4\n"
+                     "3:\n"
+                     "    ldr.w %[a], [%[x]], #4\n"
+                     "    subs %[n], %[n], #1\n"
+                     "    sxtb16 %[t], %[a]\n"
+                     "    sxtb16 %[a], %[a], ror #8\n"
+                     "    str.w %[t], [%[y]]\n"
+                     "    str.w %[a], [%[y], #8]\n"
+                     "    add.w %[y], %[y], #16\n"
+                     "    bne 3b\n"
+                     "4:\n"
+                     : [x] "+r"(x), [y] "+r"(to), [n] "+r"(words), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),
+                       [d] "=&r"(d), [t] "=&r"(t)
+                     :
+                     : "cc", "memory");
+    for (int32_t rest = count & 3; rest > 0; rest -= 2) {
+        const uint32_t second = rest > 1 ? (uint32_t)(int32_t)x[1] << 16 : 0u;
+        *to = ((uint32_t)(int32_t)x[0] & 0xFFFFu) | second;
+        to += 2;
+        x += 2;
+    }
+    return to;
+}
+
+/* The words that `count` elements take in ge_dsp_expand. */
+static inline int32_t ge_dsp_words(int32_t count) {
+    return (count >> 2) * 2 + ((count & 3) + 1) / 2;
+}
+
+/* Brings n outputs into lo..hi, limits that lie inside those of int8. */
+static inline void ge_dsp_clamp(int8_t *y, int32_t n, int32_t lo, int32_t hi) {
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t v = y[i];
+        y[i] = (int8_t)(v < lo ? lo : (v > hi ? hi : v));
+    }
+}
+
+#endif
