@@ -1,22 +1,25 @@
 """A scale and a shift per channel: ONNX BatchNormalization, Div by a constant, and whatever of Add, Sub and Mul by
 constants canonicalization does not fold into a neighbour.
 
-Input [..., C], scale and shift [C], or [1] for all channels alike. Kernel-level: depthwise_s8 with one tap.
+Input [..., C], scale and shift [C], or [1] for all channels alike. Kernel-level: affine_s8, whose constants
+are no rounded weights; depthwise_s8 with one tap in the requantization modes of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast
+from glowembed import broadcast, fixedpoint
+from glowembed.cstruct import i32
+from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, LowerContext, OnnxNode, Op, Refused, in_mode
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.spatial import as_hwc
 
@@ -51,16 +54,30 @@ class Affine(Op):
         return attrs if not attrs["per_channel"] or perm[-1] == len(perm) - 1 else None
 
     def lower(self, node: Node, c: LowerContext) -> None:
-        x, scale, shift = node.inputs
-        y, shape = node.outputs[0], c.shape(node.inputs[0])
-        channels = shape[-1]
-        weights = _column(c.const(scale), channels)
-        bias = c.const(shift).then(f"all({channels})", lambda a: np.broadcast_to(a, (channels,)))
-        mode, wq = mode_of(node.attrs), _all(c.qtype(scale), channels)
-        k = linear_constants(weights, wq, bias, c.qtype(x), c.qtype(y), node.name, mode)
-        params = _one_tap(shape, c.qtype(x), c.qtype(y), k.requant.shift, clamp_limits(c.qtype(y), node.attrs))
-        constants = {**k.as_dict(), "weights": k.weights.then("hwo", lambda a: a.reshape(1, 1, channels))}
-        c.add(node, in_mode("depthwise_s8", mode), [x], y, params, constants, macs=prod(shape))
+        mode = mode_of(node.attrs)
+        if mode != "default":
+            _lower_as_depthwise(node, c, mode)
+            return
+        x, y, shape = node.inputs[0], node.outputs[0], c.shape(node.inputs[0])
+        scale, shift = (c.const(name).materialize() for name in node.inputs[1:])
+        limits, rows = clamp_limits(c.qtype(y), node.attrs), broadcast.rows_of(shape)
+        k = affine_constants(scale, shift, shape[-1], c.qtype(x), c.qtype(y), limits, node.name)
+        params = AffineParams(rows, prod(shape) // rows // shape[-1], shape[-1], k.shift, *limits)
+        constants = {"multiplier": Const(k.multiplier), "offset": Const(k.offset)}
+        c.add(node, "affine_s8", [x], y, params, constants, macs=prod(shape))
+
+
+def _lower_as_depthwise(node: Node, c: LowerContext, mode: fixedpoint.Mode) -> None:
+    """In the arithmetic of others, which round weights and bias to integers first."""
+    x, scale, shift = node.inputs
+    y, shape = node.outputs[0], c.shape(node.inputs[0])
+    channels = shape[-1]
+    weights = _column(c.const(scale), channels)
+    bias = c.const(shift).then(f"all({channels})", lambda a: np.broadcast_to(a, (channels,)))
+    k = linear_constants(weights, _all(c.qtype(scale), channels), bias, c.qtype(x), c.qtype(y), node.name, mode)
+    params = _one_tap(shape, c.qtype(x), c.qtype(y), k.requant.shift, clamp_limits(c.qtype(y), node.attrs))
+    constants = {**k.as_dict(), "weights": k.weights.then("hwo", lambda a: a.reshape(1, 1, channels))}
+    c.add(node, in_mode("depthwise_s8", mode), [x], y, params, constants, macs=prod(shape))
 
 
 def _column(scale: Const, channels: int) -> Const:
@@ -84,6 +101,78 @@ def _one_tap(shape: Shape, xq: QType, yq: QType, shift: int, limits: tuple[int, 
         *size, *size, 1, 1, 1, 1, 1, 1, 0, 0, size[2],
         xq.zero_point[0], shift, yq.zero_point[0], *limits,
     )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------ kernel level
+
+
+@dataclass(frozen=True)
+class AffineParams:
+    """Sizes and what all channels share."""
+
+    rows: int = i32("rows of input and output")
+    vectors: int = i32("vectors of channels in a row")
+    channels: int = i32("elements of a vector")
+    shift: int = i32("1..22")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+@dataclass(frozen=True, eq=False)
+class AffineConstants:
+    """y = clamp((x * multiplier + offset) >> shift), int32 all along: |128 * multiplier| + |offset| < 2^31."""
+
+    multiplier: Array
+    offset: Array
+    shift: int
+
+
+def affine_constants(
+    scale: Array, shift: Array, channels: int, xq: QType, yq: QType, limits: tuple[int, int], name: str
+) -> AffineConstants:
+    """Constants for real = scale * x + shift, per channel; the offset holds both zero points and the rounding.
+
+    A channel whose output is at one end for every input is a constant there. Raises UnsupportedModelError for
+    a gain of more than 2^22.
+    """
+    gain = np.broadcast_to(scale.astype(np.float64), (channels,)) * (xq.scale[0] / yq.scale[0])
+    base = np.broadcast_to(shift.astype(np.float64), (channels,)) / yq.scale[0] + yq.zero_point[0]
+    base = base - gain * xq.zero_point[0]
+    ends = np.stack([base - 128 * gain, base + 127 * gain])
+    for stuck, end in ((ends.max(axis=0) < limits[0] - 1, limits[0]), (ends.min(axis=0) > limits[1] + 1, limits[1])):
+        gain, base = np.where(stuck, 0.0, gain), np.where(stuck, float(end), base)
+    reach = float((128 * np.abs(gain) + np.abs(base)).max())
+    if reach >= 2.0**29:
+        raise UnsupportedModelError(f"{name}: its output range is {reach / 128:g} times too small for its input")
+    bits = fixedpoint.MAX_PAIR_SHIFT
+    while (reach + 2) * 2.0**bits >= 2.0**31:
+        bits -= 1
+    multiplier, offset = (fixedpoint.round_half_up(v * 2.0**bits) for v in (gain, base))
+    return AffineConstants(multiplier.astype(np.int32), (offset + 2 ** (bits - 1)).astype(np.int32), bits)
+
+
+class AffineS8(KernelOp):
+    """Channel by channel, with one rounding."""
+
+    name = "affine_s8"
+    params = AffineParams
+    constants = {"multiplier": "int32_t", "offset": "int32_t"}
+    kernels = (Kernel("ge_affine_s8", cost=lambda n, t: Cost(10.0 * n.macs, 150), store="elements"),)
+
+    def rows(self, p: AffineParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: AffineParams) -> tuple[tuple[int, ...], int]:
+        return (p.vectors * p.channels,), p.vectors * p.channels
+
+    def needs(self, p: AffineParams, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: AffineParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(-1, p.channels).astype(np.int64)
+        total = x * constants["multiplier"].astype(np.int64) + constants["offset"]
+        y: Array = np.clip(total >> np.int64(p.shift), p.lo, p.hi).astype(np.int8)
+        return y
 
 
 # ------------------------------------------------------------------------------------------------ import
@@ -148,3 +237,4 @@ def _import_div(node: OnnxNode, b: Builder) -> None:
 
 
 OPS = (Affine(),)
+KERNEL_OPS = (AffineS8(),)
