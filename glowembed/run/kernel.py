@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed import resources
+from glowembed.csource import kernel_source
 from glowembed.cstruct import ctypes_struct, params_header, struct_name
 from glowembed.errors import ToolError
 from glowembed.ir import Array
@@ -262,7 +263,7 @@ def wrapper(op: KernelOp, kernel: Kernel) -> str:
     tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
     arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
     return (
-        f'#include "kernels/{kernel.symbol.removeprefix("ge_")}.c"\n\n'
+        f"{kernel_source(kernel, resources.runtime_c())}\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
