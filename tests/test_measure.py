@@ -100,6 +100,33 @@ def test_a_loop_pays_for_the_branches_it_takes() -> None:
     assert once(loop, "cortex-m4", times=100, through=10, misaligned=True).point == 100 * 6 + 90 * 2
 
 
+# Sequences whose cycles a study of kernels worked out by itself: products of two weights in a word, requantization,
+# activations to int16.
+KNOWN = {
+    "16 products": (
+        (
+            "ldr r10, [r0], #4; ldr r11, [r0], #4; ldr lr, [r1, #128]; ldr r12, [r1], #4; smlad r2, r10, lr, r2;"
+            "smlad r3, r10, r12, r3; smlad r6, r11, lr, r6; smlad r7, r11, r12, r7; sxtb16 r10, r10; sxtb16 r11, r11;"
+            "smlad r4, r10, lr, r4; smlad r5, r10, r12, r5; smlad r8, r11, lr, r8; smlad r9, r11, r12, r9"
+        ),
+        15,
+    ),
+    "requantize": ("smmlar r0, r1, r2, r3; ssat r0, #8, r0; strb.w r0, [r4, #1]", 3),
+    "expand 16": (
+        "ldr r1, [r0], #4; ldr r2, [r0], #4; ldr r3, [r0], #4; ldr r4, [r0], #4"
+        + "; sxtb16 r5, r1; sxtb16 r1, r1, ror #8; str r5, [r6], #4; str r1, [r6], #4" * 4,
+        21,
+    ),
+    "end of a loop": ("vmov ip, s0; cmp r0, ip; bne.n 100 <f>", 3),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_cycles_of_known_sequences(name: str) -> None:
+    text, expected = KNOWN[name]
+    assert once(text, "cortex-m4").point == expected
+
+
 def test_ranges() -> None:
     assert once("muls r0, r1", "cortex-m0") == pipelines.Cycles(1, 1, 32)
     assert once("add r0, r1, r2", "cortex-m7") == pipelines.Cycles(0.55, 0.75, 1.0)
@@ -107,6 +134,7 @@ def test_ranges() -> None:
     found = once(helium, "cortex-m55", through=0)
     assert (found.low, found.point, found.high) == pytest.approx((4 + 1, 6, 6 + 1))
     assert once("vldrb.32 q0, [r0, q1]", "cortex-m55") == pipelines.Cycles(8, 8, 8)
+    assert once("vldrw.u32 q0, [q1, #4]", "cortex-m55") == pipelines.Cycles(8, 8, 8)
 
 
 def test_every_core_has_a_pipeline() -> None:

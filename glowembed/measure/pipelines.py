@@ -260,7 +260,7 @@ def _refill(i: Instruction, timing: Timing) -> int:
 VECTOR_MEMORY = re.compile(r"v(?:ld|st)r?[bhwd24]\w*")
 VECTOR_MULTIPLY = re.compile(r"v\w*m(?:la|ls|ul|lal)\w*")
 VECTOR_REGISTER = re.compile(r"\bq\d\b")
-GATHER = re.compile(r"\[\w+, *q\d")
+GATHER = re.compile(r"\[(?:\w+, *)?q\d")
 VECTOR_CYCLES = 2
 GATHER_CYCLES = 6
 """more than other vector memory instructions: one element at a time"""
