@@ -173,64 +173,72 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
           "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
 }
 
+/* The stores of four elements at GAP bytes from word to word; the source word is in `word`. */
+#define GE_DSP_EXPAND_FOUR(word, at, gap) \
+    "    sxtb16 %[t], %[" word "]\n" \
+    "    sxtb16 %[" word "], %[" word "], ror #8\n" \
+    "    str.w %[t], [%[y], #2*" at "*" gap "]\n" \
+    "    str.w %[" word "], [%[y], #(2*" at "+1)*" gap "]\n"
+
+#define GE_DSP_EXPAND(x, count, to, gap) \
+    __asm__ volatile("    subs %[n], %[n], #4\n" \
+                     "    blt 2f\n" \
+                     "    .balign 4\n" \
+                     "1:\n" \
+                     "    ldr.w %[a], [%[x]], #4\n" \
+                     "    ldr.w %[b], [%[x]], #4\n" \
+                     "    ldr.w %[c], [%[x]], #4\n" \
+                     "    ldr.w %[d], [%[x]], #4\n" \
+                     GE_DSP_EXPAND_FOUR("a", "0", gap) \
+                     GE_DSP_EXPAND_FOUR("b", "1", gap) \
+                     GE_DSP_EXPAND_FOUR("c", "2", gap) \
+                     GE_DSP_EXPAND_FOUR("d", "3", gap) \
+                     "    subs %[n], %[n], #4\n" \
+                     "    add.w %[y], %[y], #8*" gap "\n" \
+                     "    bge 1b\n" \
+                     "2:\n" \
+                     "    adds %[n], %[n], #4\n" \
+                     "    beq 4f\n" \
+                     "    .balign 4\n" \
+                     "3:\n" \
+                     "    ldr.w %[a], [%[x]], #4\n" \
+                     "    subs %[n], %[n], #1\n" \
+                     GE_DSP_EXPAND_FOUR("a", "0", gap) \
+                     "    add.w %[y], %[y], #2*" gap "\n" \
+                     "    bne 3b\n" \
+                     "4:\n" \
+                     : [x] "+r"(x), [y] "+r"(to), [n] "+r"(count), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), \
+                       [d] "=&r"(d), [t] "=&r"(t) \
+                     : \
+                     : "cc", "memory")
+
+/* The one or two last of a rest, as a word. */
+static inline uint32_t ge_dsp_pair(const int8_t *x, int32_t count) {
+    const uint32_t second = count > 1 ? (uint32_t)(int32_t)x[1] << 16 : 0u;
+    return ((uint32_t)(int32_t)x[0] & 0xFFFFu) | second;
+}
+
 /* `count` int8 become int16 in words that lie two words apart: of each four, (x0, x2) and (x1, x3); of a rest, (x0, x1)
  * and (x2, 0). Reads whole words of x where there are four. Returns the place behind. 1.5 cycles for each. */
 static inline uint32_t *ge_dsp_expand(const int8_t *x, int32_t count, uint32_t *to) {
     int32_t words = count >> 2;
-    uint32_t a;
-    uint32_t b;
-    uint32_t c;
-    uint32_t d;
-    uint32_t t;
-    __asm__ volatile("    subs %[n], %[n], #4\n"
-                     "    blt 2f\n"
-                     "    .balign 4\n"
-                     "1:\n"
-                     "    ldr.w %[a], [%[x]], #4\n"
-                     "    ldr.w %[b], [%[x]], #4\n"
-                     "    ldr.w %[c], [%[x]], #4\n"
-                     "    ldr.w %[d], [%[x]], #4\n"
-                     "    sxtb16 %[t], %[a]\n"
-                     "    sxtb16 %[a], %[a], ror #8\n"
-                     "    str.w %[t], [%[y]]\n"
-                     "    str.w %[a], [%[y], #8]\n"
-                     "    sxtb16 %[t], %[b]\n"
-                     "    sxtb16 %[b], %[b], ror #8\n"
-                     "    str.w %[t], [%[y], #16]\n"
-                     "    str.w %[b], [%[y], #24]\n"
-                     "    sxtb16 %[t], %[c]\n"
-                     "    sxtb16 %[c], %[c], ror #8\n"
-                     "    str.w %[t], [%[y], #32]\n"
-                     "    str.w %[c], [%[y], #40]\n"
-                     "    sxtb16 %[t], %[d]\n"
-                     "    sxtb16 %[d], %[d], ror #8\n"
-                     "    str.w %[t], [%[y], #48]\n"
-                     "    str.w %[d], [%[y], #56]\n"
-                     "    subs %[n], %[n], #4\n"
-                     "    add.w %[y], %[y], #64\n"
-                     "    bge 1b\n"
-                     "2:\n"
-                     "    adds %[n], %[n], #4\n"
-                     "    beq 4f\n"
-                     "    .balign 4\n"
-                     "3:\n"
-                     "    ldr.w %[a], [%[x]], #4\n"
-                     "    subs %[n], %[n], #1\n"
-                     "    sxtb16 %[t], %[a]\n"
-                     "    sxtb16 %[a], %[a], ror #8\n"
-                     "    str.w %[t], [%[y]]\n"
-                     "    str.w %[a], [%[y], #8]\n"
-                     "    add.w %[y], %[y], #16\n"
-                     "    bne 3b\n"
-                     "4:\n"
-                     : [x] "+r"(x), [y] "+r"(to), [n] "+r"(words), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),
-                       [d] "=&r"(d), [t] "=&r"(t)
-                     :
-                     : "cc", "memory");
+    uint32_t a, b, c, d, t;
+    GE_DSP_EXPAND(x, words, to, "8");
     for (int32_t rest = count & 3; rest > 0; rest -= 2) {
-        const uint32_t second = rest > 1 ? (uint32_t)(int32_t)x[1] << 16 : 0u;
-        *to = ((uint32_t)(int32_t)x[0] & 0xFFFFu) | second;
+        *to = ge_dsp_pair(x, rest);
         to += 2;
+        x += 2;
+    }
+    return to;
+}
+
+/* The same into words that follow each other. */
+static inline uint32_t *ge_dsp_expand_dense(const int8_t *x, int32_t count, uint32_t *to) {
+    int32_t words = count >> 2;
+    uint32_t a, b, c, d, t;
+    GE_DSP_EXPAND(x, words, to, "4");
+    for (int32_t rest = count & 3; rest > 0; rest -= 2) {
+        *to++ = ge_dsp_pair(x, rest);
         x += 2;
     }
     return to;

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint
+from glowembed import dsp, fixedpoint
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
+from glowembed.target import Target
 
 
 class Gemm(Op):
@@ -177,13 +178,44 @@ class FcParams:
     hi: int = i32("largest output")
 
 
+def _dsp_steps(p: FcParams) -> int:
+    """Turns of four k (runtime_c/kernels/fc_s8_dsp.c)."""
+    return (dsp.words(p.in_c) + 1) // 2
+
+
+def _dsp_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
+    order = dsp.run_order(p.in_c)
+    order += [-1] * (4 * _dsp_steps(p) - len(order))
+    return {
+        "stream": dsp.gemm_stream(constants["weights"], constants["bias"], constants["multiplier"], order, p),
+    }
+
+
+def _dsp_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    blocks, steps = -(-p.out_c // 4), _dsp_steps(p)
+    return Cost(p.rows * (blocks * (45 + 19 * steps + steps) + 1.6 * p.in_c + 150), 900)
+
+
 class FcS8(KernelOp):
     """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "fc_s8"
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-    kernels = (Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 250), store="rows"),)
+    kernels = (
+        Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 250), store="rows"),
+        Kernel(
+            "ge_fc_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: dsp.why_not(n),
+            constants={"stream": "uint32_t"},
+            arrange=_dsp_arrange,
+            scratch=lambda p: 8 * _dsp_steps(p) + 4,
+            cost=_dsp_cost,
+            store="rows",
+        ),
+    )
 
     def rows(self, p: FcParams) -> int:
         return p.rows
