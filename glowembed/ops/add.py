@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint
+from glowembed import broadcast, fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of
@@ -141,7 +141,10 @@ class AddS8(KernelOp):
     name = "add_s8"
     params = AddParams
     inputs = ("a", "b")
-    kernels = (Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 120), store="elements"),)
+    kernels = (
+        Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 120), store="elements"),
+        mve.ADD,
+    )
 
     def rows(self, p: AddParams) -> int:
         return p.rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint
+from glowembed import dsp, fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -246,6 +246,7 @@ class Conv2dS8(_Conv2dBase):
     name = "conv2d_s8"
     kernels = (
         Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700), store="rows"),
+        mve.CONV2D,
         Kernel(
             "ge_conv2d_s8_dsp",
             isa="dsp",
@@ -266,7 +267,10 @@ class DepthwiseS8(_Conv2dBase):
     """Weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
 
     name = "depthwise_s8"
-    kernels = (Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),)
+    kernels = (
+        Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),
+        mve.DEPTHWISE,
+    )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         views = np.repeat(window_of(p).views(x.astype(np.int64), p.in_zero_point), p.out_c // p.in_c, axis=4)

@@ -1,0 +1,221 @@
+/* Convolution of int8 [H, W, C] with int8 weights, one group, requantization by 2^-32: Helium.
+ *
+ * Three pixels by four channels at a time. The windows of the pixels lie in scratch, each in one piece and rounded up to
+ * 16 bytes (a 1x1 kernel reads three pixels of one row where they are, when in_c is a multiple of 16); weights beyond the
+ * window are zeros, so that what lies behind it does not matter. Two passes, channels 0 and 2, then 1 and 3: of 16
+ * channels of input each step takes 2 loads of weights, 3 of pixels and 6 VMLADAVA, 96 MACs in 11 instructions and the LE.
+ * Two channels apart is what VMOV puts into one vector from two registers.
+ *
+ *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2 (VMLADAVA wants even registers)
+ *   r1 r3 r5  pixels        r9  the stream: weights in reading order, then four biases and four multipliers
+ *   r11 LE steps, r12 end of the stream
+ *   r7  the block           lr  LE's counter
+ *   q0 q1 weights, q2 q3 pixels, q4 zero point, q5 q6 q7 four outputs of pixel 0, 1, 2
+ *
+ * All windows of a block are read before its outputs are written, so that a block may span rows.
+ * Measured, instructions under QEMU: 1x1 64->64 25x5 97,255 (0.19 per MAC); 3x3 16->16 32x32 440,962 (0.19); 3x3 64->64 8x8
+ * 330,770 (0.14); 3x3 3->16 32x32 190,158 (0.43).
+ */
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_mve.h"
+#include "ge_mve_taps.h"
+#include "ge_params.h"
+
+typedef struct {
+    const int8_t *x[3];   /* 0: the windows */
+    int8_t *out[3];       /* 12: where the outputs go; moves on */
+    const int8_t *stream; /* 24: from here */
+    const int8_t *end;    /* 28: to there */
+    int32_t more_steps;   /* 32: of 16 inputs, after the first one */
+    int32_t zero_point;   /* 36 */
+    int32_t lo[4];        /* 40 */
+    int32_t hi[4];        /* 56 */
+    int32_t held;         /* pixels so far, 0..2 */
+    int32_t window;       /* bytes, whole vectors */
+    int32_t group;        /* bytes of the stream for four channels */
+} conv2d_s8_mve_block;
+
+/* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
+#define CONV2D_S8_MVE_PASS(high, low)                                                                                  \
+    "ldrd r1, r3, [r7]\n"                                                                                              \
+    "ldr r5, [r7, #8]\n"                                                                                               \
+    "vldrb.8 q0, [r9], #16\n"                                                                                          \
+    "vldrb.8 q2, [r1], #16\n"                                                                                          \
+    "vldrb.8 q1, [r9], #16\n"                                                                                          \
+    "vmladav.s8 r0, q0, q2\n"                                                                                          \
+    "vldrb.8 q3, [r3], #16\n"                                                                                          \
+    "vmladav.s8 r2, q1, q2\n"                                                                                          \
+    "vldrb.8 q2, [r5], #16\n"                                                                                          \
+    "vmladav.s8 r4, q0, q3\n"                                                                                          \
+    "vmladav.s8 r6, q1, q3\n"                                                                                          \
+    "vmladav.s8 r8, q0, q2\n"                                                                                          \
+    "vmladav.s8 r10, q1, q2\n"                                                                                         \
+    "wls lr, r11, 3f\n"                                                                                                \
+    "2:\n"                                                                                                             \
+    "vldrb.8 q0, [r9], #16\n"                                                                                          \
+    "vldrb.8 q2, [r1], #16\n"                                                                                          \
+    "vldrb.8 q1, [r9], #16\n"                                                                                          \
+    "vmladava.s8 r0, q0, q2\n"                                                                                         \
+    "vldrb.8 q3, [r3], #16\n"                                                                                          \
+    "vmladava.s8 r2, q1, q2\n"                                                                                         \
+    "vldrb.8 q2, [r5], #16\n"                                                                                          \
+    "vmladava.s8 r4, q0, q3\n"                                                                                         \
+    "vmladava.s8 r6, q1, q3\n"                                                                                         \
+    "vmladava.s8 r8, q0, q2\n"                                                                                         \
+    "vmladava.s8 r10, q1, q2\n"                                                                                        \
+    "le lr, 2b\n"                                                                                                      \
+    "3:\n"                                                                                                             \
+    "vmov q5[" high "], q5[" low "], r0, r2\n"                                                                         \
+    "vmov q6[" high "], q6[" low "], r4, r6\n"                                                                         \
+    "vmov q7[" high "], q7[" low "], r8, r10\n"
+
+/* Four outputs in `q`, to the address in `to`. */
+#define CONV2D_S8_MVE_STORE(q, to)                                                                                     \
+    "vadd.i32 " q ", " q ", q0\n"                                                                                      \
+    "vrmulh.s32 " q ", " q ", q1\n"                                                                                    \
+    "vadd.i32 " q ", " q ", q4\n"                                                                                      \
+    "vmax.s32 " q ", " q ", q2\n"                                                                                      \
+    "vmin.s32 " q ", " q ", q3\n"                                                                                      \
+    "vstrb.32 " q ", [" to "], #4\n"
+
+/* Channels from `stream` to `end`, in fours. */
+static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
+    __asm__ volatile("push {r7, r11}\n"
+                     "mov r7, %[block]\n"
+                     "ldr r9, [r7, #24]\n"
+                     "ldrd r12, r11, [r7, #28]\n"
+                     "ldr r0, [r7, #36]\n"
+                     "vdup.32 q4, r0\n"
+                     "1:\n" /* four channels */
+                     CONV2D_S8_MVE_PASS("2", "0")
+                         CONV2D_S8_MVE_PASS("3", "1") "vldrw.u32 q0, [r9], #16\n"
+                                                      "vldrw.u32 q1, [r9], #16\n"
+                                                      "vldrw.u32 q2, [r7, #40]\n"
+                                                      "vldrw.u32 q3, [r7, #56]\n"
+                                                      "ldrd r0, r2, [r7, #12]\n"
+                                                      "ldr r4, [r7, #20]\n" CONV2D_S8_MVE_STORE("q5", "r0")
+                                                          CONV2D_S8_MVE_STORE("q6", "r2")
+                                                              CONV2D_S8_MVE_STORE("q7", "r4") "strd r0, r2, [r7, #12]\n"
+                                                                                              "str r4, [r7, #20]\n"
+                                                                                              "cmp r9, r12\n"
+                                                                                              "bne 1b\n"
+                                                                                              "pop {r7, r11}\n"
+                     :
+                     : [block] "r"(block)
+                     : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3",
+                       "q4", "q5", "q6", "q7", "cc", "memory");
+}
+
+/* The last one to three channels go by way of a buffer. */
+static void conv2d_s8_mve_rest(conv2d_s8_mve_block *block, int32_t channels) {
+    conv2d_s8_mve_block last = *block;
+    int8_t four[3][4];
+    last.stream = block->end;
+    last.end = last.stream + block->group;
+    for (int32_t i = 0; i < 3; i++) {
+        last.out[i] = four[i];
+    }
+    conv2d_s8_mve_channels(&last);
+    for (int32_t i = 0; i < 3; i++) {
+        memcpy(block->out[i], four[i], (size_t)channels);
+    }
+}
+
+/* The outputs of the three pixels. */
+static void conv2d_s8_mve_run(conv2d_s8_mve_block *block, int32_t channels) {
+    if (block->stream != block->end) {
+        conv2d_s8_mve_channels(block);
+    }
+    if (channels % 4 != 0) {
+        conv2d_s8_mve_rest(block, channels % 4);
+    }
+}
+
+/* The window `offset` bytes right of column 0, in one piece. */
+static void conv2d_s8_mve_window(const ge_mve_taps *s, int32_t run, int32_t offset, int8_t *to) {
+    const int8_t **taps = s->taps;
+    int32_t count = s->count;
+    __asm__ volatile("1:\n"
+                     "ldr r1, [%[taps]], #4\n"
+                     "mov r2, %[to]\n"
+                     "add r1, r1, %[offset]\n"
+                     "wlstp.8 lr, %[run], 3f\n"
+                     "2:\n"
+                     "vldrb.8 q0, [r1], #16\n"
+                     "vstrb.8 q0, [r2], #16\n"
+                     "letp lr, 2b\n"
+                     "3:\n"
+                     "add %[to], %[to], %[run]\n"
+                     "subs %[count], %[count], #1\n"
+                     "bne 1b\n"
+                     : [taps] "+r"(taps), [count] "+r"(count), [to] "+r"(to)
+                     : [offset] "r"(offset), [run] "r"(run)
+                     : "r1", "r2", "lr", "q0", "cc", "memory");
+}
+
+static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *stream) {
+    conv2d_s8_mve_block block;
+    block.held = 0;
+    block.window = (p->kernel_h * p->kernel_w * p->in_c + 15) / 16 * 16;
+    block.group = 4 * block.window + 32;
+    block.stream = stream;
+    block.end = stream + p->out_c / 4 * block.group;
+    block.more_steps = block.window / 16 - 1;
+    block.zero_point = p->out_zero_point;
+    for (int32_t i = 0; i < 4; i++) {
+        block.lo[i] = p->lo;
+        block.hi[i] = p->hi;
+    }
+    return block;
+}
+
+/* Pixels, in order, of which three make a block. */
+static void conv2d_s8_mve_add(const ge_conv2d_params *p, conv2d_s8_mve_block *block, const int8_t *x, int8_t *out) {
+    block->x[block->held] = x;
+    block->out[block->held] = out;
+    block->held++;
+    if (block->held == 3) {
+        conv2d_s8_mve_run(block, p->out_c);
+        block->held = 0;
+    }
+}
+
+/* One row of output. Pixels are read where they are if that is possible and their block ends in this row. */
+static void conv2d_s8_mve_pixels(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block, int8_t *o,
+                                 int8_t *windows, int32_t run) {
+    const int32_t step = p->stride_w * p->in_c;
+    const int32_t in_place = s->count == 1 && run == block->window;
+    int32_t offset = 0;
+    for (int32_t left = p->out_w; left > 0; left--) {
+        const int8_t *at = s->taps[0] + offset;
+        if (!in_place || left + block->held < 3) {
+            int8_t *to = windows + block->held * block->window;
+            conv2d_s8_mve_window(s, run, offset, to);
+            at = to;
+        }
+        conv2d_s8_mve_add(p, block, at, o);
+        offset += step;
+        o += p->out_c;
+    }
+}
+
+static void ge_conv2d_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const int8_t *stream, const ge_rows *out,
+                             int32_t first_row, int32_t last_row, void *scratch) {
+    const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w;
+    const int32_t run = p->kernel_w / across * p->in_c;
+    conv2d_s8_mve_block block = conv2d_s8_mve_prepare(p, stream);
+    int8_t *const windows = (int8_t *)scratch;
+    ge_mve_taps taps = ge_mve_open(p, across, p->kernel_h * across, windows + 3 * block.window);
+    for (int32_t y = first_row; y < last_row; y++) {
+        ge_mve_point(p, x, &taps, y);
+        conv2d_s8_mve_pixels(p, &taps, &block, (int8_t *)ge_row(out, y), windows, run);
+    }
+    if (block.held > 0) {
+        const int8_t *const last = block.x[0];
+        int8_t *const to = block.out[0];
+        while (block.held > 0) {
+            conv2d_s8_mve_add(p, &block, last, to);
+        }
+    }
+}
