@@ -19,7 +19,9 @@ from glowembed.measure import counts, listing, pipelines, plugin
 from glowembed.measure import measurement as core
 from glowembed.measure.counts import Block
 from glowembed.measure.listing import Instruction
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.target import board_names, default_board, load_board, load_target, target_names
+from glowembed.validation import validate
 
 CORES = [name for name in target_names() if name.startswith("cortex")]
 
@@ -296,6 +298,28 @@ def test_the_plugin_is_built_once(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize(
+    ("version", "usage", "says"),
+    [
+        ("QEMU emulator version 7.2.22 (Debian)", "-plugin [file=]<file>", 1),
+        ("QEMU emulator version 8.2.2", "-plugin [file=]<file>", 1),
+        ("QEMU emulator version 9.0.0", "-plugin [file=]<file>", 2),
+        ("QEMU emulator version 10.0.2", "-plugin [file=]<file>", 2),
+        ("QEMU emulator version 10.0.2", "-machine", "built without plugins"),
+        ("?", "", "does not say its version"),
+    ],
+)
+def test_the_interface_follows_the_version(
+    version: str, usage: str, says: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "_output", lambda command: version if command[1] == "--version" else usage)
+    if isinstance(says, int):
+        assert plugin._interface() == says
+        return
+    with pytest.raises(ToolError, match=says):
+        plugin._interface()
+
+
 @pytest.mark.cc
 @pytest.mark.parametrize("interface", [1, 2])
 def test_the_plugin_is_clean_c_for_both_interfaces(tmp_path: Path, interface: int) -> None:
@@ -312,3 +336,16 @@ def test_noise_is_always_the_same() -> None:
     assert first.shape == (3, 16)
     assert np.array_equal(first, measuring.noise(manifest, 3))
     assert np.all(np.isfinite(first[:, 8:].copy().view(np.float32)))
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.cc
+def test_validate_tells_the_cycles_of_each_layer(tmp_path: Path, root: Path) -> None:
+    example = root / "examples" / "digits"
+    options = CompileOptions("cortex-m4", name="digits")
+    bundle = compile_model(example / "model.onnx", tmp_path / "bundle", options, example / "data.npz")
+    found = validate(bundle, example / "data.npz", "mps2-an386", samples=2, layers=True).json
+    cycles = [layer["cycles_estimate"] for layer in found["layers"]]
+    assert all(layer["instructions"] <= layer["cycles_estimate"] for layer in found["layers"] if layer["macs"])
+    assert found["instructions"] < found["cycles_estimate"] <= sum(cycles) < 1.01 * found["cycles_estimate"]

@@ -123,6 +123,8 @@ def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int 
     """Every layer and function on the samples; of several samples the costliest is told. `hot`: how many hot spots."""
     target = load_target(image.board.target)
     try:
+        if not target.pipeline:
+            raise ToolError(f"targets/{target.name}.toml names no pipeline")
         library = plugin()
         code = listing.read(image.elf, helium="mve" in target.isa)
     except ToolError as error:

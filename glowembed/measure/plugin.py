@@ -53,6 +53,8 @@ def _interface() -> int:
     version = VERSION.search(said)
     if version is None:
         raise ToolError(f"qemu-system-arm does not say its version: {said[:200]!r}")
+    if "-plugin" not in _output(["qemu-system-arm", "-help"]):
+        raise ToolError("this qemu-system-arm was built without plugins; that of Debian and Ubuntu has them")
     return 2 if int(version[1]) >= SECOND_INTERFACE else 1
 
 
