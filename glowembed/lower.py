@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glowembed.ir import Graph, Node, Value
-from glowembed.op import LowerContext, lowerings, ops
+from glowembed.op import LowerContext
 
 
 def lower(graph: Graph, float_io: bool = False) -> Graph:
@@ -18,15 +18,8 @@ def lower(graph: Graph, float_io: bool = False) -> Graph:
         graph = _float_edges(graph)
     context = LowerContext(graph)
     for node in graph.nodes:
-        lowering = lowerings().get((node.op, _dtype(graph, node)), ops()[node.op].lower)
-        lowering(node, context)
+        context.lower(node)
     return graph.with_nodes(context.nodes, context.values)
-
-
-def _dtype(graph: Graph, node: Node) -> str:
-    """What the node is computed in: the dtype of its output."""
-    qtype = graph.values[node.outputs[0]].qtype
-    return qtype.dtype if qtype else "float32"
 
 
 def _float_edges(graph: Graph) -> Graph:

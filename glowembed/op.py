@@ -162,6 +162,10 @@ class LowerContext:
         self.values[value.name] = value
         return value.name
 
+    def lower(self, node: Node) -> None:
+        """Lower a semantic node for the dtype of its output."""
+        lowerings().get((node.op, self.dtype(node.outputs[0])), ops()[node.op].lower)(node, self)
+
     def add(
         self,
         node: Node,

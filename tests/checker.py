@@ -36,6 +36,7 @@ from glowembed.ir import Array, Const, Graph, Node, Value, verify
 from glowembed.lower import lower
 from glowembed.memory import overlap_distance
 from glowembed.op import Kernel, KernelOp, kernel_ops, ops
+from glowembed.precision import Config, resolve
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
 from glowembed.run import kernel as host
@@ -89,8 +90,13 @@ def weights(*shape: int, seed: int = 1, scale: float = 0.5) -> Array:
     return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
-def check_op(case: Case, steps: float = 1.01, tolerance: float = 1e-5) -> None:
-    """Prove one case. `steps`: how far int_ref may be from the float reference, in output steps."""
+def check_op(
+    case: Case, steps: float = 1.01, tolerance: float = 1e-5, settings: Mapping[str, Any] | None = None
+) -> None:
+    """Prove one case. `steps`: how far int_ref may be from the float reference, in output steps.
+
+    `settings`: defaults of a precision.yaml, such as {"dtype": "int16"}.
+    """
     model = one_node_model(case)
     graph = imported(model)
     rng = np.random.default_rng(case.seed)
@@ -100,13 +106,13 @@ def check_op(case: Case, steps: float = 1.01, tolerance: float = 1e-5) -> None:
     for clip in (None, (-0.25, 0.7)) if any(ops()[n.op].fuses_activation for n in graph.nodes) else (None,):
         clipped = graph if clip is None else _with_activation(graph, clip)
         limited = expected if clip is None else [[np.clip(y, *clip) for y in ys] for ys in expected]
-        lowered = _check_references(clipped, samples, limited, steps, tolerance)
+        lowered = _check_references(clipped, samples, limited, steps, tolerance, settings)
         for node in lowered.nodes:
             check_kernels(node, lowered, np.random.default_rng(case.seed))
-    for mode in OTHER_LAWS:
+    for mode in OTHER_LAWS if settings is None else ():
         _check_law(graph, mode, samples[:1], expected[:1], steps, tolerance, case.seed)
     if all(graph.values[name].shape[:1] == (1,) for name in graph.inputs):
-        _check_references(canonicalize(load(model)), samples, expected, steps, tolerance)
+        _check_references(canonicalize(load(model)), samples, expected, steps, tolerance, settings)
 
 
 OTHER_LAWS = {"glow": 2.0, "tflite": 0.5}
@@ -195,6 +201,7 @@ def _check_references(
     expected: Sequence[Sequence[Array]],
     steps: float,
     tolerance: float,
+    settings: Mapping[str, Any] | None = None,
 ) -> Graph:
     """Steps 2 and 3 for samples and what onnxruntime makes of them; the kernel-level graph."""
     floats = [run_float(graph, sample) for sample in samples]
@@ -204,15 +211,19 @@ def _check_references(
             assert found[name].shape == array.shape == graph.values[name].shape
             np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=f"{name}: float_ref")
     ranges = {n: (float(min(f[n].min() for f in floats)), float(max(f[n].max() for f in floats))) for n in graph.values}
-    typed = quantize(graph, lambda name, _: ranges[name])
+    typed = quantize(graph, lambda name, _: ranges[name], resolve(graph, Config(settings or {})))
     lowered = verify(lower(typed))
     graph = _with_stored_constants(graph, typed)
     for sample in samples:
-        stored = {n: stored_type(lowered, n).quantize(sample[n]) for n in lowered.inputs}
-        exact = run_float(graph, {n: stored_type(lowered, n).dequantize(q) for n, q in stored.items()})
+        stored = {n: _as_stored(lowered.values[n], sample[n]) for n in lowered.inputs}
+        exact = run_float(graph, {n: _as_real(lowered.values[n], q) for n, q in stored.items()})
         found = run_int(lowered, stored)
         for name in lowered.outputs:
-            _within(found[name], exact[name], lowered.values[name], steps)
+            if lowered.values[name].qtype is None:
+                assert found[name].dtype == np.float32
+                np.testing.assert_allclose(found[name], exact[name], rtol=1e-5, atol=1e-5, err_msg=name)
+            else:
+                _within(found[name], exact[name], lowered.values[name], steps)
     return lowered
 
 
@@ -228,10 +239,12 @@ def _with_stored_constants(graph: Graph, typed: Graph) -> Graph:
     return replace(graph, values={name: rounded(value) for name, value in graph.values.items()})
 
 
-def stored_type(graph: Graph, name: str) -> Any:
-    qtype = graph.values[name].qtype
-    assert qtype is not None, f"{name} has no type"
-    return qtype
+def _as_stored(value: Value, real: Array) -> Array:
+    return value.qtype.quantize(real) if value.qtype else real
+
+
+def _as_real(value: Value, stored: Array) -> Array:
+    return value.qtype.dequantize(stored) if value.qtype else stored
 
 
 def _within(stored: Array, real: Array, value: Value, steps: float) -> None:
@@ -281,7 +294,8 @@ def check_kernels(node: Node, graph: Graph, rng: np.random.Generator, fills: Seq
         return
     constants = {name: const.materialize() for name, const in node.constants.items()}
     for fill in fills:
-        inputs = tuple(_data(graph.values[name], fill, rng) for name in node.inputs)
+        special = op.name.startswith("quantize")
+        inputs = tuple(_data(graph.values[name], fill, rng, special) for name in node.inputs)
         expected = np.asarray(op.int_ref(node.params, inputs, constants))
         call = Call(op, node.params, inputs, constants, expected, node.shares)
         _check_sizes(call, node, graph)
@@ -298,11 +312,11 @@ def boards_for(kernel: Kernel, node: Node) -> list[Board]:
     return [board for board in boards if kernel.when(node, load_target(board.target)) is None]
 
 
-def _data(value: Value, fill: str, rng: np.random.Generator) -> Array:
+def _data(value: Value, fill: str, rng: np.random.Generator, special: bool = True) -> Array:
     if value.const is not None:
         return value.const.materialize()
     if value.qtype is None:
-        return _floats(value, rng)
+        return _floats(value, rng, special)
     low, high = value.qtype.limits
     if fill == "random":
         data = rng.integers(low, high + 1, value.shape)
@@ -313,11 +327,14 @@ def _data(value: Value, fill: str, rng: np.random.Generator) -> Array:
     return data.astype(value.qtype.dtype)
 
 
-def _floats(value: Value, rng: np.random.Generator) -> Array:
+def _floats(value: Value, rng: np.random.Generator, special: bool) -> Array:
+    """Numbers of all sizes; `special`: with infinities, NaN and the largest."""
     data = (rng.normal(size=value.shape) * 10.0 ** rng.integers(-3, 4, value.shape)).astype(np.float32)
-    special = np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, -3.4e38, 1e-45, 0.5, -0.5], np.float32)
-    odd = rng.random(value.shape) < 0.2
-    data[odd] = rng.choice(special, int(odd.sum()))
+    odd = [0.0, -0.0, 1e-45, 1e-38, 0.5, -0.5, 1.5, 2.5, -8388609.0, 30.0, -90.0, -104.5]
+    if special:
+        odd += [np.inf, -np.inf, np.nan, 3.4e38, -3.4e38]
+    where = rng.random(value.shape) < 0.2
+    data[where] = rng.choice(np.asarray(odd, np.float32), int(where.sum()))
     return data
 
 
@@ -434,7 +451,10 @@ def _aligned(n: int) -> int:
 
 def _equal(kernel: Kernel, call: Call, found: Array, how: str) -> None:
     expected = np.ascontiguousarray(call.expected).reshape(-1)
-    different = np.flatnonzero(found.view(np.uint8) != expected.view(np.uint8)) // found.itemsize
+    same = found.view(f"u{found.itemsize}") == expected.view(f"u{found.itemsize}")
+    if found.dtype.kind == "f":
+        same |= np.isnan(found) & np.isnan(expected)  # which NaN it is, no standard says
+    different = np.flatnonzero(~same)
     if different.size:
         at = int(different[0])
         raise AssertionError(

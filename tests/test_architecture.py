@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
-    {"errors", "version", "fixedpoint", "cstruct", "cnames", "resources", "progress", "tflite"},
+    {"errors", "version", "fixedpoint", "floatmath", "cstruct", "cnames", "resources", "progress", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
     {"layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "schema", "csource"},

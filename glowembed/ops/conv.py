@@ -63,7 +63,7 @@ class Conv(Op):
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         x, w, bias = inputs
-        y = _accumulate(Window.of(attrs), x.reshape(as_hwc(x.shape)), _ohwi(w), attrs["group"], 0.0, np.float32)
+        y = _accumulate(Window.of(attrs), x.reshape(as_hwc(x.shape)), ohwi(w), attrs["group"], 0.0, np.float32)
         y = np.clip(y + bias, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
 
@@ -75,7 +75,7 @@ class Conv(Op):
         depthwise = group > 1 and c.shape(w)[1] == 1
         params = _params(window, group, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), k, node.attrs)
         order = "hwo" if depthwise else "ohwi"
-        weights = k.weights.then(order, _hwo if depthwise else _ohwi)
+        weights = k.weights.then(order, hwo if depthwise else ohwi)
         macs = int(np.prod(c.shape(y))) * int(np.prod(c.shape(w)[1:]))
         c.add(
             node,
@@ -95,12 +95,12 @@ def raise_not_constant(name: str) -> None:
     raise Refused(f"the weights {name!r} are not a constant", "weights must be initializers or fold to constants")
 
 
-def _ohwi(w: Array) -> Array:
+def ohwi(w: Array) -> Array:
     """[O, I, kh(, kw)] -> [O, kh, kw, I]"""
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1).transpose(0, 2, 3, 1))
 
 
-def _hwo(w: Array) -> Array:
+def hwo(w: Array) -> Array:
     """[O, 1, kh(, kw)] -> [kh, kw, O]"""
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1)[:, 0].transpose(1, 2, 0))
 

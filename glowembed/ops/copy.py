@@ -130,7 +130,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _indices(first: int, dims: Sequence[int], strides: Sequence[int]) -> NDArray[np.intp]:
+def element_numbers(first: int, dims: Sequence[int], strides: Sequence[int]) -> NDArray[np.intp]:
     """The element number of each element of the block."""
     grids = np.ix_(*(np.arange(size) * stride for size, stride in zip(dims, strides, strict=True)))
     return np.asarray(first + sum(grids), dtype=np.intp)
@@ -138,11 +138,11 @@ def _indices(first: int, dims: Sequence[int], strides: Sequence[int]) -> NDArray
 
 def _copy_block(p: CopyParams, x: Array, y: Array) -> Array:
     """`y`, flat, with the block written into it."""
-    block = x.reshape(-1)[_indices(p.in_offset, p.dims, p.in_strides)]
+    block = x.reshape(-1)[element_numbers(p.in_offset, p.dims, p.in_strides)]
     if p.shift:
         q = fixedpoint.PairRequant((p.multiplier, 0), p.offset, p.shift)
         block = fixedpoint.requantize_pair(block, np.zeros((), np.int8), q, -128, 127)
-    y[_indices(p.out_offset, p.dims, p.out_strides)] = block
+    y[element_numbers(p.out_offset, p.dims, p.out_strides)] = block
     return y
 
 

@@ -45,7 +45,7 @@ class MaxPool(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
         assert c.qtype(x) == c.qtype(y), f"{node.name}: a MaxPool changes no QType; a Rescale does"
-        c.add(node, "maxpool_s8", [x], y, PoolParams(**_window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))))
+        c.add(node, "maxpool_s8", [x], y, PoolParams(**window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))))
 
 
 class AveragePool(Op):
@@ -82,7 +82,7 @@ class AveragePool(Op):
             )
         mode = mode_of(node.attrs)
         if mode == "tflite" and c.qtype(x) == c.qtype(y) and not _counts_padding(node.attrs):
-            window = _window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))
+            window = window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))
             same = AvgpoolSameParams(
                 **window, **dict(zip(("lo", "hi"), clamp_limits(c.qtype(y), node.attrs), strict=True))
             )
@@ -135,7 +135,7 @@ def _import_pool(op: str, node: OnnxNode, b: Builder) -> None:
 def _check_windows(window: Window, x: tuple[int, int, int]) -> None:
     out = window.out_size(x[:2])
     for axis in (0, 1):
-        if out[axis] > 0 and not _taps(window, out, axis, 0, x[axis]).all():
+        if out[axis] > 0 and not tap_counts(window, out, axis, 0, x[axis]).all():
             raise Refused(f"a window of {window} sees nothing but padding", "use pads that are smaller than the kernel")
 
 
@@ -191,7 +191,7 @@ def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool,
 # ------------------------------------------------------------------------------------------------ counts
 
 
-def _taps(window: Window, out: tuple[int, int], axis: int, first: int, last: int) -> NDArray[np.int64]:
+def tap_counts(window: Window, out: tuple[int, int], axis: int, first: int, last: int) -> NDArray[np.int64]:
     """For each output row (axis 0) or column (axis 1): how many taps of its window lie in first..last-1."""
     starts = np.arange(out[axis]) * window.strides[axis] - window.pads[axis]
     taps = np.arange(window.kernel[axis]) * window.dilations[axis]
@@ -199,7 +199,7 @@ def _taps(window: Window, out: tuple[int, int], axis: int, first: int, last: int
     return np.asarray(((at >= first) & (at < last)).sum(axis=1), dtype=np.int64)
 
 
-def _counted(attrs: Mapping[str, Any], size: int, axis: int) -> tuple[int, int]:
+def counted_range(attrs: Mapping[str, Any], size: int, axis: int) -> tuple[int, int]:
     """The rows (axis 0) or columns (axis 1) that count in an average: first and one behind the last."""
     if not attrs["count_include_pad"]:
         return 0, size
@@ -211,7 +211,7 @@ def _averaged(attrs: Mapping[str, Any], size: tuple[int, int]) -> tuple[NDArray[
     """How many rows count in each output row, and columns in each output column; the elements are their product."""
     window = Window.of(attrs)
     out = window.out_size(size)
-    return _taps(window, out, 0, *_counted(attrs, size[0], 0)), _taps(window, out, 1, *_counted(attrs, size[1], 1))
+    return tap_counts(window, out, 0, *counted_range(attrs, size[0], 0)), tap_counts(window, out, 1, *counted_range(attrs, size[1], 1))
 
 
 # ------------------------------------------------------------------------------------------ kernel level
@@ -236,7 +236,7 @@ class PoolParams:
     pad_left: int = i32("columns of padding to the left")
 
 
-def _window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
+def window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
     numbers = (*as_hwc(x), *as_hwc(y)[:2], *window.kernel, *window.strides, *window.dilations, *window.pads[:2])
     return dict(zip((f.name for f in fields(PoolParams)), numbers, strict=True))
 
@@ -278,10 +278,10 @@ def _average_params(
     heights, widths = np.arange(rows.min(), rows.max() + 1), np.arange(columns.min(), columns.max() + 1)
     counts = np.maximum(1, np.multiply.outer(heights, widths))
     q = fixedpoint.requant(xq.scale[0] / (yq.scale[0] * counts.reshape(-1)), mode)
-    (top, bottom), (left, right) = _counted(attrs, h, 0), _counted(attrs, w, 1)
+    (top, bottom), (left, right) = counted_range(attrs, h, 0), counted_range(attrs, w, 1)
     lo, hi = clamp_limits(yq, attrs)
     params = AvgpoolParams(
-        **_window_fields(Window.of(attrs), x, y),
+        **window_fields(Window.of(attrs), x, y),
         count_top=top,
         count_bottom=bottom,
         count_left=left,
@@ -338,8 +338,8 @@ class AvgpoolS8(_PoolBase):
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64)
         window = window_of(p)
         acc = window.views(x - p.in_zero_point, 0).sum(axis=(2, 3)).reshape(-1, p.channels)
-        rows = _taps(window, (p.out_h, p.out_w), 0, p.count_top, p.count_bottom)
-        columns = _taps(window, (p.out_h, p.out_w), 1, p.count_left, p.count_right)
+        rows = tap_counts(window, (p.out_h, p.out_w), 0, p.count_top, p.count_bottom)
+        columns = tap_counts(window, (p.out_h, p.out_w), 1, p.count_left, p.count_right)
         index = np.add.outer((rows - p.min_rows) * p.table_columns, columns - p.min_columns)
         words = constants["multiplier"].reshape(-1, fixedpoint.WORDS[self.requantization])[index.reshape(-1)]
         q = fixedpoint.Requant(tuple(words.reshape(-1).tolist()), p.shift, self.requantization)
@@ -357,8 +357,8 @@ class AvgpoolTfliteS8(_PoolBase):
     def int_ref(self, p: AvgpoolSameParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         window = window_of(p)
         total = window.views(inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64), 0).sum(axis=(2, 3))
-        rows = _taps(window, (p.out_h, p.out_w), 0, 0, p.in_h)
-        columns = _taps(window, (p.out_h, p.out_w), 1, 0, p.in_w)
+        rows = tap_counts(window, (p.out_h, p.out_w), 0, 0, p.in_h)
+        columns = tap_counts(window, (p.out_h, p.out_w), 1, 0, p.in_w)
         count = np.multiply.outer(rows, columns)[:, :, None]
         mean = np.sign(total) * ((np.abs(total) + count // 2) // count)
         y: Array = np.clip(mean, p.lo, p.hi).astype(np.int8)

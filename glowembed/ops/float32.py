@@ -1,0 +1,531 @@
+"""Arithmetic in float32: the kernels of nodes that keep their original precision, inside the same bundle.
+
+Kernel-level: conv2d_f32, depthwise_f32, fc_f32, add_f32, mul_f32, unary_f32, maxpool_f32, avgpool_f32, softmax_f32. Sums
+go one after the other in the order that the C files state, every operation is rounded to float32, functions are those of
+floatmath: the same bits on every core, with or without an FPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed import broadcast, floatmath
+from glowembed.cstruct import f32, i32
+from glowembed.ir import Array, Const, Node, Shape
+from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.ops import pool
+from glowembed.ops.conv import hwo, ohwi, window_of
+from glowembed.ops.moves import stored
+from glowembed.ops.pool import PoolParams
+from glowembed.spatial import Window, as_hwc
+
+LARGEST = float(np.finfo(np.float32).max)
+F = np.float32
+
+
+def _limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "act_max") -> tuple[float, float]:
+    """The fused activation's limits; the largest numbers where there are none."""
+    lo, hi = attrs.get(low, -np.inf), attrs.get(high, np.inf)
+    return float(F(max(lo, -LARGEST))), float(F(min(hi, LARGEST)))
+
+
+def _float32(const: Const) -> Const:
+    return const.then("float32", lambda a: np.ascontiguousarray(a, dtype=np.float32))
+
+
+# ---------------------------------------------------------------------------------------------- convolution
+
+
+@dataclass(frozen=True)
+class Conv2dF32Params:
+    """Shapes and the fused activation; shared by conv2d_f32 and depthwise_f32."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("rows from window to window")
+    stride_w: int = i32("columns from window to window")
+    dilation_h: int = i32("rows from tap to tap")
+    dilation_w: int = i32("columns from tap to tap")
+    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
+    pad_left: int = i32("columns of padding to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+    lo: float = f32("smallest output")
+    hi: float = f32("largest output")
+
+
+def _conv(node: Node, c: LowerContext) -> None:
+    x, w, bias = node.inputs
+    y, window, group = node.outputs[0], Window.of(node.attrs), node.attrs["group"]
+    depthwise = group > 1 and c.shape(w)[1] == 1
+    params = Conv2dF32Params(
+        *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *window.kernel, *window.strides, *window.dilations,
+        *window.pads[:2], group, *_limits(node.attrs),
+    )  # fmt: skip
+    weights = c.const(w).then("hwo", hwo) if depthwise else c.const(w).then("ohwi", ohwi)
+    constants = {"weights": _float32(weights), "bias": _float32(c.const(bias))}
+    macs = prod(c.shape(y)) * prod(c.shape(w)[1:])
+    c.add(node, "depthwise_f32" if depthwise else "conv2d_f32", [x], y, params, constants, macs=macs)
+
+
+def _affine(node: Node, c: LowerContext) -> None:
+    """A depthwise convolution with one tap."""
+    x, scale, shift = node.inputs
+    shape = c.shape(x)
+    images = len(shape) in (3, 4) and shape[0] == 1
+    size = as_hwc(shape) if images else (prod(shape[:-1]), 1, shape[-1])
+    params = Conv2dF32Params(*size, *size, 1, 1, 1, 1, 1, 1, 0, 0, size[2], *_limits(node.attrs))
+    everywhere = f"all({size[2]})"
+    constants = {
+        "weights": _float32(c.const(scale).then(everywhere, lambda a: np.broadcast_to(a, (1, 1, size[2])))),
+        "bias": _float32(c.const(shift).then(everywhere, lambda a: np.broadcast_to(a, (size[2],)))),
+    }
+    c.add(node, "depthwise_f32", [x], node.outputs[0], params, constants, macs=prod(shape))
+
+
+class _Conv2dF32(KernelOp):
+    params = Conv2dF32Params
+    constants = {"weights": "float", "bias": "float"}
+
+    def rows(self, p: Conv2dF32Params) -> int:
+        return p.out_h
+
+    def row_bytes(self, p: Conv2dF32Params) -> tuple[tuple[int, ...], int]:
+        return (4 * p.in_w * p.in_c,), 4 * p.out_w * p.out_c
+
+    def needs(self, p: Conv2dF32Params, y: int) -> tuple[range, ...]:
+        return (window_of(p).rows(y, p.in_h),)
+
+    def int_ref(self, p: Conv2dF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x, window = inputs[0].reshape(p.in_h, p.in_w, p.in_c), window_of(p)
+        views, inside = window.views(x, F(0)), window.views(np.ones((p.in_h, p.in_w, 1), bool), False)
+        total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.float32)
+        for ky in range(p.kernel_h):
+            for kx in range(p.kernel_w):
+                summed = self.add_tap(p, total, views[:, :, ky, kx], constants["weights"], ky, kx)
+                total = np.where(inside[:, :, ky, kx], summed, total)
+        return floatmath.clamp(total, p.lo, p.hi)
+
+    def add_tap(self, p: Conv2dF32Params, total: Array, x: Array, w: Array, ky: int, kx: int) -> Array:
+        """The sums after one tap more; x is [out_h, out_w, C]."""
+        raise NotImplementedError
+
+
+class Conv2dF32(_Conv2dF32):
+    """Weights [O, kh, kw, C/groups]."""
+
+    name = "conv2d_f32"
+    kernels = (Kernel("ge_conv2d_f32", cost=lambda n, t: Cost(30.0 * n.macs, 700), store="rows"),)
+
+    def add_tap(self, p: Conv2dF32Params, total: Array, x: Array, w: Array, ky: int, kx: int) -> Array:
+        depth, group_out = p.in_c // p.groups, p.out_c // p.groups
+        first = np.arange(p.out_c) // group_out * depth
+        for i in range(depth):
+            total = total + x[:, :, first + i] * w[:, ky, kx, i]
+        return total
+
+
+class DepthwiseF32(_Conv2dF32):
+    """Weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
+
+    name = "depthwise_f32"
+    kernels = (Kernel("ge_depthwise_f32", cost=lambda n, t: Cost(35.0 * n.macs, 600), store="rows"),)
+
+    def add_tap(self, p: Conv2dF32Params, total: Array, x: Array, w: Array, ky: int, kx: int) -> Array:
+        return np.asarray(total + np.repeat(x, p.out_c // p.in_c, axis=2) * w[ky, kx])
+
+
+# ---------------------------------------------------------------------------------------------- fully connected
+
+
+@dataclass(frozen=True)
+class FcF32Params:
+    """Sizes and the fused activation."""
+
+    rows: int = i32("input vectors, each giving one output vector")
+    in_c: int = i32("input features")
+    out_c: int = i32("output features")
+    lo: float = f32("smallest output")
+    hi: float = f32("largest output")
+
+
+def _gemm(node: Node, c: LowerContext) -> None:
+    x, w, bias = node.inputs
+    out_c, in_c = c.shape(w)
+    rows = prod(c.shape(x)[:-1])
+    params = FcF32Params(rows, in_c, out_c, *_limits(node.attrs))
+    constants = {"weights": _float32(c.const(w)), "bias": _float32(c.const(bias))}
+    c.add(node, "fc_f32", [x], node.outputs[0], params, constants, macs=rows * in_c * out_c)
+
+
+class FcF32(KernelOp):
+    """Weights [out_c, in_c]."""
+
+    name = "fc_f32"
+    params = FcF32Params
+    constants = {"weights": "float", "bias": "float"}
+    kernels = (Kernel("ge_fc_f32", cost=lambda n, t: Cost(28.0 * n.macs, 250), store="rows"),)
+
+    def rows(self, p: FcF32Params) -> int:
+        return p.rows
+
+    def row_bytes(self, p: FcF32Params) -> tuple[tuple[int, ...], int]:
+        return (4 * p.in_c,), 4 * p.out_c
+
+    def needs(self, p: FcF32Params, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: FcF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x, w = inputs[0].reshape(p.rows, p.in_c), constants["weights"]
+        total = np.broadcast_to(constants["bias"], (p.rows, p.out_c)).astype(np.float32)
+        for i in range(p.in_c):
+            total = total + x[:, i : i + 1] * w[:, i]
+        return floatmath.clamp(total, p.lo, p.hi)
+
+
+# ---------------------------------------------------------------------------------------------- two operands
+
+
+@dataclass(frozen=True)
+class MulF32Params:
+    """Loops of Broadcasting and the fused activation."""
+
+    rows: int = i32("rows of the output")
+    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
+    row_step_b: int = i32("the same for the second operand")
+    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
+    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
+    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
+    lo: float = f32("smallest output")
+    hi: float = f32("largest output")
+
+
+@dataclass(frozen=True)
+class AddF32Params(MulF32Params):
+    """The same."""
+
+    subtract: int = i32("1: the difference, 0: the sum")
+
+
+def _pair(node: Node, c: LowerContext) -> None:
+    y = node.outputs[0]
+    operands = [stored(node, c, name, y) for name in node.inputs]
+    loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
+    fields = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, *_limits(node.attrs))
+    if node.op == "Mul":
+        c.add(node, "mul_f32", operands, y, MulF32Params(*fields))
+    else:
+        c.add(node, "add_f32", operands, y, AddF32Params(*fields, subtract=int(node.op == "Sub")))
+
+
+class _PairF32(KernelOp):
+    inputs = ("a", "b")
+
+    def rows(self, p: MulF32Params) -> int:
+        return p.rows
+
+    def row_bytes(self, p: MulF32Params) -> tuple[tuple[int, ...], int]:
+        inputs, output = broadcast.row_bytes(p)
+        return tuple(4 * n for n in inputs), 4 * output
+
+    def needs(self, p: MulF32Params, y: int) -> tuple[range, ...]:
+        return broadcast.needs(p, y)
+
+    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        a, b = (x.reshape(s) for x, s in zip(inputs, broadcast.operand_shapes(p), strict=True))
+        return floatmath.clamp(self.combine(p, a, b), p.lo, p.hi)
+
+    def combine(self, p: Any, a: Array, b: Array) -> Array:
+        raise NotImplementedError
+
+
+class AddF32(_PairF32):
+    """a + b, or a - b."""
+
+    name = "add_f32"
+    params = AddF32Params
+    kernels = (
+        Kernel("ge_add_f32", cost=lambda n, t: Cost(30.0 * n.params.rows * prod(n.params.dims), 260), store="elements"),
+    )
+
+    def combine(self, p: AddF32Params, a: Array, b: Array) -> Array:
+        return a - b if p.subtract else a + b
+
+
+class MulF32(_PairF32):
+    """a * b."""
+
+    name = "mul_f32"
+    params = MulF32Params
+    kernels = (
+        Kernel("ge_mul_f32", cost=lambda n, t: Cost(30.0 * n.params.rows * prod(n.params.dims), 260), store="elements"),
+    )
+
+    def combine(self, p: MulF32Params, a: Array, b: Array) -> Array:
+        return a * b
+
+
+# ---------------------------------------------------------------------------------------------- one operand
+
+Function = Callable[[Array, np.float32, np.float32], Array]
+
+
+def _positive(x: Array) -> Array:
+    return np.where(x > 0, x, F(0))
+
+
+def _negative(x: Array) -> Array:
+    return np.where(x < 0, x, F(0))
+
+
+def _expm1(x: Array) -> Array:
+    return floatmath.exp(x) - F(1)
+
+
+def _unit(x: Array) -> Array:
+    return floatmath.clamp(x, 0.0, 1.0)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "Abs": lambda x, a, b: floatmath.magnitude(x),
+    "Ceil": lambda x, a, b: floatmath.ceil(x),
+    "Celu": lambda x, a, b: _positive(x) + a * _expm1(_negative(x) / a),
+    "Clip": lambda x, a, b: floatmath.clamp(x, float(a), float(b)),
+    "Elu": lambda x, a, b: np.where(x < 0, a * _expm1(x), x),
+    "Erf": lambda x, a, b: floatmath.erf(x),
+    "Exp": lambda x, a, b: floatmath.exp(x),
+    "Floor": lambda x, a, b: floatmath.floor(x),
+    "Gelu": lambda x, a, b: F(0.5) * x * (F(1) + floatmath.erf(x * F(0.707106781))),
+    "GeluTanh": lambda x, a, b: F(0.5) * x * (F(1) + floatmath.tanh(F(0.797884561) * (x + F(0.044715) * x * x * x))),
+    "HardSigmoid": lambda x, a, b: _unit(a * x + b),
+    "HardSwish": lambda x, a, b: x * _unit(F(0.166666667) * x + F(0.5)),
+    "LeakyRelu": lambda x, a, b: np.where(x < 0, a * x, x),
+    "Log": lambda x, a, b: floatmath.log(x),
+    "Mish": lambda x, a, b: x * floatmath.tanh(floatmath.softplus(x)),
+    "Neg": lambda x, a, b: -x,
+    "Reciprocal": lambda x, a, b: F(1) / x,
+    "Round": lambda x, a, b: floatmath.round_even(x),
+    "Selu": lambda x, a, b: b * np.where(x < 0, a * _expm1(x), x),
+    "Sigmoid": lambda x, a, b: floatmath.sigmoid(x),
+    "Softplus": lambda x, a, b: floatmath.softplus(x),
+    "Softsign": lambda x, a, b: x / (F(1) + floatmath.magnitude(x)),
+    "Sqrt": lambda x, a, b: floatmath.sqrt(x),
+    "Tanh": lambda x, a, b: floatmath.tanh(x),
+    "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, F(0)),
+}
+"""Name -> function(x, a, b); the number of a function is its place here."""
+
+
+@dataclass(frozen=True)
+class UnaryF32Params:
+    """Which function, and its constants."""
+
+    rows: int = i32("rows of input and output")
+    row: int = i32("elements of a row")
+    function: int = i32("its place in FUNCTIONS of ops/float32.py, from 0 on")
+    a: float = f32("alpha, the threshold, or the lower limit")
+    b: float = f32("beta, gamma, or the upper limit")
+
+
+def _unary(node: Node, c: LowerContext) -> None:
+    x, attrs = node.inputs[0], node.attrs
+    name = "GeluTanh" if node.op == "Gelu" and attrs["approximate"] == "tanh" else node.op
+    a, b = attrs.get("alpha", 0.0), attrs.get("beta", attrs.get("gamma", 0.0))
+    if node.op == "Clip":
+        a, b = _limits(attrs, "min", "max")
+    rows = broadcast.rows_of(c.shape(x))
+    number = list(FUNCTIONS).index(name)
+    params = UnaryF32Params(rows, prod(c.shape(x)) // rows, number, float(F(a)), float(F(b)))
+    c.add(node, "unary_f32", [x], node.outputs[0], params)
+
+
+class UnaryF32(KernelOp):
+    """y = FUNCTIONS[function](x, a, b)."""
+
+    name = "unary_f32"
+    params = UnaryF32Params
+    kernels = (
+        Kernel("ge_unary_f32", cost=lambda n, t: Cost(200.0 * n.params.rows * n.params.row, 1500), store="elements"),
+    )
+
+    def rows(self, p: UnaryF32Params) -> int:
+        return p.rows
+
+    def row_bytes(self, p: UnaryF32Params) -> tuple[tuple[int, ...], int]:
+        return (4 * p.row,), 4 * p.row
+
+    def needs(self, p: UnaryF32Params, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: UnaryF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        with np.errstate(all="ignore"):
+            return list(FUNCTIONS.values())[p.function](inputs[0].astype(np.float32), F(p.a), F(p.b))
+
+
+# ---------------------------------------------------------------------------------------------- pools
+
+
+@dataclass(frozen=True)
+class AvgpoolF32Params(PoolParams):
+    """What counts in an average, and the fused activation."""
+
+    count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
+    count_bottom: int = i32("one behind the last row that counts, at least in_h")
+    count_left: int = i32("first column that counts: 0, or -pad_left")
+    count_right: int = i32("one behind the last column that counts, at least in_w")
+    lo: float = f32("smallest output")
+    hi: float = f32("largest output")
+
+
+def _maxpool(node: Node, c: LowerContext) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    c.add(node, "maxpool_f32", [x], y, PoolParams(**pool.window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))))
+
+
+def _avgpool(node: Node, c: LowerContext) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    h, w, _ = as_hwc(c.shape(x))
+    (top, bottom), (left, right) = pool.counted_range(node.attrs, h, 0), pool.counted_range(node.attrs, w, 1)
+    lo, hi = _limits(node.attrs)
+    fields = pool.window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))
+    params = AvgpoolF32Params(
+        **fields, count_top=top, count_bottom=bottom, count_left=left, count_right=right, lo=lo, hi=hi
+    )
+    c.add(node, "avgpool_f32", [x], y, params)
+
+
+class _PoolF32(KernelOp):
+    def rows(self, p: PoolParams) -> int:
+        return p.out_h
+
+    def row_bytes(self, p: PoolParams) -> tuple[tuple[int, ...], int]:
+        return (4 * p.in_w * p.channels,), 4 * p.out_w * p.channels
+
+    def needs(self, p: PoolParams, y: int) -> tuple[range, ...]:
+        return (window_of(p).rows(y, p.in_h),)
+
+
+def _cost(node: Node, _: Any) -> Cost:
+    p = node.params
+    return Cost(25.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 300)
+
+
+class MaxpoolF32(_PoolF32):
+    """Padding is the lowest number."""
+
+    name = "maxpool_f32"
+    params = PoolParams
+    kernels = (Kernel("ge_maxpool_f32", cost=_cost, store="rows"),)
+
+    def int_ref(self, p: PoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        views = window_of(p).views(inputs[0].reshape(p.in_h, p.in_w, p.channels), F(-LARGEST))
+        largest = np.full((p.out_h, p.out_w, p.channels), F(-LARGEST))
+        for ky in range(p.kernel_h):
+            for kx in range(p.kernel_w):
+                largest = np.where(views[:, :, ky, kx] > largest, views[:, :, ky, kx], largest)
+        return largest
+
+
+class AvgpoolF32(_PoolF32):
+    """The sum of the elements inside, divided by the number of those that count."""
+
+    name = "avgpool_f32"
+    params = AvgpoolF32Params
+    kernels = (Kernel("ge_avgpool_f32", cost=_cost, store="rows"),)
+
+    def int_ref(self, p: AvgpoolF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        window, x = window_of(p), inputs[0].reshape(p.in_h, p.in_w, p.channels)
+        views, inside = window.views(x, F(0)), window.views(np.ones((p.in_h, p.in_w, 1), bool), False)
+        total = np.zeros((p.out_h, p.out_w, p.channels), np.float32)
+        for ky in range(p.kernel_h):
+            for kx in range(p.kernel_w):
+                total = np.where(inside[:, :, ky, kx], total + views[:, :, ky, kx], total)
+        rows = pool.tap_counts(window, (p.out_h, p.out_w), 0, p.count_top, p.count_bottom)
+        columns = pool.tap_counts(window, (p.out_h, p.out_w), 1, p.count_left, p.count_right)
+        counts = np.multiply.outer(rows, columns).astype(np.float32)[:, :, None]
+        return floatmath.clamp(total / counts, p.lo, p.hi)
+
+
+# ---------------------------------------------------------------------------------------------- softmax
+
+
+@dataclass(frozen=True)
+class SoftmaxF32Params:
+    """Vectors along which the sum is one."""
+
+    rows: int = i32("rows of input and output")
+    vectors: int = i32("vectors of a row")
+    n: int = i32("elements of a vector")
+
+
+def _softmax(node: Node, c: LowerContext) -> None:
+    x = node.inputs[0]
+    shape: Shape = c.shape(x)
+    rows = broadcast.rows_of(shape)
+    params = SoftmaxF32Params(rows, prod(shape) // rows // shape[-1], shape[-1])
+    c.add(node, "softmax_f32", [x], node.outputs[0], params)
+
+
+class SoftmaxF32(KernelOp):
+    """exp(x - max), divided by the sum of these."""
+
+    name = "softmax_f32"
+    params = SoftmaxF32Params
+    kernels = (
+        Kernel(
+            "ge_softmax_f32",
+            cost=lambda n, t: Cost(250.0 * n.params.rows * n.params.vectors * n.params.n, 500),
+            store="elements",
+        ),
+    )
+
+    def rows(self, p: SoftmaxF32Params) -> int:
+        return p.rows
+
+    def row_bytes(self, p: SoftmaxF32Params) -> tuple[tuple[int, ...], int]:
+        return (4 * p.vectors * p.n,), 4 * p.vectors * p.n
+
+    def needs(self, p: SoftmaxF32Params, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: SoftmaxF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x = inputs[0].reshape(-1, p.n).astype(np.float32)
+        e = floatmath.exp(x - x.max(axis=1, keepdims=True))
+        y: Array = e / np.add.accumulate(e, axis=1)[:, -1:]
+        return y
+
+
+_FLOAT: Mapping[str, Lowering] = {
+    "Conv": _conv,
+    "Affine": _affine,
+    "Gemm": _gemm,
+    "Add": _pair,
+    "Sub": _pair,
+    "Mul": _pair,
+    "MaxPool": _maxpool,
+    "AveragePool": _avgpool,
+    "Softmax": _softmax,
+    **{name: _unary for name in FUNCTIONS if name != "GeluTanh"},
+}
+LOWERINGS = {(op, "float32"): function for op, function in _FLOAT.items()}
+KERNEL_OPS = (
+    Conv2dF32(),
+    DepthwiseF32(),
+    FcF32(),
+    AddF32(),
+    MulF32(),
+    UnaryF32(),
+    MaxpoolF32(),
+    AvgpoolF32(),
+    SoftmaxF32(),
+)

@@ -1,0 +1,297 @@
+"""Moving int16 and float32: Transpose, Slice, Pad, Concat and Reshape in these dtypes.
+
+Kernel-level: copy_<t> makes a whole tensor; reserve_<t> or fill_<t>, and then one copy_into_<t> for each part, make one of
+several. Nothing is computed: an input of another type is converted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed.cstruct import f32, i32
+from glowembed.ir import Array, Node, QType, Shape
+from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.ops.copy import (
+    RANK,
+    CopyParams,
+    Reserve,
+    ReserveParams,
+    element_numbers,
+    insert_params,
+    slice_params,
+    transpose_params,
+)
+
+SUFFIX = {"int16": "s16", "float32": "f32"}
+
+
+@dataclass(frozen=True)
+class MoveParams:
+    """A block of dims[0] x ... x dims[4] elements and where each of them lies, counted in elements.
+
+    Element (i0, .., i4) is input element in_offset + sum(i * in_strides), and likewise for the output.
+    """
+
+    in_size: int = i32("elements of the input")
+    out_size: int = i32("elements of the output")
+    in_offset: int = i32("the first element of the block in the input")
+    out_offset: int = i32("the first element of the block in the output")
+    dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
+    in_strides: tuple[int, ...] = i32("from element to element of each dim; negative: backwards", RANK)
+    out_strides: tuple[int, ...] = i32("the same for the output", RANK)
+
+
+@dataclass(frozen=True)
+class FillS16Params:
+    """How many elements of what."""
+
+    count: int = i32("elements of the output")
+    value: int = i32("what they all are, -32768..32767")
+
+
+@dataclass(frozen=True)
+class FillF32Params:
+    """How many elements of what."""
+
+    count: int = i32("elements of the output")
+    value: float = f32("what they all are")
+
+
+def _move_cost(node: Node, _: Any) -> Cost:
+    p = node.params
+    run = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
+    return Cost(prod(p.dims[:-1]) * 25.0 + prod(p.dims) * (2.0 if run else 12.0), 300)
+
+
+def _moved(p: MoveParams, x: Array, y: Array) -> Array:
+    """`y`, flat, with the block written into it."""
+    source = element_numbers(p.in_offset, p.dims, p.in_strides)
+    y[element_numbers(p.out_offset, p.dims, p.out_strides)] = x.reshape(-1)[source]
+    return y
+
+
+class _Copy(KernelOp):
+    """The block; it is the whole output."""
+
+    params = MoveParams
+    dtype: str
+
+    def row_bytes(self, p: MoveParams) -> tuple[tuple[int, ...], int]:
+        size = np.dtype(self.dtype).itemsize
+        return (p.in_size * size,), p.out_size * size
+
+    def needs(self, p: MoveParams, y: int) -> tuple[range, ...]:
+        return (range(1),)
+
+    def int_ref(self, p: MoveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _moved(p, inputs[0], np.zeros(p.out_size, self.dtype))
+
+
+class CopyS16(_Copy):
+    """Of int16."""
+
+    name, dtype = "copy_s16", "int16"
+    kernels = (Kernel("ge_copy_s16", cost=_move_cost),)
+
+
+class CopyF32(_Copy):
+    """Of float32."""
+
+    name, dtype = "copy_f32", "float32"
+    kernels = (Kernel("ge_copy_f32", cost=_move_cost),)
+
+
+class _CopyInto(KernelOp):
+    """The block written into a tensor that exists: `partial` and the output are the same memory (Node.shares is 0)."""
+
+    params = MoveParams
+    inputs = ("partial", "x")
+    dtype: str
+
+    def row_bytes(self, p: MoveParams) -> tuple[tuple[int, ...], int]:
+        size = np.dtype(self.dtype).itemsize
+        return (p.out_size * size, p.in_size * size), p.out_size * size
+
+    def needs(self, p: MoveParams, y: int) -> tuple[range, ...]:
+        return (range(1), range(1))
+
+    def int_ref(self, p: MoveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return _moved(p, inputs[1], inputs[0].reshape(-1).copy())
+
+
+class CopyIntoS16(_CopyInto):
+    """Of int16."""
+
+    name, dtype = "copy_into_s16", "int16"
+    kernels = (Kernel("ge_copy_into_s16", cost=_move_cost),)
+
+
+class CopyIntoF32(_CopyInto):
+    """Of float32."""
+
+    name, dtype = "copy_into_f32", "float32"
+    kernels = (Kernel("ge_copy_into_f32", cost=_move_cost),)
+
+
+class _Fill(KernelOp):
+    """Every element of the output is `value`."""
+
+    inputs = ()
+    dtype: str
+
+    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
+        return (), p.count * np.dtype(self.dtype).itemsize
+
+    def needs(self, p: Any, y: int) -> tuple[range, ...]:
+        return ()
+
+    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return np.full(p.count, p.value, self.dtype)
+
+
+class FillS16(_Fill):
+    """Of int16."""
+
+    name, dtype, params = "fill_s16", "int16", FillS16Params
+    kernels = (Kernel("ge_fill_s16", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
+
+
+class FillF32(_Fill):
+    """Of float32."""
+
+    name, dtype, params = "fill_f32", "float32", FillF32Params
+    kernels = (Kernel("ge_fill_f32", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
+
+
+class ReserveS16(Reserve):
+    """Memory for a tensor of int16."""
+
+    name = "reserve_s16"
+
+    def int_ref(self, p: ReserveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return np.zeros(p.size // 2, np.int16)
+
+
+class ReserveF32(Reserve):
+    """Memory for a tensor of float32."""
+
+    name = "reserve_f32"
+
+    def int_ref(self, p: ReserveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return np.zeros(p.size // 4, np.float32)
+
+
+# ---------------------------------------------------------------------------------------------- lowering
+
+SAME = QType("int8", (1.0,), (0,))
+"""Stands for both types where a block is moved as it is."""
+
+
+def _params(p: CopyParams) -> MoveParams:
+    return MoveParams(**{f.name: getattr(p, f.name) for f in fields(MoveParams)})
+
+
+def _suffix(c: LowerContext, name: str) -> str:
+    return SUFFIX[c.dtype(name)]
+
+
+def _transpose(node: Node, c: LowerContext) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    params = _params(transpose_params(c.shape(x), node.attrs["perm"], SAME, SAME))
+    c.add(node, f"copy_{_suffix(c, y)}", [x], y, params)
+
+
+def _slice(node: Node, c: LowerContext) -> None:
+    x, y, a = node.inputs[0], node.outputs[0], node.attrs
+    params = _params(slice_params(c.shape(x), a["starts"], a["steps"], a["sizes"], SAME, SAME))
+    c.add(node, f"copy_{_suffix(c, y)}", [x], y, params)
+
+
+def _view(node: Node, c: LowerContext) -> None:
+    c.add(node, "view", [node.inputs[0]], node.outputs[0], shares=0)
+
+
+def _pad(node: Node, c: LowerContext) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    value, qtype = c.value(y), c.value(y).qtype
+    real = np.asarray(node.attrs["value"], np.float32)
+    filled = replace(value, name=f"{y}/filled")
+    c.values[filled.name] = filled
+    params: Any = FillF32Params(value.elements, float(real))
+    if qtype is not None:
+        params = FillS16Params(value.elements, int(qtype.quantize(real)))
+    c.add(node, f"fill_{_suffix(c, y)}", [], filled.name, params, role="fill")
+    x = stored(node, c, x, y)
+    _insert(node, c, x, node.attrs["pads_begin"], filled.name, y, "copy")
+
+
+def _concat(node: Node, c: LowerContext) -> None:
+    y, axis = node.outputs[0], node.attrs["axis"]
+    partial, start = _derive(c, y, "reserved"), 0
+    c.add(node, f"reserve_{_suffix(c, y)}", [], partial, ReserveParams(c.value(y).bytes), role="reserve")
+    for i, x in enumerate(node.inputs):
+        output = y if i == len(node.inputs) - 1 else _derive(c, y, f"part{i}")
+        starts = tuple(start if a == axis else 0 for a in range(len(c.shape(x))))
+        _insert(node, c, stored(node, c, x, y), starts, partial, output, f"part{i}")
+        partial, start = output, start + c.shape(x)[axis]
+
+
+def _derive(c: LowerContext, name: str, role: str) -> str:
+    value = replace(c.value(name), name=f"{name}/{role}")
+    c.values[value.name] = value
+    return value.name
+
+
+def _insert(node: Node, c: LowerContext, x: str, starts: Shape, partial: str, output: str, role: str) -> None:
+    params = _params(insert_params(c.shape(x), c.shape(output), starts, SAME, SAME))
+    c.add(node, f"copy_into_{_suffix(c, output)}", [partial, x], output, params, shares=0, role=role)
+
+
+def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
+    """The input in the very type of `y`: a constant is stored in it at once, an activation rescaled where it differs."""
+    value, qtype = c.value(x), c.value(y).qtype
+    if value.const is not None:
+        function = qtype.quantize if qtype is not None else _float32
+        const = value.const.then("quantize" if qtype is not None else "float32", function)
+        made = replace(value, name=f"{x}/for_{y}", qtype=qtype, dtype="float32", const=const)
+        c.values[made.name] = made
+        return made.name
+    if qtype is None or value.qtype == qtype:
+        return x
+    made = replace(value, name=f"{x}/for_{y}", qtype=qtype)
+    if made.name not in c.values:
+        c.values[made.name] = made
+        rescale = replace(node, name=made.name, op="Rescale", inputs=(x,), outputs=(made.name,))
+        c.lower(rescale)
+    return made.name
+
+
+def _float32(array: Array) -> Array:
+    return array.astype(np.float32)
+
+
+_MOVES: Mapping[str, Lowering] = {
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Reshape": _view,
+    "Pad": _pad,
+    "PadValue": _pad,
+    "Concat": _concat,
+}
+
+LOWERINGS = {(op, dtype): function for op, function in _MOVES.items() for dtype in SUFFIX}
+KERNEL_OPS = (
+    CopyS16(),
+    CopyF32(),
+    CopyIntoS16(),
+    CopyIntoF32(),
+    FillS16(),
+    FillF32(),
+    ReserveS16(),
+    ReserveF32(),
+)

@@ -1,0 +1,52 @@
+/* Mean of each window of float32 [H, W, C]: the portable truth. The sum goes tap by tap, then it is divided. */
+#include "ge.h"
+#include "ge_float.h"
+#include "ge_params.h"
+
+/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+static int32_t avgpool_f32_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first, int32_t last) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t i = start + k * dilation;
+        count += i >= first && i < last;
+    }
+    return count;
+}
+
+/* Sum of channel c over the elements of the window from row `top` and column `left` on that exist. */
+static float avgpool_f32_window(const ge_avgpool_f32_params *p, const ge_rows *x, int32_t top, int32_t left,
+                                int32_t c) {
+    float sum = 0.0f;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = top + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) {
+            continue;
+        }
+        const float *row = (const float *)ge_row(x, iy);
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int32_t ix = left + kx * p->dilation_w;
+            if (ix >= 0 && ix < p->in_w) {
+                sum += row[ix * p->channels + c];
+            }
+        }
+    }
+    return sum;
+}
+
+static void ge_avgpool_f32(const ge_avgpool_f32_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
+                           int32_t last_row, void *scratch) {
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int32_t top = y * p->stride_h - p->pad_top;
+        const int32_t rows = avgpool_f32_taps(top, p->kernel_h, p->dilation_h, p->count_top, p->count_bottom);
+        float *o = (float *)ge_row(out, y);
+        for (int32_t ox = 0; ox < p->out_w; ox++) {
+            const int32_t left = ox * p->stride_w - p->pad_left;
+            const int32_t columns = avgpool_f32_taps(left, p->kernel_w, p->dilation_w, p->count_left, p->count_right);
+            const float count = (float)(rows * columns);
+            for (int32_t c = 0; c < p->channels; c++) {
+                *o++ = ge_clamp_f32(avgpool_f32_window(p, x, top, left, c) / count, p->lo, p->hi);
+            }
+        }
+    }
+}

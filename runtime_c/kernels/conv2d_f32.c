@@ -1,0 +1,49 @@
+/* Convolution of float32 [H, W, C] with weights [O, kh, kw, C/groups]: the portable truth.
+ * The sum begins with the bias and goes on tap by tap, channel by channel; padding is left out. */
+#include "ge.h"
+#include "ge_float.h"
+#include "ge_params.h"
+
+static float conv2d_f32_dot(float sum, const float *x, const float *w, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        sum += x[i] * w[i];
+    }
+    return sum;
+}
+
+/* `sum` plus the window of output (y, ox), whose weights start at w and whose group starts at input channel c0. */
+static float conv2d_f32_window(const ge_conv2d_f32_params *p, const ge_rows *x, const float *w, int32_t y, int32_t ox,
+                               int32_t c0, float sum) {
+    const int32_t depth = p->in_c / p->groups;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) {
+            continue;
+        }
+        const float *row = (const float *)ge_row(x, iy);
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int32_t ix = ox * p->stride_w - p->pad_left + kx * p->dilation_w;
+            if (ix >= 0 && ix < p->in_w) {
+                sum = conv2d_f32_dot(sum, row + ix * p->in_c + c0, w + (ky * p->kernel_w + kx) * depth, depth);
+            }
+        }
+    }
+    return sum;
+}
+
+static void ge_conv2d_f32(const ge_conv2d_f32_params *p, const ge_rows *x, const float *weights, const float *bias,
+                          const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+    const int32_t taps = p->kernel_h * p->kernel_w * (p->in_c / p->groups);
+    const int32_t group_out = p->out_c / p->groups;
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        float *o = (float *)ge_row(out, y);
+        for (int32_t ox = 0; ox < p->out_w; ox++) {
+            for (int32_t oc = 0; oc < p->out_c; oc++) {
+                const int32_t c0 = oc / group_out * (p->in_c / p->groups);
+                const float sum = conv2d_f32_window(p, x, weights + oc * taps, y, ox, c0, bias[oc]);
+                *o++ = ge_clamp_f32(sum, p->lo, p->hi);
+            }
+        }
+    }
+}
