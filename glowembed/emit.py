@@ -220,6 +220,7 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
                 "comment": comment(node.name),
                 "op": node.op,
                 "kernel": node.kernel,
+                "function": kernel(node.kernel).symbol_for(node.params),
                 "macs": node.macs,
                 "out_shape": " x ".join(str(d) for d in graph.values[node.outputs[0]].shape),
                 "type": struct_name(op.params),
@@ -260,13 +261,13 @@ def _wrap(initialiser: str, width: int = 96) -> list[str]:
 def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
     """The runtime and exactly the kernels that the network calls, all static, in one header."""
     folder = resources.runtime_c()
-    used = sorted({n.kernel for n in graph.nodes if n.kernel})
+    used = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
     types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
     guard = f"{bundle.upper()}_KERNELS_H"
     parts = [KERNELS_HEAD.format(bundle=bundle, version=origin.version, guard=guard)]
     parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
-    kernels = [kernel_source(kernel(symbol), folder) for symbol in used]
+    kernels = [kernel_source(kernel(used[s].kernel or ""), folder, used[s].params) for s in sorted(used)]
     parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels)]
     parts += [_inlined(text) for text in kernels]
     return "\n".join([*parts, "#endif\n"])

@@ -213,6 +213,8 @@ class Kernel:
     about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
     constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
     kernel takes instead of those of the op, and how to make them from those of the op and params.
+    instance: layer constants that the C text has as numbers, by the name of their #define without the kernel's prefix.
+    The kernel is emitted once for each distinct set of them.
     """
 
     symbol: str
@@ -225,6 +227,12 @@ class Kernel:
     constants: Mapping[str, str] | None = None
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
+    instance: Callable[[Any], Mapping[str, int]] | None = None
+
+    def symbol_for(self, params: Any) -> str:
+        """The C function that computes with these params."""
+        numbers = self.instance(params).values() if self.instance is not None else ()
+        return "_".join([self.symbol, *(str(n) if n >= 0 else f"m{-n}" for n in numbers)])
 
     @property
     def file(self) -> str:

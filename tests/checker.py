@@ -301,9 +301,9 @@ def check_kernels(node: Node, graph: Graph, rng: np.random.Generator, fills: Seq
         _check_sizes(call, node, graph)
         for kernel in op.kernels:
             if runs_here(kernel):
-                _check_kernel(host.load(op, kernel), call, rng, thorough=fill == "random")
+                _check_kernel(host.load(op, kernel, node.params), call, rng, thorough=fill == "random")
             for i, board in enumerate(boards_for(kernel, node)):
-                _check_kernel(emulated.load(op, kernel, board), call, rng, thorough=fill == "random" and i == 0)
+                _check_kernel(emulated.load(op, kernel, node.params, board), call, rng, thorough=fill == "random" and i == 0)
 
 
 def boards_for(kernel: Kernel, node: Node) -> list[Board]:

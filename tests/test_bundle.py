@@ -26,10 +26,27 @@ COMPILERS = ["gcc", "clang"]
 CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"]
 
 
+ARM = "arm-none-eabi-gcc"
+ARM_FLAGS = {
+    ARM: ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
+    "clang": ["--target=thumbv7em-none-eabihf", "-mcpu=cortex-m4", "-ffreestanding", "-isystem", "libc"],
+}
+
+
+def compiled(digits_dir: Path, factory: pytest.TempPathFactory, target: str) -> Bundle:
+    options = CompileOptions(name="digits", target=target)
+    out = factory.mktemp("digits") / "bundle"
+    return compile_model(digits_dir / "model.onnx", out, options, data=digits_dir / "data.npz")
+
+
 @pytest.fixture(scope="module")
 def digits_m4(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    out = tmp_path_factory.mktemp("digits") / "bundle"
-    return compile_model(digits_dir / "model.onnx", out, CompileOptions(name="digits"), data=digits_dir / "data.npz")
+    return compiled(digits_dir, tmp_path_factory, "cortex-m4")
+
+
+@pytest.fixture(scope="module")
+def digits_host(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return compiled(digits_dir, tmp_path_factory, "x86-64")
 
 
 @pytest.fixture(scope="module")
@@ -54,35 +71,50 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.cc
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_no_warnings_as_c99_and_c11(digits_m4: Bundle, compiler: str, tmp_path: Path) -> None:
+def test_no_warnings_as_c99_and_c11(digits_host: Bundle, compiler: str, tmp_path: Path) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     for standard in ("c99", "c11"):
-        command = [compiler, f"-std={standard}", "-O2", *WARNINGS, "-c", *digits_m4.manifest["sources"]]
-        run([*command, "-I", "."], digits_m4.path)
-    for file in digits_m4.path.glob("*.o"):
+        command = [compiler, f"-std={standard}", "-O2", *WARNINGS, "-c", *digits_host.manifest["sources"]]
+        run([*command, "-I", "."], digits_host.path)
+    for file in digits_host.path.glob("*.o"):
         file.unlink()
 
 
+@pytest.mark.arm_gcc
+@pytest.mark.parametrize("compiler", ARM_FLAGS)
+@pytest.mark.parametrize("optimize", ["-O0", "-Os", "-O3"])
+def test_no_warnings_for_a_core_with_assembly(digits_m4: Bundle, compiler: str, optimize: str, tmp_path: Path) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    (tmp_path / "libc").mkdir()
+    (tmp_path / "libc" / "string.h").write_text(
+        "#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t);\nvoid *memset(void *, int, size_t);\n"
+    )
+    command = [compiler, *ARM_FLAGS[compiler], "-std=c99", optimize, *WARNINGS, "-I", str(digits_m4.path), "-c"]
+    run([*command, *(str(digits_m4.path / f) for f in digits_m4.manifest["sources"])], tmp_path)
+
+
 @pytest.mark.cc
-def test_the_header_can_be_included_from_cpp(digits_m4: Bundle, tmp_path: Path) -> None:
+def test_the_header_can_be_included_from_cpp(digits_host: Bundle, tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("no g++")
     (tmp_path / "main.cpp").write_text(
         '#include "digits.h"\nstatic DIGITS_ARENA(arena);\n'
         "int main() { return digits_run(&arena) + DIGITS_INPUT_IMAGE(&arena)[0]; }\n"
     )
-    run(["g++", "-std=c++11", *WARNINGS[:3], "-Werror", "-I", str(digits_m4.path), "-c", "main.cpp"], tmp_path)
+    run(["g++", "-std=c++11", *WARNINGS[:3], "-Werror", "-I", str(digits_host.path), "-c", "main.cpp"], tmp_path)
 
 
 @pytest.mark.cc
-def test_two_bundles_link_into_one_program(digits_m4: Bundle, digits_dir: Path, tmp_path: Path) -> None:
+def test_two_bundles_link_into_one_program(digits_host: Bundle, digits_dir: Path, tmp_path: Path) -> None:
     """Both networks run in one process, and each gives the bits that it gives alone."""
     other_model = model([node("Conv", "x w b", "y", pads=[1, 1, 1, 1])], {"x": [1, 2, 5, 5]}, two_constants())
     path = saved(other_model, tmp_path)
     data = tmp_path / "data.npy"
     np.save(data, np.random.default_rng(0).normal(size=(4, 2, 5, 5)).astype(np.float32))
-    other = compile_model(path, tmp_path / "other", CompileOptions(name="other"), data=data)
+    options = CompileOptions(name="other", target="x86-64")
+    other = compile_model(path, tmp_path / "other", options, data=data)
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include <string.h>\n#include "digits.h"\n#include "other.h"\n'
         "static DIGITS_ARENA(a);\nstatic OTHER_ARENA(b);\n"
@@ -94,12 +126,12 @@ def test_two_bundles_link_into_one_program(digits_m4: Bundle, digits_dir: Path, 
         '    for (int i = 0; i < OTHER_OUTPUT_Y_COUNT; i++) printf("%d ", OTHER_OUTPUT_Y(&b)[i]);\n'
         "    return (int)sum;\n}\n"
     )
-    sources = [str(b.path / s) for b in (digits_m4, other) for s in b.manifest["sources"]]
-    includes = ["-I", str(digits_m4.path), "-I", str(other.path)]
+    sources = [str(b.path / s) for b in (digits_host, other) for s in b.manifest["sources"]]
+    includes = ["-I", str(digits_host.path), "-I", str(other.path)]
     run(["gcc", "-std=c99", *WARNINGS, *includes, "main.c", *sources, "-o", "both"], tmp_path)
     found = [int(t) for t in run(["./both"], tmp_path).split()]
     expected = []
-    for bundle, fill in ((digits_m4, 3), (other, 5)):
+    for bundle, fill in ((digits_host, 3), (other, 5)):
         value = bundle.graph.values[bundle.graph.inputs[0]]
         known = reference.run_int(bundle.graph, {value.name: np.full(value.shape, fill, np.int8)})
         expected += known[bundle.graph.outputs[0]].reshape(-1).tolist()
@@ -149,13 +181,15 @@ def test_the_header_states_what_the_manifest_says(digits_m4: Bundle) -> None:
 
 @pytest.mark.arm_gcc
 @pytest.mark.parametrize("core", CORES)
-def test_no_libm_no_float_no_64_bit_division(digits_m4: Bundle, core: str, tmp_path: Path) -> None:
+def test_no_libm_no_float_no_64_bit_division(
+    digits_dir: Path, tmp_path_factory: pytest.TempPathFactory, core: str, tmp_path: Path
+) -> None:
     """The network's object needs nothing but memory copies and, on cores without them, 32-bit division and 64-bit
     multiplication helpers; and it holds no floating-point instruction.
     """
-    target = load_target(core)
-    name = digits_m4.manifest["name"]
-    command = [target.compiler, *target.cflags, "-c", f"{digits_m4.path}/{name}.c", "-o", "network.o"]
+    target, bundle = load_target(core), compiled(digits_dir, tmp_path_factory, core)
+    name = bundle.manifest["name"]
+    command = [target.compiler, *target.cflags, "-c", f"{bundle.path}/{name}.c", "-o", "network.o"]
     run(command, tmp_path)
     undefined = set(re.findall(r" U (\w+)", run(["arm-none-eabi-nm", "network.o"], tmp_path)))
     foreign = {s for s in undefined if not s.startswith(f"{name}_")}
@@ -169,7 +203,7 @@ def test_no_libm_no_float_no_64_bit_division(digits_m4: Bundle, core: str, tmp_p
 
 
 @pytest.mark.cc
-def test_errors_of_the_api(digits_m4: Bundle, tmp_path: Path) -> None:
+def test_errors_of_the_api(digits_host: Bundle, tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(
         '#include <stddef.h>\n#include <stdio.h>\n#include "digits.h"\nstatic DIGITS_ARENA(a);\nint main(void) {\n'
         '    printf("%d %d ", digits_run(NULL), digits_run(a.bytes + 1));\n'
@@ -177,8 +211,8 @@ def test_errors_of_the_api(digits_m4: Bundle, tmp_path: Path) -> None:
         '    printf("%d %d ", digits_run_layers(&a, DIGITS_LAYER_COUNT, 1), digits_run_layers(&a, 2147483647, 2147483647));\n'
         '    printf("%d %d", digits_run_layers(&a, DIGITS_LAYER_COUNT, 0), digits_run(&a));\n    return 0;\n}\n'
     )
-    sources = [str(digits_m4.path / s) for s in digits_m4.manifest["sources"]]
-    run(["gcc", "-std=c99", "-I", str(digits_m4.path), "main.c", *sources, "-o", "errors"], tmp_path)
+    sources = [str(digits_host.path / s) for s in digits_host.manifest["sources"]]
+    run(["gcc", "-std=c99", "-I", str(digits_host.path), "main.c", *sources, "-o", "errors"], tmp_path)
     assert run(["./errors"], tmp_path).split() == ["-1", "-1", "-2", "-2", "-2", "-2", "0", "0"]
 
 
@@ -229,7 +263,7 @@ def test_float_io_keeps_float_at_the_edges(digits_dir: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.cc
-def test_sanitizers_find_nothing(digits_m4: Bundle, tmp_path: Path) -> None:
+def test_sanitizers_find_nothing(digits_host: Bundle, tmp_path: Path) -> None:
     """Full-range inputs through the whole network under AddressSanitizer and UndefinedBehaviorSanitizer."""
     (tmp_path / "main.c").write_text(
         '#include <stdlib.h>\n#include "digits.h"\nint main(void) {\n'
@@ -241,9 +275,9 @@ def test_sanitizers_find_nothing(digits_m4: Bundle, tmp_path: Path) -> None:
         "            DIGITS_INPUT_IMAGE(arena)[i] = (int8_t)(state >> 24);\n        }\n"
         "        if (digits_run(arena) != DIGITS_OK) return 1;\n    }\n    free(arena);\n    return 0;\n}\n"
     )
-    sources = [str(digits_m4.path / s) for s in digits_m4.manifest["sources"]]
+    sources = [str(digits_host.path / s) for s in digits_host.manifest["sources"]]
     flags = ["-std=c11", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    run(["gcc", *flags, "-I", str(digits_m4.path), "main.c", *sources, "-o", "sanitized"], tmp_path)
+    run(["gcc", *flags, "-I", str(digits_host.path), "main.c", *sources, "-o", "sanitized"], tmp_path)
     run(["./sanitized"], tmp_path)
 
 

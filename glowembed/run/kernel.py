@@ -218,7 +218,7 @@ def call(
     arena = Arena(output.end)
     for place, tensor in zip(places, inputs, strict=True):
         arena.write(place, tensor)
-    load(op, kernel).run(arena, params, places, constants, output, range(op.rows(params)))
+    load(op, kernel, params).run(arena, params, places, constants, output, range(op.rows(params)))
     return arena.read(output, dtype)
 
 
@@ -248,27 +248,27 @@ def _call(function: Any, i: Invocation) -> None:
     function(ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
 
 
-def load(op: KernelOp, kernel: Kernel) -> HostKernel:
+def load(op: KernelOp, kernel: Kernel, params: Any) -> HostKernel:
     """Compile (once per process). Raises ToolError when there is no compiler, or when it does not like the kernel."""
-    library = shared_library(wrapper(op, kernel), params_header([op.params]), HOST_ISA[kernel.isa][0])
+    library = shared_library(wrapper(op, kernel, params), params_header([op.params]), HOST_ISA[kernel.isa][0])
     function = library.call
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
     return HostKernel(op, kernel, partial(_call, function))
 
 
-def wrapper(op: KernelOp, kernel: Kernel) -> str:
-    """A C file with the kernel and an exported `call` of one signature for all kernels."""
+def wrapper(op: KernelOp, kernel: Kernel, params: Any) -> str:
+    """A C file with the kernel, for these params where it has instances, and a `call` of one signature."""
     constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
     tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
     arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
     return (
-        f"{kernel_source(kernel, resources.runtime_c())}\n"
+        f"{kernel_source(kernel, resources.runtime_c(), params)}\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch) {\n"
-        f"    (void)constants;\n    {kernel.symbol}({', '.join(arguments)});\n}}\n"
+        f"    (void)constants;\n    {kernel.symbol_for(params)}({', '.join(arguments)});\n}}\n"
     )
 
 

@@ -17,6 +17,7 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +51,10 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("qemu-system-arm", "arm-none-eabi-gcc"))
 
 
-def load(op: KernelOp, kernel: Kernel, board: Board) -> HostKernel:
+def load(op: KernelOp, kernel: Kernel, params: Any, board: Board) -> HostKernel:
     """Build the firmware (once per process). Raises ToolError when the compiler does not like the kernel."""
     return HostKernel(
-        op, kernel, _session(wrapper(op, kernel), params_header([op.params]), kernel.symbol, board).execute
+        op, kernel, _session(wrapper(op, kernel, params), params_header([op.params]), kernel.symbol, board).execute
     )
 
 
