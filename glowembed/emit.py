@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from glowembed import resources
+from glowembed import emit_schedule, resources
 from glowembed.cnames import comment, distinct, identifier
 from glowembed.csource import kernel_source
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
@@ -30,7 +30,15 @@ SCHEMA = 1
 """Version of bundle.json."""
 
 CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
-NUMPY = {"int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64", "float": "float32"}
+NUMPY = {
+    "int8_t": "int8",
+    "uint8_t": "uint8",
+    "int16_t": "int16",
+    "int32_t": "int32",
+    "uint32_t": "uint32",
+    "int64_t": "int64",
+    "float": "float32",
+}
 
 KERNELS_HEAD = """\
 /* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
@@ -73,6 +81,8 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
         "layers": layers,
+        "groups": emit_schedule.groups(graph, plan),
+        "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
         "weights_bytes": sum(a["bytes"] for a in arrays),
     }
@@ -169,7 +179,9 @@ def _packed(node: Node) -> dict[str, tuple[str, Array]]:
 
 
 def _of_type(ctype: str, packed: Array) -> Array:
-    return np.ascontiguousarray(packed).astype(NUMPY[ctype], casting="safe" if packed.dtype == NUMPY[ctype] else "same_kind")
+    return np.ascontiguousarray(packed).astype(
+        NUMPY[ctype], casting="safe" if packed.dtype == NUMPY[ctype] else "same_kind"
+    )
 
 
 def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
@@ -189,7 +201,9 @@ def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
 
 def _lines(array: Array) -> list[str]:
     flat = array.reshape(-1)
-    texts = [_literal(v) for v in flat.tolist()] if flat.dtype.kind != "f" else [_float_literal(v) for v in flat.tolist()]
+    texts = (
+        [_literal(v) for v in flat.tolist()] if flat.dtype.kind != "f" else [_float_literal(v) for v in flat.tolist()]
+    )
     width = 20 if array.dtype.itemsize == 1 else 8
     return [", ".join(texts[i : i + width]) + "," for i in range(0, len(texts), width)]
 
@@ -206,13 +220,15 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
     ids = _constant_ids(graph)
     computed = [node.name for node in graph.nodes if node.kernel]
     names = dict(zip(computed, distinct(computed), strict=True))
+    slots = emit_schedule.slot_ids(plan)
     layers = []
-    for node in graph.nodes:
+    for number, node in enumerate(graph.nodes):
         if node.kernel is None:
             continue
         op = kernel_ops()[node.op]
         strides, out_stride = op.row_bytes(node.params)
-        rows = [_rows(graph, plan, ids, bundle, v, s) for v, s in zip(node.inputs, strides, strict=True)]
+        places = {v: _rows(graph, plan, ids, bundle, slots, v) for v in (*node.inputs, node.outputs[0])}
+        rows = [f"{places[v]}, {s}" for v, s in zip(node.inputs, strides, strict=True)]
         layers.append(
             {
                 "id": names[node.name],
@@ -226,21 +242,26 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
                 "type": struct_name(op.params),
                 "params": _wrap(c_initialiser(node.params)),
                 "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
-                "output": {"id": "out", "init": _rows(graph, plan, ids, bundle, node.outputs[0], out_stride)},
+                "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
                 "constants": [f"{bundle}_{ids[node.name, c]}" for c in kernel(node.kernel).ctypes(op)],
                 "rows": op.rows(node.params),
                 "scratch": f"arena + {plan.scratch[node.name]}" if node.name in plan.scratch else "NULL",
-                "outputs": [node.outputs[0]],
+                "streamed": number in plan.streamed,
+                "outputs": [v for v in node.outputs if emit_schedule.is_whole(plan, number, v)],
             }
         )
     return layers
 
 
-def _rows(graph: Graph, plan: Plan, ids: Mapping[tuple[str, str], str], bundle: str, name: str, stride: int) -> str:
-    """The ge_rows initialiser of a value; a constant is only read, so its const is cast away here and nowhere else."""
+def _rows(
+    graph: Graph, plan: Plan, ids: Mapping[tuple[str, str], str], bundle: str, slots: Mapping[str, str], name: str
+) -> str:
+    """Data and slots of the ge_rows of a value; a constant is only read: its const is cast away here and nowhere else."""
     if graph.values[name].const is not None:
-        return f"(void *)(uintptr_t){bundle}_{ids['', name]}, NULL, {stride}"
-    return f"arena + {plan.offsets[name]}, NULL, {stride}"
+        return f"(void *)(uintptr_t){bundle}_{ids['', name]}, NULL"
+    if name in slots:
+        return f"arena, {slots[name]}"
+    return f"arena + {plan.offsets[name]}, NULL"
 
 
 def _wrap(initialiser: str, width: int = 96) -> list[str]:
@@ -302,6 +323,7 @@ def _manifest(
             "op": layer["op"],
             "kernel": layer["kernel"],
             "macs": layer["macs"],
+            "streamed": layer["streamed"],
             "outputs": [_value_entry(graph.values[n], plan) for n in layer["outputs"]],
         }
         for layer in context["layers"]
@@ -321,10 +343,8 @@ def _manifest(
         "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
         "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
         "layers": layers,
-        "buffers": [
-            {"values": list(b.values), "offset": offset, "bytes": b.size, "birth": b.birth, "death": b.death}
-            for b, offset in plan.buffers
-        ],
+        "schedule": emit_schedule.schedule_entry(graph, plan),
+        "buffers": emit_schedule.buffers(plan),
         "sources": [f for f in sorted(sources) if f.endswith(".c")],
         "headers": [f for f in sorted(sources) if f.endswith(".h")],
     }

@@ -1,158 +1,416 @@
-"""Where every tensor lives: lifetimes to offsets in one static arena.
+"""Where every tensor lives: order of execution, rows and offsets in one static arena.
 
-In: a kernel-level graph with kernels chosen, and an alignment. Out: a Plan. Values that must share memory (views, the
-parts of a concat) and element-wise outputs that may lie on an input that dies are one buffer. Constants are not here:
-they are in flash. The plan states the liveness bound: what a perfect planner that keeps whole tensors would need.
+In: a kernel-level graph with kernels chosen. Out: a Plan, and the graph in the order that it stands for. Values that must
+share memory (views, the parts of a concat) are one storage. Constants are not here: they are in flash. The plan states
+the liveness bound (what a perfect planner that keeps whole tensors would need), what its own steps need at least, and
+whether its offsets are proved to be the best for these steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 
-from glowembed.ir import Graph, Node
-from glowembed.op import kernel, kernel_ops
-from glowembed.plan import Buffer, Plan
+import numpy as np
 
+from glowembed import placement, schedule
+from glowembed.errors import UsageError
+from glowembed.ir import Graph, Node, verify
+from glowembed.op import LowerContext, kernel, kernel_ops
+from glowembed.order import best_order
+from glowembed.placement import Conflicts, Item, Placement
+from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Step
+from glowembed.rows import Rows, rows_of
+from glowembed.schedule import Candidate, Lives
 
 SCRATCH = "scratch of "
+DEFAULT = PlanOptions()
+
+SLOT_LIMIT = SLOT_UNIT * 65536
+"""Slots are uint16: an arena with streamed tensors is not larger."""
+
+CALL_CYCLES = 150.0
+"""An estimate of what it costs to call a kernel once more for the same work."""
+
+BUDGETS = {"speed": 0.0, "balanced": 0.05, "ram": 1.0}
+"""Share of the estimated cycles that additional calls may cost."""
+
+EFFORT_UNIT = 0.05
+"""Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds by the clock."""
+
+SOLVED = 2
+"""Candidates that go to the solver, from the smallest greedy placement on."""
+
+PLACED = 6
+"""Candidates of the schedule that are placed: their bounds differ, and so does how close the placement comes."""
 
 
-def plan(graph: Graph, alignment: int) -> Plan:
-    """The smallest plan of several greedy orders. Inputs are alive before the first node, outputs after the last."""
-    buffers = _buffers(graph, alignment)
-    placed = min((_place(sorted(buffers, key=order)) for order in _ORDERS), key=_peak)
-    offsets = {name: offset for buffer, offset in placed for name in buffer.values}
-    return Plan(
-        {n: o for n, o in offsets.items() if not n.startswith(SCRATCH)},
-        {n.removeprefix(SCRATCH): o for n, o in offsets.items() if n.startswith(SCRATCH)},
-        max(_peak(placed), alignment),
-        _bound(buffers),
-        alignment,
-        tuple(sorted(placed, key=lambda p: (p[0].birth, p[1], p[0].values))),
+def plan_network(
+    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, cycles: float = 0.0
+) -> tuple[Graph, Plan]:
+    """The graph in the best order of execution, and its plan; `cycles` is what one inference takes, unstreamed.
+
+    Means over whole images may become sums that go row by row. Raises UsageError where `options.ram` is too little.
+    """
+    ordered = best_order(graph)
+    split = by_rows(ordered) if options.optimize != "speed" else ordered
+    graphs = [ordered] if split is ordered else [split, ordered]
+    chosen = _best(graphs, alignment, options, cycles)
+    if options.ram is not None and chosen[1].size > options.ram:
+        raise UsageError(_too_large(*chosen, options.ram))
+    return chosen
+
+
+def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, cycles: float = 0.0) -> Plan:
+    """The smallest plan for this order of nodes. Inputs are alive before the first node, outputs after the last."""
+    return _best([graph], alignment, options, cycles)[1]
+
+
+def _best(graphs: Sequence[Graph], alignment: int, options: PlanOptions, cycles: float) -> tuple[Graph, Plan]:
+    """All candidates placed greedily, the best of them by the solver."""
+    placed = [p for i, graph in enumerate(graphs) for p in _candidates(i, graph, alignment, options, cycles)]
+    placed.sort(key=lambda p: p.placement.size)
+    if options.mode == "exact" and placement.have_solver():
+        for candidate in placed[:SOLVED]:
+            least = min(p.placement.size for p in placed)
+            if candidate.bound < least:
+                _solve(candidate, options.effort)
+    best = min(placed, key=lambda p: p.placement.size)
+    graph = graphs[best.graph]
+    return graph, _plan(graph, best.rows, best, alignment)
+
+
+def _candidates(number: int, graph: Graph, alignment: int, options: PlanOptions, cycles: float) -> list[_Placed]:
+    rows = rows_of(graph)
+    unit = min(alignment, SLOT_UNIT)
+    found = schedule.candidates(rows, unit, CALL_CYCLES, BUDGETS[options.optimize] * max(cycles, 1.0))
+    tried = [c for c in found if c.groups][:PLACED] if options.optimize != "speed" else []
+    tried += [c for c in found if not c.groups][:1]
+    return [_place(number, rows, candidate, alignment) for candidate in tried]
+
+
+def by_rows(graph: Graph) -> Graph:
+    """The same bits with nodes that need a whole tensor replaced by ones that take it row by row, where there are such."""
+    context = LowerContext(graph)
+    changed = False
+    for node in graph.nodes:
+        if node.op in kernel_ops() and kernel_ops()[node.op].by_rows(node, context):
+            changed = True
+        else:
+            context.nodes.append(node)
+    if not changed:
+        return graph
+    nodes = [n if n.kernel or not kernel_ops()[n.op].kernels else replace(n, kernel=kernel_ops()[n.op].kernels[0].symbol) for n in context.nodes]  # fmt: skip
+    return verify(graph.with_nodes(nodes, context.values))
+
+
+def _too_large(graph: Graph, plan: Plan, limit: int) -> str:
+    peak = peak_step(plan)
+    name = graph.nodes[plan.steps[peak].node].name if plan.steps else "the inputs"
+    return (
+        f"{graph.name} needs at least {plan.size} bytes of RAM, {plan.size - limit} more than --ram {limit}; "
+        f"most is alive in {name!r}. Allow more RAM, or --optimize ram if that was not asked for; a smaller input or "
+        "fewer channels there would help"
     )
+
+
+def peak_step(plan: Plan) -> int:
+    """The step in which the most bytes are alive."""
+    steps = max(1, len(plan.steps))
+    live = [sum(b.size for b, _ in plan.buffers if b.birth <= s <= b.death) for s in range(steps)]
+    return live.index(max(live))
+
+
+# ------------------------------------------------------------------------------------------------ items
+
+
+class _Placed:
+    """A candidate with its items, where they lie, and what is proved about it."""
+
+    def __init__(
+        self, graph: int, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
+    ) -> None:
+        self.graph, self.rows = graph, rows
+        self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
+        self.placement = Placement((), 0)
+        self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
+        self.proved = bound
+
+
+def _solve(placed: _Placed, effort: int) -> None:
+    placed.placement, placed.proved = placement.solve(
+        placed.items, placed.forbidden, placed.bound, placed.placement, EFFORT_UNIT * effort
+    )
+
+
+def _place(graph: int, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
+    life = schedule.lives(rows, candidate.calls)
+    streamed = _streamed(rows, candidate)
+    items = _items(rows, candidate, life, streamed, alignment)
+    cut = replace(rows, storages=tuple(replace(s, whole=i not in streamed) for i, s in enumerate(rows.storages)))
+    live = schedule.live_bytes(cut, candidate.calls, life, min(alignment, SLOT_UNIT))
+    bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
+    placed = _Placed(graph, rows, candidate, life, items, bound)
+    placed.forbidden = placement.conflicts(items, _in_place(rows, candidate, life))
+    placed.placement = placement.greedy(items, placed.forbidden, bound)
+    return placed
+
+
+def _streamed(rows: Rows, candidate: Candidate) -> frozenset[int]:
+    """Storages whose rows lie anywhere: a group touches them, and nobody needs them in one piece."""
+    inside = {p for first, last in candidate.groups for p in range(first, last)}
+    touched = {s for p in inside for s in (*rows.works[p].inputs, rows.works[p].output)}
+    return frozenset(s for s in touched if not rows.storages[s].whole)
+
+
+def _items(rows: Rows, candidate: Candidate, life: Lives, streamed: frozenset[int], alignment: int) -> list[Item]:
+    items = []
+    for index, storage in enumerate(rows.storages):
+        cells = [
+            (r * storage.row_bytes, storage.row_bytes, int(b), int(d))
+            for r, (b, d) in enumerate(zip(life.birth[index], life.death[index], strict=True))
+            if d >= b
+        ]
+        name = storage.values[0]
+        if index in streamed:
+            items += [
+                Item(name, r, size, min(alignment, SLOT_UNIT), index, np.asarray([(0, size, b, d)], np.int64))
+                for (offset, size, b, d) in cells
+                for r in (offset // size,)
+            ]
+        elif cells:
+            items.append(Item(name, None, storage.bytes, alignment, index, np.asarray(cells, np.int64)))
+    return items + _scratch_items(rows, candidate, life, alignment)
+
+
+def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for (position, _, _), span in zip(candidate.calls, life.spans, strict=True):
+        if rows.works[position].scratch:
+            spans.setdefault(position, []).append(span)
+    return [
+        Item(
+            SCRATCH + rows.works[p].name, None, rows.works[p].scratch, alignment, -1,
+            np.asarray([(0, rows.works[p].scratch, b, d) for b, d in times], np.int64),
+        )
+        for p, times in sorted(spans.items())
+    ]  # fmt: skip
+
+
+def _in_place(rows: Rows, candidate: Candidate, life: Lives) -> placement.InPlace:
+    allowed: dict[tuple[int, int], frozenset[int]] = {}
+    for (position, _, _), (begin, end) in zip(candidate.calls, life.spans, strict=True):
+        work = rows.works[position]
+        for k in work.in_place:
+            key = (work.output, work.inputs[k])
+            allowed[key] = allowed.get(key, frozenset()) | frozenset(range(begin, end + 1))
+    return lambda written, read, tick: tick in allowed.get((written, read), ())
+
+
+# ------------------------------------------------------------------------------------------------- plan
+
+
+def _plan(graph: Graph, rows: Rows, best: _Placed, alignment: int) -> Plan:
+    offsets, slots, scratch = {}, {}, {}
+    table: dict[int, list[int]] = {}
+    for item, offset in zip(best.items, best.placement.offsets, strict=True):
+        if item.storage < 0:
+            scratch[item.name.removeprefix(SCRATCH)] = offset
+        elif item.row is None:
+            offsets.update(dict.fromkeys(rows.storages[item.storage].values, offset))
+        else:
+            table.setdefault(item.storage, [0] * rows.storages[item.storage].rows)[item.row] = offset
+    for storage, row_offsets in table.items():
+        slots.update(dict.fromkeys(rows.storages[storage].values, tuple(row_offsets)))
+    size = max(best.placement.size, alignment)
+    calls = best.candidate.calls
+    optimal = best.placement.size <= best.proved
+    return Plan(
+        offsets, scratch, size, liveness_bound(rows, alignment), alignment, _buffers(rows, best), slots,
+        tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
+        tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
+        best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
+        (len(calls) - len(rows.works)) * CALL_CYCLES,
+    )  # fmt: skip
+
+
+def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
+    """For people: births and deaths in steps."""
+    first = np.asarray([begin for begin, _ in best.life.spans], np.int64)
+
+    def step(tick: int) -> int:
+        if tick >= best.life.ticks:
+            return len(first)
+        return int(np.searchsorted(first, tick, side="right")) - 1
+
+    found = []
+    for item, offset in zip(best.items, best.placement.offsets, strict=True):
+        values = rows.storages[item.storage].values if item.storage >= 0 else (item.name,)
+        found.append((Buffer(values, item.size, step(item.birth), step(item.death), item.row), offset))
+    return tuple(sorted(found, key=lambda p: (p[0].birth, p[1], p[0].values, p[0].row or 0)))
+
+
+def liveness_bound(rows: Rows, alignment: int = 1) -> int:
+    """What keeping whole tensors needs in this order, without any overlap; scratch included, padded to the alignment."""
+    birth = [-1 if s.is_input else (w[0] if w else -1) for s, w in zip(rows.storages, rows.writers, strict=True)]
+    death = [
+        len(rows.works) if s.is_output else max((*r, *w), default=-1)
+        for s, r, w in zip(rows.storages, rows.readers, rows.writers, strict=True)
+    ]
+    live = [
+        sum(_aligned(s.bytes, alignment) for s, b, d in zip(rows.storages, birth, death, strict=True) if b <= t <= d)
+        + (_aligned(rows.works[t].scratch, alignment) if 0 <= t < len(rows.works) else 0)
+        for t in range(-1, len(rows.works) + 1)
+    ]
+    return max(live)
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+# ------------------------------------------------------------------------------------------------ check
 
 
 def check(graph: Graph, plan: Plan) -> None:
     """Prove the plan by replay: every read finds the value that was written there. Raises AssertionError.
 
-    Separate from the planner on purpose: it knows addresses and the order of execution, not buffers or lifetimes.
+    Separate from the planner on purpose: it knows addresses, steps and store rules, not storages, lifetimes or overlaps.
+    Each byte of the arena carries a tag, which byte of which tensor it is; rows are read, written and read again.
     """
-    owner: dict[int, str] = {}
-    shared = {node.outputs[0]: node.inputs[node.shares] for node in graph.nodes if node.shares is not None}
-
-    def root(name: str) -> str:
-        return root(shared[name]) if name in shared else name
-
-    def span(name: str) -> range:
-        start = plan.offsets[name]
-        return range(start, start + graph.values[name].bytes)
-
-    def demand(name: str, reader: str) -> None:
-        if graph.values[name].const is None:
-            wrong = [b for b in span(name) if owner.get(b) != root(name)]
-            assert not wrong, f"{reader} reads {name!r}, but {owner.get(wrong[0])!r} lies at byte {wrong[0]}"
-
-    for name in graph.inputs:
-        owner.update(dict.fromkeys(span(name), root(name)))
-    for node in graph.nodes:
-        for name in node.inputs:
-            demand(name, node.name)
-        if node.name in plan.scratch:
-            size = kernel(node.kernel or "").scratch(node.params)
-            start = plan.scratch[node.name]
-            owner.update(dict.fromkeys(range(start, start + size), SCRATCH + node.name))
-            for name in node.inputs:
-                demand(name, node.name)
-        owner.update(dict.fromkeys(span(node.outputs[0]), root(node.outputs[0])))
-        assert max(span(node.outputs[0])) < plan.size, node.name
-    for name in graph.outputs:
-        demand(name, "the caller")
+    _Replay(graph, plan).run()
 
 
-_ORDERS: tuple[Callable[[Buffer], tuple[int, ...] | tuple[int, int, tuple[str, ...]]], ...] = (
-    lambda b: (-b.size, b.birth, b.values),
-    lambda b: (b.birth - b.death, -b.size, b.values),
-    lambda b: ((b.birth - b.death - 1) * b.size, b.birth, b.values),
-    lambda b: (b.birth, -b.size, b.values),
-)
+class _Replay:
+    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.tags = np.full(plan.size, -1, np.int64)
+        self.number = {name: i for i, name in enumerate(graph.values)}
+        self.shared = {n.outputs[0]: n.inputs[n.shares] for n in graph.nodes if n.shares is not None}
+        self.rows_done = dict.fromkeys((n.name for n in graph.nodes), 0)
+
+    def run(self) -> None:
+        for name in self.graph.inputs:
+            self.write(name, 0, self.graph.values[name].bytes)
+        for step in self.plan.steps:
+            self.step(self.graph.nodes[step.node], step)
+        for node in self.graph.nodes:
+            assert node.kernel is None or self.rows_done[node.name] == self.row_count(node), (
+                f"{node.name} is not complete"
+            )
+        for name in self.graph.outputs:
+            self.read(name, 0, self.graph.values[name].bytes, "the caller")
+
+    def row_count(self, node: Node) -> int:
+        op = kernel_ops().get(node.op)
+        return op.rows(node.params) if op is not None and node.params is not None else 1
+
+    def step(self, node: Node, step: Step) -> None:
+        if node.kernel is None:
+            self.write(node.outputs[0], 0, self.graph.values[node.outputs[0]].bytes)
+            return
+        assert step.first == self.rows_done[node.name], f"{node.name} computes row {step.first} out of order"
+        self.rows_done[node.name] = step.last
+        store = kernel(node.kernel).store
+        self.scratch(node)
+        reads = [self.spans(node, y) for y in range(step.first, step.last)]
+        for y, spans in zip(range(step.first, step.last), reads, strict=True):
+            for name, start, end in spans:
+                self.read(name, start, end, node.name)
+            self.write(node.outputs[0], *self.output(node, y))
+            self.scratch(node)
+            later = reads[y - step.first :] if store != "disjoint" else reads
+            for spans_later in later:
+                for k, (name, start, end) in enumerate(spans_later):
+                    same_row = spans_later is reads[y - step.first]
+                    if not (same_row and self.in_place(node, store, k, y)):
+                        self.read(name, start, end, node.name)
+
+    def in_place(self, node: Node, store: str, k: int, y: int) -> bool:
+        """Element by element over input k: right if the output row does not begin behind the input row."""
+        op = kernel_ops().get(node.op)
+        strides, stride = (
+            op.row_bytes(node.params) if op is not None and node.params is not None
+            else (tuple(self.graph.values[n].bytes for n in node.inputs), self.graph.values[node.outputs[0]].bytes)
+        )  # fmt: skip
+        if store != "elements" or strides[k] != stride or self.graph.values[node.inputs[k]].const is not None:
+            return False
+        spans = self.spans(node, y)
+        name, start, _ = spans[k]
+        first, _ = self.output(node, y)
+        return self.address(node.outputs[0], first) <= self.address(name, start)
+
+    def spans(self, node: Node, y: int) -> list[tuple[str, int, int]]:
+        """(input, first byte, last byte + 1) read for output row y."""
+        op = kernel_ops().get(node.op)
+        if op is None or node.params is None:
+            return [(name, 0, self.graph.values[name].bytes) for name in node.inputs]
+        strides, needs = op.row_bytes(node.params)[0], op.needs(node.params, y)
+        pairs = zip(node.inputs, strides, needs, strict=True)
+        spans = [
+            (name, rows.start * stride, rows.stop * stride) if rows else (name, 0, 0) for name, stride, rows in pairs
+        ]
+        return [(name, a, b) for name, a, b in spans]
+
+    def output(self, node: Node, y: int) -> tuple[int, int]:
+        op = kernel_ops().get(node.op)
+        if op is None or node.params is None:
+            return 0, self.graph.values[node.outputs[0]].bytes
+        stride = op.row_bytes(node.params)[1]
+        first = 0 if op.accumulates else y * stride
+        if op.accumulates and y > 0:
+            self.read(node.outputs[0], 0, stride, node.name)
+        return first, first + stride
+
+    def root(self, name: str) -> int:
+        while name in self.shared:
+            name = self.shared[name]
+        return self.number[name]
+
+    def address(self, name: str, byte: int) -> int:
+        slots = self.plan.slots.get(name)
+        if slots is None:
+            return self.plan.offsets[name] + byte
+        row = self.graph.values[name].bytes // len(slots)
+        return slots[byte // row] + byte % row
+
+    def places(self, name: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses and tags of bytes start..end-1 of a tensor."""
+        inside = np.arange(start, end, dtype=np.int64)
+        slots = self.plan.slots.get(name)
+        if slots is None:
+            where = self.plan.offsets[name] + inside
+        else:
+            row = self.graph.values[name].bytes // len(slots)
+            where = np.asarray(slots, np.int64)[inside // row] + inside % row
+        assert where.size == 0 or (where.min() >= 0 and where.max() < self.plan.size), f"{name} leaves the arena"
+        return where, (self.root(name) << 32) + inside
+
+    def write(self, name: str, start: int, end: int) -> None:
+        where, tags = self.places(name, start, end)
+        self.tags[where] = tags
+
+    def read(self, name: str, start: int, end: int, reader: str) -> None:
+        if self.graph.values[name].const is not None:
+            return
+        where, tags = self.places(name, start, end)
+        wrong = np.flatnonzero(self.tags[where] != tags)
+        if wrong.size:
+            there = int(self.tags[where[wrong[0]]])
+            lies = "garbage" if there < 0 else repr(list(self.graph.values)[there >> 32])
+            raise AssertionError(f"{reader} reads {name!r}, but {lies} lies at byte {int(where[wrong[0]])}")
+
+    def scratch(self, node: Node) -> None:
+        size = kernel(node.kernel or "").scratch(node.params)
+        if size:
+            start = self.plan.scratch[node.name]
+            assert start >= 0 and start + size <= self.plan.size, f"scratch of {node.name} leaves the arena"
+            self.tags[start : start + size] = -1
 
 
-def _buffers(graph: Graph, alignment: int) -> list[Buffer]:
-    groups = _groups(graph)
-    birth = dict.fromkeys(graph.inputs, -1)
-    death = {name: len(graph.nodes) for name in graph.outputs}
-    for step, node in enumerate(graph.nodes):
-        for name in node.outputs:
-            birth[name] = step
-        for name in (*node.inputs, *node.outputs):
-            death[name] = max(death.get(name, -1), step)
-    buffers = []
-    for members in groups:
-        size = max(graph.values[name].bytes for name in members)
-        first, last = min(birth[n] for n in members), max(death.get(n, birth[n]) for n in members)
-        buffers.append(Buffer(tuple(members), _align(size, alignment), first, last))
-    for step, node in enumerate(graph.nodes):
-        if node.kernel and (size := kernel(node.kernel).scratch(node.params)):
-            buffers.append(Buffer((SCRATCH + node.name,), _align(size, alignment), step, step))
-    return buffers
-
-
-def _groups(graph: Graph) -> list[list[str]]:
-    """Activations that share one buffer: demanded by `shares`, or in place because the kernel allows it."""
-    activations = [n for n, v in graph.values.items() if v.const is None]
-    group = {name: [name] for name in activations}
-
-    def join(a: str, b: str) -> None:
-        if group[a] is not group[b]:
-            group[a] += group[b]
-            for name in group[b]:
-                group[name] = group[a]
-
-    for node in graph.nodes:
-        if node.shares is not None and node.inputs[node.shares] in group:
-            join(node.inputs[node.shares], node.outputs[0])
-    last_read = {name: step for step, node in enumerate(graph.nodes) for name in node.inputs}
-    last_read |= dict.fromkeys(graph.outputs, len(graph.nodes))
-    for step, node in enumerate(graph.nodes):
-        for name in _in_place_inputs(node):
-            dies = name in group and all(last_read.get(n, -1) <= step for n in group[name])
-            if dies and graph.values[name].bytes == graph.values[node.outputs[0]].bytes:
-                join(name, node.outputs[0])
-                break
-    unique = {id(members): members for members in group.values()}
-    return [sorted(members) for members in unique.values()]
-
-
-def _in_place_inputs(node: Node) -> tuple[str, ...]:
-    if node.kernel is None or kernel(node.kernel).store != "elements":
-        return ()
-    return node.inputs
-
-
-def _align(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
-
-
-def _place(buffers: list[Buffer]) -> list[tuple[Buffer, int]]:
-    """Each buffer at the lowest offset that is free for its whole life, in the given order."""
-    placed: list[tuple[Buffer, int]] = []
-    for buffer in buffers:
-        offset = 0
-        for other, start in sorted((p for p in placed if p[0].meets(buffer)), key=lambda p: p[1]):
-            if start - offset >= buffer.size:
-                break
-            offset = max(offset, start + other.size)
-        placed.append((buffer, offset))
-    return placed
-
-
-def _peak(placed: list[tuple[Buffer, int]]) -> int:
-    return max((offset + buffer.size for buffer, offset in placed), default=0)
-
-
-def _bound(buffers: list[Buffer]) -> int:
-    steps = sorted({b.birth for b in buffers})
-    return max((sum(b.size for b in buffers if b.birth <= s <= b.death) for s in steps), default=0)
+# ---------------------------------------------------------------------------------------------- overlap
 
 
 def overlap_distance(node: Node, index: int = 0) -> int | None:
@@ -169,7 +427,9 @@ def overlap_distance(node: Node, index: int = 0) -> int | None:
     distance, needed = None, None
     for y in reversed(range(rows)):
         later = op.needs(node.params, y)[index]
-        needed = min(needed, later.start) if needed is not None and len(later) else (later.start if len(later) else needed)
+        needed = (
+            min(needed, later.start) if needed is not None and len(later) else (later.start if len(later) else needed)
+        )
         if needed is None:
             continue
         in_place = store == "elements" and strides[index] == out_stride

@@ -25,6 +25,7 @@ from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
+from glowembed.plan import PlanOptions
 from glowembed.precision import Config, Settings
 from glowembed.precision import load as load_precision
 from glowembed.precision import resolve as resolve_precision
@@ -107,7 +108,9 @@ def import_model(model: Path, options: CompileOptions) -> Graph:
     return verify(canonicalize(graph))
 
 
-def profile_model(model: Path, data: Dataset | Source | Path, options: CompileOptions, progress: Progress = SILENT) -> Profile:
+def profile_model(
+    model: Path, data: Dataset | Source | Path, options: CompileOptions, progress: Progress = SILENT
+) -> Profile:
     """The ranges of every value of the canonical graph over the calibration samples."""
     graph = import_model(model, options)
     return run_profile(graph, _dataset(data, graph), progress)
@@ -162,7 +165,7 @@ def compile_model(
         graph, choices = choose(graph, target)
     on_stage("choose", graph)
     with stages.run("plan"):
-        plan = memory.plan(graph, target.word_size)
+        plan = memory.plan(graph, target.word_size, PlanOptions(optimize="speed"))
         memory.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):
@@ -174,7 +177,9 @@ def compile_model(
     return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
 
 
-def _profile(graph: Graph, data: Dataset | Source | Path | None, profile: Profile | Path | None, progress: Progress) -> Profile:
+def _profile(
+    graph: Graph, data: Dataset | Source | Path | None, profile: Profile | Path | None, progress: Progress
+) -> Profile:
     if data is None and profile is None:
         return _NoProfile(graph.model_sha256, 0, {})
     if data is not None:
@@ -257,7 +262,9 @@ def load_bundle(path: Path) -> Bundle:
     """A bundle from disk, with its integer reference. Raises UsageError when it is not one, or was changed."""
     manifest = glue.read_manifest(path)
     if manifest["schema"] != emit.SCHEMA:
-        raise UsageError(f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {emit.SCHEMA}: compile again")
+        raise UsageError(
+            f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {emit.SCHEMA}: compile again"
+        )
     return Bundle(path, manifest, _load_reference(path), _remembered_model(path))
 
 
@@ -298,4 +305,3 @@ def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
         entry["name"], entry["op"], tuple(entry["inputs"]), tuple(entry["outputs"]), {}, tuple(entry["origins"]),
         params, constants, entry["kernel"], entry["shares"], entry["macs"],
     )  # fmt: skip
-

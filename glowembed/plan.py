@@ -1,19 +1,48 @@
-"""The memory plan as data: what memory.py makes and emit.py writes down."""
+"""The memory plan as data: what memory.py makes, and emit.py and memory_view.py read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+SLOT_UNIT = 4
+"""Rows of streamed tensors lie at multiples of it: GE_SLOT_UNIT of ge.h."""
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a user may ask of the plan.
+
+    mode: `exact` asks the solver where greedy placement leaves a gap, `greedy` never does. effort: how long the solver
+    may try, in its own deterministic units. optimize: `balanced` = least RAM for at most 5 % more cycles, `ram` = least
+    RAM for at most twice the cycles, `speed` = no layer is called more than once. ram: bytes that must be enough.
+    """
+
+    mode: Literal["exact", "greedy"] = "exact"
+    effort: int = 1
+    optimize: Literal["balanced", "ram", "speed"] = "balanced"
+    ram: int | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: rows first <= y < last of node number `node`."""
+
+    node: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory alive from step `birth` to step `death`, both included; `values` share it. Size in bytes, aligned."""
+    """Memory alive from step `birth` to step `death`, both included; `values` share it. `row` is None for whole tensors."""
 
     values: tuple[str, ...]
     size: int
     birth: int
     death: int
+    row: int | None = None
 
     def meets(self, other: Buffer) -> bool:
         return self.birth <= other.death and other.birth <= self.death
@@ -21,7 +50,13 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """Byte offsets in the arena of every activation, and of the scratch of each node that has some."""
+    """Where everything lives in the arena, in bytes, and what is called when.
+
+    offsets: of every tensor in one piece. slots: of each row of every streamed tensor, whose rows lie anywhere.
+    scratch: of each node that has some. bound: what a planner that keeps whole tensors needs for this order. row_bound:
+    the rows alive at once in these steps: no placement can need less. proof: `optimal` means that no other offsets need
+    less for these steps. groups: nodes first..last-1 that are streamed together.
+    """
 
     offsets: Mapping[str, int]
     scratch: Mapping[str, int]
@@ -29,3 +64,14 @@ class Plan:
     bound: int
     alignment: int
     buffers: tuple[tuple[Buffer, int], ...]
+    slots: Mapping[str, tuple[int, ...]]
+    steps: tuple[Step, ...]
+    groups: tuple[tuple[int, int], ...]
+    row_bound: int
+    proof: Literal["optimal", "feasible"]
+    extra_cycles: float = 0.0
+
+    @property
+    def streamed(self) -> frozenset[int]:
+        """Numbers of the nodes that are called row by row."""
+        return frozenset(i for first, last in self.groups for i in range(first, last))

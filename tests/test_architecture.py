@@ -16,7 +16,7 @@ LAYERS = [
     {"errors", "version", "fixedpoint", "floatmath", "cstruct", "cnames", "resources", "progress", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
-    {"layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "schema", "csource"},
+    {"rows", "order", "schedule", "placement", "emit_schedule", "layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "schema", "csource"},
     {"ops"},
     {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "precision", "quantize", "lower", "choose", "memory",
      "emit", "glue", "elf"},

@@ -21,6 +21,7 @@ from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits, mode_of
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
 from glowembed.ops.conv import window_of
+from glowembed.ops.reduce import split_max, split_mean
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 
 
@@ -321,6 +322,9 @@ class MaxpoolS8(_PoolBase):
     params = PoolParams
     kernels = (Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),)
 
+    def by_rows(self, node: Node, c: LowerContext) -> bool:
+        return split_max(node, c)
+
     def int_ref(self, p: PoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels)
         return np.asarray(window_of(p).views(x, -128).max(axis=(2, 3)))
@@ -333,6 +337,9 @@ class AvgpoolS8(_PoolBase):
     params = AvgpoolParams
     constants = {"multiplier": "int32_t"}
     kernels = (Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),)
+
+    def by_rows(self, node: Node, c: LowerContext) -> bool:
+        return split_mean(node, c, self.requantization)
 
     def int_ref(self, p: AvgpoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64)

@@ -1,0 +1,202 @@
+"""Offsets for things that are alive at different times: a greedy portfolio, then a solver where it leaves a gap.
+
+In: items made of cells (bytes at a place inside the item, alive from tick to tick). Out: offsets, the size that they
+need, and whether that is proved to be the least. Two items conflict where cells of both are alive at the same tick; what
+that forbids is one interval of the difference of their offsets, and the only thing that greedy and solver know. The
+overlap of an output with its own input, in-place execution, rings and single rows are all such intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """Cells [offset, size, birth, death] inside one piece of `size` bytes; `group` names what it is a part of."""
+
+    name: str
+    row: int | None
+    size: int
+    alignment: int
+    storage: int
+    cells: Ints
+
+    @property
+    def birth(self) -> int:
+        return int(self.cells[:, 2].min())
+
+    @property
+    def death(self) -> int:
+        return int(self.cells[:, 3].max())
+
+
+@dataclass(frozen=True, eq=False)
+class Conflicts:
+    """offset[j] - offset[i] must not lie strictly between lo[i, j] and hi[i, j]; lo >= hi: no conflict."""
+
+    lo: Ints
+    hi: Ints
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Offset of each item, and the largest end."""
+
+    offsets: tuple[int, ...]
+    size: int
+
+
+InPlace = Callable[[int, int, int], bool]
+"""(storage written, storage read, tick): may the row written lie at or below the row read that dies in that tick?"""
+
+
+def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
+    """What the cells of each pair of items forbid."""
+    count = len(items)
+    lo, hi = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
+    birth = np.asarray([item.birth for item in items])
+    death = np.asarray([item.death for item in items])
+    for i in range(count):
+        meeting = np.flatnonzero((birth[i + 1 :] <= death[i]) & (birth[i] <= death[i + 1 :])) + i + 1
+        for j in meeting.tolist():
+            lo[i, j], hi[i, j] = _forbidden(items[i], items[j], in_place)
+            lo[j, i], hi[j, i] = -hi[i, j], -lo[i, j]
+    return Conflicts(lo, hi)
+
+
+def _forbidden(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
+    x, y = a.cells[:, None, :], b.cells[None, :, :]
+    meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
+    if not meet.any():
+        return 0, 0
+    low = x[..., 0] - y[..., 0] - y[..., 1]
+    high = x[..., 0] + x[..., 1] - y[..., 0]
+    a_follows = meet & (y[..., 3] == x[..., 2]) & (x[..., 1] == y[..., 1])
+    for p, q in np.argwhere(a_follows):
+        if in_place(a.storage, b.storage, int(a.cells[p, 2])):
+            high[p, q] -= a.cells[p, 1]
+    b_follows = meet & (x[..., 3] == y[..., 2]) & (x[..., 1] == y[..., 1])
+    for p, q in np.argwhere(b_follows):
+        if in_place(b.storage, a.storage, int(b.cells[q, 2])):
+            low[p, q] += b.cells[q, 1]
+    return int(low[meet].min()), int(high[meet].max())
+
+
+# ----------------------------------------------------------------------------------------------- greedy
+
+
+def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement:
+    """The best of a dozen orders, inputs at the bottom or at the top of the bound; scratch, alive now and then, at the
+    bottom or anywhere.
+    """
+    best: Placement | None = None
+    for order in _orders(items):
+        for top in (False, True):
+            placed = _first_fit(items, forbidden, order, bound if top else 0)
+            if best is None or placed.size < best.size:
+                best = placed
+            if best.size <= bound:
+                return best
+    assert best is not None
+    return best
+
+
+def _orders(items: Sequence[Item]) -> list[list[int]]:
+    birth = np.asarray([i.birth for i in items])
+    death = np.asarray([i.death for i in items])
+    size = np.asarray([i.size for i in items])
+    life = death - birth + 1
+    index = np.arange(len(items))
+    keys = ((birth, -size), (-size, birth), (-life, -size), (-life * size, birth), (-size, -life), (-death, -size))
+    scattered = np.asarray([len(i.cells) > 1 and i.cells[:, 0].max() == 0 for i in items])
+    firsts = (np.zeros(len(items)), ~scattered) if scattered.any() else (np.zeros(len(items)),)
+    return [np.lexsort((index, *reversed(key), first)).tolist() for first in firsts for key in keys]
+
+
+def _first_fit(items: Sequence[Item], forbidden: Conflicts, order: Sequence[int], top: int) -> Placement:
+    """Each item at the lowest allowed offset; with `top`, inputs of the network end there."""
+    count = len(items)
+    offsets = np.zeros(count, np.int64)
+    if top:
+        order = sorted(order, key=lambda i: items[i].birth >= 0)
+    done: list[int] = []
+    for i in order:
+        placed = np.asarray(done, np.int64)
+        start = max(0, top - items[i].size) if top and items[i].birth < 0 else 0
+        offsets[i] = _lowest(items[i], forbidden, i, placed, offsets, start)
+        done.append(i)
+    return Placement(tuple(offsets.tolist()), int(max((offsets[i] + items[i].size for i in range(count)), default=0)))
+
+
+def _lowest(item: Item, forbidden: Conflicts, i: int, placed: Ints, offsets: Ints, start: int) -> int:
+    lo, hi = forbidden.lo[placed, i], forbidden.hi[placed, i]
+    clash = lo < hi
+    low, high = offsets[placed][clash] + lo[clash], offsets[placed][clash] + hi[clash]
+    at = _aligned(start, item.alignment)
+    for k in np.argsort(low, kind="stable"):
+        if low[k] >= at:
+            break
+        if high[k] > at:
+            at = _aligned(int(high[k]), item.alignment)
+    return at
+
+
+def _aligned(x: int, alignment: int) -> int:
+    return -(-x // alignment) * alignment
+
+
+# ----------------------------------------------------------------------------------------------- solver
+
+
+def have_solver() -> bool:
+    """OR-tools is optional: without it plans are greedy."""
+    try:
+        import ortools.sat.python.cp_model  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def solve(
+    items: Sequence[Item], forbidden: Conflicts, bound: int, hint: Placement, effort: float
+) -> tuple[Placement, int]:
+    """A placement no larger than `hint`, and a proved lower bound. The same on every machine.
+
+    One worker, a fixed seed and a deterministic limit: a limit by the clock would give other plans on other machines.
+    """
+    from ortools.sat.python import cp_model
+
+    unit = min((item.alignment for item in items), default=1)
+    model = cp_model.CpModel()
+    peak = model.new_int_var(-(-bound // unit), hint.size // unit, "peak")
+    offsets = []
+    for i, item in enumerate(items):
+        step = item.alignment // unit
+        multiple = model.new_int_var(0, (hint.size - item.size) // item.alignment, f"o{i}")
+        model.add_hint(multiple, hint.offsets[i] // item.alignment)
+        offsets.append(step * multiple)
+        model.add(peak >= offsets[i] + -(-item.size // unit))
+    for i, j in np.argwhere(np.triu(forbidden.lo < forbidden.hi)).tolist():
+        above = model.new_bool_var("")
+        model.add(offsets[j] - offsets[i] >= -(-int(forbidden.hi[i, j]) // unit)).only_enforce_if(above)
+        model.add(offsets[j] - offsets[i] <= int(forbidden.lo[i, j]) // unit).only_enforce_if(~above)
+        model.add_hint(above, hint.offsets[j] - hint.offsets[i] >= int(forbidden.hi[i, j]))
+    model.minimize(peak)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    solver.parameters.max_deterministic_time = effort
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return hint, bound
+    found = tuple(int(solver.value(v)) * unit for v in offsets)
+    size = max(o + item.size for o, item in zip(found, items, strict=True))
+    lower = max(bound, int(np.ceil(solver.best_objective_bound - 1e-6)) * unit)
+    return (Placement(found, size) if size < hint.size else hint), lower

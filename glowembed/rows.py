@@ -1,0 +1,177 @@
+"""What every node reads and writes, row by row: the facts that order, streaming, placement and their checks share.
+
+In: a kernel-level graph. Out: Rows. Values that share memory (views, the parts of a concat) are one Storage. A storage is
+cut into rows as its producer writes them; an access in other rows touches all rows that it covers. Constants are in
+flash and do not appear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from glowembed.ir import Graph, Node
+from glowembed.op import KernelOp, Store, kernel, kernel_ops
+
+Span = tuple[int, int]
+"""Rows first..last-1 of a storage."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory of one or several values. `whole`: its rows must follow each other, because somebody looks at them so."""
+
+    values: tuple[str, ...]
+    bytes: int
+    row_bytes: int
+    whole: bool
+    is_input: bool
+    is_output: bool
+
+    @property
+    def rows(self) -> int:
+        return -(-self.bytes // self.row_bytes)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`.
+
+    in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
+    for some rows at a time while others are not there. scratch: bytes, during a call.
+    """
+
+    index: int
+    name: str
+    rows: int
+    inputs: tuple[int, ...]
+    reads: tuple[tuple[Span, ...], ...]
+    output: int
+    writes: tuple[Span, ...]
+    store: Store
+    in_place: tuple[int, ...]
+    streamable: bool
+    scratch: int
+
+    @cached_property
+    def row_that_completes(self) -> tuple[int, ...]:
+        """Storage rows 0..i of the output are all written when this many rows are computed."""
+        last = [0] * max((end for _, end in self.writes), default=0)
+        for y, (first, end) in enumerate(self.writes):
+            last[first:end] = [y + 1] * (end - first)
+        return tuple(accumulate(last, max))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All storages and, in order of execution, the work of all nodes that touch memory (views do not)."""
+
+    storages: tuple[Storage, ...]
+    works: tuple[Work, ...]
+    storage_of: dict[str, int]
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each storage, the positions in `works` that read it."""
+        found: list[list[int]] = [[] for _ in self.storages]
+        for position, work in enumerate(self.works):
+            for storage in dict.fromkeys(work.inputs):
+                found[storage].append(position)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def writers(self) -> tuple[tuple[int, ...], ...]:
+        """For each storage, the positions in `works` that write it."""
+        found: list[list[int]] = [[] for _ in self.storages]
+        for position, work in enumerate(self.works):
+            found[work.output].append(position)
+        return tuple(map(tuple, found))
+
+
+def rows_of(graph: Graph) -> Rows:
+    """The facts of a graph whose nodes have kernels."""
+    members = _members(graph)
+    storage_of = {name: i for i, names in enumerate(members) for name in names}
+    storages = tuple(_storage(graph, names, storage_of) for names in members)
+    works = tuple(
+        _work(graph, i, node, storages, storage_of) for i, node in enumerate(graph.nodes) if not _is_view(node)
+    )
+    return Rows(storages, works, storage_of)
+
+
+def _is_view(node: Node) -> bool:
+    return node.kernel is None and node.shares is not None
+
+
+def _members(graph: Graph) -> list[tuple[str, ...]]:
+    """Values that are one memory because a node says so (`shares`), in order of the graph."""
+    root: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.shares is not None and graph.values[node.inputs[node.shares]].const is None:
+            source = node.inputs[node.shares]
+            root[node.outputs[0]] = root.get(source, source)
+    groups: dict[str, list[str]] = {}
+    for name, value in graph.values.items():
+        if value.const is None:
+            groups.setdefault(root.get(name, name), []).append(name)
+    return [tuple(names) for names in groups.values()]
+
+
+def _storage(graph: Graph, names: tuple[str, ...], storage_of: dict[str, int]) -> Storage:
+    size = max(graph.values[name].bytes for name in names)
+    writers = [n for n in graph.nodes if n.outputs[0] in names and not _is_view(n)]
+    written = {_strides(graph, node)[1] for node in writers}
+    read = {s for n in graph.nodes if not _is_view(n) for v, s in zip(n.inputs, _strides(graph, n)[0], strict=True) if v in names}  # fmt: skip
+    row_bytes = size if len(writers) > 1 else min(written or read or {size})
+    if row_bytes <= 0 or size % row_bytes:
+        row_bytes = size
+    is_input, is_output = any(n in names for n in graph.inputs), any(n in names for n in graph.outputs)
+    whole = is_input or is_output or bool((written | read) - {row_bytes})
+    return Storage(names, size, row_bytes, whole, is_input, is_output)
+
+
+def _op(node: Node) -> KernelOp | None:
+    """None for a node without params that can be asked."""
+    op = kernel_ops().get(node.op)
+    return op if op is not None and node.params is not None else None
+
+
+def _strides(graph: Graph, node: Node) -> tuple[tuple[int, ...], int]:
+    op = _op(node)
+    if op is not None:
+        return op.row_bytes(node.params)
+    return tuple(graph.values[name].bytes for name in node.inputs), graph.values[node.outputs[0]].bytes
+
+
+def _work(graph: Graph, index: int, node: Node, storages: tuple[Storage, ...], storage_of: dict[str, int]) -> Work:
+    op, (strides, out_stride) = _op(node), _strides(graph, node)
+    rows = op.rows(node.params) if op is not None else 1
+    inputs = [(i, storage_of[name]) for i, name in enumerate(node.inputs) if name in storage_of]
+    output = storage_of[node.outputs[0]]
+    needs = [op.needs(node.params, y) for y in range(rows)] if op is not None else [(range(1),) * len(node.inputs)]
+    reads = tuple(tuple(_cover(needs[y][i], strides[i], storages[s]) for y in range(rows)) for i, s in inputs)
+    accumulates = op is not None and op.accumulates
+    writes = tuple(
+        _cover(range(1) if accumulates else range(y, y + 1), out_stride, storages[output]) for y in range(rows)
+    )
+    chosen = kernel(node.kernel) if node.kernel is not None else None
+    store: Store = chosen.store if chosen is not None else "disjoint"
+    whole_rows = storages[output].row_bytes == out_stride and not accumulates
+    in_place = tuple(
+        k for k, (i, s) in enumerate(inputs)
+        if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride and s != output
+    )  # fmt: skip
+    return Work(
+        index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
+        chosen is not None and node.shares is None, chosen.scratch(node.params) if chosen is not None else 0,
+    )  # fmt: skip
+
+
+def _cover(rows: range, stride: int, storage: Storage) -> Span:
+    """Rows of `stride` bytes as rows of the storage; all of them where an access is not in whole rows."""
+    if not rows:
+        return 0, 0
+    if stride == storage.row_bytes:
+        return rows.start, rows.stop
+    return rows.start * stride // storage.row_bytes, min(storage.rows, -(-rows.stop * stride // storage.row_bytes))
