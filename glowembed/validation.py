@@ -458,7 +458,7 @@ def _figures(run: _Run) -> dict[str, Any]:
 def _layer_rows(manifest: Mapping[str, Any], layers: _Layers, result: RunResult) -> list[dict[str, Any]]:
     """cycles_measured is there where the device has a clock that counts them."""
     rows = _rows_of_layers(manifest, layers)
-    cycles = result.layer_cycles or []
+    cycles: Sequence[int] = result.layer_cycles or ()
     return [{**row, "cycles_measured": count} for row, count in zip(rows, cycles, strict=True)] if cycles else rows
 
 
