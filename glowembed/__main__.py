@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.text import Text
 
 from glowembed import bundleview, commands, pipeline, report, resources
+from glowembed.calibrate import METHODS
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.inspection import inspect_model
@@ -37,7 +38,7 @@ from glowembed.measure import noise, shown
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.precision import resolve as resolve_precision
 from glowembed.precision import template as precision_template
-from glowembed.profile import METHODS, Profile
+from glowembed.profile import Profile
 from glowembed.progress import Progress, terminal
 from glowembed.run.ondevice import Link
 from glowembed.target import TRANSPORTS, board_names, default_board, load_board, load_target, target_names

@@ -19,20 +19,22 @@ from typing import Any, Literal
 import numpy as np
 
 from glowembed import cnames, datasets, emit, glue, importer, memory, op
+from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
 from glowembed.choose import Choice, choose
 from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
-from glowembed.ir import Const, Graph, Node, QType, Shape, Value, verify
+from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
 from glowembed.plan import PlanOptions
 from glowembed.precision import Config, Settings
 from glowembed.precision import load as load_precision
 from glowembed.precision import resolve as resolve_precision
-from glowembed.profile import Profile
+from glowembed.profile import Profile, ValueProfile
 from glowembed.profile import profile as run_profile
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize import coverage, quantize, require_all_quantized
+from glowembed.schema import Range
 from glowembed.target import load_target
 from glowembed.version import VERSION
 
@@ -152,7 +154,7 @@ def compile_model(
     on_stage("profile", ranges)
     with stages.run("quantize"):
         precision = resolve_precision(graph, options.config())
-        graph = verify(quantize(graph, _range_of(ranges), precision))
+        graph = verify(quantize(graph, _range_of(ranges), precision, _weights_range))
         _require_ranges(ranges)
         table = coverage(graph, precision)
         if options.require_all_quantized:
@@ -195,9 +197,9 @@ class _NoProfile(Profile):
 
     missing: dict[str, None] = field(default_factory=dict)
 
-    def range_of(self, name: str, method: str = "minmax", percentile: float = 99.99) -> tuple[float, float]:
+    def entry(self, name: str) -> ValueProfile:
         self.missing[name] = None
-        return -1.0, 1.0
+        return ValueProfile(-1.0, 1.0)
 
 
 def _require_ranges(ranges: Profile) -> None:
@@ -211,8 +213,21 @@ def _require_ranges(ranges: Profile) -> None:
         )
 
 
-def _range_of(ranges: Profile) -> Callable[[str, Settings], tuple[float, float]]:
-    return lambda name, settings: ranges.range_of(name, settings.calibration, settings.percentile)
+def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
+    """The range of an activation, by the calibration of its node, for the type that it will have."""
+
+    def range_of(name: str, settings: Settings) -> Range:
+        law: Any = settings.activation_schema
+        return calibrate(ranges.entry(name), settings.calibration, law, settings.dtype, settings.percentile)
+
+    return range_of
+
+
+def _weights_range(weights: Array, settings: Settings) -> Range:
+    """The range of weights, by the calibration of weights of their node."""
+    law: Any = settings.weights_schema
+    dtype = settings.weights if settings.dtype == "int16" else "int8"
+    return calibrate_weights(weights, settings.weights_calibration, law, dtype, settings.percentile)
 
 
 # ---------------------------------------------------------------------------------------------- on disk

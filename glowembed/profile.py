@@ -4,13 +4,15 @@ The histogram of a value has bins of width 2**exponent at integer multiples of t
 for which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a
 profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples.
 
-The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another model with what is missing and what is
-extra. Constants have a range only; activations also one range per channel (last axis).
+The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another network with what is missing,
+what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
+Constants have a range only; activations also one range per channel (last axis). A person may change a range.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -41,7 +43,6 @@ PRECISION_BITS = 24
 MAX_CHANNELS = 4096
 
 Counts = NDArray[np.int64]
-METHODS = ("minmax", "percentile")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +60,17 @@ class Histogram:
 
 @dataclass(frozen=True, eq=False)
 class ValueProfile:
-    """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis."""
+    """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis.
+
+    edited: a person changed the range in the file; it is what to represent, whatever the calibration.
+    """
 
     low: float
     high: float
     histogram: Histogram | None = None
     channel_low: tuple[float, ...] = ()
     channel_high: tuple[float, ...] = ()
+    edited: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +96,11 @@ class Profile:
         """Raise UsageError where this is not a profile of the graph: what is missing, what is extra, and why."""
         _require_fit(self, graph)
 
-    def range_of(self, name: str, method: str = "minmax", percentile: float = 99.99) -> tuple[float, float]:
-        """The range to quantize for, by one of METHODS.
-
-        percentile: the smallest run of bins that leaves out at most (100 - p) / 2 % of what was seen at each end.
-        """
-        if method not in METHODS:
-            raise unknown_name("calibration", method, METHODS)
+    def entry(self, name: str) -> ValueProfile:
+        """What was seen of the value of this name."""
         if name not in self.values:
             raise unknown_name("value in the profile:", name, self.values)
-        value = self.values[name]
-        if method == "minmax" or value.histogram is None:
-            return value.low, value.high
-        return _percentile(value, value.histogram, percentile)
+        return self.values[name]
 
 
 def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
@@ -113,38 +110,68 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
         sample = dataset.sample(index)
         feed = {name: stored(graph.values[name], sample[name]) for name in graph.inputs}
         for name, array in _activations(graph, run_float(graph, feed)):
-            seen = _observe(name, array)
+            seen = observe(name, array)
             values[name] = _merge_value(values[name], seen) if name in values else seen
     values = dict(sorted({**values, **_constants(graph)}.items()))
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes)
 
 
 def merge(a: Profile, b: Profile) -> Profile:
-    """The profile of the samples of both. They must be of the same model."""
-    if a.model_sha256 != b.model_sha256 or a.values.keys() != b.values.keys():
-        raise UsageError("profiles of different models cannot be merged")
+    """The profile of the samples of both. They must be of the same model and as they were recorded."""
+    if a.values.keys() != b.values.keys() or _moved(a, b):
+        changed = [*sorted(a.values.keys() ^ b.values.keys()), *_moved(a, b)]
+        raise UsageError(f"profiles of different models cannot be merged.{_listed('they differ in', changed)}")
+    edited = sorted({name for p in (a, b) for name, value in p.values.items() if value.edited})
+    if edited:
+        raise UsageError(
+            f"a profile with edited ranges cannot be merged: merge first, then edit.{_listed('edited', edited)}"
+        )
     values = {name: _merge_value(value, b.values[name]) for name, value in a.values.items()}
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
     return replace(a, samples=a.samples + b.samples, values=values, notes=notes)
+
+
+SAME_CONSTANT = 1e-4
+"""Ends of the range of a constant may differ by this part of it: exporters fold BatchNormalization in their own order."""
+
+
+def _moved(a: Profile, b: Profile) -> list[str]:
+    """Constants of both whose ranges differ: the names are the same, the network is another."""
+    both = [name for name in sorted(a.values.keys() & b.values.keys()) if b.values[name].histogram is None]
+    return [name for name in both if not _same_range(a.values[name], b.values[name])]
+
+
+def _same_range(a: ValueProfile, b: ValueProfile) -> bool:
+    tolerance = SAME_CONSTANT * max(abs(a.low), abs(a.high))
+    return abs(a.low - b.low) <= tolerance and abs(a.high - b.high) <= tolerance
 
 
 def _require_fit(profile: Profile, graph: Graph) -> None:
     expected = _float_names(graph)
     missing, extra = sorted(expected - profile.values.keys()), sorted(profile.values.keys() - expected)
     same_model = profile.model_sha256 == graph.model_sha256
-    if same_model and not missing and not extra:
+    moved = [] if same_model else _moved(profile, replace(profile, values=_constants(graph)))
+    if not (missing or extra or moved):
         return
     reasons = [] if same_model else [_other_model(profile, graph)]
     if profile.version != VERSION:
         reasons.append(f"it was written by glowembed {profile.version}, this is {VERSION}")
     raise UsageError(
         f"the profile does not fit the model: {'; '.join(reasons) or 'the values are others'}."
-        f"{_listed('missing', missing)}{_listed('extra', extra)} Make a new one: glowembed profile MODEL --data DATA"
+        f"{_listed('missing', missing)}{_listed('extra', extra)}{_renamed(missing, extra)}"
+        f"{_listed('other weights', moved)} Make a new one: glowembed profile MODEL --data DATA"
     )
 
 
 def _other_model(profile: Profile, graph: Graph) -> str:
     return f"it is of another model file (sha256 {profile.model_sha256[:12]}, this one is {graph.model_sha256[:12]})"
+
+
+def _renamed(missing: list[str], extra: list[str], limit: int = 5) -> str:
+    """Names of the profile that look like those that are missing."""
+    near = ((name, difflib.get_close_matches(name, extra, 1, 0.8)) for name in missing[: 4 * limit])
+    pairs = [f"{found[0]!r} to {name!r}" for name, found in near if found][:limit]
+    return f" Perhaps renamed: {', '.join(pairs)}." if pairs else ""
 
 
 def _listed(what: str, names: list[str], limit: int = 20) -> str:
@@ -185,7 +212,7 @@ def _float(x: Any) -> float:
     return float(np.float32(x))
 
 
-def _observe(name: str, array: Array) -> ValueProfile:
+def observe(name: str, array: Array) -> ValueProfile:
     low, high = _float(array.min()), _float(array.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         raise UsageError(f"{name!r} becomes NaN or infinite in the float model: check weights and data")
@@ -217,7 +244,7 @@ def _bin(x: float, exponent: int) -> int:
     return math.floor(math.ldexp(x, -exponent))
 
 
-def _coarser(histogram: Histogram, exponent: int) -> Histogram:
+def coarser(histogram: Histogram, exponent: int) -> Histogram:
     """The same counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
     shift = min(exponent - histogram.exponent, 63)
     positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
@@ -229,7 +256,7 @@ def _coarser(histogram: Histogram, exponent: int) -> Histogram:
 
 def _merge_histogram(a: Histogram, b: Histogram, low: float, high: float) -> Histogram:
     exponent = _exponent(low, high)
-    a, b = _coarser(a, exponent), _coarser(b, exponent)
+    a, b = coarser(a, exponent), coarser(b, exponent)
     first = min(a.first, b.first)
     end = max(a.first + len(a.counts), b.first + len(b.counts))
     counts = np.zeros(end - first, np.int64)
@@ -249,17 +276,6 @@ def _merge_value(a: ValueProfile, b: ValueProfile) -> ValueProfile:
         tuple(map(min, a.channel_low, b.channel_low)),
         tuple(map(max, a.channel_high, b.channel_high)),
     )
-
-
-def _percentile(value: ValueProfile, histogram: Histogram, percentile: float) -> tuple[float, float]:
-    if not 50 < percentile <= 100:
-        raise UsageError(f"the percentile must be above 50 and at most 100, found {percentile}")
-    seen = np.cumsum(histogram.counts)
-    outside = seen[-1] * (100.0 - percentile) / 200.0
-    lowest = int(np.searchsorted(seen, outside, side="right"))
-    highest = int(np.searchsorted(seen, seen[-1] - outside, side="left"))
-    low, high = (histogram.first + lowest) * histogram.width, (histogram.first + highest + 1) * histogram.width
-    return max(low, value.low), min(high, value.high)
 
 
 # ---------------------------------------------------------------------------------------------- file
@@ -362,7 +378,13 @@ def _parsed(entry: Any) -> ValueProfile:
         raise ValueError("channel_min and channel_max: a minimum above its maximum, or of different length:")
     exponent = _read_width(entry["bin_width"])
     histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
-    return ValueProfile(low, high, histogram, channel_low, channel_high)
+    return ValueProfile(low, high, histogram, channel_low, channel_high, _is_edited(low, high, histogram))
+
+
+def _is_edited(low: float, high: float, histogram: Histogram) -> bool:
+    """As it was recorded, the range begins in the first bin and ends in the last."""
+    last = histogram.first + len(histogram.counts) - 1
+    return _bin(low, histogram.exponent) != histogram.first or _bin(high, histogram.exponent) != last
 
 
 def _read_width(text: Any) -> int:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from glowembed import profile as profiles
+from glowembed.calibrate import METHODS, calibrate
 from glowembed.datasets import Dataset
 from glowembed.errors import UsageError
 from glowembed.ir import Const, Graph, Value
@@ -24,9 +25,9 @@ PARTS = st.lists(
 
 
 def seen(parts: list[np.ndarray]) -> ValueProfile:
-    value = profiles._observe("x", parts[0])
+    value = profiles.observe("x", parts[0])
     for part in parts[1:]:
-        value = profiles._merge_value(value, profiles._observe("x", part))
+        value = profiles._merge_value(value, profiles.observe("x", part))
     return value
 
 
@@ -41,7 +42,7 @@ def same(a: ValueProfile, b: ValueProfile) -> None:
 
 @given(ARRAYS)
 def test_a_histogram_counts_what_is_there(array: np.ndarray) -> None:
-    h = profiles._observe("x", array).histogram
+    h = profiles.observe("x", array).histogram
     assert h is not None
     positions = np.floor(array.astype(np.float64) / 2.0**h.exponent)
     expected = [np.count_nonzero(positions == h.first + i) for i in range(len(h.counts))]
@@ -103,23 +104,6 @@ def test_any_value_survives_the_file(parts: list[np.ndarray]) -> None:
     same(back.values["'*/ \n é"], value)
 
 
-def test_ranges() -> None:
-    array = np.concatenate([np.linspace(-1, 1, 9998), [-50, 100]]).astype(np.float32)
-    recorded = Profile("", 1, {"x": profiles._observe("x", array)})
-    assert recorded.range_of("x") == (-50, 100)
-    low, high = recorded.range_of("x", "percentile", 99.9)
-    assert -1.2 <= low <= -0.9
-    assert 0.9 <= high <= 1.2
-    assert recorded.range_of("x", "percentile", 100) == (-50, 100)
-    for bad in (50, 101, float("nan")):
-        with pytest.raises(UsageError, match="percentile"):
-            recorded.range_of("x", "percentile", bad)
-    with pytest.raises(UsageError, match="Did you mean 'percentile'"):
-        recorded.range_of("x", "precentile")
-    with pytest.raises(UsageError, match="'y'"):
-        recorded.range_of("y")
-
-
 def test_a_profile_that_does_not_fit_says_why(recorded: Profile) -> None:
     recorded.require_fit(graph(w=np.zeros(2, np.float32)))
     other = graph(v=np.zeros(2, np.float32))
@@ -127,12 +111,49 @@ def test_a_profile_that_does_not_fit_says_why(recorded: Profile) -> None:
         recorded.require_fit(other)
     foreign = Profile("cd" * 32, 1, recorded.values, "0.0.1")
     with pytest.raises(UsageError, match=r"another model file.*cdcd.*abab.*0\.0\.1"):
-        foreign.require_fit(graph(w=np.zeros(2, np.float32)))
+        foreign.require_fit(other)
+
+
+def test_a_profile_serves_another_file_of_the_same_network(recorded: Profile) -> None:
+    Profile("cd" * 32, 1, recorded.values).require_fit(graph(w=np.array([[-0.3], [0.1]], np.float32)))
+
+
+def test_a_profile_of_other_weights_does_not_fit(recorded: Profile) -> None:
+    retrained = graph(w=np.ones(2, np.float32))
+    with pytest.raises(UsageError, match=r"another model file.* Other weights: 'w'\."):
+        Profile("cd" * 32, 1, recorded.values).require_fit(retrained)
+
+
+def test_names_that_changed_a_little_are_told(recorded: Profile) -> None:
+    values = {f"model/{name}_layer": value for name, value in recorded.values.items()}
+    renamed = Profile("cd" * 32, 1, {n.replace("model/", "model_"): v for n, v in values.items()})
+    expected = replace(graph(**{"model/w_layer": np.zeros(2, np.float32)}))
+    with pytest.raises(UsageError, match=r"Perhaps renamed: 'model_w_layer' to 'model/w_layer'"):
+        renamed.require_fit(expected)
+
+
+def test_a_person_may_change_a_range(tmp_path: Path) -> None:
+    array = np.linspace(-1, 3, 1000, dtype=np.float32)
+    recorded = Profile("ab", 1, {"x": profiles.observe("x", array), "y": profiles.observe("y", array)})
+    path = tmp_path / "p.yaml"
+    text = to_yaml(recorded)
+    path.write_text(text.replace("range: [-1.0, 3.0]", "range: [-2, 2.5]", 1), encoding="utf-8")
+    edited = Profile.load(path)
+    assert (edited.values["x"].edited, edited.values["y"].edited) == (True, False)
+    for method in METHODS:
+        assert calibrate(edited.values["x"], method) == (-2.0, 2.5)
+    with pytest.raises(UsageError, match=r"merge first, then edit\. Edited: 'x'\."):
+        profiles.merge(edited, recorded)
+
+
+def test_profiles_of_other_networks_do_not_merge(recorded: Profile) -> None:
+    with pytest.raises(UsageError, match=r"cannot be merged\. They differ in: 'v'\."):
+        profiles.merge(recorded, Profile("ab", 1, {**recorded.values, "v": profiles.observe("v", np.ones(3))}))
 
 
 def test_a_model_that_overflows_is_an_error() -> None:
     with pytest.raises(UsageError, match="NaN or infinite"):
-        profiles._observe("conv_1", np.array([np.inf], np.float32))
+        profiles.observe("conv_1", np.array([np.inf], np.float32))
 
 
 VALUE = (
