@@ -1,9 +1,9 @@
-"""Cost figures for targets/*.toml from measured layers: cycles = a MACs + b taps + c outputs, per kernel and core.
+"""Cost figures for targets/*.toml from measured layers: cycles = a MACs + b taps + c tap rows + d outputs.
 
     python benchmarks/fit.py result.json sweep.json ...
 
-Reads results of run.py and sweep.py. A tap is one start of the loop over input channels: outputs times kernel size. Prints
-lines for [costs] and how far the fit is from what was measured: the median and the largest error, and the layer that
+Per kernel and core; reads results of run.py and sweep.py. A tap is one position of the kernel over one output, a tap row
+one row of positions, padding included. Prints lines for [costs], and how far the fit is from what was measured: the median and the largest error, and the layer that
 has it. A figure that would be negative is left out.
 """
 
@@ -21,8 +21,8 @@ import numpy as np
 import shapes
 from numpy.typing import NDArray
 
-FIGURES = ("cycles_per_mac", "cycles_per_tap", "cycles_per_output")
-FEWEST = 6
+FIGURES = ("cycles_per_mac", "cycles_per_tap", "cycles_per_tap_row", "cycles_per_output")
+FEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Layer:
 
     name: str
     cycles: float
-    features: tuple[float, float, float]
+    features: tuple[float, ...]
 
 
 def main() -> int:
@@ -55,17 +55,18 @@ def _layers(result: dict[str, Any]) -> Iterator[tuple[str, str, Layer]]:
             yield row["target"], row["symbols"][0], Layer(row["kernel"], row["cycles_estimate"], features)
 
 
-def _features(name: str) -> tuple[float, float, float] | None:
-    """MACs, taps, outputs from the name of a layer; None for layers without MACs."""
+def _features(name: str) -> tuple[float, ...] | None:
+    """MACs, taps, tap rows, outputs from the name of a layer; None for layers without MACs."""
     fc, conv = shapes.FC.fullmatch(name), shapes.CONV.fullmatch(name)
     if fc is not None:
-        return float(int(fc[1]) * int(fc[2])), float(fc[2]), float(fc[2])
+        return float(int(fc[1]) * int(fc[2])), float(fc[2]), float(fc[2]), float(fc[2])
     if conv is None:
         return None
     kh, kw, stride, _, h, w, c = (int(n or 1) for n in conv.groups()[1:8])
-    outputs = -(-h // stride) * -(-w // stride) * int(conv[9] or c)
+    channels = int(conv[9] or c)
+    outputs = -(-h // stride) * -(-w // stride) * channels
     taps = outputs * kh * kw
-    return float(taps * (1 if conv[1] == "dw" else c)), float(taps), float(outputs)
+    return float(taps * (1 if conv[1] == "dw" else c)), float(taps), float(outputs * kh), float(outputs)
 
 
 def _print(core: str, symbol: str, layers: Sequence[Layer]) -> None:
