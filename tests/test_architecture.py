@@ -18,7 +18,7 @@ LAYERS = [
     {"target", "op"},
     {"rows", "order", "schedule", "placement", "emit_schedule", "layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "schema", "csource"},
     {"ops"},
-    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "precision", "quantize", "lower", "choose", "memory",
+    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "precision", "quantize", "simplify_q", "lower", "choose", "memory",
      "emit", "glue", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
@@ -28,7 +28,7 @@ LAYERS = [
     {"commands"},
     {"__init__", "__main__"},
 ]  # fmt: skip
-STAGES = ("importer", "canonicalize", "quantize", "lower", "choose", "memory", "emit")
+STAGES = ("importer", "canonicalize", "quantize", "simplify_q", "lower", "choose", "memory", "emit")
 ONNX_ALLOWED = {"importer.py", "onnxfile.py", "onnxdata.py"}
 
 

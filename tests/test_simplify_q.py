@@ -1,0 +1,341 @@
+"""Rewrites on the quantized graph: no bit of an output changes, and what can go has gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import model, node, saved, weights
+
+from glowembed.canonicalize import canonicalize
+from glowembed.importer import load
+from glowembed.ir import Array, Const, Graph, Node, QType, Value, verify
+from glowembed.lower import lower
+from glowembed.op import ops
+from glowembed.quantize import quantize
+from glowembed.reference import run_float, run_int
+from glowembed.simplify_q import Savings, simplify
+from glowembed.simplify_q.channels import figures
+from glowembed.simplify_q.intervals import intervals
+from glowembed.simplify_q.rescales import fold_rescales, remove_clips
+
+
+def quantized(proto: onnx.ModelProto, folder: Path) -> Graph:
+    """With the ranges of a few random samples."""
+    graph = canonicalize(load(saved(proto, folder)))
+    rng = np.random.default_rng(3)
+    runs = [
+        run_float(graph, {n: rng.uniform(-2, 3, graph.values[n].shape).astype(np.float32) for n in graph.inputs})
+        for _ in range(3)
+    ]
+    return verify(quantize(graph, lambda name, *_: _range([run[name] for run in runs])))
+
+
+def _range(arrays: list[Array]) -> tuple[float, float]:
+    return float(min(a.min() for a in arrays)), float(max(a.max() for a in arrays))
+
+
+def same_bits(before: Graph, after: Graph, samples: int = 4) -> None:
+    """Both give the same stored outputs for inputs over the whole range; the intervals hold what is computed."""
+    kernels, rng, bounds = [lower(graph) for graph in (before, after)], np.random.default_rng(5), intervals(before)
+    for index in range(samples):
+        feed = {name: _input(rng, before.values[name].shape, index) for name in before.inputs}
+        first, second = (run_int(graph, feed) for graph in kernels)
+        for name in before.outputs:
+            assert np.array_equal(first[name], second[name]), name
+        for name, bound in bounds.items():
+            if name in first and before.values[name].const is None:
+                stored = first[name].reshape(-1, before.values[name].shape[-1])
+                assert (stored >= bound.low).all(), name
+                assert (stored <= bound.high).all(), name
+
+
+def _input(rng: np.random.Generator, shape: tuple[int, ...], index: int) -> Array:
+    """All at an end, or anything."""
+    if index < 2:
+        return np.full(shape, (-128, 127)[index], np.int8)
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def simplified(proto: onnx.ModelProto, folder: Path) -> tuple[Graph, Savings]:
+    """The channels' part alone is compared: the others replace two roundings by one."""
+    before = remove_clips(fold_rescales(quantized(proto, folder), ()))
+    after, savings = simplify(before)
+    same_bits(before, after)
+    assert (savings.macs_before, savings.macs_after) == (figures(before)[0], figures(after)[0])
+    assert [after.values[n].shape for n in after.outputs] == [before.values[n].shape for n in before.outputs]
+    return after, savings
+
+
+# ------------------------------------------------------------------------------------------------ networks
+
+
+@dataclass
+class Net:
+    """A network in a line, made layer by layer."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+    last: str = "x"
+
+    def add(self, op: str, inputs: str, **attrs: Any) -> str:
+        self.last = f"v{len(self.nodes)}"
+        self.nodes.append(node(op, inputs, self.last, **attrs))
+        return self.last
+
+    def conv(self, w: Array, b: Array, relu: bool = True, **attrs: Any) -> str:
+        name = f"c{len(self.nodes)}"
+        self.constants |= {f"{name}w": w.astype(np.float32), f"{name}b": b.astype(np.float32)}
+        self.add("Conv", f"{self.last} {name}w {name}b", **attrs)
+        return self.add("Relu", self.last) if relu else self.last
+
+    def depthwise(self, w: Array, b: Array, **attrs: Any) -> str:
+        return self.conv(w, b, group=len(w), pads=[1, 1, 1, 1], **attrs)
+
+    def finish(self, channels: int, classes: int = 5) -> onnx.ModelProto:
+        self.constants["fc"] = weights(classes, channels, seed=99)
+        self.add("GlobalAveragePool", self.last)
+        self.add("Flatten", self.last)
+        self.nodes.append(node("Gemm", f"{self.last} fc", "y", transB=1))
+        return model(self.nodes, {"x": (1, 3, 12, 12)}, self.constants)
+
+
+def blanked(w: Array, channels: list[int]) -> Array:
+    w = w.copy()
+    w[channels] = 0
+    return w
+
+
+def mobilenet(residual: bool) -> onnx.ModelProto:
+    """Stem with stride 2, then depthwise and pointwise twice; some channels are zero, some constant, some unread."""
+    net = Net()
+    bias = weights(8, seed=2)
+    bias[[1, 2]] = -0.7  # with weights of zero and a ReLU: always the zero point
+    bias[3] = 0.9  # always 0.9, which is not what padding holds
+    net.conv(blanked(weights(8, 3, 3, 3, seed=1), [1, 2, 3]), bias, strides=[2, 2], pads=[1, 1, 1, 1])
+    dw_bias = weights(8, seed=4)
+    dw_bias[1] = 0.5  # the constant zero of channel 1 becomes the constant 0.5 of the next
+    start = net.depthwise(blanked(weights(8, 1, 3, 3, seed=3), [5]), dw_bias)
+    net.conv(weights(16, 8, 1, 1, seed=5), weights(16, seed=6))
+    net.depthwise(weights(16, 1, 3, 3, seed=7), weights(16, seed=8), strides=[1, 1])
+    w = weights(8, 16, 1, 1, seed=9)
+    w[:, [0, 9]] = 0  # nobody reads channels 0 and 9
+    last = net.conv(w, weights(8, seed=10), relu=False)
+    if residual:
+        net.add("Add", f"{start} {last}")
+        net.conv(weights(12, 8, 1, 1, seed=11), weights(12, seed=12), strides=[2, 2])
+    return net.finish(12 if residual else 8)
+
+
+def channels(graph: Graph) -> dict[str, int]:
+    return {n.origins[0]: graph.values[n.outputs[0]].shape[-1] for n in graph.nodes if ops()[n.op].has_weights}
+
+
+def test_mobilenet(tmp_path: Path) -> None:
+    after, savings = simplified(mobilenet(residual=False), tmp_path)
+    # Stem: 1, 2 and 5 go (5: constant behind the depthwise). 3 is no zero: the border of the depthwise sees it.
+    # Second block: nobody reads 0 and 9, and four channels are proved to be never above 0 by their bounds.
+    assert channels(after) == {"n_v0": 5, "n_v2": 5, "n_v4": 10, "n_v6": 10, "n_v8": 8, "n_y": 5}
+    assert savings.macs_after < savings.macs_before
+    assert savings.weights_after < savings.weights_before
+    assert savings.kept["v1"] == (0, 3, 4, 6, 7)
+
+
+def test_mobilenet_with_a_residual_add_keeps_what_the_add_needs(tmp_path: Path) -> None:
+    after, _ = simplified(mobilenet(residual=True), tmp_path)
+    assert channels(after) == {"n_v0": 8, "n_v2": 8, "n_v4": 10, "n_v6": 10, "n_v8": 8, "n_v10": 12, "n_y": 5}
+
+
+def small(*layers: str, w: Mapping[str, Any], inputs: Mapping[str, Any] | None = None) -> onnx.ModelProto:
+    """`op inputs -> output [attr=value ...]` line by line."""
+    nodes = []
+    for layer in layers:
+        head, tail = layer.split(" -> ")
+        output, *attrs = tail.split(" ", 1)
+        op, names = head.split(" ", 1)
+        nodes.append(node(op, names, output, **(eval(f"dict({attrs[0]})") if attrs else {})))
+    return model(nodes, inputs or {"x": (1, 4, 6, 6)}, w)
+
+
+ZERO_OUT = {"w": blanked(weights(6, 4, 3, 3), [0, 2]), "b": np.array([1, 0, -1, 0, 0, 0], np.float32)}
+NEXT = {"v": weights(5, 6, 3, 3, seed=2), "c": weights(5, seed=3)}
+
+CASES = [
+    # name, layers, constants, channels after of each layer with weights
+    ("constants into an unpadded conv", ("Conv x w b -> h", "Conv h v c -> y"), ZERO_OUT | NEXT, [4, 5]),
+    ("a constant is not what the padding holds", ("Conv x w b -> h", "Conv h v c -> y pads=[1, 1, 1, 1]"),
+     ZERO_OUT | NEXT, [6, 5]),
+    ("a ReLU makes it the zero point", ("Conv x w b -> g", "Relu g -> h", "Conv h v c -> y pads=[1, 1, 1, 1]"),
+     ZERO_OUT | NEXT, [5, 5]),
+    ("through a max pool", ("Conv x w b -> g", "MaxPool g -> h kernel_shape=[2, 2]", "Conv h v c -> y"),
+     ZERO_OUT | NEXT, [4, 5]),
+    ("through an average pool with padding", ("Conv x w b -> g", "Relu g -> r",
+     "AveragePool r -> h kernel_shape=[3, 3], pads=[1, 1, 1, 1]", "Conv h v c -> y"), ZERO_OUT | NEXT, [4, 5]),
+    ("padding counts in an average", ("Conv x w b -> g", "Relu g -> r",
+     "AveragePool r -> h kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1", "Conv h v c -> y"),
+     ZERO_OUT | NEXT, [5, 5]),
+    ("through a table", ("Conv x w b -> g", "Sigmoid g -> h", "Conv h v c -> y"), ZERO_OUT | NEXT, [4, 5]),
+    ("through a scale and shift of its own", ("Conv x w b -> g", "Tanh g -> t", "Mul t s -> h", "Conv h v c -> y"),
+     ZERO_OUT | NEXT | {"s": weights(6, 1, 1, seed=7)}, [4, 4, 5]),
+    ("through a concat of channels", ("Conv x w b -> a", "Conv x d b -> e", "Concat a e -> h axis=1", "Conv h v c -> y"),
+     ZERO_OUT | {"d": weights(6, 4, 3, 3, seed=9), "v": weights(5, 12, 3, 3), "c": weights(5)}, [4, 6, 5]),
+    ("through an add of two constants", ("Conv x w b -> a", "Conv x w b -> e", "Add a e -> h", "Conv h v c -> y"),
+     ZERO_OUT | NEXT, [4, 4, 5]),
+    ("an add of a constant and something stays", ("Conv x w b -> a", "Conv x d b -> e", "Add a e -> h", "Conv h v c -> y"),
+     ZERO_OUT | NEXT | {"d": weights(6, 4, 3, 3, seed=9)}, [6, 6, 5]),
+    ("behind a flatten", ("Conv x w b -> h", "Flatten h -> f", "Gemm f v -> y transB=1"),
+     ZERO_OUT | {"v": weights(3, 96)}, [4, 3]),
+    ("behind a global pool and a flatten", ("Conv x w b -> g", "GlobalAveragePool g -> h", "Flatten h -> f",
+     "Gemm f v -> y transB=1"), ZERO_OUT | {"v": weights(3, 6)}, [4, 3]),
+    ("a pad of its own", ("Conv x w b -> g", "Relu g -> r", "Pad r p -> h", "MaxPool h -> m kernel_shape=[2, 2]",
+     "Conv m v c -> y"), ZERO_OUT | NEXT | {"p": [0, 0, 1, 1, 0, 0, 1, 1]}, [5, 5]),
+    ("nobody reads them", ("Conv x w b -> h", "Conv h v c -> y"),
+     {"w": weights(6, 4, 3, 3), "b": weights(6), "v": weights(5, 6, 3, 3) * np.arange(6).clip(0, 1)[:, None, None].astype(np.float32), "c": weights(5)}, [5, 5]),
+    ("an output of the graph stays", ("Conv x w b -> y",), ZERO_OUT, [6]),
+    ("all channels are constant", ("Conv x w b -> h", "Conv h v c -> y"),
+     NEXT | {"w": np.zeros((6, 4, 3, 3), np.float32), "b": weights(6)}, [1, 5]),
+    ("a group keeps all", ("Conv x w b -> h", "Conv h v c -> y group=2"), ZERO_OUT | {"v": weights(6, 3, 3, 3), "c": weights(6)}, [6, 6]),
+    ("depthwise with two outputs per input", ("Conv x w b -> g", "Relu g -> h", "Conv h v c -> k group=6", "Conv k u -> y"),
+     ZERO_OUT | {"v": weights(12, 1, 3, 3), "c": weights(12), "u": weights(5, 12, 1, 1)}, [4, 8, 5]),
+    ("a product with a gate", ("Conv x w b -> h", "GlobalAveragePool h -> p", "Sigmoid p -> q", "Mul h q -> m", "Conv m v c -> y"),
+     ZERO_OUT | NEXT, [4, 5]),
+    ("a softmax needs all", ("Flatten x -> f", "Gemm f v c -> g transB=1", "Softmax g -> s", "Gemm s u -> y"),
+     {"v": blanked(weights(6, 144), [1]), "c": weights(6), "u": weights(6, 3)}, [6, 3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "layers", "constants", "expected"), CASES, ids=[c[0] for c in CASES])
+def test_channels(
+    name: str, layers: tuple[str, ...], constants: Mapping[str, Any], expected: list[int], tmp_path: Path
+) -> None:
+    after, _ = simplified(small(*layers, w=constants), tmp_path)
+    found = [after.values[n.outputs[0]].shape[-1] for n in after.nodes if ops()[n.op].has_weights]
+    assert found == expected
+
+
+def test_a_channel_stays_that_dictates_the_shift(tmp_path: Path) -> None:
+    """Its scale is the only one of 1/2 or more: without it the multipliers of all others would be rounded finer."""
+    before = quantized(small("Conv x w b -> h", "Conv h v c -> y", w=ZERO_OUT | NEXT), tmp_path)
+    first = next(n for n in before.nodes if n.op == "Conv")
+    w = before.values[first.inputs[1]]
+    assert w.qtype is not None
+    y, x = (before.values[name].qtype for name in (first.outputs[0], first.inputs[0]))
+    assert x is not None
+    assert y is not None
+    scale = list(w.qtype.scale)
+    scale[0] = 1.5 * y.scale[0] / x.scale[0]
+    values = {**before.values, w.name: replace(w, qtype=replace(w.qtype, scale=tuple(scale)))}
+    before = replace(before, values=values)
+    after, _ = simplify(before)
+    same_bits(before, after)
+    assert [after.values[n.outputs[0]].shape[-1] for n in after.nodes if n.op == "Conv"] == [5, 5]
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_random_networks(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Convolutions of all kinds in a row, with residual adds, and channels blanked at random."""
+    net, count, rng = Net(), 3, np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    for _ in range(data.draw(st.integers(2, 5))):
+        kind = data.draw(st.sampled_from(["conv", "pointwise", "depthwise", "residual", "pool"]))
+        before, pads = net.last, data.draw(st.sampled_from([0, 1]))
+        if kind == "pool":
+            op = data.draw(st.sampled_from(["MaxPool", "AveragePool"]))
+            net.add(op, before, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+            continue
+        outputs = count if kind in ("depthwise", "residual") else data.draw(st.integers(1, 7))
+        size = 1 if kind == "pointwise" else 3
+        inner = 1 if kind == "depthwise" else count
+        w = rng.normal(0, 0.4, (outputs, inner, size, size)) * (rng.random((outputs, 1, 1, 1)) < 0.6)
+        w = w if kind == "depthwise" else w * (rng.random((1, inner, 1, 1)) < 0.8)
+        keep = {"pads": [1] * 4} if kind == "residual" or pads else {}
+        group = count if kind == "depthwise" else 1
+        net.conv(
+            w, rng.normal(0, 0.5, outputs), relu=data.draw(st.booleans()), group=group, **keep if size == 3 else {}
+        )
+        count = outputs
+        if kind == "residual":
+            net.add("Add", f"{before} {net.last}")
+    simplified(net.finish(count), tmp_path_factory.mktemp("net"))
+
+
+# ------------------------------------------------------------------------------------------------ rescales and clips
+
+T1, T2, WIDE = QType("int8", (0.02,), (3,)), QType("int8", (0.01,), (-5,)), QType("int8", (0.5,), (0,))
+
+
+def graph_of(nodes: list[Node], types: Mapping[str, QType], shape: tuple[int, ...] = (1, 4)) -> Graph:
+    values = {name: Value(name, shape, qtype=qtype) for name, qtype in types.items()}
+    return verify(Graph("g", tuple(nodes), values, ("x",), ("y",)))
+
+
+def rescale(x: str, y: str) -> Node:
+    return Node(f"r_{y}", "Rescale", (x,), (y,))
+
+
+def unary(x: str, y: str) -> Node:
+    return Node(f"u_{y}", "Tanh", (x,), (y,))
+
+
+def relu(x: str, y: str, low: float = 0.0) -> Node:
+    return Node(f"c_{y}", "Clip", (x,), (y,), {"min": low, "max": np.inf})
+
+
+RESCALES = [
+    ("same type", [rescale("x", "a"), unary("a", "y")], {"x": T1, "a": T1, "y": T2}, ["Tanh"]),
+    ("up", [unary("x", "a"), rescale("a", "y")], {"x": T1, "a": T1, "y": T2}, ["Tanh"]),
+    ("not up: the first clips", [unary("x", "a"), rescale("a", "y")], {"x": T1, "a": T2, "y": T1}, ["Tanh", "Rescale"]),
+    ("down", [rescale("x", "a"), unary("a", "y")], {"x": T1, "a": WIDE, "y": T2}, ["Tanh"]),
+    ("not down: the second clips", [rescale("x", "a"), unary("a", "y")], {"x": T1, "a": T2, "y": T2},
+     ["Rescale", "Tanh"]),
+    ("an input and an output: nothing can go", [rescale("x", "y")], {"x": T1, "y": T1}, ["Rescale"]),
+    ("relu of what is not negative", [relu("x", "a"), relu("a", "y")], {"x": T1, "a": T1, "y": T1}, ["Clip"]),
+    ("relu of what may be negative", [relu("x", "a", -1.0), relu("a", "y")], {"x": T1, "a": T1, "y": T1},
+     ["Clip", "Clip"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "nodes", "types", "expected"), RESCALES, ids=[c[0] for c in RESCALES])
+def test_rescales_and_clips(name: str, nodes: list[Node], types: Mapping[str, QType], expected: list[str]) -> None:
+    before = graph_of(nodes, types)
+    after, _ = simplify(before)
+    assert [n.op for n in after.nodes] == expected
+    feed = {"x": np.arange(-128, 128).astype(np.int8).reshape(64, 4)[::16].reshape(4, 4)[:1]}
+    found, reference = (run_int(lower(g), feed)["y"] for g in (after, before))
+    assert np.abs(found.astype(int) - reference).max() <= 1 + (T2.scale[0] < 0.02) * 1
+
+
+def test_the_types_of_the_model_stay() -> None:
+    before = graph_of([unary("x", "a"), rescale("a", "y")], {"x": T1, "a": T1, "y": T2})
+    after, _ = simplify(before, {"a"})
+    assert [n.op for n in after.nodes] == ["Tanh", "Rescale"]
+
+
+def test_parts_of_a_concat_are_written_in_its_type() -> None:
+    nodes = [unary("x", "a"), unary("x", "b"), Node("cat", "Concat", ("a", "b"), ("y",), {"axis": 1})]
+    types = {"x": T1, "a": T2, "b": T1, "y": T1}
+    values = {n: Value(n, (1, 8) if n == "y" else (1, 4), qtype=q) for n, q in types.items()}
+    before = verify(Graph("g", tuple(nodes), values, ("x",), ("y",)))
+    after, _ = simplify(before)
+    assert after.values["a"].qtype == T1
+    assert simplify(before, {"a"})[0].values["a"].qtype == T2
+    x = np.array([[-128, -3, 40, 127]], np.int8)
+    exact = T1.quantize(np.tanh(T1.dequantize(x)))
+    assert np.array_equal(run_int(lower(after), {"x": x})["y"][:, :4], exact)
+
+
+def test_constants_have_intervals() -> None:
+    nodes = [Node("add", "Add", ("x", "k"), ("y",))]
+    values = {name: Value(name, (1, 4), qtype=qtype) for name, qtype in (("x", T1), ("y", WIDE))}
+    values["k"] = Value("k", (1, 4), qtype=T2, const=Const(np.array([[0.0, 1.0, -1.0, 0.5]], np.float32)))
+    graph = verify(Graph("g", tuple(nodes), values, ("x",), ("y",)))
+    bound = intervals(graph)["y"]
+    assert (bound.low < bound.high).all()
+    same_bits(graph, simplify(graph)[0])
