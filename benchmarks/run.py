@@ -151,7 +151,7 @@ def _costs(row: Mapping[str, Any], work: int) -> tuple[str, str, str, str, str]:
     )
 
 
-WIDTHS: Sequence[int] = (24, 20, 13, 13, 9, 12, 8, 9, 8)
+WIDTHS: Sequence[int] = (24, 26, 13, 13, 9, 12, 8, 9, 8)
 
 
 def _line(*cells: str) -> None:
