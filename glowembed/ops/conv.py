@@ -263,12 +263,78 @@ class Conv2dS8(_Conv2dBase):
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
 
 
+# Depthwise 3x3 by dsp kernels: four channels at a time along lines of pixel pairs (runtime_c/ge_dsp_depthwise.h).
+
+
+def _depthwise_down(p: Conv2dParams) -> int:
+    """1 where lines should be columns: the axis that wastes less at the ends of its lines, each about three outputs."""
+    along, down = p.out_h * (p.out_w + 3), p.out_w * (p.out_h + 3)
+    return int(down < along and p.out_h <= 64 and p.out_w * p.out_c < 1024)
+
+
+def _depthwise_instance(p: Conv2dParams) -> Mapping[str, int]:
+    down = _depthwise_down(p)
+    return {"STEP": p.out_w * p.out_c if down else p.out_c, "DOWN": down}
+
+
+def _depthwise_pairs(p: Conv2dParams) -> int:
+    length, stride = (p.out_h, p.stride_h) if _depthwise_down(p) else (p.out_w, p.stride_w)
+    return ((length - 1) * stride + 4) // 2
+
+
+def _depthwise_why_not(node: Node, stride: int) -> str | None:
+    p: Conv2dParams = node.params
+    shape = (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w)
+    if shape != (3, 3, stride, stride, 1, 1):
+        return f"the window is not 3x3 with stride {stride}"
+    if p.in_c != p.out_c or not 4 <= p.out_c <= 1023:
+        return "it takes 4..1023 channels in and as many out"
+    if p.shift not in dsp.SHIFTS:
+        return f"the shift of the requantization is {p.shift}"
+    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=(0, 1))
+    bound = 128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64))
+    if bound.max() << (32 - p.shift) >= 2**31:
+        return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
+    return None
+
+
+def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+    taps = constants["weights"].transpose((1, 0, 2) if _depthwise_down(p) else (0, 1, 2))
+    packed = np.zeros((p.out_c, 5), np.int32)
+    packed[:, 0], packed[:, 1] = constants["bias"], constants["multiplier"]
+    bytes_ = packed[:, 2:].view(np.int8).reshape(p.out_c, 3, 4)
+    bytes_[:, :, :3] = taps.transpose(2, 0, 1)
+    order = [c for start in dsp.block_starts(p.out_c) for c in range(start, start + 4)]
+    return {"stream": packed[order].reshape(-1)}
+
+
+def _depthwise_cost(node: Node, target: Target) -> Cost:
+    p: Conv2dParams = node.params
+    lines, length = (p.out_w, p.out_h) if _depthwise_down(p) else (p.out_h, p.out_w)
+    line = 4 * (45 + 14.5 * length) + 90 + _depthwise_pairs(p) * 20 * p.stride_h
+    return Cost(-(-p.out_c // 4) * (lines * line + 500), 1300)
+
+
+def _depthwise_kernel(symbol: str, stride: int) -> Kernel:
+    return Kernel(
+        symbol,
+        isa="dsp",
+        when=lambda n, t: _depthwise_why_not(n, stride),
+        constants={"stream": "int32_t"},
+        arrange=_depthwise_arrange,
+        instance=_depthwise_instance,
+        scratch=lambda p: 192 + 48 * _depthwise_pairs(p),
+        cost=_depthwise_cost,
+    )
+
+
 class DepthwiseS8(_Conv2dBase):
     """Weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
 
     name = "depthwise_s8"
     kernels = (
         Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),
+        _depthwise_kernel("ge_depthwise3x3_s8_dsp", 1),
         mve.DEPTHWISE,
     )
 
