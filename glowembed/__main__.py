@@ -16,12 +16,13 @@ for _library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import json
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.console import Console
@@ -36,6 +37,7 @@ from glowembed.ir import Shape
 from glowembed.measure import measure as run_measure
 from glowembed.measure import noise, shown
 from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.plan import Optimize, PlanMode, PlanOptions
 from glowembed.precision import resolve as resolve_precision
 from glowembed.precision import template as precision_template
 from glowembed.profile import Profile
@@ -133,6 +135,8 @@ def _options(
     per_tensor: bool = False,
     precision: Path | None = None,
     require_all_quantized: bool = False,
+    plan: PlanOptions = PlanOptions(),  # noqa: B008  frozen
+    flash: int | None = None,
 ) -> CompileOptions:
     """Options of the pipeline, every name checked before any work."""
     for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration, METHODS)):
@@ -152,7 +156,29 @@ def _options(
         per_channel=not per_tensor,
         precision=precision,
         require_all_quantized=require_all_quantized,
+        plan=plan,
+        flash=flash,
     )
+
+
+def _plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> PlanOptions:
+    for kind, word, known in (("optimization", optimize, get_args(Optimize)), ("plan", plan, get_args(PlanMode))):
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    if not 0 <= effort <= 1000:
+        raise UsageError(f"--plan-effort must be 0 to 1000, found {effort}")
+    mode: PlanMode = "greedy" if plan == "greedy" or effort == 0 else "exact"
+    return PlanOptions(mode, effort, cast(Optimize, optimize), _bytes("--ram", ram))
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    """20480, 20K or 1M as a number."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)([kKmM]?)[bB]?", text)
+    if found is None or int(found[1]) < 1:
+        raise UsageError(f"{option} {text!r}: expected a number of bytes, such as 20480 or 20K")
+    return int(found[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[found[2].lower()]
 
 
 def _shapes(texts: list[str] | None) -> dict[str, Shape]:
@@ -292,6 +318,35 @@ def compile_(
     require_all_quantized: Annotated[
         bool, typer.Option("--require-all-quantized", help="Fail, with a list, where a node stays float32.")
     ] = False,
+    optimize: Annotated[
+        str,
+        typer.Option(
+            "--optimize",
+            metavar="|".join(get_args(Optimize)),
+            help="balanced: least RAM for at most 5 % more cycles; ram: for at most twice; speed: no row by row.",
+            rich_help_panel="Memory",
+        ),
+    ] = "balanced",
+    ram: Annotated[
+        str | None,
+        typer.Option(
+            "--ram", metavar="BYTES", help="The fastest within so much RAM, as 20K.", rich_help_panel="Memory"
+        ),
+    ] = None,
+    flash: Annotated[
+        str | None,
+        typer.Option("--flash", metavar="BYTES", help="Fail if weights and code need more.", rich_help_panel="Memory"),
+    ] = None,
+    plan: Annotated[
+        str,
+        typer.Option(
+            "--plan", metavar="|".join(get_args(PlanMode)), help="How offsets are found.", rich_help_panel="Memory"
+        ),
+    ] = "exact",
+    plan_effort: Annotated[
+        int,
+        typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
+    ] = 1,
     calib_samples: CalibSamples = None,
     stop_after: Annotated[
         str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
@@ -324,6 +379,8 @@ def compile_(
         per_tensor,
         precision,
         require_all_quantized,
+        _plan_options(optimize, plan, plan_effort, ram),
+        _bytes("--flash", flash),
     )
     images = _images(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)

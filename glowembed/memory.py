@@ -8,8 +8,8 @@ whether its offsets are proved to be the best for these steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from glowembed.schedule import Candidate, Lives
 
 SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
+NO_LEGAL: Mapping[str, Sequence[tuple[str, float]]] = {}
 
 SLOT_LIMIT = SLOT_UNIT * 65536
 """Slots are uint16: an arena with streamed tensors is not larger."""
@@ -45,48 +46,101 @@ PLACED = 6
 """Candidates of the schedule that are placed: their bounds differ, and so does how close the placement comes."""
 
 
-def plan_network(
-    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, cycles: float = 0.0
-) -> tuple[Graph, Plan]:
-    """The graph in the best order of execution, and its plan; `cycles` is what one inference takes, unstreamed.
+Legal = Mapping[str, Sequence[tuple[str, float]]]
+"""Node -> the kernels that may compute it, each with its estimated cycles."""
 
-    Means over whole images may become sums that go row by row. Raises UsageError where `options.ram` is too little.
+
+@dataclass(frozen=True)
+class _Variant:
+    """A graph to plan. cycles: more than the fastest kernels take; budget: what additional calls may take."""
+
+    graph: Graph
+    cycles: float
+    budget: float
+
+
+def plan_network(
+    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, legal: Legal = NO_LEGAL
+) -> tuple[Graph, Plan]:
+    """The graph in the best order of execution with the best kernels for it, and its plan.
+
+    `legal` has the kernels to choose from; the graph has the fastest. Kernels with less scratch are taken where they save
+    memory within the budget, and means over whole images become sums that go row by row. With `options.ram` the
+    fastest plan that fits; raises UsageError where none does.
     """
     ordered = best_order(graph)
-    split = by_rows(ordered) if options.optimize != "speed" else ordered
-    graphs = [ordered] if split is ordered else [split, ordered]
-    chosen = _best(graphs, alignment, options, cycles)
-    if options.ram is not None and chosen[1].size > options.ram:
-        raise UsageError(_too_large(*chosen, options.ram))
-    return chosen
+    graphs = [ordered]
+    if options.optimize != "speed" or options.ram is not None:
+        split = by_rows(ordered)
+        graphs = [ordered] if split is ordered else [split, ordered]
+    return _best([v for g in graphs for v in _variants(g, options, legal)], alignment, options)
 
 
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, cycles: float = 0.0) -> Plan:
-    """The smallest plan for this order of nodes. Inputs are alive before the first node, outputs after the last."""
-    return _best([graph], alignment, options, cycles)[1]
+    """The smallest plan for this order of nodes and these kernels; `cycles` is what one inference takes, unstreamed."""
+    return _best([_Variant(graph, 0.0, _share(options) * max(cycles, 1.0))], alignment, options)[1]
 
 
-def _best(graphs: Sequence[Graph], alignment: int, options: PlanOptions, cycles: float) -> tuple[Graph, Plan]:
+def _share(options: PlanOptions) -> float:
+    return BUDGETS["ram" if options.ram is not None else options.optimize]
+
+
+def _variants(graph: Graph, options: PlanOptions, legal: Legal) -> list[_Variant]:
+    """The graph with the fastest kernels, and with kernels whose scratch is below some limits."""
+    cost = {(node, symbol): cycles for node, kernels in legal.items() for symbol, cycles in kernels}
+    base = sum(cost.get((n.name, n.kernel or ""), 0.0) for n in graph.nodes)
+    budget = _share(options) * max(base, 1.0)
+    scratch = sorted({_scratch(n, n.kernel) for n in graph.nodes if n.kernel})
+    limits = sorted({scratch[len(scratch) // 2], 0}) if scratch and scratch[-1] and options.optimize != "speed" else []
+    found = [_Variant(graph, 0.0, budget)]
+    for limit in limits:
+        nodes = tuple(_with_less_scratch(n, limit, legal) for n in graph.nodes)
+        cycles = sum(cost.get((n.name, n.kernel or ""), 0.0) for n in nodes) - base
+        if 0 < cycles <= budget:
+            found.append(_Variant(replace(graph, nodes=nodes), cycles, budget - cycles))
+    return found
+
+
+def _scratch(node: Node, symbol: str | None) -> int:
+    return kernel(symbol).scratch(node.params) if symbol is not None else 0
+
+
+def _with_less_scratch(node: Node, limit: int, legal: Legal) -> Node:
+    """The fastest kernel with at most `limit` bytes of scratch, where there is one."""
+    if _scratch(node, node.kernel) <= limit:
+        return node
+    fitting = [(cycles, symbol) for symbol, cycles in legal.get(node.name, ()) if _scratch(node, symbol) <= limit]
+    return replace(node, kernel=min(fitting)[1]) if fitting else node
+
+
+def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
     """All candidates placed greedily, the best of them by the solver."""
-    placed = [p for i, graph in enumerate(graphs) for p in _candidates(i, graph, alignment, options, cycles)]
+    placed = [p for variant in variants for p in _candidates(variant, alignment, options)]
     placed.sort(key=lambda p: p.placement.size)
+    limit = options.ram
     if options.mode == "exact" and placement.have_solver():
-        for candidate in placed[:SOLVED]:
-            least = min(p.placement.size for p in placed)
-            if candidate.bound < least:
-                _solve(candidate, options.effort)
-    best = min(placed, key=lambda p: p.placement.size)
-    graph = graphs[best.graph]
-    return graph, _plan(graph, best.rows, best, alignment)
+        least = min(p.placement.size for p in placed)
+        for candidate in [p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)][
+            :SOLVED
+        ]:
+            _solve(candidate, options.effort)
+    if limit is None:
+        best = min(placed, key=lambda p: (p.placement.size, p.extra))
+    else:
+        best = min(placed, key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))  # fmt: skip
+    graph, plan = best.variant.graph, _plan(best, alignment)
+    if limit is not None and plan.size > limit:
+        raise UsageError(_too_large(graph, plan, limit))
+    return graph, plan
 
 
-def _candidates(number: int, graph: Graph, alignment: int, options: PlanOptions, cycles: float) -> list[_Placed]:
-    rows = rows_of(graph)
-    unit = min(alignment, SLOT_UNIT)
-    found = schedule.candidates(rows, unit, CALL_CYCLES, BUDGETS[options.optimize] * max(cycles, 1.0))
-    tried = [c for c in found if c.groups][:PLACED] if options.optimize != "speed" else []
+def _candidates(variant: _Variant, alignment: int, options: PlanOptions) -> list[_Placed]:
+    rows = rows_of(variant.graph)
+    found = schedule.candidates(rows, min(alignment, SLOT_UNIT), CALL_CYCLES, variant.budget)
+    streaming = options.optimize != "speed" or options.ram is not None
+    tried = [c for c in found if c.groups][: None if options.ram else PLACED] if streaming else []
     tried += [c for c in found if not c.groups][:1]
-    return [_place(number, rows, candidate, alignment) for candidate in tried]
+    return [_place(variant, rows, candidate, alignment) for candidate in tried]
 
 
 def by_rows(graph: Graph) -> Graph:
@@ -128,9 +182,10 @@ class _Placed:
     """A candidate with its items, where they lie, and what is proved about it."""
 
     def __init__(
-        self, graph: int, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
+        self, variant: _Variant, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
     ) -> None:
-        self.graph, self.rows = graph, rows
+        self.variant, self.rows = variant, rows
+        self.extra = variant.cycles + (len(candidate.calls) - len(rows.works)) * CALL_CYCLES
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
         self.placement = Placement((), 0)
         self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
@@ -143,14 +198,14 @@ def _solve(placed: _Placed, effort: int) -> None:
     )
 
 
-def _place(graph: int, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
+def _place(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
     life = schedule.lives(rows, candidate.calls)
     streamed = _streamed(rows, candidate)
     items = _items(rows, candidate, life, streamed, alignment)
     cut = replace(rows, storages=tuple(replace(s, whole=i not in streamed) for i, s in enumerate(rows.storages)))
     live = schedule.live_bytes(cut, candidate.calls, life, min(alignment, SLOT_UNIT))
     bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
-    placed = _Placed(graph, rows, candidate, life, items, bound)
+    placed = _Placed(variant, rows, candidate, life, items, bound)
     placed.forbidden = placement.conflicts(items, _in_place(rows, candidate, life))
     placed.placement = placement.greedy(items, placed.forbidden, bound)
     return placed
@@ -210,7 +265,8 @@ def _in_place(rows: Rows, candidate: Candidate, life: Lives) -> placement.InPlac
 # ------------------------------------------------------------------------------------------------- plan
 
 
-def _plan(graph: Graph, rows: Rows, best: _Placed, alignment: int) -> Plan:
+def _plan(best: _Placed, alignment: int) -> Plan:
+    rows = best.rows
     offsets, slots, scratch = {}, {}, {}
     table: dict[int, list[int]] = {}
     for item, offset in zip(best.items, best.placement.offsets, strict=True):
@@ -230,7 +286,7 @@ def _plan(graph: Graph, rows: Rows, best: _Placed, alignment: int) -> Plan:
         tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
-        (len(calls) - len(rows.works)) * CALL_CYCLES,
+        best.extra,
     )  # fmt: skip
 
 

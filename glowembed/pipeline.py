@@ -35,10 +35,11 @@ from glowembed.profile import profile as run_profile
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize import coverage, quantize, require_all_quantized
 from glowembed.schema import Range
-from glowembed.target import load_target
+from glowembed.simplify_q import simplify, typed_names
+from glowembed.target import Target, load_target
 from glowembed.version import VERSION
 
-STAGES = ("import", "canonicalize", "profile", "quantize", "lower", "choose", "plan", "emit")
+STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 
 MEMORY_FILE = ".glowembed.json"
 """Beside the bundle, not of it: where the model was, so that validate finds it again."""
@@ -58,6 +59,8 @@ class CompileOptions:
     per_channel: bool = True
     precision: Path | Config | None = None
     require_all_quantized: bool = False
+    plan: PlanOptions = field(default_factory=PlanOptions)
+    flash: int | None = None
 
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
@@ -73,6 +76,11 @@ class CompileOptions:
             "calibration": self.calibration,
             "percentile": self.percentile if self.calibration == "percentile" else None,
             "per_channel": self.per_channel,
+            "optimize": self.plan.optimize,
+            "plan": self.plan.mode,
+            "plan_effort": self.plan.effort,
+            "ram": self.plan.ram,
+            "flash": self.flash,
         }
 
 
@@ -152,6 +160,7 @@ def compile_model(
     with stages.run("profile"):
         ranges = _profile(graph, data, profile, progress)
     on_stage("profile", ranges)
+    given = typed_names(graph)
     with stages.run("quantize"):
         precision = resolve_precision(graph, options.config())
         graph = verify(quantize(graph, _range_of(ranges), precision, _weights_range))
@@ -160,6 +169,9 @@ def compile_model(
         if options.require_all_quantized:
             require_all_quantized(table)
     on_stage("quantize", graph)
+    with stages.run("simplify"):
+        graph, savings = simplify(graph, given)
+    on_stage("simplify", graph)
     with stages.run("lower"):
         graph = verify(lower(graph, options.float_io))
     on_stage("lower", graph)
@@ -167,16 +179,57 @@ def compile_model(
         graph, choices = choose(graph, target)
     on_stage("choose", graph)
     with stages.run("plan"):
-        plan = memory.plan(graph, target.word_size, PlanOptions(optimize="speed"))
+        graph, plan = memory.plan_network(graph, target.word_size, options.plan, _legal(choices))
         memory.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):
-        origin = emit.Origin(VERSION, model.name, options.recorded(), tuple(entry.json() for entry in table))
+        origin = emit.Origin(
+            VERSION, model.name, options.recorded(), tuple(entry.json() for entry in table), savings.json()
+        )
         files = emit.emit(graph, plan, target, origin)
+        _check_flash(graph, target, options.flash, json.loads(files["bundle.json"])["weights_bytes"])
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
     return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
+
+
+def _legal(choices: tuple[Choice, ...]) -> dict[str, list[tuple[str, float]]]:
+    legal: dict[str, list[tuple[str, float]]] = {}
+    for choice in choices:
+        if choice.reason in (None, "slower"):
+            legal.setdefault(choice.node, []).append((choice.kernel, choice.cycles))
+    return legal
+
+
+def _check_flash(graph: Graph, target: Target, limit: int | None, weights: int) -> None:
+    """Weights are exact, code is the estimate of the kernels. Raises UsageError above the limit."""
+    used = {n.kernel: op.kernel(n.kernel).cost(n, target).code for n in graph.nodes if n.kernel}
+    needed = weights + sum(used.values())
+    if limit is None or needed <= limit:
+        return
+    sizes = {n.name: sum(c.materialize().nbytes for c in n.constants.values()) for n in graph.nodes}
+    largest = max(sizes, key=sizes.__getitem__)
+    raise UsageError(
+        f"{graph.name} needs about {needed} bytes of flash ({weights} of constants, the rest code), {needed - limit} more "
+        f"than --flash {limit}; the largest part is {largest!r} with {sizes[largest]} bytes"
+    )
+
+
+def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
+    """A twin of the bundle in `folder` that streams nothing: every tensor can be looked at when its layer has run.
+
+    Constants and kernels are the files of the bundle itself: the twin is wrong where the bundle is.
+    """
+    target, manifest = load_target(bundle.manifest["target"]), bundle.manifest
+    plan = memory.plan(bundle.graph, target.word_size, PlanOptions("greedy", optimize="speed"))
+    memory.check(bundle.graph, plan)
+    origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])
+    files = emit.emit(replace(bundle.graph, model_sha256=manifest["model"]["sha256"]), plan, target, origin)
+    own = [f"{manifest['name']}_{part}" for part in ("weights.c", "weights.h", "kernels.h")]
+    files |= {name: (bundle.path / name).read_bytes() for name in own}
+    write_bundle(folder, files, bundle.model_path or Path(manifest["model"]["file"]))
+    return replace(bundle, path=folder, manifest=json.loads(files["bundle.json"]))
 
 
 def _profile(
@@ -307,7 +360,9 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
     const = Const(arrays[emit.reference_key("", entry["name"])]) if entry["constant"] else None
     layout = tuple(entry["layout"]) if entry["layout"] else None
-    return Value(entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout)
+    return Value(
+        entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype")
+    )
 
 
 def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+Optimize = Literal["balanced", "ram", "speed"]
+PlanMode = Literal["exact", "greedy"]
+
 SLOT_UNIT = 4
 """Rows of streamed tensors lie at multiples of it: GE_SLOT_UNIT of ge.h."""
 
@@ -19,9 +22,9 @@ class PlanOptions:
     RAM for at most twice the cycles, `speed` = no layer is called more than once. ram: bytes that must be enough.
     """
 
-    mode: Literal["exact", "greedy"] = "exact"
+    mode: PlanMode = "exact"
     effort: int = 1
-    optimize: Literal["balanced", "ram", "speed"] = "balanced"
+    optimize: Optimize = "balanced"
     ram: int | None = None
 
 

@@ -6,7 +6,9 @@ on the board. Board and integer reference must agree in every bit; both are judg
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Value
 from glowembed.measure import Figures, Measurement, measure
-from glowembed.pipeline import Bundle, load_bundle
+from glowembed.pipeline import Bundle, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_int
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
@@ -100,7 +102,7 @@ def validate(
     else:
         result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
-    floats = compare.run_onnxruntime(original, dataset, progress)
+    floats = _model_outputs(bundle.graph, compare.run_onnxruntime(original, dataset, progress))
     if layers and image.transport == "serial":
         checks = _layers_of(bundle, result, expected)
     else:
@@ -192,6 +194,12 @@ def _real(value: Value, stored: Array) -> Array:
     return logical.astype(np.float32) if value.qtype is None else value.qtype.dequantize(logical)
 
 
+def _model_outputs(graph: Graph, outputs: Arrays) -> dict[str, Array]:
+    """Real numbers, also where the model has integers."""
+    known = {name: datasets.integers(graph, name) for name in outputs}
+    return {name: k.from_model(outputs[name]) if (k := known[name]) else array for name, array in outputs.items()}
+
+
 def _logical(value: Value, stored: Array) -> Array:
     if value.layout is None:
         return stored
@@ -205,7 +213,7 @@ def _int_reference(bundle: Bundle, inputs: Arrays, progress: Progress, layers: b
     """[n, stored shape] of the outputs; with `layers` also of what every layer makes, of the first samples."""
     graph, count = bundle.graph, len(next(iter(inputs.values())))
     wanted = list(graph.outputs)
-    inner = [tensor["name"] for layer in bundle.manifest["layers"] for tensor in layer["outputs"]] if layers else []
+    inner = [name for node in graph.nodes if node.kernel for name in node.outputs] if layers else []
     rows: dict[str, list[Array]] = {name: [] for name in (*wanted, *inner)}
     for index in progress.track(range(count), "int reference"):
         values = run_int(graph, {name: array[index] for name, array in inputs.items()})
@@ -303,28 +311,43 @@ def _layer_checks(
     bundle: Bundle, board: Board, image: Image, inputs: Arrays, expected: Arrays, progress: Progress
 ) -> _Layers:
     few = {name: array[:LAYER_SAMPLES] for name, array in inputs.items()}
-    result = _run(bundle, board, image, few, progress, layers=True)
-    assert result.layer_outputs is not None, "a run with layers gives their outputs"
-    pairs = zip(bundle.manifest["layers"], result.layer_outputs, strict=True)
-    checks = tuple(_layer_check(bundle.graph, layer, raw, expected) for layer, raw in pairs)
-    if board.qemu is None:
-        return _Layers(checks)
-    return _Layers(checks, result.layer_instructions, measure(image, bundle.manifest, _rows(bundle, few)[:1]))
+    with _whole(bundle, image) as (twin, twin_image):
+        result = _run(twin, board, twin_image, few, progress, layers=True)
+        assert result.layer_outputs is not None, "a run with layers gives their outputs"
+        pairs = zip(twin.manifest["layers"], result.layer_outputs, strict=True)
+        checks = tuple(_layer_check(twin.graph, layer, raw, expected) for layer, raw in pairs)
+        if board.qemu is None:
+            return _Layers(checks)
+        return _Layers(checks, result.layer_instructions, measure(twin_image, twin.manifest, _rows(twin, few)[:1]))
+
+
+@contextmanager
+def _whole(bundle: Bundle, image: Image) -> Iterator[tuple[Bundle, Image]]:
+    """The bundle, or where it streams layers a twin that does not: rows that were there and are gone tell nothing."""
+    if not any(layer.get("streamed") for layer in bundle.manifest["layers"]):
+        yield bundle, image
+        return
+    with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
+        twin = keep_whole(bundle, Path(folder) / "whole")
+        yield twin, build_bundle(twin, image.board.name, Path(folder) / "build", image.transport)
 
 
 def run_layers(
     bundle: Bundle, board: str, image: Image, inputs: Arrays, progress: Progress = SILENT
 ) -> dict[str, Array]:
     """[n, stored shape] of what every layer made on the board, read back as soon as it had run."""
-    result = _run(bundle, load_board(board), image, inputs, progress, layers=True)
+    with _whole(bundle, image) as (twin, twin_image):
+        result = _run(twin, load_board(board), twin_image, inputs, progress, layers=True)
     assert result.layer_outputs is not None, "a run with layers gives their outputs"
-    tensors = [tensor["name"] for layer in bundle.manifest["layers"] for tensor in layer["outputs"]]
+    tensors = [tensor["name"] for layer in twin.manifest["layers"] for tensor in layer["outputs"]]
     raws = [raw for layer in result.layer_outputs for raw in layer]
     return {name: _tensor(bundle.graph.values[name], raw) for name, raw in zip(tensors, raws, strict=True)}
 
 
 def _layer_check(graph: Graph, layer: Mapping[str, Any], raw: Sequence[Bytes], expected: Arrays) -> LayerCheck:
     names = [tensor["name"] for tensor in layer["outputs"]]
+    if not names:
+        return LayerCheck(layer["name"], None, 0.0)
     found = {
         name: _logical(graph.values[name], _tensor(graph.values[name], r)) for name, r in zip(names, raw, strict=True)
     }
