@@ -4,7 +4,8 @@ In: delayed float constants and QTypes. Out: delayed integer constants. Weights 
 
     acc = sum(x * w) + bias',   bias' = round(b / (s_x * s_w)) - zero_point_x * sum(w)
 
-and the inner loops of the kernels see plain products.
+and the inner loops of the kernels see plain products. Asymmetric weights have kernels of their own (`..._aw_s8`), which
+subtract the zero point of each output channel: there w stands for w - zero_point_w.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from glowembed import fixedpoint
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, QType
+from glowembed.op import in_mode
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,17 @@ class LinearConstants:
     bias: Const
     multiplier: Const
     requant: fixedpoint.Requant
+    weight_zero_point: Const | None = None
 
     def as_dict(self) -> dict[str, Const]:
-        return {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
+        constants = {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
+        return (
+            constants if self.weight_zero_point is None else {**constants, "weight_zero_point": self.weight_zero_point}
+        )
+
+    def op(self, stem: str) -> str:
+        """The kernel-level op that takes these constants: `stem`_s8, or `stem`_aw_s8; with the requantization's name."""
+        return in_mode(f"{stem}_s8" if self.weight_zero_point is None else f"{stem}_aw_s8", self.requant.mode)
 
 
 def linear_constants(
@@ -44,7 +54,8 @@ def linear_constants(
     weights = w.then("quantize", wq.quantize)
     stored = weights.materialize()
     channels = stored.shape[0]
-    flat = stored.reshape(channels, -1).astype(np.int64)
+    zero = np.broadcast_to(np.asarray(wq.zero_point, dtype=np.int32), (channels,))
+    flat = stored.reshape(channels, -1).astype(np.int64) - zero[:, None]
     w_scale = np.broadcast_to(np.asarray(wq.scale, dtype=np.float64), (channels,))
     real = bias.materialize().astype(np.float64) / (xq.scale[0] * w_scale)
     folded = np.rint(real).astype(np.int64) - xq.zero_point[0] * flat.sum(axis=1)
@@ -59,6 +70,7 @@ def linear_constants(
         _ready("fold_zero_point", folded.astype(np.int32), bias),
         Const(np.asarray(requant.multiplier, dtype=np.int32)),
         requant,
+        Const(np.ascontiguousarray(zero)) if zero.any() else None,
     )
 
 

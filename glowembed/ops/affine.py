@@ -19,7 +19,7 @@ from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_mode
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
 from glowembed.ops.conv import Conv2dParams
 from glowembed.spatial import as_hwc
 
@@ -77,7 +77,7 @@ def _lower_as_depthwise(node: Node, c: LowerContext, mode: fixedpoint.Mode) -> N
     k = linear_constants(weights, _all(c.qtype(scale), channels), bias, c.qtype(x), c.qtype(y), node.name, mode)
     params = _one_tap(shape, c.qtype(x), c.qtype(y), k.requant.shift, clamp_limits(c.qtype(y), node.attrs))
     constants = {**k.as_dict(), "weights": k.weights.then("hwo", lambda a: a.reshape(1, 1, channels))}
-    c.add(node, in_mode("depthwise_s8", mode), [x], y, params, constants, macs=prod(shape))
+    c.add(node, k.op("depthwise"), [x], y, params, constants, macs=prod(shape))
 
 
 def _column(scale: Const, channels: int) -> Const:

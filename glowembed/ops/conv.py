@@ -25,7 +25,6 @@ from glowembed.op import (
     OnnxNode,
     Op,
     in_all_modes,
-    in_mode,
 )
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.target import Target
@@ -79,7 +78,7 @@ class Conv(Op):
         macs = int(np.prod(c.shape(y))) * int(np.prod(c.shape(w)[1:]))
         c.add(
             node,
-            in_mode("depthwise_s8" if depthwise else "conv2d_s8", mode),
+            k.op("depthwise" if depthwise else "conv2d"),
             [x],
             y,
             params,
@@ -184,11 +183,17 @@ class _Conv2dBase(KernelOp):
 
     def int_ref(self, p: Conv2dParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
-        acc = self.accumulate(p, x, constants["weights"]) + constants["bias"]
+        weights = constants["weights"].astype(np.int64)
+        if "weight_zero_point" in constants:
+            weights = self.less_zero_point(weights, constants["weight_zero_point"])
+        acc = self.accumulate(p, x, weights) + constants["bias"]
         q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
+        raise NotImplementedError
+
+    def less_zero_point(self, weights: Array, zero_point: Array) -> Array:
         raise NotImplementedError
 
 
@@ -244,7 +249,7 @@ class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "conv2d_s8"
-    kernels = (
+    kernels: tuple[Kernel, ...] = (
         Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700), store="rows"),
         mve.CONV2D,
         Kernel(
@@ -261,6 +266,9 @@ class Conv2dS8(_Conv2dBase):
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
+
+    def less_zero_point(self, weights: Array, zero_point: Array) -> Array:
+        return weights - zero_point[:, None, None, None]
 
 
 # Depthwise 3x3 by dsp kernels: four channels at a time along lines of pixel pairs (runtime_c/ge_dsp_depthwise.h).
@@ -332,7 +340,7 @@ class DepthwiseS8(_Conv2dBase):
     """Weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
 
     name = "depthwise_s8"
-    kernels = (
+    kernels: tuple[Kernel, ...] = (
         Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),
         _depthwise_kernel("ge_depthwise3x3_s8_dsp", 1),
         mve.DEPTHWISE,
@@ -342,6 +350,30 @@ class DepthwiseS8(_Conv2dBase):
         views = np.repeat(window_of(p).views(x.astype(np.int64), p.in_zero_point), p.out_c // p.in_c, axis=4)
         return np.asarray(np.einsum("yxhwo,hwo->yxo", views, weights.astype(np.int64)))
 
+    def less_zero_point(self, weights: Array, zero_point: Array) -> Array:
+        return weights - zero_point
+
+
+ASYMMETRIC = {**_Conv2dBase.constants, "weight_zero_point": "int32_t"}
+
+
+class Conv2dAwS8(Conv2dS8):
+    """Asymmetric weights: their zero point per output channel is subtracted on the way."""
+
+    name = "conv2d_aw_s8"
+    constants = ASYMMETRIC
+    kernels = (Kernel("ge_conv2d_aw_s8", cost=lambda n, t: Cost(10.0 * n.macs, 760), store="rows"),)
+
+
+class DepthwiseAwS8(DepthwiseS8):
+    """Asymmetric weights."""
+
+    name = "depthwise_aw_s8"
+    constants = ASYMMETRIC
+    kernels = (Kernel("ge_depthwise_aw_s8", cost=lambda n, t: Cost(14.0 * n.macs, 640), store="rows"),)
+
 
 OPS = (Conv(),)
-KERNEL_OPS = (*in_all_modes(Conv2dS8()), *in_all_modes(DepthwiseS8()))
+KERNEL_OPS = tuple(
+    twin for op in (Conv2dS8(), DepthwiseS8(), Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)
+)

@@ -16,7 +16,7 @@ from glowembed import fixedpoint
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
 from glowembed.spatial import as_hwc, channels_first, channels_last, from_hwc
 
 
@@ -72,7 +72,7 @@ class ConvTranspose(Op):
         )  # fmt: skip
         constants = {**k.as_dict(), "weights": k.weights.then("ohwi", _ohwi)}
         macs = int(np.prod(as_hwc(c.shape(x)))) * int(np.prod(a["kernel"])) * c.shape(w)[0] // a["group"]
-        c.add(node, in_mode("conv_transpose2d_s8", mode_of(a)), [x], y, params, constants, macs=macs)
+        c.add(node, k.op("conv_transpose2d"), [x], y, params, constants, macs=macs)
 
 
 def _pairs(attrs: Mapping[str, Any]) -> tuple[int, int, int, int, int, int, int, int]:
@@ -181,7 +181,9 @@ class ConvTranspose2dS8(KernelOp):
     name = "conv_transpose2d_s8"
     params = ConvTranspose2dParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-    kernels = (Kernel("ge_conv_transpose2d_s8", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),)
+    kernels: tuple[Kernel, ...] = (
+        Kernel("ge_conv_transpose2d_s8", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),
+    )
 
     def rows(self, p: ConvTranspose2dParams) -> int:
         return p.out_h
@@ -201,10 +203,21 @@ class ConvTranspose2dS8(KernelOp):
             "size": (p.out_h, p.out_w), "group": p.groups,
         }  # fmt: skip
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c).astype(np.int64) - p.in_zero_point
-        acc = _scatter(attrs, x, constants["weights"].astype(np.int64)) + constants["bias"]
+        weights = constants["weights"].astype(np.int64)
+        if "weight_zero_point" in constants:
+            weights = weights - constants["weight_zero_point"][:, None, None, None]
+        acc = _scatter(attrs, x, weights) + constants["bias"]
         q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
+class ConvTranspose2dAwS8(ConvTranspose2dS8):
+    """Asymmetric weights: their zero point per output channel is subtracted on the way."""
+
+    name = "conv_transpose2d_aw_s8"
+    constants = {**ConvTranspose2dS8.constants, "weight_zero_point": "int32_t"}
+    kernels = (Kernel("ge_conv_transpose2d_aw_s8", cost=lambda n, t: Cost(16.0 * n.macs, 740), store="rows"),)
+
+
 OPS = (ConvTranspose(),)
-KERNEL_OPS = in_all_modes(ConvTranspose2dS8())
+KERNEL_OPS = (*in_all_modes(ConvTranspose2dS8()), *in_all_modes(ConvTranspose2dAwS8()))

@@ -16,7 +16,7 @@ from glowembed import dsp, fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
 from glowembed.target import Target
 
 
@@ -51,7 +51,7 @@ class Gemm(Op):
         rows = prod(c.shape(x)[:-1])
         limits = clamp_limits(c.qtype(y), node.attrs)
         params = FcParams(rows, in_c, out_c, k.requant.shift, c.qtype(y).zero_point[0], *limits)
-        c.add(node, in_mode("fc_s8", mode), [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
+        c.add(node, k.op("fc"), [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
 
 
 # ------------------------------------------------------------------------------------------------ import
@@ -203,7 +203,7 @@ class FcS8(KernelOp):
     name = "fc_s8"
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-    kernels = (
+    kernels: tuple[Kernel, ...] = (
         Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 250), store="rows"),
         mve.FC,
         Kernel(
@@ -229,10 +229,21 @@ class FcS8(KernelOp):
 
     def int_ref(self, p: FcParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.rows, p.in_c).astype(np.float64)
-        acc = (x @ constants["weights"].astype(np.float64).T).astype(np.int64) + constants["bias"]
+        weights = constants["weights"].astype(np.float64)
+        if "weight_zero_point" in constants:
+            weights = weights - constants["weight_zero_point"][:, None]
+        acc = (x @ weights.T).astype(np.int64) + constants["bias"]
         q = fixedpoint.Requant(tuple(constants["multiplier"].tolist()), p.shift, self.requantization)
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
+class FcAwS8(FcS8):
+    """Asymmetric weights: their zero point per output is subtracted on the way."""
+
+    name = "fc_aw_s8"
+    constants = {**FcS8.constants, "weight_zero_point": "int32_t"}
+    kernels = (Kernel("ge_fc_aw_s8", cost=lambda n, t: Cost(8.0 * n.macs, 270), store="rows"),)
+
+
 OPS = (Gemm(),)
-KERNEL_OPS = in_all_modes(FcS8())
+KERNEL_OPS = (*in_all_modes(FcS8()), *in_all_modes(FcAwS8()))
