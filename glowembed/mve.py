@@ -99,13 +99,13 @@ CONV2D = Kernel(
 
 
 def _blocks_of_sixteen(constants: Mapping[str, Array]) -> Mapping[str, Array]:
-    """For each 16 channels: 16 biases; 16 weights of each tap, an even number of taps; 16 multipliers.
+    """For each 16 channels: 16 biases; 16 weights of each tap; 16 multipliers.
 
     The weights are [kernel_h, kernel_w, channel]. The last block begins 16 channels before the end, and is there only when
     there are channels left; fewer than 16 channels are padded. int32 in the order of the sums in the kernel.
     """
     channels = len(constants["bias"])
-    weights = _padded(constants["weights"].reshape(-1, channels), 0, 2).astype(np.int8)
+    weights = constants["weights"].reshape(-1, channels).astype(np.int8)
     bias, multiplier = (constants[n].astype("<i4") for n in ("bias", "multiplier"))
     if channels < LANES:
         weights, bias, multiplier = _padded(weights, 1, LANES), _padded(bias, 0, LANES), _padded(multiplier, 0, LANES)
@@ -126,7 +126,7 @@ def _depthwise_when(node: Node, target: Any) -> str | None:
 
 def _depthwise_scratch(p: Any) -> int:
     """The taps, and with fewer than 16 channels a copy of each in a whole vector and a pointer to it."""
-    count = _blocks(p.kernel_h * p.kernel_w, 2) * 2
+    count = p.kernel_h * p.kernel_w
     return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
 
 
@@ -175,4 +175,23 @@ ADD = Kernel(
     isa="mve",
     cost=lambda node, target: Cost(node.params.rows * (4.5 * node.params.row + 20), 150),
     store="elements",
+)
+
+
+def _avgpool_when(node: Node, target: Any) -> str | None:
+    p = node.params
+    if (p.out_h, p.out_w, p.kernel_h, p.kernel_w, p.pad_top, p.pad_left) != (1, 1, p.in_h, p.in_w, 0, 0):
+        return "it averages all of the input"
+    if p.channels < LANES:
+        return f"{p.channels} channels"
+    return _high_word(node, target)
+
+
+AVGPOOL = Kernel(
+    "ge_avgpool_s8_mve",
+    isa="mve",
+    when=_avgpool_when,
+    cost=lambda node, target: Cost(
+        _blocks(node.params.channels, LANES) * (12.0 * node.params.in_h * node.params.in_w + 200), 400
+    ),
 )

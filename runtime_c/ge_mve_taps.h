@@ -26,16 +26,16 @@ static inline int32_t ge_mve_columns(const ge_conv2d_params *p) {
     return (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
 }
 
-/* `space` is for pointers to `count` taps, and then for one row of padding and, with padding at the sides, `span` rows. */
-static inline ge_mve_taps ge_mve_open(const ge_conv2d_params *p, int32_t across, int32_t count, void *space) {
+/* `space` is for pointers to the taps, and then for one row of padding and, with padding at the sides, `span` rows. */
+static inline ge_mve_taps ge_mve_open(const ge_conv2d_params *p, int32_t across, void *space) {
     ge_mve_taps s;
     s.row = ge_mve_columns(p) * p->in_c;
     s.span = (p->kernel_h - 1) * p->dilation_h + 1;
     s.across = across;
-    s.count = count;
+    s.count = p->kernel_h * across;
     s.next = 0;
     s.taps = (const int8_t **)space;
-    s.outside = (int8_t *)(s.taps + count);
+    s.outside = (int8_t *)(s.taps + s.count);
     s.ring = p->pad_left == 0 && ge_mve_columns(p) <= p->in_w ? NULL : s.outside + s.row;
     ge_mve_fill(s.outside, p->in_zero_point, s.row);
     return s;
@@ -67,7 +67,7 @@ static inline const int8_t *ge_mve_row(const ge_conv2d_params *p, const ge_rows 
     return padded;
 }
 
-/* Points at the taps of output row y; those beyond the kernel, if `count` is more, repeat the last one. */
+/* Points at the taps of output row y. */
 static inline void ge_mve_point(const ge_conv2d_params *p, const ge_rows *x, ge_mve_taps *s, int32_t y) {
     const int32_t top = y * p->stride_h - p->pad_top;
     const int8_t **tap = s->taps;
@@ -76,10 +76,6 @@ static inline void ge_mve_point(const ge_conv2d_params *p, const ge_rows *x, ge_
         for (int32_t kx = 0; kx < s->across; kx++) {
             *tap++ = row + kx * p->dilation_w * p->in_c;
         }
-    }
-    while (tap < s->taps + s->count) {
-        *tap = tap[-1];
-        tap++;
     }
 }
 

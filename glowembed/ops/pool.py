@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import fixedpoint
+from glowembed import fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
@@ -212,7 +212,9 @@ def _averaged(attrs: Mapping[str, Any], size: tuple[int, int]) -> tuple[NDArray[
     """How many rows count in each output row, and columns in each output column; the elements are their product."""
     window = Window.of(attrs)
     out = window.out_size(size)
-    return tap_counts(window, out, 0, *counted_range(attrs, size[0], 0)), tap_counts(window, out, 1, *counted_range(attrs, size[1], 1))
+    return tap_counts(window, out, 0, *counted_range(attrs, size[0], 0)), tap_counts(
+        window, out, 1, *counted_range(attrs, size[1], 1)
+    )
 
 
 # ------------------------------------------------------------------------------------------ kernel level
@@ -336,7 +338,10 @@ class AvgpoolS8(_PoolBase):
     name = "avgpool_s8"
     params = AvgpoolParams
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),)
+    kernels = (
+        Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),
+        mve.AVGPOOL,
+    )
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         return split_mean(node, c, self.requantization)

@@ -13,8 +13,8 @@
  *   q0 q1 weights, q2 q3 pixels, q4 zero point, q5 q6 q7 four outputs of pixel 0, 1, 2
  *
  * All windows of a block are read before its outputs are written, so that a block may span rows.
- * Measured, instructions under QEMU: 1x1 64->64 25x5 97,255 (0.19 per MAC); 3x3 16->16 32x32 440,962 (0.19); 3x3 64->64 8x8
- * 330,770 (0.14); 3x3 3->16 32x32 190,158 (0.43).
+ * Measured, instructions under QEMU: 1x1 64->64 25x5 97,767 (0.19 per MAC); 3x3 16->16 32x32 439,236 (0.19); 3x3 64->64 8x8
+ * 331,049 (0.14); 3x3 3->16 32x32 188,433 (0.43).
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
@@ -132,26 +132,31 @@ static void conv2d_s8_mve_run(conv2d_s8_mve_block *block, int32_t channels) {
     }
 }
 
-/* The window `offset` bytes right of column 0, in one piece. */
-static void conv2d_s8_mve_window(const ge_mve_taps *s, int32_t run, int32_t offset, int8_t *to) {
-    const int8_t **taps = s->taps;
-    int32_t count = s->count;
-    __asm__ volatile("1:\n"
-                     "ldr r1, [%[taps]], #4\n"
-                     "mov r2, %[to]\n"
-                     "add r1, r1, %[offset]\n"
-                     "wlstp.8 lr, %[run], 3f\n"
-                     "2:\n"
-                     "vldrb.8 q0, [r1], #16\n"
-                     "vstrb.8 q0, [r2], #16\n"
-                     "letp lr, 2b\n"
-                     "3:\n"
-                     "add %[to], %[to], %[run]\n"
-                     "subs %[count], %[count], #1\n"
-                     "bne 1b\n"
-                     : [taps] "+r"(taps), [count] "+r"(count), [to] "+r"(to)
-                     : [offset] "r"(offset), [run] "r"(run)
-                     : "r1", "r2", "lr", "q0", "cc", "memory");
+/* `pixels` windows in scratch, each in one piece; the first one is `offset` bytes right of column 0, the next `step`. */
+static void conv2d_s8_mve_windows(const ge_mve_taps *s, int32_t run, int32_t offset, int32_t step, int8_t *to,
+                                  int32_t window, int32_t pixels) {
+    const int8_t *const *const end = s->taps + s->count;
+    for (const int8_t *const *tap = s->taps; tap < end; tap++) {
+        const int8_t *from = *tap + offset;
+        int8_t *at = to;
+        int32_t left = pixels;
+        __asm__ volatile("1:\n"
+                         "mov r1, %[from]\n"
+                         "mov r2, %[at]\n"
+                         "dlstp.8 lr, %[run]\n"
+                         "2:\n"
+                         "vldrb.8 q0, [r1], #16\n"
+                         "vstrb.8 q0, [r2], #16\n"
+                         "letp lr, 2b\n"
+                         "add %[from], %[from], %[step]\n"
+                         "add %[at], %[at], %[window]\n"
+                         "subs %[left], %[left], #1\n"
+                         "bne 1b\n"
+                         : [from] "+r"(from), [at] "+r"(at), [left] "+r"(left)
+                         : [step] "r"(step), [window] "r"(window), [run] "r"(run)
+                         : "r1", "r2", "lr", "q0", "cc", "memory");
+        to += run;
+    }
 }
 
 static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *stream) {
@@ -170,33 +175,55 @@ static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, cons
     return block;
 }
 
-/* Pixels, in order, of which three make a block. */
-static void conv2d_s8_mve_add(const ge_conv2d_params *p, conv2d_s8_mve_block *block, const int8_t *x, int8_t *out) {
+/* Three pixels of one row, the first of them `offset` bytes right of column 0. */
+static void conv2d_s8_mve_three(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block,
+                                int32_t offset, int8_t *o, int8_t *windows, int32_t run) {
+    const int32_t in_place = s->count == 1 && run == block->window;
+    const int32_t step = p->stride_w * p->in_c;
+    const int8_t *at = in_place ? s->taps[0] + offset : windows;
+    const int32_t pitch = in_place ? step : block->window;
+    if (!in_place) {
+        conv2d_s8_mve_windows(s, run, offset, step, windows, block->window, 3);
+    }
+    block->x[0] = at;
+    block->x[1] = at + pitch;
+    block->x[2] = at + 2 * pitch;
+    block->out[0] = o;
+    block->out[1] = o + p->out_c;
+    block->out[2] = o + 2 * p->out_c;
+    conv2d_s8_mve_run(block, p->out_c);
+}
+
+/* A pixel of a block that spans rows. */
+static void conv2d_s8_mve_hold(conv2d_s8_mve_block *block, const int8_t *x, int8_t *out, int32_t channels) {
     block->x[block->held] = x;
     block->out[block->held] = out;
     block->held++;
     if (block->held == 3) {
-        conv2d_s8_mve_run(block, p->out_c);
+        conv2d_s8_mve_run(block, channels);
         block->held = 0;
     }
 }
 
-/* One row of output. Pixels are read where they are if that is possible and their block ends in this row. */
-static void conv2d_s8_mve_pixels(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block, int8_t *o,
-                                 int8_t *windows, int32_t run) {
+/* One row of output: pixels that complete the last block of the row before, threes, and what is left of this row. */
+static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block, int8_t *o,
+                              int8_t *windows, int32_t run) {
     const int32_t step = p->stride_w * p->in_c;
-    const int32_t in_place = s->count == 1 && run == block->window;
     int32_t offset = 0;
-    for (int32_t left = p->out_w; left > 0; left--) {
-        const int8_t *at = s->taps[0] + offset;
-        if (!in_place || left + block->held < 3) {
-            int8_t *to = windows + block->held * block->window;
-            conv2d_s8_mve_window(s, run, offset, to);
-            at = to;
+    for (int32_t left = p->out_w; left > 0;) {
+        if (block->held == 0 && left >= 3) {
+            conv2d_s8_mve_three(p, s, block, offset, o, windows, run);
+            offset += 3 * step;
+            o += 3 * p->out_c;
+            left -= 3;
+            continue;
         }
-        conv2d_s8_mve_add(p, block, at, o);
+        int8_t *const to = windows + block->held * block->window;
+        conv2d_s8_mve_windows(s, run, offset, step, to, block->window, 1);
+        conv2d_s8_mve_hold(block, to, o, p->out_c);
         offset += step;
         o += p->out_c;
+        left--;
     }
 }
 
@@ -206,16 +233,16 @@ static void ge_conv2d_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const 
     const int32_t run = p->kernel_w / across * p->in_c;
     conv2d_s8_mve_block block = conv2d_s8_mve_prepare(p, stream);
     int8_t *const windows = (int8_t *)scratch;
-    ge_mve_taps taps = ge_mve_open(p, across, p->kernel_h * across, windows + 3 * block.window);
+    ge_mve_taps taps = ge_mve_open(p, across, windows + 3 * block.window);
     for (int32_t y = first_row; y < last_row; y++) {
         ge_mve_point(p, x, &taps, y);
-        conv2d_s8_mve_pixels(p, &taps, &block, (int8_t *)ge_row(out, y), windows, run);
+        conv2d_s8_mve_row(p, &taps, &block, (int8_t *)ge_row(out, y), windows, run);
     }
     if (block.held > 0) {
         const int8_t *const last = block.x[0];
         int8_t *const to = block.out[0];
         while (block.held > 0) {
-            conv2d_s8_mve_add(p, &block, last, to);
+            conv2d_s8_mve_hold(&block, last, to, p->out_c);
         }
     }
 }
