@@ -153,7 +153,7 @@ def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) 
         session = onnxruntime.InferenceSession(str(model), _session_options(), providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
         samples = progress.track(range(len(dataset)), "float reference")
-        results = [session.run(names, _typed(session, dataset.sample(index))) for index in samples]
+        results = [session.run(names, _typed(session, dataset.model_sample(index))) for index in samples]
     except Exception as error:  # onnxruntime has no common class of exceptions
         raise ToolError(f"onnxruntime cannot run {model}: {str(error).strip().splitlines()[0]}") from error
     return {name: _stacked([result[i] for result in results]) for i, name in enumerate(names)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from glowembed.errors import UsageError, unknown_name
-from glowembed.ir import Array, Graph, Shape, Value
+from glowembed.ir import Array, Graph, QType, Shape, Value
 from glowembed.onnxdata import read_tensor_proto
 
 Role = Literal["calib", "test"]
@@ -35,12 +35,31 @@ IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
+class Integers:
+    """How the model file stores this input or output: its dtype there, int8 or uint8, and its type as int8."""
+
+    dtype: str
+    qtype: QType
+
+    def to_model(self, real: Array) -> Array:
+        """Real numbers as the integers of the model file."""
+        stored = self.qtype.quantize(real)
+        return stored if self.dtype == "int8" else (stored.astype(np.int16) + 128).astype(np.uint8)
+
+    def from_model(self, array: Array) -> Array:
+        """Real numbers from the integers of the model file."""
+        shift = 0 if self.dtype == "int8" else 128
+        return self.qtype.dequantize(array.astype(np.int16) - shift)
+
+
+@dataclass(frozen=True)
 class InputSpec:
     """An input of the model as the ONNX file has it, its batch axis of 1 included."""
 
     name: str
     shape: Shape
     dtype: str = "float32"
+    integers: Integers | None = None
 
     @property
     def sample_shape(self) -> Shape:
@@ -72,19 +91,28 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples by input name, [n, ...] float32 in the model's layout; notes say what was done to the data."""
+    """Samples by input name, [n, ...] float32 in the model's layout; notes say what was done to the data.
+
+    They are real numbers; `integers` tells which inputs the model file has as integers.
+    """
 
     inputs: Mapping[str, Array]
     labels: Array | None = None
     notes: tuple[str, ...] = ()
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    integers: Mapping[str, Integers] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
 
     def sample(self, index: int) -> dict[str, Array]:
-        """What the model is fed with: input name -> array of the input's shape, batch axis of 1 included."""
+        """Real numbers: input name -> array of the input's shape, batch axis of 1 included."""
         return {name: array[index].reshape(self.shapes[name]) for name, array in self.inputs.items()}
+
+    def model_sample(self, index: int) -> dict[str, Array]:
+        """What the model file is fed with: integers where it wants integers."""
+        sample = self.sample(index)
+        return sample | {name: known.to_model(sample[name]) for name, known in self.integers.items()}
 
     def every(self, count: int | None) -> Dataset:
         """At most `count` samples, evenly spaced over the whole, so that sorted classes all appear."""
@@ -95,19 +123,32 @@ class Dataset:
         picked = np.arange(count) * len(self) // count
         inputs = {name: array[picked] for name, array in self.inputs.items()}
         labels = None if self.labels is None else self.labels[picked]
-        return Dataset(inputs, labels, (*self.notes, f"{count} of {len(self)} samples, evenly spaced"), self.shapes)
+        notes = (*self.notes, f"{count} of {len(self)} samples, evenly spaced")
+        return replace(self, inputs=inputs, labels=labels, notes=notes)
 
 
 def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
     """The inputs of a graph as the ONNX file has them."""
-    return tuple(_spec(graph.values[name]) for name in graph.inputs)
+    return tuple(_spec(graph.values[name], integers(graph, name)) for name in graph.inputs)
 
 
-def _spec(value: Value) -> InputSpec:
+def integers(graph: Graph, name: str) -> Integers | None:
+    """How the model file stores an input or output; None: as floats."""
+    value = graph.values[name]
+    if value.model_dtype is None:
+        return None
+    beside = [n.outputs[0] for n in graph.nodes if n.inputs == (name,)]
+    beside += [n.inputs[0] for n in graph.nodes if n.outputs == (name,) and n.inputs]
+    known = [value.qtype, *(graph.values[other].qtype for other in beside)]
+    qtype = next((q for q in known if q is not None), None)
+    return None if qtype is None else Integers(value.model_dtype, qtype)
+
+
+def _spec(value: Value, known: Integers | None = None) -> InputSpec:
     if value.layout is None:
-        return InputSpec(value.name, value.shape, value.dtype)
+        return InputSpec(value.name, value.shape, value.dtype, known)
     order = np.argsort(value.layout)
-    return InputSpec(value.name, tuple(value.shape[axis] for axis in order), value.dtype)
+    return InputSpec(value.name, tuple(value.shape[axis] for axis in order), value.dtype, known)
 
 
 def stored(value: Value, array: Array) -> Array:
@@ -124,7 +165,8 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
     _same_count(source.path, arrays)
     count = len(next(iter(arrays.values())))
     shapes = {spec.name: spec.shape for spec in inputs}
-    dataset = Dataset(arrays, _checked_labels(source.path, raw.labels, count), tuple(notes), shapes)
+    known = {spec.name: spec.integers for spec in inputs if spec.integers is not None}
+    dataset = Dataset(arrays, _checked_labels(source.path, raw.labels, count), tuple(notes), shapes, known)
     return dataset.every(source.limit)
 
 
@@ -197,6 +239,8 @@ def _scaled(path: Path, archive: Mapping[str, Array], spec: InputSpec, role: Rol
     prefix = key.removeprefix(f"{role}_")
     scale, zero = _scalar(path, archive, f"{prefix}_scale", 1.0), _scalar(path, archive, f"{prefix}_zero", 0.0)
     array = archive[key]
+    if (scale, zero) == (1.0, 0.0) and (f"{prefix}_scale" in archive or f"{prefix}_zero" in archive):
+        return _numbers(path, array, key)
     if (scale, zero) == (1.0, 0.0):
         return array
     return (_numbers(path, array, key) - np.float32(zero)) * np.float32(scale)
@@ -345,7 +389,13 @@ def _normalized(source: Source, pixels: Array, channels: int) -> Array:
 
 
 def _fit(path: Path, array: Array, spec: InputSpec, notes: list[str]) -> Array:
-    """The samples as finite float32 in the model's layout."""
+    """The samples as finite float32 in the model's layout.
+
+    An array of the very integer type that the model's input has is taken for its integers, any other for real numbers.
+    """
+    if spec.integers is not None and array.dtype.name == spec.integers.dtype:
+        array = spec.integers.from_model(array)
+        notes.append(f"{spec.name}: {spec.integers.dtype} as the model's own integers")
     numbers = _numbers(path, array, spec.name)
     if numbers.ndim == 0 or len(numbers) == 0:
         raise UsageError(f"{path}: holds no samples for {spec.name!r} (shape {array.shape})")

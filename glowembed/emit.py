@@ -60,6 +60,7 @@ class Origin:
     model_file: str
     options: Mapping[str, Any]
     precision: tuple[Mapping[str, Any], ...] = ()
+    simplified: Mapping[str, Any] | None = None
 
 
 def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, bytes]:
@@ -139,6 +140,7 @@ def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
         "shape": list(value.shape),
         "layout": list(value.layout) if value.layout else None,
         "dtype": _dtype(value),
+        "model_dtype": value.model_dtype,
         "ctype": CTYPES[_dtype(value)],
         "scale": qtype.scale[0] if qtype else None,
         "scale_text": _float_literal(qtype.scale[0]) if qtype else None,
@@ -340,6 +342,7 @@ def _manifest(
         "arena": {"size": plan.size, "align": target.arena_align, "liveness_bound": plan.bound},
         "weights_bytes": context["weights_bytes"],
         "macs": context["macs"],
+        "simplified": origin.simplified,
         "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
         "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
         "layers": layers,
@@ -370,6 +373,7 @@ def _reference(graph: Graph) -> dict[str, Any]:
                 "shape": list(v.shape),
                 "dtype": v.dtype,
                 "layout": list(v.layout) if v.layout else None,
+                "model_dtype": v.model_dtype,
                 "qtype": asdict(v.qtype) if v.qtype else None,
                 "constant": v.const is not None,
             }

@@ -538,7 +538,7 @@ def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pr
         )
     if walk.found:
         return None, walk.found
-    onnxquant.mark_outputs(walk.quantized, walk.outputs)
+    onnxquant.mark_outputs(walk.quantized, [name for name in walk.outputs if name in walk.integers])
     name = walk.file.model.graph.name or walk.file.path.stem
     graph = walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256)
     reader = {name: node for node in graph.nodes for name in node.inputs}

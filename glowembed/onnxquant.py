@@ -8,7 +8,7 @@ uint8 becomes int8 here: the zero point less 128, which is exact. Reads no file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,8 +69,8 @@ def untyped_inputs(q: Quantized) -> list[str]:
     return [name for name, found in q.known.items() if found.root == name and q.builder.values[name].qtype is None]
 
 
-def mark_outputs(q: Quantized, outputs: tuple[str, ...]) -> None:
-    """Outputs of the graph that are integers in the model remember which."""
+def mark_outputs(q: Quantized, outputs: Iterable[str]) -> None:
+    """Outputs of the graph that are integers in the model remember their type there."""
     for name in outputs:
         if name in q.known and name in q.builder.values:
             q.builder.values[name] = replace(q.builder.values[name], model_dtype=q.known[name].dtype)

@@ -213,8 +213,23 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
         ("layers", number(len(manifest["layers"]))),
         ("multiply-accumulates", number(manifest["macs"])),
     ]
+    rows += _saved(manifest.get("simplified"))
     head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
     return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+
+
+def _saved(simplified: Json | None) -> list[tuple[str, str]]:
+    """What constant and dead channels would have cost."""
+    if not simplified or not simplified["channels"]:
+        return []
+    macs = simplified["macs_before"] - simplified["macs_after"]
+    weights = simplified["weights_before"] - simplified["weights_after"]
+    share = f"{100 * macs / simplified['macs_before']:.1f} %"
+    return [
+        ("channels removed", number(simplified["channels"])),
+        ("  multiply-accumulates saved", f"{number(macs)} ({share})"),
+        ("  weights saved", size(weights)),
+    ]
 
 
 def tensors(manifest: Json) -> Table:
