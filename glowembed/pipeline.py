@@ -36,7 +36,6 @@ from glowembed.progress import SILENT, Progress
 from glowembed.quantize import coverage, quantize, require_all_quantized
 from glowembed.schema import Range
 from glowembed.simplify_q import simplify, typed_names
-from glowembed.simplify_q import simplify, typed_names
 from glowembed.target import Target, load_target
 from glowembed.version import VERSION
 
@@ -162,7 +161,6 @@ def compile_model(
         ranges = _profile(graph, data, profile, progress)
     on_stage("profile", ranges)
     given = typed_names(graph)
-    given = typed_names(graph)
     with stages.run("quantize"):
         precision = resolve_precision(graph, options.config())
         graph = verify(quantize(graph, _range_of(ranges), precision, _weights_range))
@@ -171,9 +169,6 @@ def compile_model(
         if options.require_all_quantized:
             require_all_quantized(table)
     on_stage("quantize", graph)
-    with stages.run("simplify"):
-        graph, savings = simplify(graph, given)
-    on_stage("simplify", graph)
     with stages.run("simplify"):
         graph, savings = simplify(graph, given)
     on_stage("simplify", graph)
