@@ -200,12 +200,6 @@ def _model_outputs(graph: Graph, outputs: Arrays) -> dict[str, Array]:
     return {name: k.from_model(outputs[name]) if (k := known[name]) else array for name, array in outputs.items()}
 
 
-def _model_outputs(graph: Graph, outputs: Arrays) -> dict[str, Array]:
-    """Real numbers, also where the model has integers."""
-    known = {name: datasets.integers(graph, name) for name in outputs}
-    return {name: k.from_model(outputs[name]) if (k := known[name]) else array for name, array in outputs.items()}
-
-
 def _logical(value: Value, stored: Array) -> Array:
     if value.layout is None:
         return stored
