@@ -24,6 +24,7 @@ from glowembed.plan import Plan
 from glowembed.precision import DEFAULTS, Precision, Settings
 from glowembed.profile import Profile
 from glowembed.target import Board, Target
+from glowembed.tune import Evaluation, Lifted, Tuned
 from glowembed.validation import Validation
 
 Json = Mapping[str, Any]
@@ -408,3 +409,24 @@ def quantization(bundle: Bundle) -> RenderableType:
             parts.append(Text("  " + " ".join(f"{name}={value}" for name, value in view.params.items())))
         parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.constants.items()]
     return Group(*parts)
+
+
+# ---------------------------------------------------------------------------------------------- tune
+
+
+def tuned(result: Tuned) -> RenderableType:
+    """Accuracy against cost of what was tried, the answer last, and which nodes it lifts."""
+    ends = [lifted for lifted in dict.fromkeys(((), result.lifted)) if lifted is not None]
+    rows = [_tried(lifted, result.tried[lifted]) for lifted in ends]
+    columns = ("nodes lifted", "score", "noise", "arena", "weights", "cycles")
+    table = _table(f"float scores {result.float_score:.4f}, the goal is {result.goal:.4f}", columns, rows)
+    if result.lifted is None:
+        return Group(table, Text(f"the goal was not reached by any of {len(result.tried)} configurations", style=BAD))
+    names = [Text(f"  {dtype}  {name}") for name, dtype in result.lifted]
+    head = f"lifted: {len(result.lifted)} of {result.nodes} nodes; {len(result.tried)} configurations were tried"
+    return Group(table, Text(head, style=GOOD), *names)
+
+
+def _tried(lifted: Lifted, e: Evaluation) -> list[str]:
+    cost = [size(e.arena), size(e.weights), number(round(e.cycles))]
+    return [str(len(lifted)), f"{e.score:.4f}", f"{e.noise:.4f}", *cost]

@@ -1,0 +1,90 @@
+"""`glowembed tune`: the smallest set of nodes to lift above int8 that keeps the accuracy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from glowembed import pipeline, report, tune
+from glowembed.errors import UsageError, ValidationDiffers, unknown_name
+from glowembed.pipeline import CompileOptions
+from glowembed.progress import terminal
+from glowembed.tune import Budget, Task, Tuned
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "tune", epilog="Example:  glowembed tune model.onnx --data data.npz --metric top1 --drop 0.5% -o precision.yaml"
+    )(command)
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, in float.")],
+    data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")],
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="What must not get worse.")
+    ] = "top1",
+    drop: Annotated[str, typer.Option("--drop", metavar="P%", help="How much worse than float it may get.")] = "0.5%",
+    target: Annotated[str, typer.Option("--target", help="For the costs.")] = "cortex-m4",
+    samples: Annotated[
+        int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")
+    ] = None,
+    labels: Annotated[str | None, typer.Option("--labels", metavar="KEY", help="Key of the labels.")] = None,
+    ram: Annotated[int | None, typer.Option("--ram", metavar="BYTES", min=1, help="Largest arena.")] = None,
+    flash: Annotated[int | None, typer.Option("--flash", metavar="BYTES", min=1, help="Largest weights.")] = None,
+    cycles: Annotated[int | None, typer.Option("--cycles", metavar="N", min=1, help="Most estimated cycles.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", min=1, help="Evaluations side by side; by default, cores.")
+    ] = None,
+) -> None:
+    """Find the nodes that int8 hurts, and lift as few of them as possible to int16 or float32.
+
+    Every node is lifted alone once; the most useful are taken until the metric is within --drop of the float model's.
+    For top1, --drop is a share of samples; for rmse and cosine it is relative to the outputs; for a function of yours
+    (python:module.function, called with outputs by name and labels) it is relative to what it gives for the float
+    model. The search can be stopped and goes on where it was: what was tried is beside the output, in FILE.state.json.
+    """
+    if metric not in tune.METRICS and not metric.startswith(tune.PYTHON):
+        raise unknown_name("metric", metric, (*tune.METRICS, "python:module.function"))
+    sys.path.insert(0, str(Path.cwd()))
+    state = out.with_name(out.name + ".state.json")
+    with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, terminal(Console(stderr=True)) as progress:
+        options = CompileOptions(target=target)
+        profile = Path(folder) / "profile.yaml"
+        pipeline.profile_model(model, data, options, progress).save(profile)
+        task = Task(model, data, profile, metric, samples, options, labels)
+        with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as executor:
+            budget = Budget(ram, flash, cycles)
+            result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
+    Console(highlight=False).print(report.tuned(result))
+    _write(out, result)
+
+
+def share(text: str) -> float:
+    """`0.5%` or `0.005` as 0.005."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise UsageError(f"--drop {text!r}: expected a percentage such as 0.5%, or a share such as 0.005")
+    return value
+
+
+def _write(out: Path, result: Tuned) -> None:
+    if result.lifted is None:
+        raise ValidationDiffers(
+            "no set of nodes within the budget reaches the goal; allow more with --drop or the budget"
+        )
+    partial = out.with_name(f".{out.name}.partial")
+    partial.write_text(result.yaml(), encoding="utf-8")
+    partial.replace(out)

@@ -1,0 +1,399 @@
+"""Which nodes need more than int8: the smallest set to lift to int16 or float32 that keeps the accuracy asked for.
+
+In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration and what every
+configuration that was tried gave and cost. Deterministic: the same input gives the same answer, however many workers.
+
+Every node is lifted alone once; its gain is the noise at the outputs that this takes away. Nodes are then taken by
+gain until the goal is met, the shortest such list is found by bisection, and nodes that prove needless are dropped.
+An evaluation is a pure function of picklable data, so any `concurrent.futures.Executor` can run them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from glowembed import compare, datasets, pipeline
+from glowembed.datasets import Dataset
+from glowembed.errors import UsageError
+from glowembed.ir import Array, Graph, Value
+from glowembed.op import dtypes_of, kernel, ops
+from glowembed.pipeline import CompileOptions
+from glowembed.plan import Plan
+from glowembed.precision import Config, Rule
+from glowembed.profile import Profile
+from glowembed.progress import SILENT, Progress
+from glowembed.reference import run_int
+from glowembed.target import load_target
+from glowembed.version import VERSION
+
+METRICS = ("top1", "rmse", "cosine")
+LIFTS = ("int16", "float32")
+PYTHON = "python:"
+
+Outputs = Mapping[str, Array]
+"""Output name -> [n, ...] real numbers."""
+
+Lifted = tuple[tuple[str, str], ...]
+"""(node name, dtype), sorted: all other nodes are int8."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What stays the same in all evaluations. Paths, not contents: it travels to the workers."""
+
+    model: Path
+    data: Path
+    profile: Path
+    metric: str
+    samples: int | None
+    options: CompileOptions
+    labels: str | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a configuration gives and costs. score: higher is better; noise: RMS error over RMS output; bytes."""
+
+    score: float
+    noise: float
+    arena: int
+    weights: int
+    cycles: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a configuration may cost at most; None: anything."""
+
+    arena: int | None = None
+    weights: int | None = None
+    cycles: float | None = None
+
+    def admits(self, e: Evaluation) -> bool:
+        limits = ((self.arena, e.arena), (self.weights, e.weights), (self.cycles, e.cycles))
+        return all(limit is None or cost <= limit for limit, cost in limits)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The answer. `tried` is in the order in which it was asked for; `lifted` None: the goal cannot be met."""
+
+    goal: float
+    float_score: float
+    lifted: Lifted | None
+    nodes: int
+    tried: Mapping[Lifted, Evaluation]
+
+    @property
+    def base(self) -> Evaluation:
+        return self.tried[()]
+
+    def yaml(self) -> str:
+        """The precision.yaml."""
+        rules = [{"name": glob(name), "dtype": dtype} for name, dtype in self.lifted or ()]
+        text: str = yaml.safe_dump({"defaults": {"dtype": "int8"}, "rules": rules}, sort_keys=False, allow_unicode=True)
+        return text
+
+
+def tune(
+    task: Task,
+    drop: float,
+    budget: Budget | None = None,
+    lifts: Sequence[str] = LIFTS,
+    executor: Executor | None = None,
+    state: Path | None = None,
+    progress: Progress = SILENT,
+) -> Tuned:
+    """Find the set. `drop`: what may be lost of the float score (a share of samples for top1; relative otherwise).
+
+    `state` remembers evaluations, so that an interrupted search goes on where it was. Raises UsageError for a metric
+    that does not fit the data or that fails.
+    """
+    search = _Search(task, executor, state, progress)
+    loaded = _loaded(task)
+    goal = _goal(task.metric, loaded, drop)
+    budget = budget or Budget()
+    names = [n.name for n in loaded.graph.nodes]
+    lifted = _lift(search, loaded.graph, goal, budget, lifts)
+    return Tuned(goal, loaded.float_score, lifted, len(names), dict(search.tried))
+
+
+def glob(name: str) -> str:
+    """A pattern that matches this name and nothing else."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+# ---------------------------------------------------------------------------------------------- search
+
+
+class _Search:
+    """Asks for evaluations, remembers them in memory and in the state file."""
+
+    def __init__(self, task: Task, executor: Executor | None, state: Path | None, progress: Progress) -> None:
+        self.task, self.executor, self.state, self.progress = task, executor, state, progress
+        self.tried: dict[Lifted, Evaluation] = {}
+        self.known = _read_state(state, _identity(task))
+
+    def all(self, wanted: Iterable[Lifted], label: str) -> list[Evaluation]:
+        """Evaluations of these sets, side by side where there is an executor."""
+        sets = list(dict.fromkeys(wanted))
+        fresh = [s for s in sets if s not in self.known]
+        results: Iterable[Evaluation] = (
+            self.executor.map(evaluate, [self.task] * len(fresh), fresh)
+            if self.executor is not None
+            else (evaluate(self.task, lifted) for lifted in fresh)
+        )
+        for lifted, result in zip(self.progress.track(fresh, label), results, strict=True):
+            self.known[lifted] = result
+            _write_state(self.state, _identity(self.task), self.known)
+        self.tried |= {s: self.known[s] for s in sets}
+        return [self.known[s] for s in sets]
+
+    def one(self, lifted: Lifted) -> Evaluation:
+        return self.all([lifted], "search")[0]
+
+
+def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Sequence[str]) -> Lifted | None:
+    def good(lifted: Lifted) -> bool:
+        e = search.one(lifted)
+        return e.score >= goal and budget.admits(e)
+
+    if good(()):
+        return ()
+    for dtype in lifts:
+        ranked = _ranked(search, graph, dtype)
+        length = _shortest(lambda n: good(_set(ranked[:n])), len(ranked))  # noqa: B023  used at once
+        if length is not None:
+            return _pruned(ranked[:length], good)
+    return None
+
+
+def _ranked(search: _Search, graph: Graph, dtype: str) -> list[tuple[str, str]]:
+    """(node, dtype), the one first whose lifting alone takes most noise away; float32 where the op has no int16."""
+    nodes = [(n.name, dtype if dtype in dtypes_of(n.op) else "float32") for n in graph.nodes if _computes(n.op)]
+    results = search.all([(node,) for node in nodes], "sensitivity")
+    order = sorted(range(len(nodes)), key=lambda i: (results[i].noise, i))
+    return [nodes[i] for i in order]
+
+
+def _computes(op: str) -> bool:
+    """A node that loses something itself; those that only move values follow their neighbours."""
+    return ops()[op].output_type != "input"
+
+
+def _shortest(good: Callable[[int], bool], count: int) -> int | None:
+    """The least n in 1..count for which a prefix of n is good, by doubling and bisection; None if none is."""
+    high = 1
+    while not good(min(high, count)):
+        if high >= count:
+            return None
+        high *= 2
+    low, high = high // 2, min(high, count)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return high
+
+
+def _pruned(nodes: Sequence[tuple[str, str]], good: Callable[[Lifted], bool]) -> Lifted:
+    """Without the nodes that are not needed, the least useful first."""
+    kept = list(nodes)
+    for node in reversed(nodes):
+        without = [n for n in kept if n != node]
+        if without and good(_set(without)):
+            kept = without
+    return _set(kept)
+
+
+def _set(nodes: Iterable[tuple[str, str]]) -> Lifted:
+    return tuple(sorted(nodes))
+
+
+# ---------------------------------------------------------------------------------------------- one evaluation
+
+
+class _Stop(Exception):
+    """Ends a compilation after the plan: nothing is to be written."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """What a worker needs besides the set: read once."""
+
+    graph: Graph
+    profile: Profile
+    dataset: Dataset
+    floats: Outputs
+    float_score: float
+
+
+_CACHE: dict[str, _Loaded] = {}
+
+
+def _loaded(task: Task) -> _Loaded:
+    """Read once per process: a worker gets many sets of the same task."""
+    key = repr(task)
+    if key not in _CACHE:
+        _CACHE.clear()
+        _CACHE[key] = _load(task)
+    return _CACHE[key]
+
+
+def _load(task: Task) -> _Loaded:
+    graph = pipeline.import_model(task.model, task.options)
+    dataset = datasets.load(task.data, datasets.input_specs(graph), "test", task.labels).every(task.samples)
+    floats = compare.run_onnxruntime(task.model, dataset)
+    score = _score(task.metric, floats, floats, dataset.labels)
+    return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
+
+
+def evaluate(task: Task, lifted: Lifted) -> Evaluation:
+    """Compile in memory with these nodes lifted, run the integer reference over the samples, measure."""
+    loaded = _loaded(task)
+    rules = tuple(Rule(f"lift {name}", (glob(name),), settings={"dtype": dtype}) for name, dtype in lifted)
+    given = task.options.config()
+    config = Config(given.defaults, (*given.rules, *rules))
+    graph, plan = _compiled(task, replace(task.options, precision=config), loaded.profile)
+    found = _outputs(graph, loaded.dataset)
+    found = {name: array.reshape(loaded.floats[name].shape) for name, array in found.items()}
+    floats = {name: loaded.floats[name] for name in found}
+    signal = sum(float(np.sum(a.astype(np.float64) ** 2)) for a in floats.values())
+    noise = sum(float(np.sum((a.astype(np.float64) - found[n]) ** 2)) for n, a in floats.items())
+    target = load_target(task.options.target)
+    return Evaluation(
+        _score(task.metric, found, floats, loaded.dataset.labels),
+        float(np.sqrt(noise / signal)) if signal else float(np.sqrt(noise)),
+        plan.size,
+        sum(const.materialize().nbytes for node in graph.nodes for const in node.constants.values()),
+        sum(kernel(node.kernel).cost(node, target).cycles for node in graph.nodes if node.kernel),
+    )
+
+
+def _compiled(task: Task, options: CompileOptions, profile: Profile) -> tuple[Graph, Plan]:
+    made: dict[str, Any] = {}
+
+    def on_stage(name: str, result: Any) -> None:
+        made[name] = result
+        if name == "plan":
+            raise _Stop
+
+    with contextlib.suppress(_Stop):
+        pipeline.compile_model(
+            task.model, task.profile.parent / "not written", options, profile=profile, on_stage=on_stage
+        )
+    return made["choose"], made["plan"]
+
+
+def _outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
+    rows = []
+    for index in range(len(dataset)):
+        sample = dataset.sample(index)
+        values = run_int(graph, {n: _stored(graph.values[n], sample[n]) for n in graph.inputs})
+        rows.append({name: _real(graph.values[name], values[name]) for name in graph.outputs})
+    return {name: np.stack([row[name] for row in rows]) for name in graph.outputs}
+
+
+def _stored(value: Value, real: Array) -> Array:
+    array = datasets.stored(value, real)
+    return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
+
+
+def _real(value: Value, stored: Array) -> Array:
+    real = stored if value.qtype is None else value.qtype.dequantize(stored)
+    return value.logical(real)
+
+
+# ---------------------------------------------------------------------------------------------- metric
+
+
+def _goal(metric: str, loaded: _Loaded, drop: float) -> float:
+    if metric == "top1":
+        return loaded.float_score - drop
+    return loaded.float_score - drop * (abs(loaded.float_score) if metric.startswith(PYTHON) else 1.0)
+
+
+def _score(metric: str, found: Outputs, floats: Outputs, labels: Array | None) -> float:
+    """Higher is better. rmse: minus the error relative to the float outputs' RMS, all outputs together."""
+    if metric.startswith(PYTHON):
+        return _python(metric, found, labels)
+    if metric == "top1":
+        accuracy = compare.accuracy(labels, floats, found)
+        if accuracy is None or accuracy.metric != "top1":
+            raise UsageError("metric top1 needs class labels (test_y) that fit an output; use rmse or cosine without")
+        return accuracy.of_quantized
+    if metric == "cosine":
+        return min(m.cosine for m in compare.metrics(floats, found))
+    relative = [_relative_error(a, found[n]) for n, a in floats.items()]
+    return -max(relative)
+
+
+def _relative_error(real: Array, found: Array) -> float:
+    rms = float(np.sqrt(np.mean(real.astype(np.float64) ** 2))) or 1.0
+    return float(np.sqrt(np.mean((real.astype(np.float64) - found) ** 2))) / rms
+
+
+def metric_function(metric: str) -> Callable[[Outputs, Array | None], float]:
+    """The function behind `python:module.function`; it takes outputs by name and labels. Raises UsageError."""
+    module, _, name = metric.removeprefix(PYTHON).rpartition(".")
+    try:
+        function: Callable[[Outputs, Array | None], float] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"metric {metric!r}: {error}; expected python:module.function, importable from here"
+        ) from error
+    return function
+
+
+def _python(metric: str, found: Outputs, labels: Array | None) -> float:
+    try:
+        score = float(metric_function(metric)(found, labels))
+    except UsageError:
+        raise
+    except Exception as error:  # a stranger's function may raise anything
+        raise UsageError(f"metric {metric!r} raised {type(error).__name__}: {error}") from error
+    if not np.isfinite(score):
+        raise UsageError(f"metric {metric!r} gave {score}; expected a finite number, higher is better")
+    return score
+
+
+# ---------------------------------------------------------------------------------------------- state
+
+
+def _identity(task: Task) -> str:
+    """What the remembered evaluations depend on."""
+    files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (task.model, task.data, task.profile)]
+    rest = [task.metric, task.samples, task.labels, repr(task.options), VERSION]
+    return hashlib.sha256(json.dumps([*files, *rest]).encode()).hexdigest()
+
+
+def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:
+    """Evaluations of an earlier run with the same input; of another input, nothing."""
+    if path is None or not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["identity"] != identity:
+            return {}
+        return {tuple((n, d) for n, d in e["lifted"]): Evaluation(**e["result"]) for e in data["evaluations"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is not the state of a search ({error}); delete it to begin anew") from error
+
+
+def _write_state(path: Path | None, identity: str, known: Mapping[Lifted, Evaluation]) -> None:
+    if path is None:
+        return
+    entries = [{"lifted": lifted, "result": asdict(result)} for lifted, result in known.items()]
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps({"identity": identity, "evaluations": entries}) + "\n", encoding="utf-8")
+    partial.replace(path)

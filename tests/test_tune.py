@@ -1,0 +1,164 @@
+"""tune: a net that int8 hurts gets back its accuracy with few nodes lifted, the same way every time."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from small_models import model, node, saved, weights
+
+from glowembed import precision, tune
+from glowembed.__main__ import main
+from glowembed.errors import UsageError
+from glowembed.pipeline import CompileOptions, profile_model
+from glowembed.tune import Budget, Task
+
+LAYERS = 7
+HURT = 3
+"""The layer whose output channels have ranges from 0.001 to 1000."""
+
+
+def hurt_net(folder: Path) -> tuple[Path, Path]:
+    """Seven convolutions and a classifier; one output spans six decades over its channels, which the next layer undoes.
+
+    Labels are the float model's own classes on samples where it is sure.
+    """
+    spread = np.float32(10.0) ** np.linspace(-3, 3, 8).astype(np.float32)
+    constants: dict[str, np.ndarray] = {}
+    nodes = []
+    for i in range(LAYERS):
+        w = weights(8, 8, 3, 3, seed=i) * np.float32(0.6)
+        if i == HURT:
+            w = w * spread[:, None, None, None]
+        if i == HURT + 1:
+            w = w / spread[None, :, None, None]
+        constants[f"w{i}"] = w
+        nodes.append(node("Conv", f"{'x' if i == 0 else f'r{i - 1}'} w{i}", f"c{i}", pads=[1, 1, 1, 1]))
+        nodes.append(node("Relu", f"c{i}", f"r{i}"))
+    constants["head"] = weights(5, 8, seed=99)
+    nodes += [
+        node("GlobalAveragePool", f"r{LAYERS - 1}", "p"),
+        node("Flatten", "p", "f"),
+        node("Gemm", "f head", "y", transB=1),
+    ]
+    path = saved(model(nodes, {"x": [1, 8, 5, 5]}, constants), folder)
+    samples = np.random.default_rng(0).normal(size=(400, 8, 5, 5)).astype(np.float32) * np.float32(2.0)
+    session = onnxruntime.InferenceSession(str(path))
+    logits = np.concatenate([session.run(None, {"x": s[None]})[0] for s in samples])
+    logits -= logits.mean(axis=0)
+    order = np.sort(logits, axis=1)
+    sure = np.argsort(order[:, -2] - order[:, -1])[:60]
+    data = folder / "data.npz"
+    np.savez(data, calib_x=samples[:60], test_x=samples[sure], test_y=_classes(session, samples[sure]))
+    return path, data
+
+
+def _classes(session: onnxruntime.InferenceSession, samples: np.ndarray) -> np.ndarray:
+    return np.array([session.run(None, {"x": s[None]})[0].argmax() for s in samples])
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("tune")
+    path, data = hurt_net(folder)
+    profile_model(path, data, CompileOptions()).save(folder / "profile.yaml")
+    return Task(path, data, folder / "profile.yaml", "rmse", 8, CompileOptions())
+
+
+def test_a_net_that_int8_hurts_is_healed_by_less_than_a_third_of_its_nodes(task: Task) -> None:
+    result = tune.tune(task, drop=0.05)
+    assert result.base.score < -0.15, "int8 must hurt, or this proves nothing"
+    assert result.lifted
+    assert len(result.lifted) * 3 < result.nodes
+    assert result.tried[result.lifted].score >= result.goal
+
+
+def test_the_answer_does_not_depend_on_who_evaluates(task: Task) -> None:
+    alone = tune.tune(task, drop=0.05)
+    with ThreadPoolExecutor(2) as executor:
+        together = tune.tune(task, drop=0.05, executor=executor)
+    assert (alone.lifted, alone.tried) == (together.lifted, together.tried)
+
+
+def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
+    assert tune.tune(task, drop=9.0).lifted == ()
+
+
+def test_an_interrupted_search_goes_on(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was evaluated before the interruption is not evaluated again, and the answer is the same."""
+    state, real = tmp_path / "state.json", tune.evaluate
+    done: list[tune.Lifted] = []
+
+    def interrupted(t: Task, lifted: tune.Lifted) -> tune.Evaluation:
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(lifted)
+        return real(t, lifted)
+
+    monkeypatch.setattr(tune, "evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(task, drop=0.05, state=state)
+    first, again = list(done), list[tune.Lifted]()
+    monkeypatch.setattr(tune, "evaluate", lambda t, lifted: again.append(lifted) or real(t, lifted))
+    resumed = tune.tune(task, drop=0.05, state=state)
+    monkeypatch.undo()
+    assert not set(first) & set(again)
+    assert resumed.lifted == tune.tune(task, drop=0.05).lifted
+
+
+def test_a_budget_that_nothing_fits_has_no_answer(task: Task) -> None:
+    assert tune.tune(task, drop=0.05, budget=Budget(arena=16)).lifted is None
+
+
+def test_the_written_file_is_a_precision_configuration(task: Task, tmp_path: Path) -> None:
+    result = tune.tune(task, drop=0.05)
+    path = tmp_path / "precision.yaml"
+    path.write_text(result.yaml(), "utf-8")
+    config = precision.load(path)
+    assert [(rule.names[0], rule.settings["dtype"]) for rule in config.rules] == [
+        (tune.glob(name), dtype) for name, dtype in result.lifted or ()
+    ]
+
+
+@pytest.mark.parametrize("name", ["plain", "a*b", "a?[0]", "[x]"])
+def test_a_glob_matches_its_name_alone(name: str) -> None:
+    from fnmatch import fnmatchcase
+
+    assert fnmatchcase(name, tune.glob(name))
+    assert not fnmatchcase(name + "x", tune.glob(name)) and not fnmatchcase("aXb", tune.glob(name))
+
+
+METRICS = [
+    ("python:no_such_module.f", "no_such_module"),
+    ("python:json.no_such_function", "no_such_function"),
+    ("python:json", "module.function"),
+    ("python:operator.truediv", "raised TypeError"),
+]
+
+
+@pytest.mark.parametrize(("metric", "words"), METRICS)
+def test_a_metric_that_cannot_be_used_is_named(task: Task, metric: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        tune.tune(Task(task.model, task.data, task.profile, metric, 4, task.options), 0.01)
+
+
+def test_the_command_writes_the_file_and_says_what_it_did(
+    task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "precision.yaml"
+    words = ["tune", str(task.model), "--data", str(task.data), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
+    assert main([*words, "--samples", "10", "--workers", "1"]) == 0
+    assert precision.load(out).rules
+    assert "lifted:" in capsys.readouterr().out
+    assert json.loads((tmp_path / "precision.yaml.state.json").read_text("utf-8"))["evaluations"]
+
+
+@pytest.mark.parametrize("drop", ["", "x%", "-1%", "100%"])
+def test_a_drop_that_is_none_is_refused(task: Task, drop: str, tmp_path: Path) -> None:
+    words = ["tune", str(task.model), "--data", str(task.data), "--drop", drop, "-o", str(tmp_path / "p.yaml")]
+    assert main(words) == 2
+    assert not (tmp_path / "p.yaml").exists()
