@@ -282,7 +282,7 @@ def _depthwise_down(p: Conv2dParams) -> int:
 
 def _depthwise_instance(p: Conv2dParams) -> Mapping[str, int]:
     down = _depthwise_down(p)
-    return {"STEP": p.out_w * p.out_c if down else p.out_c, "DOWN": down}
+    return {"STEP": p.out_w * p.out_c if down else p.out_c, "DOWN": down, "STRIDE": p.stride_h}
 
 
 def _depthwise_pairs(p: Conv2dParams) -> int:
@@ -290,11 +290,12 @@ def _depthwise_pairs(p: Conv2dParams) -> int:
     return ((length - 1) * stride + 4) // 2
 
 
-def _depthwise_why_not(node: Node, stride: int) -> str | None:
+def _depthwise_why_not(node: Node) -> str | None:
     p: Conv2dParams = node.params
-    shape = (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w)
-    if shape != (3, 3, stride, stride, 1, 1):
-        return f"the window is not 3x3 with stride {stride}"
+    if (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w) != (3, 3, 1, 1):
+        return "the window is not 3x3"
+    if p.stride_h != p.stride_w or p.stride_h > 2:
+        return "the stride is not 1 or 2"
     if p.in_c != p.out_c or not 4 <= p.out_c <= 1023:
         return "it takes 4..1023 channels in and as many out"
     if p.shift not in dsp.SHIFTS:
@@ -323,17 +324,16 @@ def _depthwise_cost(node: Node, target: Target) -> Cost:
     return Cost(-(-p.out_c // 4) * (lines * line + 500), 1300)
 
 
-def _depthwise_kernel(symbol: str, stride: int) -> Kernel:
-    return Kernel(
-        symbol,
-        isa="dsp",
-        when=lambda n, t: _depthwise_why_not(n, stride),
-        constants={"stream": "int32_t"},
-        arrange=_depthwise_arrange,
-        instance=_depthwise_instance,
-        scratch=lambda p: 192 + 48 * _depthwise_pairs(p),
-        cost=_depthwise_cost,
-    )
+_DEPTHWISE3X3 = Kernel(
+    "ge_depthwise3x3_s8_dsp",
+    isa="dsp",
+    when=lambda n, t: _depthwise_why_not(n),
+    constants={"stream": "int32_t"},
+    arrange=_depthwise_arrange,
+    instance=_depthwise_instance,
+    scratch=lambda p: 192 + 48 * _depthwise_pairs(p),
+    cost=_depthwise_cost,
+)
 
 
 class DepthwiseS8(_Conv2dBase):
@@ -342,7 +342,7 @@ class DepthwiseS8(_Conv2dBase):
     name = "depthwise_s8"
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),
-        _depthwise_kernel("ge_depthwise3x3_s8_dsp", 1),
+        _DEPTHWISE3X3,
         mve.DEPTHWISE,
     )
 

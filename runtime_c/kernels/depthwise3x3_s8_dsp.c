@@ -1,9 +1,10 @@
-/* Depthwise convolution 3x3, stride 1, of int8 [H, W, C] for Cortex-M4, M7 and M33.
+/* Depthwise convolution 3x3, stride 1 or 2, of int8 [H, W, C] for Cortex-M4, M7 and M33.
  *
  * ge_dsp_depthwise.h says how inputs and weights lie. One channel of one line at a time, two outputs in a step:
  * r0 pixels, r1 out, r2-r7 (w0, w1) (w1, w2) of the three slots, r8 r9 the two outputs, r10 r11 the next two,
  * r12 lr a word of pixels. Every word is loaded once: it ends two outputs and begins the next two.
  * 29 cycles for 2 outputs, about 40 for each channel of a line besides; 2.5 for each input that is packed.
+ * With stride 2: r8 r9 an output and the next, r10 r11 r12 words, lr the multiplier; 16 cycles for an output.
  *
  * scratch: [weights of four channels][three lines]. Lines are columns (DOWN) where rows are short. */
 #include "ge.h"
@@ -14,6 +15,7 @@
 
 #define DEPTHWISE3X3_S8_DSP_STEP 8 /* bytes from output to output along a line; at most 1023 */
 #define DEPTHWISE3X3_S8_DSP_DOWN 0 /* 1: lines are columns */
+#define DEPTHWISE3X3_S8_DSP_STRIDE 1
 
 /* In the order of registers s0-s7. */
 typedef struct {
@@ -53,8 +55,8 @@ typedef struct {
     "    ssat " e ", #8, " e "\n" \
     "    ssat " o ", #8, " o "\n"
 
-/* Four channels of one line. */
-__attribute__((noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x3_s8_dsp_job *job) {
+/* Four channels of one line, stride 1. */
+__attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
         "    vldmia r0, {s0-s7}\n"
@@ -144,6 +146,99 @@ __attribute__((noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x
           "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15");
 }
 
+/* One output of stride 2: the words end `e`, the same words begin `n`. */
+#define DEPTHWISE3X3_S8_DSP_HALF(e, n, at) \
+    "    ldr.w r10, [r0, #48]!\n" \
+    "    ldr.w r11, [r0, #16]\n" \
+    "    ldr.w r12, [r0, #32]\n" \
+    "    vmov " n ", s8\n" \
+    "    smlabt " e ", r10, r3, " e "\n" \
+    "    smlad " n ", r10, r2, " n "\n" \
+    "    smlabt " e ", r11, r5, " e "\n" \
+    "    smlad " n ", r11, r4, " n "\n" \
+    "    smlabt " e ", r12, r7, " e "\n" \
+    "    smlad " n ", r12, r6, " n "\n" \
+    "    vmov r10, s6\n" \
+    "    smmlar " e ", " e ", lr, r10\n" \
+    "    ssat " e ", #8, " e "\n" \
+    "    strb " e ", [r1, " at "]\n"
+
+/* Four channels of one line, stride 2. */
+__attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const depthwise3x3_s8_dsp_job *job) {
+    register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
+    __asm__ volatile(
+        "    vldmia r0, {s0-s7}\n"
+        "    vmov s15, r7\n"
+        "1:\n" /* a channel */
+        "    vmov r12, s2\n"
+        "    vmov lr, s3\n"
+        "    vmov r0, s0\n"
+        "    vmov r1, s1\n"
+        "    vldr s8, [r12]\n"
+        "    vldr s9, [r12, #4]\n"
+        "    add lr, lr, r12\n"
+        "    add r12, r12, #48\n"
+        "    vmov s2, r12\n"
+        "    ldr.w r2, [lr, #8]\n"
+        "    ldr.w r3, [lr, #12]\n"
+        "    ldr.w r4, [lr, #16]\n"
+        "    ldr.w r5, [lr, #20]\n"
+        "    ldr.w r6, [lr, #24]\n"
+        "    ldr.w r7, [lr, #28]\n"
+        "    ldr.w r10, [r0]\n"
+        "    ldr.w r11, [r0, #16]\n"
+        "    ldr.w r12, [r0, #32]\n"
+        "    vmov r8, s8\n"
+        "    smlad r8, r10, r2, r8\n"
+        "    smlad r8, r11, r4, r8\n"
+        "    smlad r8, r12, r6, r8\n"
+        "    vmov lr, s4\n"
+        "    vmov s10, lr\n"
+        "    cmp lr, #0\n"
+        "    vmov lr, s9\n"
+        "    beq.w 3f\n"
+        "    .balign 4\n"
+        "2:\n" /* four outputs */
+        DEPTHWISE3X3_S8_DSP_HALF("r8", "r9", "#0")
+        DEPTHWISE3X3_S8_DSP_HALF("r9", "r8", DEPTHWISE3X3_S8_DSP_AT(1, DEPTHWISE3X3_S8_DSP_STEP))
+        DEPTHWISE3X3_S8_DSP_HALF("r8", "r9", DEPTHWISE3X3_S8_DSP_AT(2, DEPTHWISE3X3_S8_DSP_STEP))
+        DEPTHWISE3X3_S8_DSP_HALF("r9", "r8", DEPTHWISE3X3_S8_DSP_AT(3, DEPTHWISE3X3_S8_DSP_STEP))
+        "    vmov r10, s10\n"
+        "    addw r1, r1, " DEPTHWISE3X3_S8_DSP_AT(4, DEPTHWISE3X3_S8_DSP_STEP) "\n"
+        "    subs r10, r10, #1\n"
+        "    vmov s10, r10\n"
+        "    bne.w 2b\n"
+        "3:\n"
+        "    vmov r10, s5\n"
+        "    vmov s10, r10\n"
+        "    cmp r10, #0\n"
+        "    beq.w 5f\n"
+        "4:\n" /* the rest, one by one */
+        DEPTHWISE3X3_S8_DSP_HALF("r8", "r9", "#0")
+        "    vmov r10, s10\n"
+        "    addw r1, r1, " DEPTHWISE3X3_S8_DSP_AT(1, DEPTHWISE3X3_S8_DSP_STEP) "\n"
+        "    mov r8, r9\n"
+        "    subs r10, r10, #1\n"
+        "    vmov s10, r10\n"
+        "    bne.w 4b\n"
+        "5:\n"
+        "    vmov r2, s0\n"
+        "    vmov r1, s1\n"
+        "    vmov lr, s7\n"
+        "    add r2, r2, #4\n"
+        "    add r1, r1, #1\n"
+        "    subs lr, lr, #1\n"
+        "    vmov s0, r2\n"
+        "    vmov s1, r1\n"
+        "    vmov s7, lr\n"
+        "    bne.w 1b\n"
+        "    vmov r7, s15\n"
+        : "+r"(r0)
+        :
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
+          "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15");
+}
+
 /* Rows first..last-1, four channels from `channel` on. */
 static void depthwise3x3_s8_dsp_four(const ge_conv2d_params *p, const ge_rows *x, const int32_t *packed,
                                      const ge_rows *out, int32_t first, int32_t last, int32_t channel,
@@ -152,17 +247,22 @@ static void depthwise3x3_s8_dsp_four(const ge_conv2d_params *p, const ge_rows *x
     const int32_t begin = g.down ? 0 : first;
     const int32_t end = g.down ? p->out_w : last;
     uint32_t *const ring = scratch + 4 * GE_DSP_TAPS_WORDS;
-    int32_t packed_to = begin; /* padded lines below this are in the ring */
+    int32_t packed_to = begin * DEPTHWISE3X3_S8_DSP_STRIDE; /* padded lines below this are in the ring */
     ge_dsp_unpack_taps(packed, 32 - p->shift, scratch);
     for (int32_t line = begin; line < end; line++) {
-        for (; packed_to < line + 3; packed_to++) {
+        const int32_t top = line * DEPTHWISE3X3_S8_DSP_STRIDE;
+        for (; packed_to < top + 3; packed_to++) {
             ge_dsp_pack_line(p, &g, x, packed_to - g.across_pad, channel, ring);
         }
         int8_t *const to =
             g.down ? (int8_t *)ge_row(out, first) + line * p->out_c : (int8_t *)ge_row(out, line);
-        const depthwise3x3_s8_dsp_job job = {ring, to + channel, scratch, (3 - line % 3) % 3 * 8, g.length / 4,
+        const depthwise3x3_s8_dsp_job job = {ring, to + channel, scratch, (3 - top % 3) % 3 * 8, g.length / 4,
                                              g.length & 3, p->out_zero_point, 4};
-        depthwise3x3_s8_dsp_line(&job);
+        if (DEPTHWISE3X3_S8_DSP_STRIDE == 1) {
+            depthwise3x3_s8_dsp_line(&job);
+        } else {
+            depthwise3x3_s8_dsp_line2(&job);
+        }
     }
 }
 
