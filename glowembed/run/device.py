@@ -20,12 +20,19 @@ from glowembed.run.line import Line
 from glowembed.run.protocol import ANSWER, NEW_SAMPLE, Command, Frame, Refusal
 
 READY = b"READY glowembed "
-HELLO = struct.Struct("<BIHIIIIIIH")
+HELLO = struct.Struct("<BIHII")
+NUMBERS = struct.Struct("<6I")
 TICKS = struct.Struct("<QI")
 SMALLEST_CHUNK = 16
 SHOWN = 60
-LATENCY = (0.03, 1.0)
+LATENCY = (0.03, 0.5)
 """Seconds to wait for an answer beyond what sending and working take: at least, at most."""
+
+SHORT = 64
+"""Bytes: a frame that is longer is cut into smaller ones when it does not come through."""
+
+LONG_ATTEMPTS = 4
+HELLO_SECONDS = (0.1, 0.4)
 
 
 class DeviceError(ToolError):
@@ -65,12 +72,19 @@ class SessionLost(Exception):
 
 
 @dataclass(frozen=True)
-class Info:
-    """What a device says about itself."""
+class Welcome:
+    """What a device answers to hello. of_hash: CRC32 of the hash of its bundle."""
 
     protocol: int
     chunk: int
     sessions: int
+    of_hash: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a device says about itself."""
+
     clock_hz: int
     arena_size: int
     ram_bytes: int
@@ -118,7 +132,7 @@ class Settings:
 
     baud: int = 115200
     patience: float = 10.0
-    attempts: int = 12
+    attempts: int = 16
     chunk: int = 4096
     nonce: Callable[[], int] = field(default=lambda: secrets.randbits(32))
 
@@ -129,24 +143,23 @@ class Device:
     def __init__(self, line: Line, settings: Settings | None = None) -> None:
         self.line, self.settings = line, settings or Settings()
         self.traffic = Traffic()
-        self.info: Info | None = None
-        self.chunk = self.settings.chunk
+        self.chunk = self.longest = self.settings.chunk
         self._splitter = protocol.Splitter()
         self._frames: list[Frame | protocol.Noise] = []
         self._run = 0
         self._old_runs: set[int] = set()
         self._sequence = 0
-        self._latency = LATENCY[1] / 4
+        self._latency = LATENCY[1] / 8
         self._noise = bytearray()
         self._last_sent = b""
 
     # ------------------------------------------------------------------------------------------ hello
 
-    def hello(self) -> Info:
+    def hello(self) -> Welcome:
         """A new session. Raises NoAnswer, WrongFirmware, DeviceFault."""
         nonce = self.settings.nonce()
         end = time.monotonic() + self.settings.patience
-        wait = 0.1
+        wait = HELLO_SECONDS[0]
         self._noise.clear()
         self._old_runs.add(self._run)
         self._run = 0
@@ -156,38 +169,45 @@ class Device:
             answer = self._hello_answer(nonce, min(wait, left))
             if answer is not None:
                 return self._begin(answer, nonce)
-            wait = min(1.0, 1.6 * wait)
+            wait = min(HELLO_SECONDS[1], 1.2 * wait)
             self.traffic.retries += 1
         raise NoAnswer(self._silence())
 
     def _hello_answer(self, nonce: int, seconds: float) -> Frame | None:
+        """None where nothing came, or the device has told that our frame was broken."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             frame = self._next(left)
-            if isinstance(frame, Frame):
+            if isinstance(frame, protocol.Noise):
+                self._noise += frame.raw
+            elif frame is not None:
                 self._check_fault(frame)
+                if frame.command == Command.BROKEN and not self._frames:
+                    return None
                 if frame.command == Command.HELLO | ANSWER and frame.payload[1:5] == nonce.to_bytes(4, "little"):
                     return frame
-            elif frame is not None:
-                self._noise += frame.raw
         return None
 
-    def _begin(self, answer: Frame, nonce: int) -> Info:
+    def _begin(self, answer: Frame, nonce: int) -> Welcome:
         if answer.payload[0] != protocol.VERSION:
             raise WrongFirmware(
                 f"{self.line.name}: the firmware talks version {answer.payload[0]} of the protocol, this glowembed "
                 f"version {protocol.VERSION}: build and flash the firmware again (glowembed validate --flash), or use "
                 "the glowembed that made it"
             )
-        version, _, chunk, *numbers = HELLO.unpack_from(answer.payload)
-        texts = [text.decode("ascii", "replace") for text in answer.payload[HELLO.size :].split(b"\0")[:4]]
-        info = Info(version, chunk, *numbers, *texts)
-        self._run = protocol.run_id(info.hash, nonce)
+        version, _, chunk, sessions, of_hash = HELLO.unpack_from(answer.payload)
+        self._run = protocol.run_id(of_hash, nonce)
         self._sequence = 0
-        self.chunk = max(SMALLEST_CHUNK, min(self.chunk, chunk))
-        self.info = info
+        self.longest = min(self.settings.chunk, chunk)
+        self.chunk = max(SMALLEST_CHUNK, min(self.chunk, self.longest))
         self.traffic.sessions += 1
-        return info
+        return Welcome(version, chunk, sessions, of_hash)
+
+    def info(self) -> Info:
+        """All that the device says about itself."""
+        numbers = NUMBERS.unpack(self.request(Command.INFO, b"\0"))
+        texts = [self.request(Command.INFO, bytes([n])).decode("ascii", "replace") for n in range(1, 5)]
+        return Info(*numbers, *texts)
 
     def _silence(self) -> str:
         said = bytes(self._noise) + bytes(self._splitter.rest)
@@ -207,7 +227,7 @@ class Device:
             return f"{name}: something else answers there: {shown!r}. It is not the firmware of 'glowembed build'"
         return (
             f"{name}: {len(said)} bytes came back that make no sense ({shown!r}): wrong baud rate? We used "
-            f"{self.settings.baud}; board.toml of the board says its own (--baud)"
+            f"{self.settings.baud}; board.toml of the board says its own (--baud). Or a bad cable"
         )
 
     # ------------------------------------------------------------------------------------------ requests
@@ -275,17 +295,23 @@ class Device:
         self._sequence = (self._sequence + 1) & 0xFFFF
         self.traffic.requests += 1
         wait = self._transmission(len(payload) + SMALLEST_CHUNK) + min(LATENCY[1], max(LATENCY[0], 4 * self._latency))
-        for attempt in range(self.settings.attempts):
+        for attempt in range(self._attempts(command, payload)):
             begun = time.monotonic()
             self._send(command, self._sequence, payload)
             answer = self._answer(command, wait + seconds)
             if answer is not None:
                 if attempt == 0 and seconds == 0:
-                    self._latency = 0.9 * self._latency + 0.1 * (time.monotonic() - begun)
+                    self._latency = max(time.monotonic() - begun, 0.8 * self._latency)
                 return answer
-            wait = min(2.0, 1.5 * wait)
+            wait = min(2 * LATENCY[1], 1.3 * wait)
             self.traffic.retries += 1
         raise SessionLost("too many broken frames")
+
+    def _attempts(self, command: int, payload: bytes) -> int:
+        """Frames that can be cut are given up sooner."""
+        answered = self.chunk if command in (Command.READ, Command.INFER) else 0
+        can_be_cut = max(len(payload), answered) > SHORT and self.chunk > SMALLEST_CHUNK
+        return LONG_ATTEMPTS if can_be_cut and command != Command.ECHO else self.settings.attempts
 
     def _transmission(self, count: int) -> float:
         return 10 * 2 * count / self.settings.baud

@@ -41,6 +41,7 @@ class Command(IntEnum):
     CALIBRATE = 9
     ECHO = 10
     RESET = 11
+    INFO = 12
     FAULT = 0xFD
     BROKEN = 0xFE
     REFUSED = 0xFF
@@ -80,9 +81,9 @@ def crc32(run_id: int, body: bytes) -> int:
     return zlib.crc32(body, run_id)
 
 
-def run_id(bundle_hash: str, nonce: int) -> int:
-    """The run id of a session: never 0, which stands for none."""
-    return zlib.crc32(struct.pack("<I", nonce), zlib.crc32(bundle_hash.encode("ascii"))) or 1
+def run_id(of_hash: int, nonce: int) -> int:
+    """The run id of a session, from the CRC32 of the bundle's hash: never 0, which stands for none."""
+    return zlib.crc32(struct.pack("<I", nonce), of_hash) or 1
 
 
 def encode(run: int, command: int, sequence: int, payload: bytes = b"") -> bytes:

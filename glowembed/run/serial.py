@@ -41,8 +41,14 @@ from glowembed.target import Board
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-TRIES = 12
+TRIES = 24
 """Of one step, each in a session of its own."""
+
+CLEAN_STEPS = 16
+"""After so many without a lost session, larger frames are tried again."""
+
+PATIENCES = 6
+"""No step takes more than so many times the patience of the settings."""
 
 RUN_SECONDS = 30.0
 """For the first inference, whose time nobody knows yet."""
@@ -94,38 +100,50 @@ class Session:
 
     def __init__(self, device: Device, manifest: Mapping[str, Any], image: Image | None) -> None:
         self.device, self.manifest, self.image = device, manifest, image
-        self.seconds = self._first_guess()
+        self.seconds = RUN_SECONDS
+        self.info: Info | None = None
         self._fresh = False
+        self._clean = 0
         self._reasons: list[str] = []
 
-    def _first_guess(self) -> float:
-        return RUN_SECONDS
-
-    def connect(self) -> Info:
+    def connect(self) -> None:
         """Hello, and is it the right firmware? Raises WrongFirmware."""
-        info = self.device.hello()
+        welcome = self.device.hello()
         self._fresh = True
-        check_firmware(info, self.manifest, self.device.line.name)
-        if info.clock_hz:
-            self.seconds = min(self.seconds, 2.0 + self.manifest.get("macs", 0) * CYCLES_PER_MAC / info.clock_hz)
-        return info
+        right = crc32(self.manifest["hash"].encode("ascii"))
+        if self.info is None or welcome.of_hash != right:
+            self.info = self.device.info()
+            check_firmware(self.info, self.manifest, self.device.line.name)
+            clock, macs = self.info.clock_hz, self.manifest.get("macs", 0)
+            self.seconds = min(self.seconds, 2.0 + macs * CYCLES_PER_MAC / clock) if clock else self.seconds
 
     def step(self, work: Callable[[Device], T]) -> T:
         """`work`, from its beginning in a new session as often as one is lost."""
+        end = time.monotonic() + PATIENCES * self.device.settings.patience + 2 * self.seconds
         for attempt in range(TRIES):
             try:
                 if not self._fresh:
                     self.connect()
-                return work(self.device)
+                result = work(self.device)
+                self._went_well()
+                return result
             except SessionLost as lost:
                 self._fresh = False
                 self._learn(lost, attempt)
             except DeviceFault as error:
                 raise self._explained(error) from error
+            if time.monotonic() > end:
+                break
         raise self._gave_up()
+
+    def _went_well(self) -> None:
+        self._clean += 1
+        if self._clean % CLEAN_STEPS == 0 and self.device.chunk < self.device.longest:
+            self.device.chunk = min(2 * self.device.chunk, self.device.longest)
 
     def _learn(self, lost: SessionLost, attempt: int) -> None:
         self._reasons.append(lost.reason)
+        self._clean = 0
         if lost.reason == "too many broken frames":
             self.device.chunk = max(SMALLEST_CHUNK, self.device.chunk // 2)
         if lost.reason != "another client":
@@ -144,7 +162,7 @@ class Session:
                 "watchdog is on"
             )
         return NoAnswer(
-            f"{name}: gave up after {TRIES} sessions ({', '.join(sorted(set(reasons)))}): the line is too bad. Check "
+            f"{name}: gave up after {len(reasons)} sessions ({', '.join(sorted(set(reasons)))}): the line is too bad. Check "
             "the cable and ground, or use a lower baud rate"
         )
 
@@ -195,6 +213,8 @@ def run(
 def infer(session: Session, sample: bytes, device: Device) -> bytes:
     """The outputs of one sample, one after the other."""
     outputs = session.manifest["outputs"]
+    if device.chunk < device.longest:
+        return _infer_carefully(session, sample, device)
     pieces = _pieces(session.manifest, sample, device.chunk)
     for index, (offset, data) in enumerate(pieces[:-1]):
         device.write(offset, data, new_sample=index == 0)
@@ -205,6 +225,13 @@ def infer(session: Session, sample: bytes, device: Device) -> bytes:
     size = int(outputs[0]["bytes"])
     found = first[:size] + device.read(outputs[0]["offset"] + len(first), size - len(first))
     return found + b"".join(device.read(tensor["offset"], int(tensor["bytes"])) for tensor in outputs[1:])
+
+
+def _infer_carefully(session: Session, sample: bytes, device: Device) -> bytes:
+    """The same in small frames."""
+    write_sample(device, session.manifest, sample)
+    device.run(1, session.seconds)
+    return b"".join(device.read(t["offset"], int(t["bytes"])) for t in session.manifest["outputs"])
 
 
 def _pieces(manifest: Mapping[str, Any], sample: bytes, chunk: int) -> list[tuple[int, bytes]]:
@@ -236,7 +263,7 @@ def _figures(session: Session, sample: bytes, board: Board | None) -> RunResult:
         return base
     if board is not None and board.qemu is not None and session.image is not None:
         return _counted(base, board, whole, layers, costs)
-    clock = session.device.info.clock_hz if session.device.info is not None else 0
+    clock = session.info.clock_hz if session.info is not None else 0
     cycles = max(0, whole.ticks - costs[0].ticks)
     return replace(
         base,
@@ -287,7 +314,7 @@ def locate(
 def _locate(
     session: Session, device: Device, sample: bytes, expected: Sequence[Sequence[bytes]], weights: bytes | None
 ) -> Located | None:
-    info = device.info
+    info = session.info
     same = weights is None or info is None or info.weights_bytes != len(weights)
     differ = not same and device.checksum(0, len(weights or b""), weights=True) != crc32(weights or b"")
     write_sample(device, session.manifest, sample)

@@ -63,48 +63,46 @@ typedef struct {
     uint32_t length;
 } request;
 
-static uint32_t put_text(uint8_t *bytes, const char *text, uint32_t room) {
-    uint32_t length = (uint32_t)strlen(text);
-    length = (length < room) ? length : room - 1u;
-    memcpy(bytes, text, length);
-    bytes[length] = 0;
-    return length + 1u;
-}
-
-/* HELLO nonce: a new session, whose run id depends on the nonce and on the bundle. The answer is the same for every
- * version of the protocol as far as the nonce. */
+/* HELLO nonce: a new session, whose run id depends on the nonce and on the bundle. The answer is short, so that it
+ * comes through on a bad line, and the same for every version of the protocol as far as the nonce. */
 static void hello(ge_server *server, request asked) {
-    const ge_bundle *const bundle = server->bundle;
-    const ge_device *const device = server->device;
-    uint8_t nonce[4];
-    uint32_t run_id = ge_crc32(0, (const uint8_t *)bundle->hash, (uint32_t)strlen(bundle->hash));
-    memcpy(nonce, asked.bytes, sizeof nonce);
-    run_id = ge_crc32(run_id, nonce, sizeof nonce);
-    run_id = (run_id == 0u) ? 1u : run_id;
-    if (run_id != server->run_id) {
-        server->sessions += 1u;
-    }
+    const char *const hash = server->bundle->hash;
+    const uint32_t of_hash = ge_crc32(0, (const uint8_t *)hash, (uint32_t)strlen(hash));
+    const uint32_t crc = ge_crc32(of_hash, asked.bytes, 4);
+    const uint32_t run_id = (crc == 0u) ? 1u : crc;
+    server->sessions += (run_id != server->run_id) ? 1u : 0u;
     server->run_id = run_id;
     server->last_sequence = 0;
     server->last_crc = 0;
+    server->small[0] = GE_PROTOCOL_VERSION;
+    memcpy(server->small + 1, asked.bytes, 4);
+    ge_put_u16(server->small + 5, GE_CHUNK);
+    ge_put_u32(server->small + 7, server->sessions);
+    ge_put_u32(server->small + 11, of_hash);
+    answer(server, GE_HELLO | GE_ANSWER, server->small, 15);
+}
 
-    uint8_t *const out = server->buffer; /* the request is done with */
-    out[0] = GE_PROTOCOL_VERSION;
-    memcpy(out + 1, nonce, sizeof nonce);
-    ge_put_u16(out + 5, GE_CHUNK);
-    ge_put_u32(out + 7, server->sessions);
-    ge_put_u32(out + 11, device->clock_hz);
-    ge_put_u32(out + 15, bundle->arena_size);
-    ge_put_u32(out + 19, device->ram_bytes);
-    ge_put_u32(out + 23, device->flash_bytes);
-    ge_put_u32(out + 27, device->weights_bytes);
-    ge_put_u16(out + 31, (uint16_t)bundle->layer_count);
-    uint32_t at = 33;
+/* INFO u8 what: 0 the numbers; 1 hash, 2 target, 3 board, 4 name of the bundle, as text. */
+static void info(ge_server *server, request asked) {
+    const ge_bundle *const bundle = server->bundle;
+    const ge_device *const device = server->device;
+    const uint32_t numbers[6] = {device->clock_hz,    bundle->arena_size,    device->ram_bytes,
+                                 device->flash_bytes, device->weights_bytes, bundle->layer_count};
     const char *const texts[4] = {bundle->hash, device->target, device->board, bundle->name};
-    for (uint32_t i = 0; i < 4u; ++i) {
-        at += put_text(out + at, texts[i], GE_FRAME_BYTES - at - (3u - i));
+    const uint32_t what = (asked.length == 1u) ? asked.bytes[0] : 5u;
+    if (what > 4u) {
+        refuse(server, GE_REFUSED_PAYLOAD, (int32_t)asked.length);
+        return;
     }
-    answer(server, GE_HELLO | GE_ANSWER, out, at);
+    if (what == 0u) {
+        for (uint32_t i = 0; i < 6u; ++i) {
+            ge_put_u32(server->small + 4u * i, numbers[i]);
+        }
+        answer(server, GE_INFO | GE_ANSWER, server->small, 24);
+        return;
+    }
+    const char *const text = texts[what - 1u];
+    answer(server, GE_INFO | GE_ANSWER, (const uint8_t *)text, (uint32_t)strlen(text));
 }
 
 static int32_t inside(uint32_t offset, uint32_t length, uint32_t size) {
@@ -268,7 +266,7 @@ static void unknown(ge_server *server, request asked) {
 
 static void carry_out(ge_server *server, uint8_t command, request asked) {
     static void (*const commands[])(ge_server *, request) = {
-        unknown, unknown, write_request, infer, run, layers, read, checksum, stack, calibrate, echo, reset,
+        unknown, unknown, write_request, infer, run, layers, read, checksum, stack, calibrate, echo, reset, info,
     };
     if (command < sizeof commands / sizeof commands[0]) {
         commands[command](server, asked);

@@ -17,7 +17,8 @@ enum { /* requests; the answer has GE_ANSWER on top */
     GE_STACK = 8,
     GE_CALIBRATE = 9,
     GE_ECHO = 10,
-    GE_RESET = 11
+    GE_RESET = 11,
+    GE_INFO = 12
 };
 #define GE_ANSWER 0x80u
 #define GE_FAULT 0xFDu   /* the firmware has died; payload: ge_fault */
