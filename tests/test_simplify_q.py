@@ -238,6 +238,20 @@ def test_a_channel_stays_that_dictates_the_shift(tmp_path: Path) -> None:
     assert [after.values[n.outputs[0]].shape[-1] for n in after.nodes if n.op == "Conv"] == [5, 5]
 
 
+def test_asymmetric_weights(tmp_path: Path) -> None:
+    """A weight is zero where it equals its zero point."""
+    before = quantized(small("Conv x w b -> h", "Conv h v c -> y", w=ZERO_OUT | NEXT), tmp_path)
+    values = dict(before.values)
+    for name, value in before.values.items():
+        if value.qtype is not None and value.qtype.axis == 0:
+            zero = tuple(range(-3, len(value.qtype.scale) - 3))
+            values[name] = replace(value, qtype=replace(value.qtype, zero_point=zero))
+    before = replace(before, values=values)
+    after, _ = simplify(before)
+    same_bits(before, after)
+    assert [after.values[n.outputs[0]].shape[-1] for n in after.nodes if n.op == "Conv"] == [4, 5]
+
+
 @settings(max_examples=40)
 @given(data=st.data())
 def test_random_networks(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -34,6 +34,7 @@ from glowembed.simplify_q.intervals import (
     is_pointwise,
     is_understood,
     sources,
+    weights_of,
 )
 
 Kept = Mapping[str, Array]
@@ -161,7 +162,7 @@ def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
 
 def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
     """[outputs, inputs]: which channels a sum needs."""
-    weights = constants_of(graph, node).weights.materialize()
+    weights = weights_of(constants_of(graph, node))
     return np.asarray((weights.reshape(*weights.shape[:2], -1) != 0).any(axis=2) & ~foldable(graph, node, known))
 
 
@@ -333,7 +334,7 @@ def _folded_bias(
     """The step of the bias, and the bias in steps with w * (k - zero point) of each constant channel that goes."""
     x, w = graph.values[node.inputs[0]].qtype, graph.values[node.inputs[1]].qtype
     assert x is not None and w is not None
-    weights = before.weights.materialize().astype(np.int64)
+    weights = weights_of(before)
     per_input = weights.reshape(*weights.shape[:2], -1).sum(axis=2)
     plain = before.bias.materialize().astype(np.int64) + x.zero_point[0] * per_input.sum(axis=1)
     gone = np.setdiff1d(np.arange(weights.shape[1]), inputs)
@@ -349,15 +350,15 @@ def _prove(
     """What lowering will make of the smaller node is what it would have made, less what went."""
     inputs, outputs = channels
     after = constants_of(replace(graph, values={**graph.values, **values}), made)
-    old = before.weights.materialize().astype(np.int64)[outputs]
+    old = weights_of(before)[outputs]
     gone = np.setdiff1d(np.arange(old.shape[1]), inputs)
     constant = known[made.inputs[0]].low[gone]
     lost = old.reshape(*old.shape[:2], -1).sum(axis=2)[:, gone]
     expected = before.bias.materialize().astype(np.int64)[outputs] + (lost * constant).sum(axis=1)
-    words = len(before.requant.multiplier) // before.weights.materialize().shape[0]
+    words = len(before.requant.multiplier) // weights_of(before).shape[0]
     multipliers = np.asarray(before.requant.multiplier).reshape(-1, words)[outputs].reshape(-1)
     same = (
-        np.array_equal(after.weights.materialize(), old[:, inputs])
+        np.array_equal(weights_of(after), old[:, inputs])
         and np.array_equal(after.bias.materialize(), expected)
         and np.array_equal(np.asarray(after.requant.multiplier), multipliers)
         and after.requant.shift == before.requant.shift

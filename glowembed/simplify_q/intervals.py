@@ -121,6 +121,15 @@ def constants_of(graph: Graph, node: Node) -> LinearConstants:
     return linear_constants(w.const, w.qtype, b.const, x.qtype, y.qtype, node.name, mode_of(node.attrs))
 
 
+def weights_of(k: LinearConstants) -> Array:
+    """Stored weights less their zero points, int64: what the accumulator is made with."""
+    stored = k.weights.materialize().astype(np.int64)
+    if k.weight_zero_point is None:
+        return stored
+    zero = k.weight_zero_point.materialize().astype(np.int64)
+    return np.asarray(stored - zero.reshape(-1, *[1] * (stored.ndim - 1)))
+
+
 def is_padded(node: Node) -> bool:
     return any(node.attrs.get("pads", ()))
 
@@ -129,7 +138,7 @@ def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
     x, y = (graph.values[name].qtype for name in (node.inputs[0], node.outputs[0]))
     assert x is not None and y is not None
     k = constants_of(graph, node)
-    weights = k.weights.materialize().astype(np.int64)
+    weights = weights_of(k)
     outputs, inputs = weights.shape[:2]
     taps = weights.reshape(outputs, inputs, -1)
     group = node.attrs.get("group", 1)
