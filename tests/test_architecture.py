@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
-    {"errors", "version", "fixedpoint", "floatmath", "cstruct", "cnames", "resources", "progress", "tflite"},
+    {"errors", "version", "fixedpoint", "floatmath", "wide", "cstruct", "cnames", "resources", "progress", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
     {"rows", "order", "schedule", "placement", "emit_schedule", "layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "schema", "csource"},

@@ -18,7 +18,7 @@ from glowembed import fixedpoint
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Node, QType, Shape
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Op
+from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
 
 RANK = 5
 """Loops of the kernel; axes that lie one behind the other on both sides need only one."""
@@ -39,6 +39,9 @@ class Rescale(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
         shape = c.shape(x)
+        if c.dtype(x) != "int8":
+            lowerings()["Rescale", "int16"](node, c)
+            return
         c.add(node, "copy_s8", [x], y, insert_params(shape, shape, (0,) * len(shape), c.qtype(x), c.qtype(y)))
 
 

@@ -20,7 +20,7 @@ from glowembed.ir import Array, Const, Node, Shape
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
 from glowembed.ops import pool
 from glowembed.ops.conv import hwo, ohwi, window_of
-from glowembed.ops.moves import stored
+from glowembed.ops.moves import stored_constant
 from glowembed.ops.pool import PoolParams
 from glowembed.spatial import Window, as_hwc
 
@@ -219,7 +219,7 @@ class AddF32Params(MulF32Params):
 
 def _pair(node: Node, c: LowerContext) -> None:
     y = node.outputs[0]
-    operands = [stored(node, c, name, y) for name in node.inputs]
+    operands = [stored_constant(c, name) for name in node.inputs]
     loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
     fields = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, *_limits(node.attrs))
     if node.op == "Mul":

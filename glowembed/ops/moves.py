@@ -271,6 +271,18 @@ def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
     return made.name
 
 
+def stored_constant(c: LowerContext, name: str) -> str:
+    """The input of a kernel: an activation as it is, a constant stored in its own type."""
+    value = c.value(name)
+    if value.const is None or value.name in c.values:
+        return name
+    dtype = c.dtype(name)
+    function = value.qtype.quantize if value.qtype is not None else _float32
+    made = replace(value, name=f"{name}/{dtype}", dtype="float32", const=value.const.then(dtype, function))
+    c.values[made.name] = made
+    return made.name
+
+
 def _float32(array: Array) -> Array:
     return array.astype(np.float32)
 

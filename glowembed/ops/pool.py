@@ -89,7 +89,7 @@ class AveragePool(Op):
             )
             c.add(node, "avgpool_tflite_s8", [x], y, same)
             return
-        params, multiplier = _average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), mode)
+        params, multiplier = average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), mode)
         constants = {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))}
         c.add(node, in_mode("avgpool_s8", mode), [x], y, params, constants)
 
@@ -272,7 +272,7 @@ class AvgpoolSameParams(PoolParams):
     hi: int = i32("largest output")
 
 
-def _average_params(
+def average_params(
     attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType, mode: fixedpoint.Mode
 ) -> tuple[AvgpoolParams, tuple[int, ...]]:
     """The params and the table of multipliers: one for each number of rows and of columns that count."""

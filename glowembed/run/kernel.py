@@ -41,6 +41,7 @@ NUMPY_TYPES = {
     "uint16_t": np.uint16,
     "int32_t": np.int32,
     "uint32_t": np.uint32,
+    "int64_t": np.int64,
     "float": np.float32,
 }
 

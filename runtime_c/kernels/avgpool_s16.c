@@ -1,0 +1,59 @@
+/* Mean of each window of int16 [H, W, C]: the portable truth.
+ * The division is a multiplication: there is one multiplier for each number of rows and columns that can count. */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_wide.h"
+
+/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+static int32_t avgpool_s16_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first, int32_t last) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t i = start + k * dilation;
+        count += i >= first && i < last;
+    }
+    return count;
+}
+
+/* Sum of channel c over the elements of the window from row `top` and column `left` on that exist. */
+static int32_t avgpool_s16_window(const ge_avgpool_params *p, const ge_rows *x, int32_t top, int32_t left,
+                                  int32_t c) {
+    int32_t sum = 0;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = top + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) {
+            continue;
+        }
+        const int16_t *row = (const int16_t *)ge_row(x, iy);
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int32_t ix = left + kx * p->dilation_w;
+            if (ix >= 0 && ix < p->in_w) {
+                sum += row[ix * p->channels + c] - p->in_zero_point;
+            }
+        }
+    }
+    return sum;
+}
+
+/* One output row, whose windows begin at row `top`. */
+static void avgpool_s16_row(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier, int32_t top,
+                            int16_t *o) {
+    const int32_t down = avgpool_s16_taps(top, p->kernel_h, p->dilation_h, p->count_top, p->count_bottom);
+    const int32_t first = (down - p->min_rows) * p->table_columns - p->min_columns;
+    for (int32_t ox = 0; ox < p->out_w; ox++) {
+        const int32_t left = ox * p->stride_w - p->pad_left;
+        const int32_t across = avgpool_s16_taps(left, p->kernel_w, p->dilation_w, p->count_left, p->count_right);
+        const int32_t m = multiplier[first + across];
+        for (int32_t c = 0; c < p->channels; c++) {
+            const int32_t sum = avgpool_s16_window(p, x, top, left, c);
+            *o++ = (int16_t)ge_requantize_wide(sum, m, p->shift, p->out_zero_point, p->lo, p->hi);
+        }
+    }
+}
+
+static void ge_avgpool_s16(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier, const ge_rows *out,
+                           int32_t first_row, int32_t last_row, void *scratch) {
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        avgpool_s16_row(p, x, multiplier, y * p->stride_h - p->pad_top, (int16_t *)ge_row(out, y));
+    }
+}

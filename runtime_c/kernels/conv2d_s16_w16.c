@@ -1,0 +1,66 @@
+/* Convolution of int16 [H, W, C] with int16 weights [O, kh, kw, C/groups]: the portable truth. */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_wide.h"
+
+/* Sum of products; `chunk` of them fit int32, which the weights were checked for. */
+static int64_t conv2d_s16_w16_dot(const int16_t *x, const int16_t *w, int32_t count, int32_t chunk) {
+    int64_t total = 0;
+    for (int32_t first = 0; first < count; first += chunk) {
+        const int32_t last = count - first < chunk ? count : first + chunk;
+        int32_t sum = 0;
+        for (int32_t i = first; i < last; i++) {
+            sum += x[i] * w[i];
+        }
+        total += sum;
+    }
+    return total;
+}
+
+/* A tap that lies in the padding sees the input's zero point. */
+static int64_t conv2d_s16_w16_padding(const int16_t *w, int32_t count, int32_t zero_point) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        sum += w[i];
+    }
+    return sum * zero_point;
+}
+
+/* The accumulator of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
+static int64_t conv2d_s16_w16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const int16_t *w, int32_t y,
+                                     int32_t ox, int32_t c0) {
+    const int32_t depth = p->in_c / p->groups;
+    int64_t sum = 0;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
+        const int16_t *row = iy >= 0 && iy < p->in_h ? (const int16_t *)ge_row(x, iy) : NULL;
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int32_t ix = ox * p->stride_w - p->pad_left + kx * p->dilation_w;
+            if (row != NULL && ix >= 0 && ix < p->in_w) {
+                sum += conv2d_s16_w16_dot(row + ix * p->in_c + c0, w, depth, p->chunk);
+            } else {
+                sum += conv2d_s16_w16_padding(w, depth, p->in_zero_point);
+            }
+            w += depth;
+        }
+    }
+    return sum;
+}
+
+static void ge_conv2d_s16_w16(const ge_conv2d_s16_params *p, const ge_rows *x, const int16_t *weights,
+                          const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
+                          int32_t last_row, void *scratch) {
+    const int32_t taps = p->kernel_h * p->kernel_w * (p->in_c / p->groups);
+    const int32_t group_out = p->out_c / p->groups;
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        int16_t *o = (int16_t *)ge_row(out, y);
+        for (int32_t ox = 0; ox < p->out_w; ox++) {
+            for (int32_t oc = 0; oc < p->out_c; oc++) {
+                const int32_t c0 = oc / group_out * (p->in_c / p->groups);
+                const int64_t acc = bias[oc] + conv2d_s16_w16_window(p, x, weights + oc * taps, y, ox, c0);
+                *o++ = (int16_t)ge_requantize_wide(acc, multiplier[oc], p->shift, p->out_zero_point, p->lo, p->hi);
+            }
+        }
+    }
+}
