@@ -21,6 +21,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -32,6 +33,7 @@ from glowembed import bundleview, commands, pipeline, report, resources
 from glowembed.calibrate import METHODS
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
+from glowembed.fixedpoint import MODES
 from glowembed.inspection import inspect_model
 from glowembed.ir import Shape
 from glowembed.measure import measure as run_measure
@@ -43,6 +45,7 @@ from glowembed.precision import template as precision_template
 from glowembed.profile import Profile
 from glowembed.progress import Progress, terminal
 from glowembed.run.ondevice import Link
+from glowembed.schema import SCHEMAS
 from glowembed.target import TRANSPORTS, board_names, default_board, load_board, load_target, target_names
 from glowembed.validation import Validation, build_bundle
 from glowembed.validation import validate as run_validation
@@ -75,6 +78,23 @@ Data = Annotated[
     typer.Option(
         "--data", metavar="PATH", help=".npz, .npy, .pb, or a folder of images or .pb files.", show_default=False
     ),
+]
+Calibration = Annotated[
+    str, typer.Option("--calibration", metavar="|".join(METHODS), help="How ranges come from what was seen.")
+]
+Percentile = Annotated[float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")]
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="|".join(SCHEMAS),
+        help="Scale and zero point of activations; by default asymmetric for int8, symmetric for int16.",
+        rich_help_panel="Quantization",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="An HTML page: histograms, chosen ranges, and what they clip."),
 ]
 MaybeData = Annotated[
     Path | None,
@@ -159,6 +179,34 @@ def _options(
         plan=plan,
         flash=flash,
     )
+
+
+def _quantization(
+    options: CompileOptions, schema: str | None, weights_schema: str, weights_calibration: str, requantization: str
+) -> CompileOptions:
+    words = (
+        ("schema", schema or weights_schema, SCHEMAS),
+        ("weights schema", weights_schema, SCHEMAS),
+        ("weights calibration", weights_calibration, METHODS),
+        ("requantization", requantization, MODES),
+    )
+    for kind, word, known in words:
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    return replace(
+        options,
+        schema=schema,
+        weights_schema=weights_schema,
+        weights_calibration=weights_calibration,
+        requantization=requantization,
+    )
+
+
+def _write_plot(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> PlanOptions:
@@ -255,10 +303,16 @@ def _inspect_bundle(bundle: Bundle, quantization: bool, graph: Path | None, as_j
 @app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")
 def profile(
     model: Model,
-    data: Data,
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="The profile to write.", show_default=False)
-    ],
+    data: MaybeData = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The profile to write.")] = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option("--merge", metavar="FILE", help="Add what this profile saw. Repeatable; --data is then optional."),
+    ] = None,
+    plot: Plot = None,
+    calibration: Calibration = "minmax",
+    percentile: Percentile = 99.99,
+    schema: SchemaOption = None,
     shape: Shapes = None,
     calib_samples: CalibSamples = None,
     image_mean: ImageMean = "0",
@@ -268,13 +322,24 @@ def profile(
     """Run calibration samples through the float model and record the range of every value.
 
     The file is for `compile --profile`: profile once where the data is, compile as often and wherever you like.
+    It is text: change the `range` of a value by hand, and that is what will be represented. Profiles of several runs
+    become one with --merge, exactly as if all samples had been in one run. --calibration and --schema are for --plot.
     """
-    source = Source(data, images=_images(image_mean, image_std, image_scale), limit=calib_samples)
+    if out is None and plot is None:
+        raise UsageError("say where the profile goes: -o FILE")
+    images = _images(image_mean, image_std, image_scale)
+    source = None if data is None else Source(data, images=images, limit=calib_samples)
+    options = _quantization(
+        _options(shape, calibration=calibration, percentile=percentile), schema, "symmetric", "minmax", "default"
+    )
     with _progress() as progress:
-        ranges = pipeline.profile_model(model, source, _options(shape), progress)
-    ranges.save(out)
+        ranges = pipeline.profile_model(model, source, options, progress, merge or ())
+    if out is not None:
+        ranges.save(out)
+    if plot is not None:
+        _write_plot(plot, pipeline.plot_profile(model, ranges, options))
     _notes(ranges)
-    _show(f"{len(ranges.values)} values over {ranges.samples} samples: {out}")
+    _show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")
 
 
 class _Stop(Exception):
@@ -300,12 +365,37 @@ def compile_(
     shape: Shapes = None,
     input_layout: InputLayout = "model",
     float_io: Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")] = False,
-    calibration: Annotated[
-        str, typer.Option("--calibration", metavar="|".join(METHODS), help="How ranges come from what was seen.")
+    calibration: Calibration = "minmax",
+    percentile: Percentile = 99.99,
+    schema: SchemaOption = None,
+    weights_schema: Annotated[
+        str,
+        typer.Option(
+            "--weights-schema",
+            metavar="|".join(SCHEMAS),
+            help="The same for weights.",
+            rich_help_panel="Quantization",
+        ),
+    ] = "symmetric",
+    weights_calibration: Annotated[
+        str,
+        typer.Option(
+            "--weights-calibration",
+            metavar="|".join(METHODS),
+            help="How ranges come from the weights of a channel.",
+            rich_help_panel="Quantization",
+        ),
     ] = "minmax",
-    percentile: Annotated[
-        float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")
-    ] = 99.99,
+    requantization: Annotated[
+        str,
+        typer.Option(
+            "--requantization",
+            metavar="|".join(MODES),
+            help="default: one rounding. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
+            rich_help_panel="Quantization",
+        ),
+    ] = "default",
+    plot: Plot = None,
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")
     ] = False,
@@ -382,6 +472,7 @@ def compile_(
         _plan_options(optimize, plan, plan_effort, ram),
         _bytes("--flash", flash),
     )
+    options = _quantization(options, schema, weights_schema, weights_calibration, requantization)
     images = _images(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 
@@ -401,6 +492,8 @@ def compile_(
     except _Stop:
         return
     _notes(*seen)
+    if plot is not None:
+        _write_plot(plot, pipeline.plot_profile(model, seen[0], options))
     _show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
 
 

@@ -10,15 +10,16 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from glowembed import cnames, datasets, emit, glue, importer, memory, op
+from glowembed import cnames, datasets, emit, glue, importer, memory, op, plot
 from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
 from glowembed.choose import Choice, choose
@@ -31,6 +32,7 @@ from glowembed.precision import Config, Settings
 from glowembed.precision import load as load_precision
 from glowembed.precision import resolve as resolve_precision
 from glowembed.profile import Profile, ValueProfile
+from glowembed.profile import merge as merge_profiles
 from glowembed.profile import profile as run_profile
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize import coverage, quantize, require_all_quantized
@@ -57,6 +59,10 @@ class CompileOptions:
     calibration: str = "minmax"
     percentile: float = 99.99
     per_channel: bool = True
+    schema: str | None = None
+    weights_schema: str = "symmetric"
+    weights_calibration: str = "minmax"
+    requantization: str = "default"
     precision: Path | Config | None = None
     require_all_quantized: bool = False
     plan: PlanOptions = field(default_factory=PlanOptions)
@@ -65,7 +71,10 @@ class CompileOptions:
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
         given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
-        options = {"calibration": self.calibration, "percentile": self.percentile, "per_channel": self.per_channel}
+        names = ("calibration", "percentile", "per_channel", "weights_schema", "weights_calibration", "requantization")
+        options = {name: getattr(self, name) for name in names}
+        if self.schema is not None:
+            options["schema"] = self.schema
         return replace(given, defaults={**options, **given.defaults})
 
     def recorded(self) -> dict[str, Any]:
@@ -74,8 +83,12 @@ class CompileOptions:
             "input_layout": self.input_layout,
             "float_io": self.float_io,
             "calibration": self.calibration,
-            "percentile": self.percentile if self.calibration == "percentile" else None,
+            "percentile": self.percentile if "percentile" in (self.calibration, self.weights_calibration) else None,
             "per_channel": self.per_channel,
+            "schema": self.schema,
+            "weights_schema": self.weights_schema,
+            "weights_calibration": self.weights_calibration,
+            "requantization": self.requantization,
             "optimize": self.plan.optimize,
             "plan": self.plan.mode,
             "plan_effort": self.plan.effort,
@@ -119,11 +132,29 @@ def import_model(model: Path, options: CompileOptions) -> Graph:
 
 
 def profile_model(
-    model: Path, data: Dataset | Source | Path, options: CompileOptions, progress: Progress = SILENT
+    model: Path,
+    data: Dataset | Source | Path | None,
+    options: CompileOptions,
+    progress: Progress = SILENT,
+    merged: Sequence[Path] = (),
 ) -> Profile:
-    """The ranges of every value of the canonical graph over the calibration samples."""
+    """The ranges of every value of the canonical graph over the calibration samples, and over those of `merged`."""
     graph = import_model(model, options)
-    return run_profile(graph, _dataset(data, graph), progress)
+    runs = [Profile.load(path) for path in merged]
+    for run in runs:
+        run.require_fit(graph)
+    if data is not None:
+        runs.append(run_profile(graph, _dataset(data, graph), progress))
+    if not runs:
+        raise UsageError("give samples (--data) or profiles (--merge)")
+    return reduce(merge_profiles, runs)
+
+
+def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
+    """A page with the histogram of every value and the range that the options choose for it."""
+    graph = replace(import_model(model, options), name=model.stem)
+    precision = resolve_precision(graph, options.config())
+    return plot.page(ranges, quantize(graph, _range_of(ranges), precision, _weights_range))
 
 
 def _dataset(data: Dataset | Source | Path, graph: Graph) -> Dataset:
@@ -360,9 +391,7 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
     const = Const(arrays[emit.reference_key("", entry["name"])]) if entry["constant"] else None
     layout = tuple(entry["layout"]) if entry["layout"] else None
-    return Value(
-        entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype")
-    )
+    return Value(entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"))
 
 
 def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:

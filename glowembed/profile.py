@@ -147,8 +147,8 @@ def _same_range(a: ValueProfile, b: ValueProfile) -> bool:
 
 
 def _require_fit(profile: Profile, graph: Graph) -> None:
-    expected = _float_names(graph)
-    missing, extra = sorted(expected - profile.values.keys()), sorted(profile.values.keys() - expected)
+    expected, recorded = _float_names(graph), {n for n, v in profile.values.items() if v.histogram is not None}
+    missing, extra = sorted(expected - recorded), sorted(recorded - expected)
     same_model = profile.model_sha256 == graph.model_sha256
     moved = [] if same_model else _moved(profile, replace(profile, values=_constants(graph)))
     if not (missing or extra or moved):
@@ -184,7 +184,8 @@ def _is_float(dtype: str) -> bool:
 
 
 def _float_names(graph: Graph) -> set[str]:
-    return {name for name, value in graph.values.items() if _is_float(value.dtype) and value.elements}
+    """Activations. Weights bring their ranges along, so a profile need not know them."""
+    return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None}
 
 
 def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:

@@ -18,7 +18,7 @@ LAYERS = [
     {"target", "op"},
     {"rows", "order", "schedule", "placement", "emit_schedule", "layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "schema", "csource"},
     {"ops"},
-    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "precision", "quantize", "simplify_q", "lower", "choose", "memory",
+    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "plot", "precision", "quantize", "simplify_q", "lower", "choose", "memory",
      "emit", "glue", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
