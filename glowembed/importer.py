@@ -92,7 +92,7 @@ def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
     graph, found = _import(read(Path(path)), shapes)
     if graph is None or found:
-        supported = ", ".join(sorted({*importers(), "Identity", "Dropout"}))
+        supported = ", ".join(sorted({*importers(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}))
         raise UnsupportedModelError(
             f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:\n"
             + "".join(f"  {problem}\n" for problem in found)
@@ -305,7 +305,8 @@ def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: s
     walk.builder.rollback(mark)
     for output in filter(None, proto.output):
         name = walk.resolve(output)
-        if output in walk.inferred and name not in walk.builder.values:
+        integers = proto.op_type in onnxquant.OPERATORS
+        if output in walk.inferred and name not in walk.builder.values and not integers:
             walk.builder.activation(name, walk.inferred[output])
         else:
             walk.unknown.add(name)
@@ -313,7 +314,7 @@ def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: s
 
 def _supported(proto: NodeProto) -> None:
     """Raise Refused for an operator that nothing imports."""
-    if proto.op_type in onnxquant.OPERATORS and proto.domain in onnxquant.DOMAINS:
+    if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear") and proto.domain in onnxquant.DOMAINS:
         return
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")

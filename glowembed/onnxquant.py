@@ -195,7 +195,7 @@ def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) ->
     elif array.ndim == 0:
         shape = []
     grid = np.broadcast_to(scale.reshape(shape), array.shape)
-    centred = array.astype(np.int64) - zero_point.reshape(shape)
+    centred = array.astype(np.int64) - np.broadcast_to(zero_point.reshape(-1), (scale.size,)).reshape(shape)
     real = centred * grid
     assert (np.rint(real / grid) == centred).all()
     return Const(real, grid=grid)
@@ -228,8 +228,12 @@ def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
 
 
 def after_move(node: OnnxNode, q: Quantized) -> None:
+    """What was moved is of the type that it was; a border with a number of its own too."""
     found = q.known[node.inputs[0]]
     q.known.update((name, found) for name in node.outputs if name)
+    if node.op_type == "Pad" and (current := q.of(node.inputs[0])) is not None:
+        padded = q.builder.values[node.outputs[0]]
+        q.builder.values[padded.name] = replace(padded, qtype=current.qtype)
 
 
 def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:

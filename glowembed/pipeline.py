@@ -293,7 +293,8 @@ def _require_ranges(ranges: Profile) -> None:
         more = f"\n  and {len(missing) - 20} more" if len(missing) > 20 else ""
         raise UsageError(
             f"the model does not say how to store {len(missing)} of its values: give calibration data (--data) or a"
-            f" profile (--profile). Without a range:{listed}{more}"
+            " profile (--profile), or keep the nodes around them in float32 (--precision)."
+            f" Without a range:{listed}{more}"
         )
 
 

@@ -163,6 +163,9 @@ class _Typing:
             return None
         if (fixed := self.precision.values.get(name)) is not None:
             return self.fixed_type(name, fixed, settings)
+        given = self.graph.values[name].qtype
+        if given is not None and given.dtype == settings.dtype:
+            return given
         low, high = self.range_of(name, settings)
         if not (np.isfinite(low) and np.isfinite(high) and low <= high):
             raise UsageError(f"the profile has no usable range for {name!r}: {low}..{high}")

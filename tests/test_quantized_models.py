@@ -1,0 +1,480 @@
+"""Quantized models as input: what onnxruntime computes with the same file, within one step of the output, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from small_models import Inputs, model, node, saved, weights
+
+from glowembed import datasets
+from glowembed.canonicalize import canonicalize
+from glowembed.compare import run_onnxruntime
+from glowembed.errors import GlowembedError, UsageError
+from glowembed.importer import load
+from glowembed.ir import Array, Graph, QType, verify
+from glowembed.lower import lower
+from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.precision import Config, Rule, resolve
+from glowembed.quantize import quantize
+from glowembed.reference import run_float, run_int
+from glowembed.simplify_q import simplify, typed_names
+from glowembed.validation import validate
+
+IMAGE: Inputs = {"x": (1, 3, 8, 8)}
+FLAT: Inputs = {"x": (1, 12)}
+
+
+def no_range(name: str, *_: Any) -> tuple[float, float]:
+    raise AssertionError(f"{name} has no type")
+
+
+def imported(proto: onnx.ModelProto, folder: Path) -> Graph:
+    """The quantized graph, without any sample."""
+    graph = canonicalize(load(saved(proto, folder)))
+    return verify(quantize(graph, no_range))
+
+
+def from_onnxruntime(proto: onnx.ModelProto, feed: Mapping[str, Array]) -> dict[str, Array]:
+    """Unoptimized: each operator by itself, in float between DequantizeLinear and QuantizeLinear."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(feed)), strict=True))
+
+
+def differences(proto: onnx.ModelProto, graph: Graph, samples: int = 8) -> Array:
+    """Steps of the output between our integers and onnxruntime's, over random samples."""
+    kernels, rng, found = lower(graph), np.random.default_rng(1), []
+    for _ in range(samples):
+        real = {n: rng.uniform(-2, 3, graph.values[n].shape).astype(np.float32) for n in graph.inputs}
+        stored = {n: graph.values[n].qtype.quantize(a) for n, a in real.items()}  # type: ignore[union-attr]
+        given = {n: graph.values[n].logical(a) for n, a in real.items()}
+        feed = {n: _feed(graph, n, a) for n, a in given.items()}
+        for name, theirs in from_onnxruntime(proto, feed).items():
+            value = graph.values[name]
+            assert value.qtype is not None
+            known = datasets.integers(graph, name)
+            real_theirs = theirs if known is None else known.from_model(theirs)
+            ours = value.logical(run_int(kernels, stored)[name]).reshape(theirs.shape)
+            steps = np.rint(real_theirs / value.qtype.scale[0]) + value.qtype.zero_point[0]
+            found.append(np.abs(np.clip(steps, -128, 127) - ours).reshape(-1))
+    return np.concatenate(found)
+
+
+def _feed(graph: Graph, name: str, real: Array) -> Array:
+    known = datasets.integers(graph, name)
+    return real if known is None else known.to_model(real)
+
+
+# ------------------------------------------------------------------------------------------------ forms
+
+S8, U8 = np.int8(3), np.uint8(131)
+SCALES: dict[str, Any] = {"s": 0.02, "t": 0.05, "u": 0.04, "z": S8, "o": np.int8(-10), "p": np.int8(20)}
+RNG = np.random.default_rng(7)
+
+
+def int8(*shape: int, low: int = -128) -> Array:
+    return np.asarray(RNG.integers(low, 128, shape), dtype=np.int8)
+
+
+def qdq(*body: onnx.NodeProto, last: str = "r") -> list[onnx.NodeProto]:
+    """x to int8 and back to xd, the body, and `last` to int8 and back to y."""
+    return [
+        node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), *body,
+        node("QuantizeLinear", f"{last} t o", "yq"), node("DequantizeLinear", "yq t o", "y"),
+    ]  # fmt: skip
+
+
+CONV = {
+    "w": int8(4, 3, 3, 3), "ws": 0.01, "wz": np.int8(0), "b": np.arange(-2000, 2000, 1000, dtype=np.int32),
+    "bs": np.float32(0.02) * np.float32(0.01), "bz": np.int32(0),
+}  # fmt: skip
+PER_CHANNEL = CONV | {
+    "ws": np.array([0.01, 0.02, 0.005, 0.001], np.float32), "wz": np.zeros(4, np.int8),
+    "bs": np.float32(0.02) * np.array([0.01, 0.02, 0.005, 0.001], np.float32), "bz": np.zeros(4, np.int32),
+}  # fmt: skip
+UNSIGNED = {"s": 0.02, "t": 0.05, "z": U8, "o": np.uint8(118)}
+WEIGHTS = [node("DequantizeLinear", "w ws wz", "wd", axis=0), node("DequantizeLinear", "b bs bz", "bd", axis=0)]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Nodes from x to y; `same`: least share of outputs that equal onnxruntime's, less where two roundings are known."""
+
+    name: str
+    nodes: list[onnx.NodeProto]
+    constants: Mapping[str, Any]
+    inputs: Inputs | None = None
+    opset: int = 17
+    ops: str = ""
+    same: float = 0.98
+
+    def __str__(self) -> str:
+        return self.name
+
+    def proto(self) -> onnx.ModelProto:
+        return model(self.nodes, self.inputs or IMAGE, self.constants, opset=self.opset)
+
+
+FORMS = [
+    Form("conv", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | CONV, ops="Conv"),
+    Form("conv per channel", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | PER_CHANNEL, ops="Conv"),
+    Form("conv with weights of -128 only", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")),
+         SCALES | CONV | {"w": np.full((4, 3, 3, 3), -128, np.int8), "ws": 0.001}, ops="Conv"),
+    Form("conv and relu", qdq(*WEIGHTS, node("Conv", "xd wd bd", "c"), node("Relu", "c", "r")), SCALES | PER_CHANNEL, ops="Conv"),
+    Form("conv and clip", qdq(*WEIGHTS, node("Conv", "xd wd bd", "c"), node("Clip", "c lo hi", "r")),
+         SCALES | PER_CHANNEL | {"lo": 0.0, "hi": 6.0}, ops="Conv"),
+    Form("unsigned", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r", pads=[1, 1, 1, 1])), UNSIGNED | CONV, ops="Conv"),
+    Form("no zero points: uint8 0", [
+         node("QuantizeLinear", "x s", "xq"), node("DequantizeLinear", "xq s", "xd"), node("DequantizeLinear", "w ws", "wd"),
+         node("Conv", "xd wd", "r"), node("QuantizeLinear", "r t", "yq"), node("DequantizeLinear", "yq t", "y")],
+         UNSIGNED | CONV, ops="Conv"),
+    Form("asymmetric uint8 weights", qdq(node("DequantizeLinear", "w ws wz", "wd"), node("Conv", "xd wd", "r")),
+         SCALES | {"w": RNG.integers(0, 256, (4, 3, 3, 3)).astype(np.uint8), "ws": 0.01, "wz": np.uint8(90)}, ops="Conv"),
+    Form("weights behind a transpose", qdq(
+         node("DequantizeLinear", "v ws wz", "vd", axis=0), node("Transpose", "vd", "wd", perm=[1, 0]), node("MatMul", "xd wd", "r")),
+         SCALES | {"v": int8(5, 12), "ws": np.linspace(0.01, 0.03, 5, dtype=np.float32), "wz": np.zeros(5, np.int8)}, FLAT, ops="Gemm"),
+    Form("matmul, add, relu", qdq(
+         node("DequantizeLinear", "v ws wz", "vd"), node("MatMul", "xd vd", "m"), node("DequantizeLinear", "b bs bz", "bd"),
+         node("Add", "m bd", "a"), node("Relu", "a", "r")),
+         SCALES | {"v": int8(12, 4), "ws": 0.01, "wz": np.int8(0), "b": CONV["b"], "bs": CONV["bs"], "bz": np.int32(0)}, FLAT, ops="Gemm"),
+    Form("batch normalization between roundings", qdq(
+         node("DequantizeLinear", "g gs gz", "gd"), node("BatchNormalization", "xd gd h m v", "r")),
+         SCALES | {"g": int8(3), "gs": 0.02, "gz": np.int8(0), "h": weights(3), "m": weights(3, seed=2), "v": np.array([0.01, 1, 4], np.float32)},
+         ops="Affine"),
+    Form("add of two branches", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Tanh", "xd", "h"),
+         node("QuantizeLinear", "h u p", "hq"), node("DequantizeLinear", "hq u p", "hd"), node("Add", "xd hd", "r"),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Tanh Add"),
+    Form("concat", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Tanh", "xd", "h"),
+         node("QuantizeLinear", "h u p", "hq"), node("DequantizeLinear", "hq u p", "hd"), node("Concat", "xd hd", "r", axis=1),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Tanh Concat"),
+    Form("max pool with one type all through", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"),
+         node("MaxPool", "xd", "r", kernel_shape=[2, 2]), node("QuantizeLinear", "r s z", "yq"), node("DequantizeLinear", "yq s z", "y")],
+         SCALES, ops="MaxPool"),
+    Form("max pool to another type", qdq(node("MaxPool", "xd", "r", kernel_shape=[2, 2])), SCALES, ops="MaxPool Rescale"),
+    Form("average pool", qdq(node("AveragePool", "xd", "r", kernel_shape=[3, 3], pads=[1, 1, 1, 1])), SCALES, ops="AveragePool"),
+    Form("softmax to 1/255", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Softmax", "xd", "r"),
+         node("QuantizeLinear", "r k l", "yq"), node("DequantizeLinear", "yq k l", "y")],
+         SCALES | {"k": np.float32(1 / 255), "l": np.int8(-128)}, FLAT, ops="Softmax"),
+    Form("softmax to a scale of its own", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Softmax", "xd", "r"),
+         node("QuantizeLinear", "r k l", "yq"), node("DequantizeLinear", "yq k l", "y")],
+         SCALES | {"k": np.float32(0.0031), "l": np.int8(-100)}, FLAT, ops="Softmax", same=0.6),
+    Form("two types of one value", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Tanh", "xd", "h"),
+         node("QuantizeLinear", "h u p", "aq"), node("DequantizeLinear", "aq u p", "ad"),
+         node("QuantizeLinear", "h s z", "bq"), node("DequantizeLinear", "bq s z", "bd"), node("Add", "ad bd", "r"),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Tanh Rescale Add", same=0.75),
+    Form("integers are moved", [
+         node("QuantizeLinear", "x s z", "xq"), node("Transpose", "xq", "m", perm=[0, 2, 3, 1]), node("Reshape", "m shape", "f"),
+         node("DequantizeLinear", "f s z", "fd"), node("Tanh", "fd", "r"),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES | {"shape": [1, -1]}, ops="Tanh Reshape"),
+    Form("integers are padded", [
+         node("QuantizeLinear", "x s z", "xq"), node("Pad", "xq pads fill", "m"), node("DequantizeLinear", "m s z", "md"),
+         node("Tanh", "md", "r"), node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
+         SCALES | {"pads": [0, 0, 1, 0, 0, 0, 0, 2], "fill": np.int8(50)}, ops="PadValue Tanh"),
+    Form("opset 10", qdq(node("DequantizeLinear", "w ws wz", "wd"), node("Conv", "xd wd", "r")), SCALES | CONV, opset=10, ops="Conv"),
+    Form("opset 13", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | PER_CHANNEL, opset=13, ops="Conv"),
+    Form("opset 19", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | PER_CHANNEL, opset=19, ops="Conv"),
+    Form("opset 21", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | PER_CHANNEL, opset=21, ops="Conv"),
+    Form("opset 21, dtype as an attribute", [
+         node("QuantizeLinear", "x s", "xq", output_dtype=TensorProto.INT8), node("DequantizeLinear", "xq s", "xd"), node("Tanh", "xd", "r"),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, opset=21, ops="Tanh"),
+    Form("QLinearConv", [
+         node("QuantizeLinear", "x s z", "xq"), node("QLinearConv", "xq s z w ws wz t o b", "yq", pads=[1, 1, 1, 1]),
+         node("DequantizeLinear", "yq t o", "y")], SCALES | PER_CHANNEL, ops="Conv"),
+    Form("QLinearConv of uint8", [
+         node("QuantizeLinear", "x s z", "xq"), node("QLinearConv", "xq s z w ws wz t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
+         UNSIGNED | {"w": RNG.integers(0, 256, (4, 3, 3, 3)).astype(np.uint8), "ws": 0.01, "wz": np.uint8(128)}, ops="Conv"),
+    Form("QLinearMatMul", [
+         node("QuantizeLinear", "x s z", "xq"), node("QLinearMatMul", "xq s z w ws wz t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
+         SCALES | {"w": int8(12, 5), "ws": 0.01, "wz": np.int8(0)}, FLAT, ops="Gemm"),
+    Form("MatMulInteger", [
+         node("QuantizeLinear", "x s z", "xq"), node("MatMulInteger", "xq w z wz", "i"), node("Cast", "i", "f", to=1),
+         node("Mul", "f k", "r"), node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
+         SCALES | {"w": int8(12, 5), "k": 0.02 * 0.01, "wz": np.int8(0)}, FLAT, ops="Gemm"),
+    Form("ConvInteger", [
+         node("QuantizeLinear", "x s z", "xq"), node("ConvInteger", "xq w z", "i"), node("Cast", "i", "f", to=1),
+         node("Mul", "f k", "r"), node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
+         UNSIGNED | {"w": RNG.integers(0, 128, (4, 3, 3, 3)).astype(np.uint8), "k": 0.02 * 0.01}, ops="Conv"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_form(form: Form, tmp_path: Path) -> None:
+    proto = form.proto()
+    graph = imported(proto, tmp_path)
+    steps = differences(proto, graph)
+    assert steps.max() <= 1
+    assert (steps == 0).mean() >= form.same
+    if form.ops:
+        assert " ".join(n.op for n in graph.nodes if n.op != "Transpose") == form.ops
+
+
+# ------------------------------------------------------------------------------------------------ com.microsoft
+
+
+class Random(CalibrationDataReader):  # type: ignore[misc]
+    """A few samples for onnxruntime's own quantizer."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        rng = np.random.default_rng(2)
+        self.rows = iter([{"x": rng.uniform(-2, 3, shape).astype(np.float32)} for _ in range(8)])
+
+    def get_next(self) -> dict[str, Array] | None:
+        return next(self.rows, None)
+
+
+def float_net() -> onnx.ModelProto:
+    """All that onnxruntime has integer operators for."""
+    layers = [
+        node("Conv", "x w b", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "r"), node("Sigmoid", "r", "g"),
+        node("Mul", "r g", "m"), node("Conv", "m v", "d", pads=[1, 1, 1, 1]), node("LeakyRelu", "d", "l", alpha=0.1),
+        node("Add", "l r", "a"), node("Concat", "a m", "k", axis=1),
+        node("AveragePool", "k", "p", kernel_shape=[2, 2], strides=[2, 2]), node("GlobalAveragePool", "p", "q"),
+        node("Flatten", "q", "f"), node("Gemm", "f fc fb", "y", transB=1),
+    ]  # fmt: skip
+    constants = {
+        "w": weights(6, 3, 3, 3), "b": weights(6), "v": weights(6, 6, 3, 3, seed=2), "fc": weights(5, 12), "fb": weights(5),
+    }  # fmt: skip
+    return model(layers, IMAGE, constants)
+
+
+QUANTIZERS = [
+    (form, activations, per_channel)
+    for form in (QuantFormat.QDQ, QuantFormat.QOperator)
+    for activations in (QuantType.QInt8, QuantType.QUInt8)
+    for per_channel in (False, True)
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("form", "activations", "per_channel"), QUANTIZERS, ids=[f"{f}-{a}-{p}" for f, a, p in QUANTIZERS]
+)
+def test_what_onnxruntime_quantizes(form: Any, activations: Any, per_channel: bool, tmp_path: Path) -> None:
+    source, target = saved(float_net(), tmp_path), tmp_path / "quantized.onnx"
+    quantize_static(
+        source, target, Random((1, 3, 8, 8)), quant_format=form, activation_type=activations, weight_type=QuantType.QInt8,
+        per_channel=per_channel,
+    )  # fmt: skip
+    proto = onnx.load(target)
+    steps = differences(proto, imported(proto, tmp_path))
+    assert (steps <= 1).mean() >= 0.95
+    assert steps.max() <= 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_dynamic_quantization_is_calibrated(tmp_path: Path) -> None:
+    """The weights are the model's own integers; ranges come from samples."""
+    source, target = saved(float_net(), tmp_path), tmp_path / "dynamic.onnx"
+    quantize_dynamic(source, target, weight_type=QuantType.QInt8)
+    graph = canonicalize(load(target))
+    exact = [v for v in graph.values.values() if v.qtype is not None and v.const]
+    assert len(exact) >= 1
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 3, (1, 3, 8, 8)).astype(np.float32)
+    found = run_float(graph, {"x": x if graph.values["x"].layout is None else x.transpose(0, 2, 3, 1)})["y"]
+    expected = from_onnxruntime(onnx.load(target), {"x": x})["y"]
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+# ------------------------------------------------------------------------------------------------ types
+
+
+def typed(
+    kind: int, nodes: list[onnx.NodeProto], constants: Mapping[str, Any], inputs: Inputs = FLAT
+) -> onnx.ModelProto:
+    """A model whose input x and output y are integers."""
+    proto = model(nodes, inputs, constants)
+    for info in (*proto.graph.input, *proto.graph.output):
+        info.type.tensor_type.elem_type = kind
+    return proto
+
+
+@pytest.mark.parametrize(("kind", "zero"), [(TensorProto.INT8, np.int8(3)), (TensorProto.UINT8, np.uint8(131))])
+def test_integers_at_the_edges(kind: int, zero: Any, tmp_path: Path) -> None:
+    body = [node("DequantizeLinear", "x s z", "xd"), node("Tanh", "xd", "r"), node("QuantizeLinear", "r t z", "y")]
+    proto = typed(kind, body, {"s": 0.02, "t": 0.01, "z": zero})
+    graph = imported(proto, tmp_path)
+    assert graph.values["x"].qtype == QType("int8", (float(np.float32(0.02)),), (3,))
+    assert graph.values["y"].model_dtype == zero.dtype.name
+    assert differences(proto, graph).max() == 0
+
+
+def test_an_integer_input_that_is_cast(tmp_path: Path) -> None:
+    body = [node("Cast", "x", "xd", to=1), node("Tanh", "xd", "r"), node("QuantizeLinear", "r t z", "y")]
+    proto = typed(TensorProto.UINT8, body, {"t": 0.01, "z": np.uint8(0)})
+    graph = imported(proto, tmp_path)
+    assert graph.values["x"].qtype == QType("int8", (1.0,), (-128,))
+
+
+def test_weights_are_the_very_integers(tmp_path: Path) -> None:
+    graph = imported(FORMS[1].proto(), tmp_path)
+    (conv,) = (n for n in graph.nodes if n.op == "Conv")
+    w, b = (graph.values[name] for name in conv.inputs[1:])
+    assert w.qtype is not None
+    assert w.const is not None
+    assert b.const is not None
+    assert np.array_equal(w.qtype.quantize(w.const.materialize()), CONV["w"])
+    steps = graph.values[conv.inputs[0]].qtype.scale[0] * np.asarray(w.qtype.scale)  # type: ignore[union-attr]
+    assert np.array_equal(b.const.materialize() / steps, CONV["b"].astype(np.float64))
+
+
+@pytest.mark.parametrize("largest", [2**23 + 1, 2**30 + 1])
+def test_large_biases_are_exact(largest: int, tmp_path: Path) -> None:
+    """More than float32 holds: conv, and a matmul with an add behind it."""
+    bias = np.array([largest, -largest, 1, 0], np.int32)
+    for form in (FORMS[1], next(f for f in FORMS if f.name == "matmul, add, relu")):
+        proto = model(form.nodes, form.inputs or IMAGE, {**form.constants, "b": bias})
+        graph = imported(proto, tmp_path)
+        (linear,) = (n for n in graph.nodes if n.op in ("Conv", "Gemm"))
+        x, w, b = (graph.values[name] for name in linear.inputs)
+        assert x.qtype is not None
+        assert w.qtype is not None
+        assert b.const is not None
+        assert np.array_equal(b.const.materialize() / (x.qtype.scale[0] * np.asarray(w.qtype.scale)), bias)
+
+
+def test_a_value_without_a_range_is_named(tmp_path: Path) -> None:
+    proto = model(
+        [node("Exp", "x", "e"), node("QuantizeLinear", "e s z", "xq"), *qdq(node("Tanh", "xd", "r"))[1:]], FLAT, SCALES
+    )
+    with pytest.raises(UsageError, match=r"store 1 of its values[\s\S]*--data[\s\S]*\n  x"):
+        compile_model(saved(proto, tmp_path), tmp_path / "out")
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+BAD = [
+    ("inconsistent types", [*qdq(node("Tanh", "xd", "r"))[:1], node("DequantizeLinear", "xq t z", "xd"), *qdq(node("Tanh", "xd", "r"))[2:]],
+     {}, ("DequantizeLinear 'n_xd'", "inconsistent", "'xq'", "0.02", "0.05")),
+    ("zero point of another type", [*qdq(node("Tanh", "xd", "r"))[:1], node("DequantizeLinear", "xq s uz", "xd"), *qdq(node("Tanh", "xd", "r"))[2:]],
+     {"uz": np.uint8(3)}, ("'n_xd'", "'uz'", "uint8", "int8")),
+    ("int16", qdq(node("Tanh", "xd", "r")), {"z": np.int16(0)}, ("QuantizeLinear 'n_xq'", "int16", "8 bits")),
+    ("scale 0", qdq(node("Tanh", "xd", "r")), {"s": 0.0}, ("'n_xq'", "scale 's' is 0.0", "above 0")),
+    ("scale below 0", qdq(node("Tanh", "xd", "r")), {"s": -1.0}, ("'n_xq'", "scale 's' is -1.0")),
+    ("a scale per channel of an activation", qdq(node("Tanh", "xd", "r")),
+     {"s": np.full(12, 0.1, np.float32), "z": np.zeros(12, np.int8)}, ("'n_xq'", "12 scales")),
+    ("scale computed", [node("ReduceMax", "x", "m", keepdims=0), node("QuantizeLinear", "x m z", "xq"), node("DequantizeLinear", "xq m z", "y")],
+     {}, ("QuantizeLinear 'n_xq'", "'m' is computed at run time", "static")),
+    ("computing with integers", [node("QuantizeLinear", "x s z", "xq"), node("Abs", "xq", "a"), node("DequantizeLinear", "a s z", "y")],
+     {}, ("Abs 'n_a'", "integer tensor 'xq'", "DequantizeLinear")),
+    ("no integers", [node("DequantizeLinear", "x s z", "y")], {}, ("DequantizeLinear 'n_y'", "holds no integers")),
+    ("scales that do not fit the weights", qdq(node("DequantizeLinear", "w v k", "wd", axis=0), node("MatMul", "xd wd", "r")),
+     {"w": int8(12, 5), "v": np.ones(5, np.float32), "k": np.zeros(5, np.int8)}, ("'n_wd'", "5 scales along axis 0", "[12, 5]")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "nodes", "constants", "words"), BAD, ids=[b[0] for b in BAD])
+def test_bad_model(
+    name: str, nodes: list[onnx.NodeProto], constants: Mapping[str, Any], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    proto = model(nodes, FLAT, {**SCALES, **constants})
+    with pytest.raises(GlowembedError) as caught:
+        canonicalize(load(saved(proto, tmp_path)))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "FLOAT8_E4M3FN"])
+def test_types_that_are_named(kind: str, tmp_path: Path) -> None:
+    zero = helper.make_tensor("z", getattr(TensorProto, kind.replace("8_", "8")), [], [0])
+    proto = model(qdq(node("Tanh", "xd", "r")), FLAT, {k: v for k, v in SCALES.items() if k != "z"}, opset=21)
+    proto.graph.initializer.append(zero)
+    with pytest.raises(GlowembedError, match=rf"(?i)'n_xq'.*{kind}"):
+        load(saved(proto, tmp_path))
+
+
+# ------------------------------------------------------------------------------------------------ shared models
+
+
+@dataclass(frozen=True)
+class Net:
+    """`near`: least share of outputs within one step of onnxruntime's; `accuracy`: top-1 by its README."""
+
+    file: str
+    near: float
+    samples: int = 60
+    accuracy: float | None = None
+    float32: tuple[str, ...] = ()
+    """Ops that the model leaves in float; their values have no type in it."""
+
+
+# In resnet8, one step of a sum of two branches is up to 5 steps of a logit, and a softmax magnifies that: see
+# docs/quantized-models.md. The bounds there are what is reached.
+NETS = [
+    Net("ad01/model_qdq", 0.995),
+    Net("ad01/model_qdq_bn", 0.995),
+    Net("ad01/model_tflite_qdq", 0.995),
+    Net("digits_cnn/model_qdq", 0.995, 450, 0.991),
+    Net("kws/model_qdq", 0.995, 880, 0.919),
+    Net("kws/model_tflite_qdq", 0.995, 880, 0.902),
+    Net("mobilenetv2/model_qdq", 0.995, 100, 0.973),
+    Net("resnet8/model_qdq", 0.90, 400, 0.875),
+    Net("resnet8/model_tflite_qdq", 0.90, 400, 0.880),
+    Net("tcn/model_qdq", 0.995, 240, 0.771, ("Affine",)),
+]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("net", NETS, ids=lambda n: n.file)
+def test_shared_model_against_onnxruntime(net: Net, shared_models: Path) -> None:
+    """The file as it is, without samples for calibration, simplified as compile does it."""
+    file, data = shared_models / f"{net.file}.onnx", (shared_models / net.file).parent / "data.npz"
+    canonical = canonicalize(load(file))
+    rules = tuple(Rule("float", kinds=(op,), settings={"dtype": "float32"}) for op in net.float32)
+    graph = quantize(canonical, no_range, resolve(canonical, Config(rules=rules)))
+    kernels = lower(simplify(graph, typed_names(canonical))[0])
+    dataset = datasets.load(data, datasets.input_specs(canonical), "test").every(net.samples)
+    ((name, theirs),) = run_onnxruntime(file, dataset).items()
+    value = kernels.values[name]
+    assert value.qtype is not None
+    ours = np.stack(
+        [value.logical(run_int(kernels, _stored(kernels, dataset.sample(i)))[name]) for i in range(len(dataset))]
+    )
+    known = datasets.integers(canonical, name)
+    real = (theirs if known is None else known.from_model(theirs)).reshape(ours.shape)
+    steps = np.rint(real / value.qtype.scale[0]) + value.qtype.zero_point[0] - ours
+    assert (np.abs(steps) <= 1).mean() >= net.near
+    if net.accuracy is not None and dataset.labels is not None:
+        classes = ours.reshape(len(ours), -1).argmax(axis=1)
+        allowed = 0.003 if len(ours) > 200 else 0.02
+        assert (classes == dataset.labels.reshape(-1)).mean() >= net.accuracy - allowed
+
+
+def _stored(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
+    def one(name: str) -> Array:
+        value = graph.values[name]
+        array = datasets.stored(value, sample[name])
+        return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
+
+    return {name: one(name) for name in graph.inputs}
+
+
+@pytest.mark.shared
+@pytest.mark.cc
+@pytest.mark.parametrize("file", ["ad01/model_qdq_bn", "digits_cnn/model_qdq", "kws/model_tflite_qdq"])
+@pytest.mark.parametrize("float_io", [False, True])
+def test_shared_model_on_the_host(file: str, float_io: bool, shared_models: Path, tmp_path: Path) -> None:
+    """Compiled without samples; integers at the edges as in the model, or floats."""
+    source, data = shared_models / f"{file}.onnx", (shared_models / file).parent / "data.npz"
+    bundle = compile_model(source, tmp_path / "bundle", CompileOptions(target="x86-64", float_io=float_io))
+    result = validate(bundle, data, "host", 20)
+    assert result.bit_exact
+    assert result.json["outputs"][0]["cosine"] > 0.9999
+    assert bundle.manifest["simplified"]["macs_after"] == bundle.manifest["macs"] or float_io
