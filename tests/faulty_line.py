@@ -127,6 +127,10 @@ class Monitor:
     def reset(self) -> None:
         self._say("system_reset")
 
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+
     def _say(self, command: str) -> None:
         if self.socket is None:
             self.socket = socket.socket(socket.AF_UNIX)

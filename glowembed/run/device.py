@@ -137,6 +137,10 @@ class Settings:
     nonce: Callable[[], int] = field(default=lambda: secrets.randbits(32))
 
 
+def _name(command: int) -> str:
+    return Command(command).name if command in set(Command) else f"command {command}"
+
+
 class Device:
     """See the module. After SessionLost, call hello again."""
 
@@ -152,6 +156,7 @@ class Device:
         self._latency = LATENCY[1] / 8
         self._noise = bytearray()
         self._last_sent = b""
+        self._echoed = False
 
     # ------------------------------------------------------------------------------------------ hello
 
@@ -182,6 +187,7 @@ class Device:
                 self._noise += frame.raw
             elif frame is not None:
                 self._check_fault(frame)
+                self._echoed |= frame.command == Command.HELLO
                 if frame.command == Command.BROKEN and not self._frames:
                     return None
                 if frame.command == Command.HELLO | ANSWER and frame.payload[1:5] == nonce.to_bytes(4, "little"):
@@ -212,14 +218,14 @@ class Device:
     def _silence(self) -> str:
         said = bytes(self._noise) + bytes(self._splitter.rest)
         name, seconds = self.line.name, self.settings.patience
+        if self._echoed:
+            return f"{name}: the line gives back what we send: is RX connected to TX, or does a shell echo it?"
         if not said:
             return (
                 f"{name}: no answer within {seconds:g} s. Check that the board has power and runs the firmware "
                 "(glowembed validate --flash flashes it), the cable, that TX and RX are not swapped, and the port "
                 "(glowembed ports)"
             )
-        if self._last_sent.strip(b"\0") in said:
-            return f"{name}: the line gives back what we send: is RX connected to TX, or does a shell echo it?"
         shown = said[:SHOWN].decode("ascii", "backslashreplace").strip()
         if said.startswith(READY) or READY in said:
             return f"{name}: the firmware says READY but does not answer; is the line from us to the board connected?"
@@ -366,7 +372,7 @@ class Device:
             Refusal.ABSENT: "its firmware cannot do that",
         }
         said = words.get(Refusal(reason), "") if reason in set(Refusal) else f"reason {reason}"
-        return Refused(f"{self.line.name}: the device refuses {Command(command).name}: {said}", reason, detail)
+        return Refused(f"{self.line.name}: the device refuses {_name(command)}: {said}", reason, detail)
 
     # ------------------------------------------------------------------------------------------ line
 

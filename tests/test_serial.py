@@ -1,0 +1,394 @@
+"""Devices at the end of a line: real firmware with real UART models in QEMU, good lines and bad ones."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fake_bundle
+import numpy as np
+import pytest
+from faulty_line import Faults, FaultyLine, Monitor
+
+from glowembed.build import Image, build
+from glowembed.errors import UsageError
+from glowembed.glue import read_manifest
+from glowembed.run import protocol, qemu, serial
+from glowembed.run.device import Device, DeviceError, DeviceFault, NoAnswer, Refused, Settings, WrongFirmware
+from glowembed.run.line import FileLine, Line, LineClosed, open_port, program_line, qemu_line
+from glowembed.run.store import Store, key
+from glowembed.target import board_names, load_board
+
+BOARDS = [name for name in board_names() if load_board(name).qemu is not None]
+SAMPLES = fake_bundle.samples(5)
+RIGHT = fake_bundle.reference(SAMPLES)[1]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`make(board, source)`: the firmware of a hand-written bundle that talks over its UART."""
+    made: dict[tuple[str, str], Image] = {}
+
+    def firmware(board: str, source: str = fake_bundle.ADD_AND_DOUBLE) -> Image:
+        if (board, source) not in made:
+            place, folder = load_board(board), tmp_path_factory.mktemp(board)
+            bundle = fake_bundle.write(folder / "bundle", place.target, source)
+            made[board, source] = build(bundle, place, folder / "build", "serial")
+        return made[board, source]
+
+    return firmware
+
+
+@contextmanager
+def line_to(image: Image, monitor: Monitor | None = None) -> Iterator[Line]:
+    if image.board.name == "host":
+        context = program_line([str(image.elf)], "the harness")
+    else:
+        context = qemu_line([*qemu.machine(image.board, image.elf), *(monitor.words if monitor else [])], "the board")
+    with context as line:
+        yield line
+
+
+def session_on(line: Line, image: Image, patience: float = 10.0) -> serial.Session:
+    return serial.open_session(line, image, read_manifest(image.bundle), Settings(patience=patience))
+
+
+def results(session: serial.Session) -> np.ndarray:
+    return serial.run(session, SAMPLES, Store()).outputs[0]
+
+
+# ---------------------------------------------------------------------------------------------- good lines
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("board", BOARDS)
+def test_every_board_through_its_uart(make: Any, tmp_path: Path, board: str) -> None:
+    image = make(board)
+    with line_to(image) as line:
+        session = session_on(line, image)
+        result = serial.run(session, SAMPLES, Store(), board=image.board)
+        assert np.array_equal(result.outputs[0], RIGHT)
+        assert session.info is not None
+        assert (session.info.board, session.info.target, session.info.name) == (board, image.board.target, "fake")
+        assert session.info.clock_hz == image.board.clock_hz
+        weights = serial.weights_of(image.elf)
+        assert weights[:8] == bytes([1] * 8)
+        assert serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), weights) is None
+    files = build(image.bundle, image.board, tmp_path / "build", "semihosting")
+    bulk = qemu.run(files, read_manifest(image.bundle), SAMPLES, layers=True)
+    whole = qemu.run(files, read_manifest(image.bundle), SAMPLES)
+    assert result.instructions in (whole.instructions, whole.instructions_least)
+    assert result.layer_instructions is not None
+    assert len(result.layer_instructions) == len(bulk.layer_instructions or ())
+    assert result.stack == whole.stack
+
+
+def layers_of(index: int) -> list[list[bytes]]:
+    a, y = fake_bundle.reference(SAMPLES[index : index + 1])
+    return [[a.tobytes()], [y.tobytes()]]
+
+
+@pytest.mark.cc
+def test_requests(make: Any) -> None:
+    image = make("host")
+    with line_to(image) as line:
+        device = Device(line)
+        device.hello()
+        info = device.info()
+        assert (info.layers, info.arena_size, info.hash) == (2, 24, read_manifest(image.bundle)["hash"])
+        data = bytes(range(256)) * 2
+        assert device.echo(data) == data
+        device.write(0, SAMPLES[0].tobytes())
+        device.layers(0, 1, 1)
+        assert device.read(8, 8) == layers_of(0)[0][0]
+        for refused in (
+            lambda: device.write(20, bytes(8)),
+            lambda: device.read(24, 1),
+            lambda: device.layers(1, 2, 1),
+            lambda: device.layers(0, 0, 1),
+            lambda: device.checksum(0, 25),
+            lambda: device.request(77),
+            lambda: device.request(protocol.Command.WRITE, b"\0"),
+        ):
+            with pytest.raises(Refused, match="refuses"):
+                refused()
+
+
+@pytest.mark.cc
+def test_a_request_is_done_once_however_often_it_comes(make: Any) -> None:
+    """The second answer must come from memory: the input has been overwritten by then."""
+    source = fake_bundle.whole("int32_t fake_run(void *a) { uint8_t *b = a; ++b[0]; b[16] = b[0]; return 0; }")
+    image = make("host", source)
+    with line_to(image) as line:
+        device = Device(line)
+        device.hello()
+        first = device.infer(0, b"\x05" + bytes(7), False, 1)
+        again = line_bytes(device)
+        line.write(b"\0" + again + again)
+        time.sleep(0.1)
+        assert device.read(0, 1) == b"\x06"
+        assert first[0] == 6
+        line.write(again)  # an old one: it must be refused
+        assert device.read(0, 1) == b"\x06"
+
+
+def line_bytes(device: Device) -> bytes:
+    return device._last_sent
+
+
+# ---------------------------------------------------------------------------------------------- bad lines
+
+FAULTS = {
+    "drop 1 %": Faults(drop=0.01),
+    "drop 0.1 %": Faults(drop=0.001),
+    "duplicate 1 %": Faults(duplicate=0.01),
+    "corrupt 1 %": Faults(corrupt=0.01),
+    "corrupt 0.01 %": Faults(corrupt=0.0001),
+    "reorder 1 %": Faults(reorder=0.01),
+    "noise": Faults(noise=0.002),
+    "noise before the banner": Faults(banner_noise=400),
+    "late": Faults(late=0.4, late_share=0.2),
+    "everything": Faults(0.001, 0.001, 0.001, 0.001, 0.0005, banner_noise=50),
+}
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("name", FAULTS)
+def test_right_results_over_a_bad_line(make: Any, name: str) -> None:
+    image = make("mps2-an386")
+    with line_to(image) as line:
+        session = session_on(FaultyLine(line, FAULTS[name], random.Random(name)), image)
+        assert np.array_equal(results(session), RIGHT)
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_a_device_that_restarts(make: Any, tmp_path: Path) -> None:
+    image = make("mps2-an386")
+    monitor = Monitor(tmp_path / "qmp")
+    with line_to(image, monitor) as line:
+        session = session_on(line, image)
+        device = session.device
+        assert session.step(lambda d: serial.infer(session, SAMPLES[0].tobytes(), d)) == RIGHT[0].tobytes()
+        device.write(0, SAMPLES[1].tobytes())
+        monitor.reset()
+        assert np.array_equal(results(session), RIGHT)
+        assert device.traffic.sessions >= 2
+    monitor.close()
+
+
+@pytest.mark.cc
+def test_a_line_that_closes_and_a_run_that_goes_on(make: Any, tmp_path: Path) -> None:
+    image = make("host")
+    manifest, path = read_manifest(image.bundle), tmp_path / "results"
+    with line_to(image) as line:
+        closing = FaultyLine(line, Faults(close_after=290), random.Random(1))
+        store = Store(path, key(manifest["hash"], SAMPLES))
+        with pytest.raises(LineClosed, match="closed at the other end"):
+            serial.run(session_on(closing, image), SAMPLES, store)
+        store.close(finished=False)
+        done = len(store.done)
+        assert 0 < done < len(SAMPLES)
+    with path.open("ab") as file:
+        file.write(b"half a record")
+    with line_to(image) as line:
+        session = session_on(line, image)
+        store = Store(path, key(manifest["hash"], SAMPLES), resume=True)
+        assert len(store.done) == done
+        assert np.array_equal(serial.run(session, SAMPLES, store).outputs[0], RIGHT)
+        store.close(finished=True)
+    assert not path.exists()
+    assert not Store(path, key(manifest["hash"], SAMPLES[:2]), resume=True).done
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(
+    ("faults", "words"), [(Faults(deaf=True), "READY but does not answer"), (Faults(garble=True), "wrong baud rate")]
+)
+def test_no_way_through(make: Any, faults: Faults, words: str) -> None:
+    image = make("host")
+    begun = time.monotonic()
+    with line_to(image) as line, pytest.raises(NoAnswer, match=words):
+        session_on(FaultyLine(line, faults, random.Random(0)), image, patience=1).step(lambda d: None)
+    assert time.monotonic() - begun < 5
+
+
+class Scripted(FileLine):
+    """The other end is a function from what was sent to what comes back."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.name, self.waiting = answer, "the port", b""
+
+    def read(self, seconds: float) -> bytes:
+        data, self.waiting = self.waiting, b""
+        if not data:
+            time.sleep(min(seconds, 0.05))
+        return data
+
+    def write(self, data: bytes) -> None:
+        self.waiting += self.answer(data)
+
+
+OTHERS = {
+    "silence": (lambda data: b"", "no answer within 1 s. Check that the board has power"),
+    "a shell": (lambda data: b"login: \r\nPassword: \r\n", "something else answers there: 'login:"),
+    "an echo": (lambda data: data, "gives back what we send"),
+    "zeros": (lambda data: b"\0\0\0", "no answer within 1 s"),
+    "other frames": (lambda data: bytes([0x80, 0xFE, 0x91, 0]) * 9, "wrong baud rate"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_somebody_else_answers(name: str) -> None:
+    answer, words = OTHERS[name]
+    with pytest.raises(NoAnswer, match=words):
+        Device(Scripted(answer), Settings(patience=1)).hello()
+
+
+def test_another_version_of_the_protocol() -> None:
+    nonce = (5).to_bytes(4, "little")
+    answer = protocol.encode(0, protocol.Command.HELLO | protocol.ANSWER, 0, b"\x63" + nonce + bytes(30))
+    with pytest.raises(WrongFirmware, match="talks version 99 of the protocol"):
+        Device(Scripted(lambda data: answer), Settings(nonce=lambda: 5)).hello()
+
+
+@pytest.mark.cc
+def test_another_bundle_is_refused(make: Any) -> None:
+    image = make("host")
+    other = dict(read_manifest(image.bundle)) | {"hash": "ff" * 32, "name": "kws"}
+    with line_to(image) as line, pytest.raises(WrongFirmware, match=r"runs the bundle 'fake' .* --flash"):
+        serial.open_session(line, image, other).step(lambda d: None)
+
+
+@pytest.mark.cc
+def test_two_clients_on_one_line(make: Any) -> None:
+    """They share the line itself here, as two programs on a bus would."""
+    image = make("host")
+    with line_to(image) as line:
+        first, other = session_on(line, image), Device(line)
+        first.step(lambda d: None)
+
+        def in_turns() -> None:
+            for _ in range(10):
+                other.hello()
+                first.step(lambda d: serial.infer(first, SAMPLES[0].tobytes(), d))
+
+        with pytest.raises(DeviceError, match="another client"):
+            in_turns()
+
+
+def test_a_port_is_ours_alone() -> None:
+    _, slave = os.openpty()
+    name = os.ttyname(slave)
+    line = open_port(name)
+    with pytest.raises(UsageError, match="in use by another program"):
+        open_port(name)
+    line.close()
+    open_port(name).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("/dev/ttyNONE", "glowembed ports"),
+        ("socket://localhost", "expected socket://HOST:PORT"),
+        ("socket://127.0.0.1:1", "nobody listens"),
+        ("nonsense://x", "cannot be opened"),
+    ],
+)
+def test_ports_that_are_not_there(name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        open_port(name)
+
+
+# ---------------------------------------------------------------------------------------------- bad devices
+
+UNDEFINED = 'int32_t fake_run(void *arena) { (void)arena; __asm__ volatile("udf #0"); return 0; }'
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize(("board", "cause"), [("mps2-an386", "undefined instruction"), ("microbit", "gives no cause")])
+def test_a_fault_is_reported_with_place_and_cause(make: Any, board: str, cause: str) -> None:
+    image = make(board, fake_bundle.whole(UNDEFINED))
+    with line_to(image) as line:
+        for _ in range(2):  # it is told again to whoever asks
+            with pytest.raises(DeviceFault) as error:
+                results(session_on(line, image))
+            assert "raised HardFault at pc=0x" in str(error.value)
+            assert "(fake_run+0x" in str(error.value)
+            assert cause in str(error.value)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("(void)arena; return -2;", "the bundle returned error -2"),
+        ("((uint8_t *)arena)[24] = 1; return 0;", "wrote outside its arena .nearest changed byte: 1"),
+    ],
+)
+def test_a_bundle_that_fails(make: Any, body: str, words: str) -> None:
+    image = make("host", fake_bundle.whole(f"int32_t fake_run(void *arena) {{ {body} }}"))
+    with line_to(image) as line, pytest.raises(Refused, match=words):
+        results(session_on(line, image))
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_a_flipped_weight_is_found(make: Any, tmp_path: Path) -> None:
+    image = make("mps2-an386")
+    program, weights = image.elf.read_bytes(), bytes([1] * 8)
+    assert program.count(weights) == 1
+    (tmp_path / "flipped.elf").write_bytes(program.replace(weights, bytes([1, 1, 3, 1, 1, 1, 1, 1])))
+    flipped = replace(image, elf=tmp_path / "flipped.elf")
+    with line_to(flipped) as line:
+        session = session_on(line, flipped)
+        assert not np.array_equal(results(session), RIGHT)
+        found = serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), serial.weights_of(image.elf))
+    assert found is not None
+    assert (found.layer, found.weights_differ, found.expected) == (0, True, layers_of(0)[0][0])
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_a_wrong_constant_in_a_kernel_is_found(make: Any) -> None:
+    image = make("mps2-an386", fake_bundle.ADD_AND_DOUBLE.replace("2 * x[8 + i]", "3 * x[8 + i]"))
+    with line_to(image) as line:
+        session = session_on(line, image)
+        found = serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), serial.weights_of(image.elf))
+    assert found is not None
+    assert (found.layer, found.weights_differ) == (1, False)
+
+
+@pytest.mark.arm_gcc
+def test_the_harness_is_small(make: Any) -> None:
+    """On a Cortex-M4, with chunks of 512 bytes; code and constants of runtime_c/harness, variables without the arena."""
+    code, ram = harness_size(make("mps2-an386"))
+    assert code <= 4096
+    assert ram <= 1024
+
+
+def harness_size(image: Image) -> tuple[int, int]:
+    """What the linker kept of the harness's objects, from the map file."""
+    text = (image.elf.parent / "firmware.map").read_text()
+    kept = text[text.index("Linker script and memory map") :].replace("\n                ", " ")
+    sizes = {"text": 0, "bss": 0}
+    for line in kept.splitlines():
+        words = line.split()
+        if (
+            len(words) == 4
+            and "/obj/harness/" in words[3]
+            and words[0].startswith((".text", ".rodata", ".data", ".bss"))
+        ):
+            kind = "bss" if words[0].startswith((".bss", ".data")) else "text"
+            sizes[kind] += int(words[2], 16) if words[0] != ".bss.ge_arena" else 0
+    return sizes["text"], sizes["bss"]
