@@ -245,6 +245,66 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
     return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 1700)
 
 
+# Convolution by dsp kernels from a strip of rows (runtime_c/kernels/conv2d_strip_s8_dsp.c).
+
+DSP_STRIP_ROWS = 8
+
+
+def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
+    taps = p.kernel_h * p.kernel_w
+    step = 1 if taps == 1 else p.stride_w
+    tile = min(max(DSP_TILE_BYTES // (2 * p.in_c) & ~1, 2), DSP_TILE_MAX)
+    return {
+        "PIXEL": 2 * p.in_c * p.kernel_h * step,
+        "STEPS": taps * p.in_c // 2,
+        "DOWN": p.shift - 24,
+        "TILE": tile if taps == 1 else DSP_TILE_MAX,
+    }
+
+
+def _strip_scratch(p: Conv2dParams) -> int:
+    c = _strip_instance(p)
+    if p.kernel_h * p.kernel_w == 1:
+        return 4 * c["TILE"] + c["TILE"] * c["PIXEL"]
+    even = p.out_w + 1 & ~1
+    kept = p.stride_h < p.kernel_h
+    creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * p.in_c if kept else 0
+    columns = ((p.out_w - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * p.in_c
+    return 4 * even + creep + max(columns, (even - 1) * c["PIXEL"] + 4 * c["STEPS"])
+
+
+def _strip_why_not(node: Node) -> str | None:
+    p: Conv2dParams = node.params
+    if p.in_c % 4 or p.groups > 1 or p.out_c < 4:
+        return "channels must be a multiple of 4 in and 4 or more out, in one group"
+    if (p.dilation_h > 1 and p.kernel_h > 1) or (p.dilation_w > 1 and p.kernel_w > 1):
+        return "the taps do not touch"
+    if p.kernel_h * p.kernel_w == 1 and (p.pad_top or p.pad_left or (p.out_w - 1) * p.stride_w >= p.in_w):
+        return "a window of one tap lies in padding"
+    if p.kernel_h * p.kernel_w == 1 and (p.out_h - 1) * p.stride_h >= p.in_h:
+        return "a window of one tap lies in padding"
+    if _strip_instance(p)["PIXEL"] > 4092:
+        return "a column of the window is too long"
+    return dsp.why_not(node)
+
+
+def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+    weights = constants["weights"].transpose(0, 2, 1, 3).reshape(p.out_c, -1)
+    order = [4 * i + k for i in range(weights.shape[1] // 4) for k in dsp.run_order(4)]
+    return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p)}
+
+
+def _strip_cost(node: Node, target: Target) -> Cost:
+    p: Conv2dParams = node.params
+    steps, blocks = _strip_instance(p)["STEPS"], -(-p.out_c // 4)
+    block = 60 + 15 * steps + 4 * (steps // 8)
+    if p.kernel_h * p.kernel_w == 1:
+        pixels = p.out_h * p.out_w
+        return Cost(-(-pixels // 2) * blocks * block + pixels * (30 + 1.6 * p.in_c), 1500)
+    inputs = (p.in_w + 2) * (12 + 1.6 * p.in_c) * min(p.stride_h, p.kernel_h) * 1.2
+    return Cost(p.out_h * (-(-p.out_w // 2) * blocks * block + inputs + 8 * p.out_w + 60), 1700)
+
+
 class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
@@ -260,6 +320,17 @@ class Conv2dS8(_Conv2dBase):
             arrange=_dsp_arrange,
             scratch=_dsp_scratch,
             cost=_dsp_cost,
+            store="rows",
+        ),
+        Kernel(
+            "ge_conv2d_strip_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: _strip_why_not(n),
+            constants={"stream": "uint32_t"},
+            arrange=_strip_arrange,
+            instance=_strip_instance,
+            scratch=_strip_scratch,
+            cost=_strip_cost,
             store="rows",
         ),
     )
