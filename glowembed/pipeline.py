@@ -40,6 +40,7 @@ from glowembed.schema import Range
 from glowembed.simplify_q import simplify, typed_names
 from glowembed.target import Target, load_target
 from glowembed.version import VERSION
+from glowembed.weights import requantize_weights
 
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 
@@ -194,7 +195,8 @@ def compile_model(
     given = typed_names(graph)
     with stages.run("quantize"):
         precision = resolve_precision(graph, options.config())
-        graph = verify(quantize(graph, _range_of(ranges), precision, _weights_range))
+        graph = quantize(graph, _range_of(ranges), precision, _weights_range)
+        graph = verify(requantize_weights(graph, target.weights))
         _require_ranges(ranges)
         table = coverage(graph, precision)
         if options.require_all_quantized:

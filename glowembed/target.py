@@ -48,6 +48,8 @@ class Target:
     """True: a CPU may lack some of `isa`, so that the choice among them is made when the program runs"""
     costs: Mapping[str, float]
     """figures for cost models; absent where nobody has trustworthy ones"""
+    weights: str = ""
+    """a function of weights.py, or package.module:function, that chooses the types of weights; "": as quantized"""
     pipeline: str = ""
     """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" where there is none"""
 
@@ -175,6 +177,7 @@ def read_target(path: Path) -> Target:
         isa_cflags=_isa_cflags(table),
         runtime_dispatch=table.boolean("runtime_dispatch", default=False),
         costs=MappingProxyType(table.numbers("costs")),
+        weights=table.text("weights", default=""),
         pipeline=table.text("pipeline", default=""),
     )
     table.finish()
