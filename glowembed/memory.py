@@ -8,12 +8,13 @@ whether its offsets are proved to be the best for these steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from glowembed import placement, schedule
+from glowembed.costs import Costs
 from glowembed.errors import UsageError
 from glowembed.ir import Graph, Node, verify
 from glowembed.op import LowerContext, kernel, kernel_ops
@@ -25,13 +26,10 @@ from glowembed.schedule import Candidate, Lives
 
 SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
-NO_LEGAL: Mapping[str, Sequence[tuple[str, float]]] = {}
+NO_COSTS = Costs()
 
 SLOT_LIMIT = SLOT_UNIT * 65536
 """Slots are uint16: an arena with streamed tensors is not larger."""
-
-CALL_CYCLES = 150.0
-"""An estimate of what it costs to call a kernel once more for the same work."""
 
 BUDGETS = {"speed": 0.0, "balanced": 0.05, "ram": 1.0}
 """Share of the estimated cycles that additional calls may cost."""
@@ -42,12 +40,8 @@ EFFORT_UNIT = 0.05
 SOLVED = 2
 """Candidates that go to the solver, from the smallest greedy placement on."""
 
-PLACED = 6
+PLACED = 4
 """Candidates of the schedule that are placed: their bounds differ, and so does how close the placement comes."""
-
-
-Legal = Mapping[str, Sequence[tuple[str, float]]]
-"""Node -> the kernels that may compute it, each with its estimated cycles."""
 
 
 @dataclass(frozen=True)
@@ -57,59 +51,69 @@ class _Variant:
     graph: Graph
     cycles: float
     budget: float
+    costs: Costs
+    streaming: bool
 
 
 def plan_network(
-    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, legal: Legal = NO_LEGAL
+    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS
 ) -> tuple[Graph, Plan]:
     """The graph in the best order of execution with the best kernels for it, and its plan.
 
-    `legal` has the kernels to choose from; the graph has the fastest. Kernels with less scratch are taken where they save
+    `costs` has the kernels to choose from; the graph has the fastest. Kernels with less scratch are taken where they save
     memory within the budget, and means over whole images become sums that go row by row. With `options.ram` the
     fastest plan that fits; raises UsageError where none does.
     """
     ordered = best_order(graph)
-    graphs = [ordered]
+    plain = replace(options, optimize="speed", ram=None)
+    variants = [_variant(ordered, plain, costs)]
     if options.optimize != "speed" or options.ram is not None:
-        split = by_rows(ordered)
-        graphs = [ordered] if split is ordered else [split, ordered]
-    return _best([v for g in graphs for v in _variants(g, options, legal)], alignment, options)
+        variants += _variants(by_rows(ordered), options, costs)
+    return _best(variants, alignment, options)
 
 
-def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, cycles: float = 0.0) -> Plan:
-    """The smallest plan for this order of nodes and these kernels; `cycles` is what one inference takes, unstreamed."""
-    return _best([_Variant(graph, 0.0, _share(options) * max(cycles, 1.0))], alignment, options)[1]
+def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
+    """The smallest plan for this order of nodes and these kernels."""
+    return _best([_variant(graph, options, costs)], alignment, options)[1]
 
 
 def _share(options: PlanOptions) -> float:
     return BUDGETS["ram" if options.ram is not None else options.optimize]
 
 
-def _variants(graph: Graph, options: PlanOptions, legal: Legal) -> list[_Variant]:
+def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | None = None) -> _Variant:
+    total = sum(costs.whole(node) for node in graph.nodes)
+    extra = 0.0 if base is None else total - base
+    return _Variant(
+        graph,
+        extra,
+        _share(options) * max(base or total, 1.0) - extra,
+        costs,
+        options.optimize != "speed" or options.ram is not None,
+    )
+
+
+def _variants(graph: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
     """The graph with the fastest kernels, and with kernels whose scratch is below some limits."""
-    cost = {(node, symbol): cycles for node, kernels in legal.items() for symbol, cycles in kernels}
-    base = sum(cost.get((n.name, n.kernel or ""), 0.0) for n in graph.nodes)
-    budget = _share(options) * max(base, 1.0)
     scratch = sorted({_scratch(n, n.kernel) for n in graph.nodes if n.kernel})
     limits = sorted({scratch[len(scratch) // 2], 0}) if scratch and scratch[-1] and options.optimize != "speed" else []
-    found = [_Variant(graph, 0.0, budget)]
+    found = [_variant(graph, options, costs)]
+    base = sum(costs.whole(node) for node in graph.nodes)
     for limit in limits:
-        nodes = tuple(_with_less_scratch(n, limit, legal) for n in graph.nodes)
-        cycles = sum(cost.get((n.name, n.kernel or ""), 0.0) for n in nodes) - base
-        if 0 < cycles <= budget:
-            found.append(_Variant(replace(graph, nodes=nodes), cycles, budget - cycles))
-    return found
+        nodes = tuple(_with_less_scratch(n, limit, costs) for n in graph.nodes)
+        found.append(_variant(replace(graph, nodes=nodes), options, costs, base))
+    return [found[0], *(v for v in found[1:] if v.cycles > 0 and v.budget >= 0)]
 
 
 def _scratch(node: Node, symbol: str | None) -> int:
     return kernel(symbol).scratch(node.params) if symbol is not None else 0
 
 
-def _with_less_scratch(node: Node, limit: int, legal: Legal) -> Node:
+def _with_less_scratch(node: Node, limit: int, costs: Costs) -> Node:
     """The fastest kernel with at most `limit` bytes of scratch, where there is one."""
     if _scratch(node, node.kernel) <= limit:
         return node
-    fitting = [(cycles, symbol) for symbol, cycles in legal.get(node.name, ()) if _scratch(node, symbol) <= limit]
+    fitting = [(cycles, symbol) for symbol, cycles in costs.legal.get(node.name, ()) if _scratch(node, symbol) <= limit]
     return replace(node, kernel=min(fitting)[1]) if fitting else node
 
 
@@ -134,11 +138,27 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
     return graph, plan
 
 
+class _Cycles:
+    """schedule.Cycles of a graph; every number is computed once."""
+
+    def __init__(self, graph: Graph, rows: Rows, costs: Costs) -> None:
+        self.graph, self.rows, self.costs = graph, rows, costs
+        self.known: dict[tuple[int, int], float] = {}
+
+    def __call__(self, position: int, count: int) -> float:
+        key = position, count
+        if key not in self.known:
+            self.known[key] = self.costs.rows(self.graph.nodes[self.rows.works[position].index], count)
+        return self.known[key]
+
+
 def _candidates(variant: _Variant, alignment: int, options: PlanOptions) -> list[_Placed]:
     rows = rows_of(variant.graph)
-    found = schedule.candidates(rows, min(alignment, SLOT_UNIT), CALL_CYCLES, variant.budget)
-    streaming = options.optimize != "speed" or options.ram is not None
-    tried = [c for c in found if c.groups][: None if options.ram else PLACED] if streaming else []
+    cycles = _Cycles(variant.graph, rows, variant.costs)
+    if not variant.streaming:
+        return [_place(variant, rows, schedule.unstreamed(rows), alignment)]
+    found = schedule.candidates(rows, min(alignment, SLOT_UNIT), cycles, variant.budget)
+    tried = [c for c in found if c.groups][: None if options.ram else PLACED]
     tried += [c for c in found if not c.groups][:1]
     return [_place(variant, rows, candidate, alignment) for candidate in tried]
 
@@ -185,7 +205,7 @@ class _Placed:
         self, variant: _Variant, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
     ) -> None:
         self.variant, self.rows = variant, rows
-        self.extra = variant.cycles + (len(candidate.calls) - len(rows.works)) * CALL_CYCLES
+        self.extra = variant.cycles + candidate.extra
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
         self.placement = Placement((), 0)
         self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))

@@ -215,6 +215,7 @@ class Kernel:
     kernel takes instead of those of the op, and how to make them from those of the op and params.
     instance: layer constants that the C text has as numbers, by the name of their #define without the kernel's prefix.
     The kernel is emitted once for each distinct set of them.
+    rows_cost: cycles of one call for so many output rows, where it is not `cost` of a smaller tensor.
     """
 
     symbol: str
@@ -228,6 +229,7 @@ class Kernel:
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
     instance: Callable[[Any], Mapping[str, int]] | None = None
+    rows_cost: Callable[[Node, Target, int], float] | None = None
 
     def symbol_for(self, params: Any) -> str:
         """The C function that computes with these params."""

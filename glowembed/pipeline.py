@@ -23,6 +23,7 @@ from glowembed import cnames, datasets, emit, glue, importer, memory, op, plot
 from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
 from glowembed.choose import Choice, choose
+from glowembed.costs import Costs
 from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
@@ -212,7 +213,7 @@ def compile_model(
         graph, choices = choose(graph, target)
     on_stage("choose", graph)
     with stages.run("plan"):
-        graph, plan = memory.plan_network(graph, target.word_size, options.plan, _legal(choices))
+        graph, plan = memory.plan_network(graph, target.word_size, options.plan, Costs(target, _legal(choices)))
         memory.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +29,11 @@ class Item:
     storage: int
     cells: Ints
 
-    @property
+    @cached_property
     def birth(self) -> int:
         return int(self.cells[:, 2].min())
 
-    @property
+    @cached_property
     def death(self) -> int:
         return int(self.cells[:, 3].max())
 
@@ -72,6 +73,8 @@ def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
 
 
 def _forbidden(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
+    if len(a.cells) == len(b.cells) == 1:
+        return _forbidden_rows(a, b, in_place)
     x, y = a.cells[:, None, :], b.cells[None, :, :]
     meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
     if not meet.any():
@@ -87,6 +90,16 @@ def _forbidden(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
         if in_place(b.storage, a.storage, int(b.cells[q, 2])):
             low[p, q] += b.cells[q, 1]
     return int(low[meet].min()), int(high[meet].max())
+
+
+def _forbidden_rows(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
+    """The same for two items of one cell each, which are most; they are known to meet."""
+    low, high = -b.size, a.size
+    if a.size == b.size and b.death == a.birth and in_place(a.storage, b.storage, a.birth):
+        high = 0
+    if a.size == b.size and a.death == b.birth and in_place(b.storage, a.storage, b.birth):
+        low = 0
+    return low, high
 
 
 # ----------------------------------------------------------------------------------------------- greedy
@@ -110,11 +123,10 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
     birth = np.asarray([i.birth for i in items])
-    death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])
-    life = death - birth + 1
+    life = np.asarray([i.death for i in items]) - birth + 1
     index = np.arange(len(items))
-    keys = ((birth, -size), (-size, birth), (-life, -size), (-life * size, birth), (-size, -life), (-death, -size))
+    keys = ((birth, -size), (-size, birth), (-life * size, birth), (-life, -size))
     scattered = np.asarray([len(i.cells) > 1 and i.cells[:, 0].max() == 0 for i in items])
     firsts = (np.zeros(len(items)), ~scattered) if scattered.any() else (np.zeros(len(items)),)
     return [np.lexsort((index, *reversed(key), first)).tolist() for first in firsts for key in keys]

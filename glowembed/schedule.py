@@ -3,13 +3,15 @@
 In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to make rows of
 the last node, the rows that its window needs are made first, and so on back to the inputs of the group. Nothing is computed
 twice. Where to cut the network into groups is found by dynamic programming over the cut points, with the bytes alive
-at once as cost and the number of calls as second cost.
+at once as cost and the cycles of additional calls as second cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +22,16 @@ Ints = NDArray[np.int64]
 Call = tuple[int, int, int]
 """Position in Rows.works, first row, last row + 1."""
 
-LONGEST = 48
-"""Nodes in a group, at most; larger networks get a smaller limit, so that planning stays a matter of seconds."""
+NEVER = 1 << 40
+NONE: Ints = np.zeros(0, np.int64)
 
-WORK_LIMIT = 6000
-"""Segments to look at, at most."""
+SEGMENTS, SHORTEST = 360, 6
+"""Segments to look at: so many over the number of nodes is the longest group, but never less than a few."""
+
+CHEAP = 0.1
+"""Share of the budget up to which a group needs no larger blocks of rows."""
+
+BLOCKS = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -40,11 +47,14 @@ class Pull:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Calls in order; `groups` are positions first..last-1 in Rows.works; peak is a lower bound of their memory."""
+    """Calls in order; `groups` are positions first..last-1 in Rows.works; peak is a lower bound of their memory; extra
+    are cycles beyond one call for each node.
+    """
 
     calls: tuple[Call, ...]
     groups: tuple[tuple[int, int], ...]
     peak: int
+    extra: float
 
 
 # ------------------------------------------------------------------------------------------------ lives
@@ -71,27 +81,34 @@ def lives(rows: Rows, calls: Sequence[Call]) -> Lives:
 
 def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_kept: Callable[[int], bool]) -> Lives:
     storages = rows.storages
-    birth = [np.full(s.rows, -1 if is_old(i) else 1 << 40, np.int64) for i, s in enumerate(storages)]
-    death = [np.full(s.rows, -2, np.int64) for s in storages]
+    touched = {s for position, _, _ in calls for s in (*rows.works[position].inputs, rows.works[position].output)}
+    touched |= {i for i, s in enumerate(storages) if s.is_input and is_old(i)}
+    birth = [
+        np.full(s.rows, -1 if is_old(i) else NEVER, np.int64) if i in touched else NONE for i, s in enumerate(storages)
+    ]
+    death = [np.full(s.rows, -2, np.int64) if i in touched else NONE for i, s in enumerate(storages)]
     tick, spans = 0, []
     for position, first, last in calls:
         work = rows.works[position]
         begin, end = tick, tick + last - first - 1
         apart = work.store == "disjoint"
+        born, died = birth[work.output], death[work.output]
+        reads = [(death[storage], spans_) for storage, spans_ in zip(work.inputs, work.reads, strict=True)]
         for y in range(first, last):
-            for storage, reads in zip(work.inputs, work.reads, strict=True):
-                a, b = reads[y]
-                death[storage][a:b] = end if apart else tick
+            now = end if apart else tick
+            for dying, spans_ in reads:
+                a, b = spans_[y]
+                dying[a:b] = now
             a, b = work.writes[y]
-            born = birth[work.output][a:b]
-            np.minimum(born, begin if apart else tick, out=born)
-            death[work.output][a:b] = end if apart else tick
+            if born[a] == NEVER:
+                born[a:b] = begin if apart else tick
+            died[a:b] = now
             tick += 1
         spans.append((begin, end))
-    for i, s in enumerate(storages):
+    for i in touched:
         if is_kept(i):
             death[i][:] = tick
-        if s.is_input and is_old(i):
+        if storages[i].is_input and is_old(i):
             np.maximum(death[i], -1, out=death[i])
     return Lives(tuple(birth), tuple(death), tick, tuple(spans))
 
@@ -100,6 +117,8 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
     """Bytes alive at each tick, -1 first and the caller's last; rows of streamed tensors are rounded up to `unit`."""
     change = np.zeros(life.ticks + 3, np.int64)
     for storage, birth, death in zip(rows.storages, life.birth, life.death, strict=True):
+        if birth is NONE:
+            continue
         size = storage.row_bytes if storage.whole else -(-storage.row_bytes // unit) * unit
         alive = death >= birth
         np.add.at(change, birth[alive] + 1, size)
@@ -194,12 +213,16 @@ def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
 # ------------------------------------------------------------------------------------------------- cuts
 
 
+Cycles = Callable[[int, int], float]
+"""(position in Rows.works, rows) -> what a call for so many rows takes."""
+
+
 @dataclass(frozen=True)
 class _Segment:
-    """The best known way to compute works[first:last] together."""
+    """A way to compute works[first:last] together. extra: cycles more than if each node were called once."""
 
     peak: int
-    calls: int
+    extra: float
     pull: Pull | None
 
 
@@ -209,74 +232,83 @@ class _Segments:
 
     rows: Rows
     unit: int
+    cycles: Cycles
     known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
 
     def cost(self, first: int, last: int, pull: Pull | None) -> _Segment:
         key = (first, last, pull)
         if key not in self.known:
             calls = self.calls(first, last, pull)
-            self.known[key] = _Segment(self._peak(first, last, calls), len(calls), pull)
+            extra = self.extra(calls) if pull is not None else 0.0
+            self.known[key] = _Segment(self._peak(first, last, calls), extra, pull)
         return self.known[key]
+
+    def extra(self, calls: Sequence[Call]) -> float:
+        """Cycles of these calls beyond those of one call for each node."""
+        nodes = {position for position, _, _ in calls}
+        whole = sum(self.cycles(position, self.rows.works[position].rows) for position in nodes)
+        return sum(self.cycles(position, last - first) for position, first, last in calls) - whole
 
     def calls(self, first: int, last: int, pull: Pull | None) -> list[Call]:
         if pull is None:
             return [(position, 0, self.rows.works[position].rows) for position in range(first, last)]
         return stream(self.rows, first, last, pull)
 
+    @cached_property
+    def users(self) -> tuple[tuple[int, int], ...]:
+        """First writer (-1: none) and last user of each storage."""
+        return tuple(
+            (w[0] if w else -1, max((*r, *w), default=-1))
+            for r, w in zip(self.rows.readers, self.rows.writers, strict=True)
+        )
+
     def _peak(self, first: int, last: int, calls: Sequence[Call]) -> int:
         """Bytes alive at once while these calls run: also of what only lies there meanwhile."""
-        rows = self.rows
-        written = [w[0] if w else -1 for w in rows.writers]
-        final = [max((*r, *w), default=-1) for r, w in zip(rows.readers, rows.writers, strict=True)]
-        touched = sorted({s for p in range(first, last) for s in (*rows.works[p].inputs, rows.works[p].output)})
-        part = replace(rows, storages=tuple(rows.storages[s] for s in touched))
-        index = {s: i for i, s in enumerate(touched)}
-        small = replace(part, works=_renumbered(rows, first, last, index))
-        kept = [final[s] >= last or rows.storages[s].is_output for s in touched]
-        old = [rows.storages[s].is_input or written[s] < first for s in touched]
-        local = [(p - first, a, b) for p, a, b in calls]
-        life = _lives(small, local, old.__getitem__, kept.__getitem__)
-        live = live_bytes(small, local, life, self.unit)
-        aside = sum(
-            s.bytes for i, s in enumerate(rows.storages)
-            if i not in index and (s.is_input or written[i] < first) and written[i] < last
-            and (final[i] >= last or s.is_output)
-        )  # fmt: skip
+        storages = self.rows.storages
+
+        def is_old(s: int) -> bool:
+            return self.users[s][0] < first
+
+        def is_kept(s: int) -> bool:
+            return self.users[s][1] >= last or storages[s].is_output
+
+        used = {s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)}
+        life = _lives(self.rows, calls, lambda s: s in used and is_old(s), is_kept)
+        live = live_bytes(self.rows, calls, life, self.unit)
+        aside = sum(s.bytes for i, s in enumerate(storages) if i not in used and is_old(i) and is_kept(i))
         return int(live[1:-1].max(initial=0)) + aside
 
 
-def _renumbered(rows: Rows, first: int, last: int, index: Mapping[int, int]) -> tuple[Work, ...]:
-    works = rows.works[first:last]
-    return tuple(replace(w, inputs=tuple(index[s] for s in w.inputs), output=index[w.output]) for w in works)
+def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float) -> list[Candidate]:
+    """From the least memory on, each with fewer cycles than the one before; the last one streams nothing.
 
-
-def candidates(rows: Rows, unit: int, call_cost: float, budget: float) -> list[Candidate]:
-    """From the least memory on, each with less calls than the one before; the last one streams nothing.
-
-    Only those whose additional calls, at `call_cost` each, stay within `budget`.
+    Only those that take at most `budget` cycles more than if each node were called once.
     """
-    segments = _Segments(rows, unit)
+    segments = _Segments(rows, unit, cycles)
     single = [segments.cost(i, i + 1, None) for i in range(len(rows.works))]
-    options = _options(segments, call_cost, budget)
+    options = _options(segments, budget)
     peaks = sorted({s.peak for way in options.values() for s in way} | {s.peak for s in single})
     found: list[Candidate] = []
     for limit in peaks:
         cut = _cut(options, single, limit)
-        if cut is None:
+        if cut is None or cut[0] > budget or (found and found[-1].extra <= cut[0]):
             continue
-        extra, ways = cut
-        if extra * call_cost > budget or (found and len(found[-1].calls) <= extra + len(rows.works)):
-            continue
-        found.append(_candidate(segments, ways))
+        found.append(_candidate(segments, cut[1]))
     if not found or found[-1].groups:
-        found.append(_candidate(segments, [(i, i + 1, None) for i in range(len(rows.works))]))
+        found.append(unstreamed(rows))
     return found
 
 
-def _options(segments: _Segments, call_cost: float, budget: float) -> dict[tuple[int, int], list[_Segment]]:
+def unstreamed(rows: Rows) -> Candidate:
+    """Each node called once, for all of its rows."""
+    calls = [(position, 0, work.rows) for position, work in enumerate(rows.works)]
+    return Candidate(tuple(calls), (), int(live_bytes(rows, calls, lives(rows, calls)).max(initial=0)), 0.0)
+
+
+def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_Segment]]:
     """Segments of two and more nodes that are worth a look, with larger blocks of rows where calls are dear."""
     works = segments.rows.works
-    longest = max(2, min(LONGEST, WORK_LIMIT // max(1, len(works))))
+    longest = max(SHORTEST, SEGMENTS // max(1, len(works)))
     options: dict[tuple[int, int], list[_Segment]] = {}
     for first in range(len(works)):
         for last in range(first + 1, min(len(works), first + longest) + 1):
@@ -285,19 +317,21 @@ def _options(segments: _Segments, call_cost: float, budget: float) -> dict[tuple
             if last - first < 2 or max(w.rows for w in works[first:last]) < 2 or not works[first].streamable:
                 continue
             ways = [segments.cost(first, last, Pull())]
-            if (ways[0].calls - (last - first)) * call_cost > 0.2 * budget:
-                ways += [segments.cost(first, last, Pull(block)) for block in (2, 4, 8)]
+            if ways[0].peak >= max(segments.cost(i, i + 1, None).peak for i in range(first, last)):
+                continue
+            if ways[0].extra > CHEAP * budget:
+                ways += [segments.cost(first, last, Pull(block)) for block in BLOCKS]
             options[first, last] = ways
     return options
 
 
 def _cut(
     options: Mapping[tuple[int, int], list[_Segment]], single: Sequence[_Segment], limit: int
-) -> tuple[int, list[tuple[int, int, Pull | None]]] | None:
-    """The fewest additional calls with no segment above `limit` bytes."""
+) -> tuple[float, list[tuple[int, int, Pull | None]]] | None:
+    """The fewest additional cycles with no segment above `limit` bytes."""
     count = len(single)
     best: list[tuple[int, int, Pull | None] | None] = [None] * (count + 1)
-    total = [0] + [1 << 60] * count
+    total = [0.0] + [inf] * count
     into: dict[int, list[tuple[int, list[_Segment]]]] = {}
     for (first, last), ways in options.items():
         into.setdefault(last, []).append((first, ways))
@@ -306,10 +340,10 @@ def _cut(
             total[last], best[last] = total[last - 1], (last - 1, last, None)
         for first, ways in into.get(last, ()):
             for way in ways:
-                extra = total[first] + way.calls - (last - first)
+                extra = total[first] + way.extra
                 if way.peak <= limit and extra < total[last]:
                     total[last], best[last] = extra, (first, last, way.pull)
-    if total[count] >= 1 << 60:
+    if total[count] == inf:
         return None
     ways_taken: list[tuple[int, int, Pull | None]] = []
     at = count
@@ -329,7 +363,7 @@ def _candidate(segments: _Segments, ways: Sequence[tuple[int, int, Pull | None]]
     groups = tuple((first, last) for first, last, pull in ways if pull is not None)
     life = lives(segments.rows, calls)
     peak = int(live_bytes(segments.rows, calls, life, segments.unit).max(initial=0))
-    return Candidate(tuple(calls), groups, peak)
+    return Candidate(tuple(calls), groups, peak, segments.extra(calls))
 
 
 def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
@@ -347,7 +381,7 @@ def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
         trials += [replace(pull, eager=pull.eager ^ {f}) for f in forks]
         for trial in trials:
             cost = segments.cost(first, last, trial)
-            if (cost.peak, cost.calls) < (best.peak, best.calls):
+            if (cost.peak, cost.extra) < (best.peak, best.extra):
                 best, pull, changed = cost, trial, True
                 break
     return pull

@@ -395,6 +395,15 @@ def _depthwise_cost(node: Node, target: Target) -> Cost:
     return Cost(-(-p.out_c // 4) * (lines * line + 500), 1300)
 
 
+def _depthwise_rows_cost(node: Node, target: Target, rows: int) -> float:
+    """Lines that go down are as short as the rows of a call."""
+    p: Conv2dParams = node.params
+    lines, length = (p.out_w, rows) if _depthwise_down(p) else (rows, p.out_w)
+    stride = p.stride_h if _depthwise_down(p) else p.stride_w
+    line = 4 * (45 + 14.5 * length) + 90 + ((length - 1) * stride + 4) // 2 * 20 * p.stride_h
+    return float(-(-p.out_c // 4) * (lines * line + 500))
+
+
 _DEPTHWISE3X3 = Kernel(
     "ge_depthwise3x3_s8_dsp",
     isa="dsp",
@@ -404,6 +413,7 @@ _DEPTHWISE3X3 = Kernel(
     instance=_depthwise_instance,
     scratch=lambda p: 192 + 48 * _depthwise_pairs(p),
     cost=_depthwise_cost,
+    rows_cost=_depthwise_rows_cost,
 )
 
 
