@@ -50,7 +50,7 @@ def _measured(model: Path, data: Path, target: str, layers: bool) -> Row:
         options = CompileOptions(target, name="bench")
         bundle = pipeline.compile_model(model, Path(folder) / "bundle", options, data)
         image = validation.build_bundle(bundle, default_board(target).name)
-        found = measure.measure(image, bundle.manifest, measure.noise(bundle.manifest)).json()
+        found = validation.measure_bundle(bundle, image, measure.noise(bundle.manifest)).json()
     keys = ("instructions", "cycles_estimate", "cycles_range", "macs", *(["layers"] if layers else []))
     return {
         **{key: found[key] for key in keys},

@@ -36,7 +36,6 @@ from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.fixedpoint import MODES
 from glowembed.inspection import inspect_model
 from glowembed.ir import Shape
-from glowembed.measure import measure as run_measure
 from glowembed.measure import noise, shown
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.plan import Optimize, PlanMode, PlanOptions
@@ -47,7 +46,7 @@ from glowembed.progress import Progress, terminal
 from glowembed.run.ondevice import Link
 from glowembed.schema import SCHEMAS
 from glowembed.target import TRANSPORTS, board_names, default_board, load_board, load_target, target_names
-from glowembed.validation import Validation, build_bundle
+from glowembed.validation import Validation, build_bundle, measure_bundle
 from glowembed.validation import validate as run_validation
 from glowembed.version import VERSION
 
@@ -645,7 +644,7 @@ def measure(
         with progress.stage("build"):
             image = build_bundle(opened, _board(opened, board), build_dir)
         with progress.stage("measure"):
-            found = run_measure(image, opened.manifest, noise(opened.manifest, samples), hot)
+            found = measure_bundle(opened, image, noise(opened.manifest, samples), hot)
     _write_json(json_file, found.json())
     if json_file != Path("-"):
         _show(shown(found))

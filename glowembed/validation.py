@@ -316,9 +316,18 @@ def _layer_checks(
         assert result.layer_outputs is not None, "a run with layers gives their outputs"
         pairs = zip(twin.manifest["layers"], result.layer_outputs, strict=True)
         checks = tuple(_layer_check(twin.graph, layer, raw, expected) for layer, raw in pairs)
-        if board.qemu is None:
-            return _Layers(checks)
-        return _Layers(checks, result.layer_instructions, measure(twin_image, twin.manifest, _rows(twin, few)[:1]))
+    if board.qemu is None:
+        return _Layers(checks)
+    return _Layers(checks, result.layer_instructions, measure_bundle(bundle, image, _rows(bundle, few)[:1]))
+
+
+def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0) -> Measurement:
+    """Totals and functions of the bundle itself; layers that it streams by a twin that does not."""
+    found = measure(image, bundle.manifest, samples, hot)
+    with _whole(bundle, image) as (twin, twin_image):
+        if twin is bundle:
+            return found
+        return replace(found, layers=measure(twin_image, twin.manifest, samples).layers)
 
 
 @contextmanager

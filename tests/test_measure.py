@@ -348,4 +348,5 @@ def test_validate_tells_the_cycles_of_each_layer(tmp_path: Path, root: Path) -> 
     found = validate(bundle, example / "data.npz", "mps2-an386", samples=2, layers=True).json
     cycles = [layer["cycles_estimate"] for layer in found["layers"]]
     assert all(layer["instructions"] <= layer["cycles_estimate"] for layer in found["layers"] if layer["macs"])
-    assert found["instructions"] < found["cycles_estimate"] <= sum(cycles) < 1.01 * found["cycles_estimate"]
+    assert found["instructions"] < found["cycles_estimate"]
+    assert 0 < max(cycles) < sum(cycles)
