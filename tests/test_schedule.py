@@ -1,0 +1,349 @@
+"""Order, streaming and placement: schedules that compute everything once, plans that survive garbage, exact optima."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import random
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import canonical, model, node, weights
+
+from glowembed import emit, memory, order, placement, schedule
+from glowembed.choose import choose
+from glowembed.costs import Costs
+from glowembed.errors import UsageError
+from glowembed.ir import Array, Graph, Node, QType, Value, verify
+from glowembed.lower import lower
+from glowembed.placement import Item
+from glowembed.plan import PlanOptions
+from glowembed.quantize import quantize
+from glowembed.reference import run_float, run_int
+from glowembed.rows import rows_of
+from glowembed.target import load_target
+
+INT8 = QType("int8", (1.0,), (0,))
+
+
+# ------------------------------------------------------------------------------------------------ networks
+
+
+def network(rng: random.Random, layers: int) -> tuple[list, dict]:
+    """A random network of convolutions, pools and additions: nodes and constants for small_models.model."""
+    nodes, constants, channels, size = [], {}, {"x": 1}, {"x": 15}
+    last = "x"
+    for i in range(layers):
+        kind = rng.choice(["conv", "conv", "depthwise", "add", "pool", "relu"])
+        y = f"v{i}"
+        same = [n for n in channels if n != last and (channels[n], size[n]) == (channels[last], size[last])]
+        if kind == "add" and same:
+            nodes.append(node("Add", f"{last} {rng.choice(same)}", y))
+            channels[y], size[y] = channels[last], size[last]
+        elif kind == "pool" and size[last] >= 4:
+            nodes.append(node("MaxPool", last, y, kernel_shape=[2, 2], strides=[2, 2]))
+            channels[y], size[y] = channels[last], size[last] // 2
+        elif kind == "relu":
+            nodes.append(node("Sigmoid", last, y))
+            channels[y], size[y] = channels[last], size[last]
+        else:
+            k = rng.choice([1, 3, 5]) if size[last] > 5 else 1
+            d = rng.choice([1, 2]) if k == 3 and size[last] > 6 else 1
+            s = rng.choice([1, 1, 2]) if size[last] > 6 else 1
+            depthwise = kind == "depthwise"
+            out = channels[last] if depthwise else rng.choice([4, 8, 12])
+            constants[f"w{i}"] = weights(out, 1 if depthwise else channels[last], k, k, seed=i)
+            pad = d * (k - 1) // 2
+            nodes.append(node("Conv", f"{last} w{i}", y, pads=[pad] * 4, strides=[s, s], dilations=[d, d],
+                              group=channels[last] if depthwise else 1))  # fmt: skip
+            channels[y], size[y] = out, (size[last] - 1) // s + 1
+        last = y
+    nodes.append(node("GlobalAveragePool", last, "y"))
+    return nodes, constants
+
+
+def kernel_graph(seed: int, layers: int, folder: Path) -> Graph:
+    """The network of a seed at kernel level, for the host."""
+    nodes, constants = network(random.Random(seed), layers)
+    graph = canonical(model(nodes, {"x": (1, 1, 15, 15)}, constants), folder, twice=False)
+    sample = {
+        n: np.random.default_rng(1).uniform(-2, 2, graph.values[n].shape).astype(np.float32) for n in graph.inputs
+    }
+    values = run_float(graph, sample)
+    ranges = {n: (float(v.min()), float(v.max())) for n, v in values.items()}
+    return choose(lower(quantize(graph, lambda name, settings: ranges[name])), portable())[0]
+
+
+def portable():
+    return replace(load_target("x86-64"), isa=())
+
+
+RAM = PlanOptions("greedy", optimize="ram")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("schedule")
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10_000), layers=st.integers(2, 9), block=st.sampled_from([1, 2, 3]))
+def test_a_group_computes_every_row_once_and_never_too_early(seed: int, layers: int, block: int, folder: Path) -> None:
+    rows = rows_of(kernel_graph(seed, layers, folder))
+    rng = random.Random(seed)
+    positions = range(len(rows.works))
+    pull = schedule.Pull(
+        block,
+        frozenset(rng.sample(positions, len(positions) // 2)),
+        frozenset(rng.sample(positions, len(positions) // 3)),
+    )
+    done = dict.fromkeys(positions, 0)
+    for position, first, last in schedule.stream(rows, 0, len(rows.works), pull):
+        work = rows.works[position]
+        assert first == done[position]
+        assert last == min(first + block, work.rows)
+        for storage, reads in zip(work.inputs, work.reads, strict=True):
+            for producer in rows.writers[storage]:
+                needed = max(b for _, b in reads[first:last])
+                assert needed == 0 or done[producer] >= rows.works[producer].row_that_completes[needed - 1]
+        done[position] = last
+    assert all(done[p] == rows.works[p].rows for p in positions)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10_000), layers=st.integers(2, 9), optimize=st.sampled_from(["ram", "balanced", "speed"]))
+def test_random_networks_pass_the_replay(seed: int, layers: int, optimize: str, folder: Path) -> None:
+    graph = kernel_graph(seed, layers, folder)
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize=optimize), Costs(portable()))
+    memory.check(ordered, plan)
+    assert plan.row_bound <= plan.size <= plan.bound + 16 * len(graph.values)
+
+
+def test_the_replay_sees_every_row_that_moves(folder: Path) -> None:
+    """Each row of a streamed tensor moved onto a neighbour: the checker must say no for most, and never crash."""
+    ordered, plan = memory.plan_network(kernel_graph(3, 6, folder), 4, RAM, Costs(portable()))
+    assert plan.slots
+    caught = tried = 0
+    for name, slots in plan.slots.items():
+        for row in range(len(slots)):
+            moved = list(slots)
+            moved[row] = slots[row] + 4 if slots[row] + 4 + 8 < plan.size else slots[row] - 4
+            tried += 1
+            try:
+                memory.check(ordered, replace(plan, slots={**plan.slots, name: tuple(moved)}))
+            except AssertionError:
+                caught += 1
+    assert caught > tried // 3
+
+
+def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
+    ordered, plan = memory.plan_network(kernel_graph(3, 6, folder), 4, RAM, Costs(portable()))
+    at = next(i for i in range(len(plan.steps) - 1) if plan.steps[i].node != plan.steps[i + 1].node)
+    for missing in (at, at + 1):
+        with pytest.raises(AssertionError):
+            memory.check(ordered, replace(plan, steps=tuple(s for i, s in enumerate(plan.steps) if i != missing)))
+
+
+# ------------------------------------------------------------------------------------------------ the C of it
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("seed", range(6))
+def test_poisoned_runs_give_the_bits_of_the_reference(seed: int, tmp_path: Path) -> None:
+    """Before every call of a kernel all dead bytes become garbage; undefined behaviour stops the process."""
+    graph = kernel_graph(seed, 8, tmp_path)
+    ordered, plan = memory.plan_network(graph, 4, RAM, Costs(portable()))
+    memory.check(ordered, plan)
+    files = emit.emit(ordered, plan, portable(), emit.Origin("0", "m", {}))
+    rng = np.random.default_rng(seed)
+    x = {n: rng.integers(-128, 128, ordered.values[n].shape).astype(np.int8) for n in ordered.inputs}
+    expected = run_int(graph, x)
+    found = poisoned_run(ordered, plan, files, tmp_path, x)
+    for name in ordered.outputs:
+        np.testing.assert_array_equal(found[name].reshape(-1), expected[name].reshape(-1))
+
+
+POISON = """
+#include "{name}.c"
+#include <sanitizer/asan_interface.h>
+/* What is dead at each call: found by the test, which knows the plan. */
+int32_t poisoned(uint8_t *arena, const uint8_t *alive, int32_t calls, const int32_t *layer, const int32_t *rows) {{
+    for (int32_t i = 0; i < calls; i++) {{
+        const uint8_t *now = alive + (size_t)i * {size};
+        for (int32_t b = 0; b < {size}; b++) {{
+            if (!now[b]) {{ arena[b] = (uint8_t)(b * 37 + i * 11 + 5); }}
+        }}
+        run_rows(arena, layer[i], rows[2 * i], rows[2 * i + 1]);
+    }}
+    return 0;
+}}
+"""
+
+
+def poisoned_run(graph: Graph, plan, files: dict[str, bytes], folder: Path, x: dict[str, Array]) -> dict[str, Array]:
+    """Runs the steps one by one from here; UBSan traps, the arena lies between guard bytes."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    name = next(f for f in files if f.endswith("_weights.c")).removesuffix("_weights.c")
+    (folder / "poison.c").write_text(
+        POISON.replace("#include <sanitizer/asan_interface.h>\n", "").format(name=name, size=plan.size)
+    )
+    library = folder / "poison.so"
+    subprocess.run(
+        ["cc", "-std=c99", "-O1", "-fPIC", "-shared", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error",
+         "-Wno-missing-prototypes", "-I", str(folder), str(folder / "poison.c"), str(folder / f"{name}_weights.c"),
+         "-o", str(library)],
+        check=True,
+    )  # fmt: skip
+    calls = [s for s in plan.steps if graph.nodes[s.node].kernel]
+    numbers = {n: i for i, n in enumerate(i for i, v in enumerate(graph.nodes) if v.kernel)}
+    alive = np.zeros((len(calls), plan.size), np.uint8)
+    for buffer, offset in plan.buffers:
+        for i in range(max(buffer.birth, 0), min(buffer.death, len(calls) - 1) + 1):
+            alive[i, offset : offset + buffer.size] = 1
+    layers = np.asarray([numbers[s.node] for s in calls], np.int32)
+    rows = np.asarray([(s.first, s.last) for s in calls], np.int32)
+    arena = np.full(plan.size + 512, 0xA5, np.uint8)
+    start = 256 + -(arena.ctypes.data + 256) % 64
+    for n, array in x.items():
+        offset = plan.offsets[n]
+        arena[start + offset : start + offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+    run = ctypes.CDLL(str(library)).poisoned
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (alive, layers, rows)]
+    run(ctypes.c_void_p(arena.ctypes.data + start), pointers[0], len(calls), pointers[1], pointers[2])
+    assert (arena[:start] == 0xA5).all()
+    assert (arena[start + plan.size :] == 0xA5).all()
+    inside = arena[start : start + plan.size]
+    return {
+        n: inside[plan.offsets[n] : plan.offsets[n] + graph.values[n].bytes].view(np.int8).copy() for n in graph.outputs
+    }
+
+
+# ------------------------------------------------------------------------------------------------ optima
+
+
+def items_of(rng: random.Random, count: int) -> list[Item]:
+    found = []
+    for i in range(count):
+        birth = rng.randrange(6)
+        cells = np.asarray([(0, size := rng.choice([1, 2, 3, 5]), birth, birth + rng.randrange(4))], np.int64)
+        found.append(Item(f"i{i}", None, size, 1, i, cells))
+    return found
+
+
+def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) -> int:
+    """The smallest size over all offsets below `limit`: depth first, largest items first."""
+    order_ = sorted(range(len(items)), key=lambda i: -items[i].size)
+    best = limit
+
+    def put(k: int, offsets: dict[int, int], size: int) -> None:
+        nonlocal best
+        if size >= best:
+            return
+        if k == len(order_):
+            best = size
+            return
+        i = order_[k]
+        for offset in range(best - items[i].size):
+            if all(not forbidden.lo[j, i] < offset - o < forbidden.hi[j, i] for j, o in offsets.items()):
+                put(k + 1, {**offsets, i: offset}, max(size, offset + items[i].size))
+
+    put(0, {}, 0)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
+    pytest.importorskip("ortools")
+    items = items_of(random.Random(seed), 6)
+    forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
+    greedy = placement.greedy(items, forbidden, 1)
+    solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
+    assert solved.size == proved == min(greedy.size, exhaustive(items, forbidden, greedy.size))
+    for i, j in itertools.combinations(range(len(items)), 2):
+        delta = solved.offsets[j] - solved.offsets[i]
+        assert not forbidden.lo[i, j] < delta < forbidden.hi[i, j]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_order_is_the_best_of_all_orders(seed: int) -> None:
+    graph = random_dag(random.Random(seed), 7)
+    best = min(_peak(graph, p) for p in itertools.permutations(range(len(graph.nodes))) if _is_order(graph, p))
+    found = order.best_order(graph)
+    verify(found)
+    assert memory.liveness_bound(rows_of(found)) == best
+
+
+def random_dag(rng: random.Random, count: int) -> Graph:
+    values = {"v0": Value("v0", (8,), qtype=INT8)}
+    nodes = []
+    for i in range(1, count):
+        inputs = tuple(f"v{j}" for j in sorted(rng.sample(range(i), rng.randint(1, min(2, i)))))
+        values[f"v{i}"] = Value(f"v{i}", (rng.choice([4, 8, 30, 60, 100]),), qtype=INT8)
+        nodes.append(Node(f"n{i}", "any", inputs, (f"v{i}",), kernel="ge_conv2d_s8"))
+    used = {n for v in nodes for n in v.inputs}
+    outputs = tuple(n for n in values if n not in used)
+    return verify(Graph("g", tuple(nodes), values, ("v0",), outputs))
+
+
+def _is_order(graph: Graph, permutation: tuple[int, ...]) -> bool:
+    known = set(graph.inputs)
+    for i in permutation:
+        if not set(graph.nodes[i].inputs) <= known:
+            return False
+        known.update(graph.nodes[i].outputs)
+    return True
+
+
+def _peak(graph: Graph, permutation: tuple[int, ...]) -> int:
+    return memory.liveness_bound(rows_of(replace(graph, nodes=tuple(graph.nodes[i] for i in permutation))))
+
+
+def test_plans_are_the_same_every_time() -> None:
+    graph = random_dag(random.Random(5), 25)
+    first, second = (memory.plan_network(graph, 4, PlanOptions()) for _ in range(2))
+    assert first[1] == second[1]
+    assert [n.name for n in first[0].nodes] == [n.name for n in second[0].nodes]
+
+
+def test_without_the_solver_the_plan_is_greedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "have_solver", lambda: False)
+    graph = random_dag(random.Random(5), 30)
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions())
+    memory.check(ordered, plan)
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+def test_a_limit_takes_the_fastest_plan_that_fits(folder: Path) -> None:
+    graph, costs = kernel_graph(3, 6, folder), Costs(portable())
+    smallest = memory.plan_network(graph, 4, PlanOptions(optimize="ram"), costs)[1]
+    whole = memory.plan_network(graph, 4, PlanOptions(optimize="speed"), costs)[1]
+    assert smallest.size < whole.size
+    assert not memory.plan_network(graph, 4, PlanOptions(ram=whole.size), costs)[1].groups
+    between = memory.plan_network(graph, 4, PlanOptions(ram=whole.size - 1), costs)[1]
+    assert between.size < whole.size
+    assert between.extra_cycles <= smallest.extra_cycles
+
+
+def test_too_small_a_limit_says_what_is_needed_and_where(folder: Path) -> None:
+    graph = kernel_graph(3, 6, folder)
+    with pytest.raises(
+        UsageError, match=r"needs at least \d+ bytes of RAM, \d+ more than --ram 10; most is alive in '"
+    ):
+        memory.plan_network(graph, 4, PlanOptions(ram=10), Costs(portable()))
+
+
+def test_row_by_row_means_are_those_of_the_pool(folder: Path) -> None:
+    graph = kernel_graph(4, 4, folder)
+    split = memory.by_rows(graph)
+    assert {"sum_rows_s8", "mean_s32_s8"} <= {n.op for n in split.nodes}
+    x = {n: np.random.default_rng(7).integers(-128, 128, graph.values[n].shape).astype(np.int8) for n in graph.inputs}
+    assert np.array_equal(run_int(graph, x)["y"], run_int(split, x)["y"])
