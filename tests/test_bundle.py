@@ -15,6 +15,7 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed import reference
+from glowembed.op import kernel
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle
 from glowembed.run.host import HostModel
 from glowembed.target import load_target
@@ -162,7 +163,7 @@ def test_same_bytes_in_another_folder_with_another_hash_seed(
 def test_the_bundle_holds_exactly_the_kernels_it_calls(digits_m4: Bundle) -> None:
     text = (digits_m4.path / "digits_kernels.h").read_text("ascii")
     defined = set(re.findall(r"^static void (ge_\w+)\(", text, re.MULTILINE))
-    assert defined == {layer["kernel"] for layer in digits_m4.manifest["layers"]}
+    assert defined == {kernel(n.kernel).symbol_for(n.params) for n in digits_m4.graph.nodes if n.kernel}
 
 
 def test_the_header_states_what_the_manifest_says(digits_m4: Bundle) -> None:

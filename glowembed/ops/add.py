@@ -144,6 +144,13 @@ class AddS8(KernelOp):
     kernels = (
         Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 120), store="elements"),
         mve.ADD,
+        Kernel(
+            "ge_add_s8_dsp",
+            isa="dsp",
+            instance=lambda p: {"SHIFT": p.shift},
+            cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 300),
+            store="elements",
+        ),
     )
 
     def rows(self, p: AddParams) -> int:
