@@ -29,6 +29,9 @@ RangeOf = Callable[[str, Settings], Range]
 WeightsRangeOf = Callable[[Array, Settings], Range]
 """Weights of one channel (or of all), settings -> the same."""
 
+INT16_HEADROOM = 2.0
+"""What was seen is this much of what int16 can hold: a bit that is not missed, where the first sample beyond would be."""
+
 CONVERSIONS = ("Rescale", "Quantize", "Dequantize")
 
 
@@ -169,6 +172,8 @@ class _Typing:
         low, high = self.range_of(name, settings)
         if not (np.isfinite(low) and np.isfinite(high) and low <= high):
             raise UsageError(f"the profile has no usable range for {name!r}: {low}..{high}")
+        if settings.dtype == "int16" and settings.calibration == "minmax":
+            low, high = INT16_HEADROOM * low, INT16_HEADROOM * high
         return _chosen(low, high, settings)
 
     def fixed_type(self, name: str, fixed: ValueSettings, settings: Settings) -> QType:

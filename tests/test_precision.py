@@ -9,11 +9,14 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
-from glowembed.errors import UsageError
+from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.importer import load as load_model
 from glowembed.ir import Graph
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.precision import Config, load, parse, resolve, template
-from glowembed.quantize import coverage, quantize
+from glowembed.quantize import coverage, quantize, require_all_quantized
+from glowembed.target import load_board
+from glowembed.validation import validate
 
 RANGES = (-2.0, 3.0)
 
@@ -210,3 +213,114 @@ def test_the_file_is_named(tmp_path: Path) -> None:
 
 def test_without_a_file_all_is_int8(graph: Graph) -> None:
     assert {s.dtype for s in resolve(graph, Config()).nodes.values()} == {"int8"}
+
+
+# ---------------------------------------------------------------------------------------------- mixed types
+
+
+def edges(graph: Graph) -> list[tuple[str, str, str]]:
+    """(op, value, dtype made) of every conversion."""
+    kinds = {n: v.qtype.dtype if v.qtype else v.dtype for n, v in graph.values.items()}
+    return [
+        (n.op, n.inputs[0], kinds[n.outputs[0]]) for n in graph.nodes if n.op in ("Rescale", "Quantize", "Dequantize")
+    ]
+
+
+def test_a_conversion_is_put_behind_a_pool_and_before_a_pad(graph: Graph) -> None:
+    """conv1 is float32, the rest int8: the pool's output is a quarter of its input."""
+    done = typed(graph, {"position": "first", "dtype": "float32"})
+    pool = by_op(done, "MaxPool")
+    assert edges(done) == [("Quantize", pool.outputs[0], "int8")]
+    assert done.values["x"].qtype is None
+    back = typed(graph, {"position": "last", "dtype": "float32"})
+    assert [(op, dtype) for op, _, dtype in edges(back)] == [("Dequantize", "float32")]
+    assert back.values["y"].qtype is None
+
+
+def test_a_rule_for_a_node_that_moves_holds(graph: Graph) -> None:
+    done = typed(graph, {"op": "MaxPool", "dtype": "int16"})
+    assert [(op, dtype) for op, _, dtype in edges(done)] == [("Rescale", "int16"), ("Rescale", "int8")]
+
+
+def test_one_conversion_for_all_readers(tmp_path: Path) -> None:
+    nodes = [node("Conv", "x w", "a"), node("Sigmoid", "a", "s"), node("Tanh", "a", "t"), node("Mul", "s t", "y")]
+    graph = canonicalize(load_model(saved(model(nodes, {"x": (1, 3, 8)}, {"w": weights(4, 3, 3)}), tmp_path)))
+    done = typed(graph, {"op": ["Sigmoid", "Tanh", "Mul"], "dtype": "int16"})
+    assert [(op, dtype) for op, _, dtype in edges(done)] == [("Rescale", "int16")]
+    assert {done.values[n].qtype.scale[0] for n in ("s", "t")} == {1 / 32768}
+
+
+def test_int16_is_symmetric_with_weights_of_int8_unless_asked(graph: Graph) -> None:
+    plain = typed(graph, dtype="int16")
+    asked = typed(graph, dtype="int16", weights="int16", schema="asymmetric")
+    for done, dtype, zero in ((plain, "int8", True), (asked, "int16", False)):
+        head, w = done.values["head"].qtype, done.values[by_op(done, "Gemm").inputs[1]].qtype
+        assert head is not None and w is not None
+        assert (head.dtype, w.dtype, head.zero_point == (0,)) == ("int16", dtype, zero)
+
+
+def test_weights_that_two_precisions_share_have_a_twin(tmp_path: Path) -> None:
+    nodes = [node("Conv", "x w", "a"), node("Conv", "a w", "b"), node("Relu", "b", "y")]
+    graph = canonicalize(load_model(saved(model(nodes, {"x": (1, 3, 8)}, {"w": weights(3, 3, 3)}), tmp_path)))
+    done = typed(graph, {"position": "first", "dtype": "int16", "weights": "int16"})
+    first, second = (done.values[by_op(done, "Conv", i).inputs[1]] for i in (0, 1))
+    assert first.name != second.name
+    assert (first.qtype and first.qtype.dtype, second.qtype and second.qtype.dtype) == ("int16", "int8")
+
+
+def test_what_stays_float_is_listed_with_the_reason(graph: Graph) -> None:
+    precision = resolve(graph, parse({"rules": [{"op": "Softmax", "dtype": "float32"}]}))
+    table = coverage(quantize(graph, lambda name, _: RANGES, precision), precision)
+    with pytest.raises(
+        UnsupportedModelError, match=r"1 of \d+ nodes are not quantized:\n  Softmax '.*': rule 1 \(op: Softmax\)"
+    ):
+        require_all_quantized(table)
+
+
+MORE_MISTAKES = [
+    ({"rules": [{"op": "Conv", "dtype": "float32", "schema": "symmetric"}]}, "is float32, which has no schema"),
+    (
+        {"rules": [{"op": "Conv", "dtype": "int16", "requantization": "glow"}]},
+        "'requantization: glow' is for int8 only",
+    ),
+    ({"rules": [{"op": "Conv", "dtype": "int16", "weights_schema": "asymmetric"}]}, "needs symmetric weights_schema"),
+    ({"rules": [{"name": "n_y", "bias": "int8"}]}, "has no weights, so it cannot have bias"),
+]
+
+
+@pytest.mark.parametrize(("document", "words"), MORE_MISTAKES, ids=[words[:40] for _, words in MORE_MISTAKES])
+def test_impossible_settings(graph: Graph, document: object, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve(graph, parse(document))
+    assert words in str(error.value)
+
+
+def test_an_op_that_has_no_int16_says_what_it_has(tmp_path: Path) -> None:
+    graph = canonicalize(load_model(saved(model([node("Floor", "x", "y")], {"x": (1, 3)}), tmp_path)))
+    with pytest.raises(UsageError, match="cannot be int16: only int8, float32"):
+        resolve(graph, parse({"rules": [{"op": "Floor", "dtype": "int16"}]}))
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("board", ["host", pytest.param("nrf51-large", marks=[pytest.mark.qemu, pytest.mark.arm_gcc])])
+def test_three_dtypes_in_one_bundle_are_exact(digits: Path, tmp_path: Path, board: str) -> None:
+    """float32, int16 and int8 layers side by side, bit for bit, in hardware and in software arithmetic."""
+    rules = [
+        {"position": "first", "dtype": "float32"},
+        {"name": "*widen*", "dtype": "int16"},
+        {"name": "*depthwise*", "dtype": "int16", "weights": "int16"},
+        {"position": "last", "dtype": "float32"},
+    ]
+    options = CompileOptions(load_board(board).target, precision=parse({"rules": rules}))
+    bundle = compile_model(digits / "model.onnx", tmp_path / "bundle", options, digits / "data.npz")
+    assert {"int8", "int16", "float32"} == {entry["dtype"] for entry in bundle.manifest["precision"]}
+    result = validate(bundle, digits / "data.npz", board, samples=3)
+    assert result.bit_exact
+    assert result.json["outputs"][0]["sqnr_db"] > 30
+
+
+def test_int16_keeps_a_bit_of_headroom_for_what_calibration_did_not_see(graph: Graph) -> None:
+    for calibration, reach in (("minmax", 6.0), ("mse", 3.0)):
+        head = typed(graph, dtype="int16", calibration=calibration).values["head"].qtype
+        assert head is not None
+        assert head.scale[0] == pytest.approx(reach / 32767, rel=1e-4)
