@@ -23,6 +23,7 @@ from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode
 from glowembed.ops.conv import window_of
 from glowembed.ops.reduce import split_max, split_mean
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.target import Target
 
 
 class MaxPool(Op):
@@ -301,6 +302,19 @@ def average_params(
     return params, q.multiplier
 
 
+def _dsp_why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.channels < 4:
+        return f"{p.channels} channels, it takes 4 and more"
+    return "the taps do not touch" if max(p.dilation_h, p.dilation_w) > 1 else None
+
+
+def _dsp_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    outputs = p.out_h * p.out_w * p.channels
+    return Cost(outputs * (1.6 * p.kernel_h * p.kernel_w + 12) + 60 * p.out_h * p.out_w, 700)
+
+
 def _pool_cost(node: Node, _: Any) -> Cost:
     p = node.params
     return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 300)
@@ -322,7 +336,10 @@ class MaxpoolS8(_PoolBase):
 
     name = "maxpool_s8"
     params = PoolParams
-    kernels = (Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),)
+    kernels = (
+        Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),
+        Kernel("ge_maxpool_s8_dsp", isa="dsp", when=_dsp_why_not, cost=_dsp_cost, store="rows"),
+    )
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         return split_max(node, c)
@@ -341,6 +358,14 @@ class AvgpoolS8(_PoolBase):
     kernels = (
         Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),
         mve.AVGPOOL,
+        Kernel(
+            "ge_avgpool_s8_dsp",
+            isa="dsp",
+            when=_dsp_why_not,
+            cost=_dsp_cost,
+            scratch=lambda p: 4 * p.channels,
+            store="rows",
+        ),
     )
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
