@@ -29,7 +29,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed import bundleview, commands, pipeline, report, resources
+from glowembed import bundleview, commands, memory_view, pipeline, report, resources
 from glowembed.calibrate import METHODS
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
@@ -275,6 +275,13 @@ def inspect(
         Path | None,
         typer.Option("--graph", metavar="FILE", help="MODEL is a bundle: draw it with types, .dot or .svg."),
     ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="MODEL is a bundle: what is in its RAM, step by step.")
+    ] = False,
+    memory_map: Annotated[
+        Path | None,
+        typer.Option("--memory-map", metavar="FILE", help="MODEL is a bundle: draw its RAM by time, .svg or .html."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at a model before anything is compiled: inputs, outputs, layers, MACs, estimated RAM and flash.
@@ -282,6 +289,9 @@ def inspect(
     Everything that is not supported is listed at once, with what to do about it; the exit code is then 3.
     With --quantization or --graph it looks into a compiled bundle instead.
     """
+    if memory or memory_map is not None:
+        _inspect_memory(pipeline.load_bundle(model), memory, memory_map)
+        return
     if quantization or graph is not None:
         _inspect_bundle(pipeline.load_bundle(model), quantization, graph, as_json)
         return
@@ -290,6 +300,17 @@ def inspect(
     _show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)
+
+
+def _inspect_memory(bundle: Bundle, table: bool, drawing: Path | None) -> None:
+    shown = memory_view.view(bundle.manifest)
+    if drawing is not None:
+        draw = {".svg": memory_view.svg, ".html": memory_view.html}.get(drawing.suffix)
+        if draw is None:
+            raise UsageError(f"{drawing}: drawings of memory are .svg or .html")
+        drawing.write_text(draw(shown), encoding="utf-8")
+    if table:
+        typer.echo(memory_view.text(shown))
 
 
 def _inspect_bundle(bundle: Bundle, quantization: bool, graph: Path | None, as_json: bool) -> None:

@@ -92,7 +92,8 @@ def buffers(plan: Plan) -> list[dict[str, Any]]:
     for buffer, offset in plan.buffers:
         head = {"values": list(buffer.values), "bytes": buffer.size}
         if buffer.row is None:
-            found.append({**head, "offset": offset, "birth": buffer.birth, "death": buffer.death})
+            lives = {"lives": [list(life) for life in buffer.lives]} if len(buffer.lives) > 1 else {}
+            found.append({**head, "offset": offset, "birth": buffer.birth, "death": buffer.death, **lives})
         else:
             if buffer.values not in entries:
                 entries[buffer.values] = {**head, "rows": []}
@@ -103,7 +104,10 @@ def buffers(plan: Plan) -> list[dict[str, Any]]:
 
 def schedule_entry(graph: Graph, plan: Plan) -> dict[str, Any]:
     """What bundle.json says about the plan."""
+    layer = layer_numbers(graph)
     return {
+        "calls_by_layer": [layer.get(step.node, -1) for step in plan.steps],
+        "live": list(plan.live),
         "calls": sum(1 for step in plan.steps if graph.nodes[step.node].kernel),
         "extra_cycles_estimate": plan.extra_cycles,
         "row_bound": plan.row_bound,

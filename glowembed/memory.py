@@ -190,9 +190,7 @@ def _too_large(graph: Graph, plan: Plan, limit: int) -> str:
 
 def peak_step(plan: Plan) -> int:
     """The step in which the most bytes are alive."""
-    steps = max(1, len(plan.steps))
-    live = [sum(b.size for b, _ in plan.buffers if b.birth <= s <= b.death) for s in range(steps)]
-    return live.index(max(live))
+    return plan.live.index(max(plan.live)) if plan.live else 0
 
 
 # ------------------------------------------------------------------------------------------------ items
@@ -208,6 +206,7 @@ class _Placed:
         self.extra = variant.cycles + candidate.extra
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
         self.placement = Placement((), 0)
+        self.live: tuple[int, ...] = ()
         self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
         self.proved = bound
 
@@ -226,6 +225,7 @@ def _place(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) 
     live = schedule.live_bytes(cut, candidate.calls, life, min(alignment, SLOT_UNIT))
     bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
     placed = _Placed(variant, rows, candidate, life, items, bound)
+    placed.live = tuple(int(live[begin + 1 : end + 2].max()) for begin, end in life.spans)
     placed.forbidden = placement.conflicts(items, _in_place(rows, candidate, life))
     placed.placement = placement.greedy(items, placed.forbidden, bound)
     return placed
@@ -306,7 +306,7 @@ def _plan(best: _Placed, alignment: int) -> Plan:
         tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
-        best.extra,
+        best.extra, best.live,
     )  # fmt: skip
 
 
@@ -322,7 +322,8 @@ def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
     found = []
     for item, offset in zip(best.items, best.placement.offsets, strict=True):
         values = rows.storages[item.storage].values if item.storage >= 0 else (item.name,)
-        found.append((Buffer(values, item.size, step(item.birth), step(item.death), item.row), offset))
+        lives = tuple((step(b), step(d)) for _, _, b, d in item.cells.tolist()) if item.storage < 0 else ()
+        found.append((Buffer(values, item.size, step(item.birth), step(item.death), item.row, lives), offset))
     return tuple(sorted(found, key=lambda p: (p[0].birth, p[1], p[0].values, p[0].row or 0)))
 
 

@@ -39,13 +39,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory alive from step `birth` to step `death`, both included; `values` share it. `row` is None for whole tensors."""
+    """Memory alive from step `birth` to step `death`, both included; `values` share it. `row` is None for whole tensors.
+
+    lives: for scratch of a node that is called more than once, its steps; it is free in between.
+    """
 
     values: tuple[str, ...]
     size: int
     birth: int
     death: int
     row: int | None = None
+    lives: tuple[tuple[int, int], ...] = ()
 
     def meets(self, other: Buffer) -> bool:
         return self.birth <= other.death and other.birth <= self.death
@@ -58,7 +62,7 @@ class Plan:
     offsets: of every tensor in one piece. slots: of each row of every streamed tensor, whose rows lie anywhere.
     scratch: of each node that has some. bound: what a planner that keeps whole tensors needs for this order. row_bound:
     the rows alive at once in these steps: no placement can need less. proof: `optimal` means that no other offsets need
-    less for these steps. groups: nodes first..last-1 that are streamed together.
+    less for these steps. groups: nodes first..last-1 that are streamed together. live: bytes that matter, step by step.
     """
 
     offsets: Mapping[str, int]
@@ -73,6 +77,7 @@ class Plan:
     row_bound: int
     proof: Literal["optimal", "feasible"]
     extra_cycles: float = 0.0
+    live: tuple[int, ...] = ()
 
     @property
     def streamed(self) -> frozenset[int]:

@@ -23,7 +23,7 @@ LAYERS = [
     {"pipeline", "build", "inspection"},
     {"run"},
     {"measure"},
-    {"compare", "validation", "debugging", "bundleview", "tune", "regress"},
+    {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress"},
     {"report"},
     {"commands"},
     {"__init__", "__main__"},
