@@ -120,8 +120,15 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
     for index in progress.track(range(len(dataset)), "float"):
         sample = dataset.sample(index)
         values = run_float(graph, {n: datasets.stored(graph.values[n], sample[n]) for n in graph.inputs})
-        rows.append({name: values[name] for name in names})
+        rows.append({name: _kept(bundle, name, values[name]) for name in names})
     return _stack(rows)
+
+
+def _kept(bundle: Bundle, name: str, array: Array) -> Array:
+    """The channels that the bundle computes: those that no output depends on are not there."""
+    simplified = bundle.manifest.get("simplified") or {"kept": {}}
+    channels = simplified["kept"].get(name)
+    return array if channels is None else array[..., channels]
 
 
 def _stack(rows: Iterable[Tensors]) -> dict[str, Array]:

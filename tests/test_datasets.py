@@ -11,7 +11,7 @@ from PIL import Image
 from glowembed import datasets
 from glowembed.datasets import ImageOptions, InputSpec, Source
 from glowembed.errors import UsageError
-from glowembed.ir import Value
+from glowembed.ir import Graph, QType, Value
 
 NCHW = InputSpec("x", (1, 3, 4, 5))
 NHWC = InputSpec("x", (1, 4, 5, 3))
@@ -249,3 +249,28 @@ def test_an_image_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("hello")
     with pytest.raises(UsageError, match=r"a\.png.*not a readable image"):
         datasets.load(tmp_path, [NCHW], "test")
+
+
+INTEGERS = [
+    # dtype in the model, array in the file, what the model is fed with
+    ("int8", np.array([[0.0, 0.5, -1.0]], np.float32), [[3, 8, -7]]),
+    ("uint8", np.array([[0.0, 0.5, -1.0]], np.float32), [[131, 136, 121]]),
+    ("int8", np.array([[3, 8, -7]], np.int8), [[3, 8, -7]]),
+    ("uint8", np.array([[131, 136, 121]], np.uint8), [[131, 136, 121]]),
+    ("int8", np.array([[1, 2, 0]], np.uint8), [[13, 23, 3]]),
+]
+
+
+@pytest.mark.parametrize(("dtype", "array", "expected"), INTEGERS)
+def test_an_integer_input(dtype: str, array: np.ndarray, expected: list[list[int]], tmp_path: Path) -> None:
+    """Real numbers are quantized with the model's type; arrays of the model's own type are its integers."""
+    value = Value("x", (1, 3), qtype=QType("int8", (0.1,), (3,)), model_dtype=dtype)
+    graph = Graph("g", (), {"x": value}, ("x",), ())
+    np.save(tmp_path / "d.npy", array)
+    dataset = datasets.load(tmp_path / "d.npy", datasets.input_specs(graph), "test")
+    fed = dataset.model_sample(0)["x"]
+    assert fed.dtype.name == dtype
+    assert fed.tolist() == expected
+    assert np.allclose(
+        dataset.sample(0)["x"], (np.asarray(expected, float) - (128 if dtype == "uint8" else 0) - 3) * 0.1
+    )

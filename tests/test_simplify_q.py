@@ -14,17 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import model, node, saved, weights
 
+from glowembed import report
 from glowembed.canonicalize import canonicalize
+from glowembed.debugging import debug
 from glowembed.importer import load
 from glowembed.ir import Array, Const, Graph, Node, QType, Value, verify
 from glowembed.lower import lower
 from glowembed.op import ops
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
 from glowembed.simplify_q import Savings, simplify
 from glowembed.simplify_q.channels import figures
 from glowembed.simplify_q.intervals import intervals
 from glowembed.simplify_q.rescales import fold_rescales, remove_clips
+from glowembed.validation import validate
 
 
 def quantized(proto: onnx.ModelProto, folder: Path) -> Graph:
@@ -151,6 +155,24 @@ def test_mobilenet(tmp_path: Path) -> None:
 def test_mobilenet_with_a_residual_add_keeps_what_the_add_needs(tmp_path: Path) -> None:
     after, _ = simplified(mobilenet(residual=True), tmp_path)
     assert channels(after) == {"n_v0": 8, "n_v2": 8, "n_v4": 10, "n_v6": 10, "n_v8": 8, "n_v10": 12, "n_y": 5}
+
+
+@pytest.mark.cc
+def test_compiled_and_run(tmp_path: Path) -> None:
+    """The C of the smaller network, layer by layer; the manifest and the printed table say what was saved."""
+    data = tmp_path / "data.npz"
+    np.savez(data, x=np.random.default_rng(8).uniform(-2, 3, (6, 3, 12, 12)).astype(np.float32))
+    bundle = compile_model(
+        saved(mobilenet(residual=True), tmp_path), tmp_path / "bundle", CompileOptions("x86-64"), data=data
+    )
+    saving = bundle.manifest["simplified"]
+    assert saving["channels"] > 0
+    assert saving["macs_after"] == bundle.manifest["macs"] < saving["macs_before"]
+    assert validate(bundle, data, "host", layers=True).bit_exact
+    table = "\n".join(str(row) for row in report._saved(saving))
+    assert f"{saving['macs_before'] - saving['macs_after']:,}" in table
+    layers = {layer.name: layer for layer in debug(bundle, data, "host").layers}
+    assert all(layer.cumulated is not None for name, layer in layers.items() if name.startswith("n_v"))
 
 
 def small(*layers: str, w: Mapping[str, Any], inputs: Mapping[str, Any] | None = None) -> onnx.ModelProto:
