@@ -138,7 +138,7 @@ class _Typing:
         given = self.given_type(y, settings)
         through = given if op.output_type == "input" else None
         inputs = [self.operand(node, i, settings, through) for i in range(len(node.inputs))]
-        attrs = dict(node.attrs)
+        attrs = {**node.attrs, **_kept_limits(node, self.graph.values[y].qtype, settings)}
         if settings.dtype == "int8" and settings.requantization != "default":
             attrs["requantization"] = settings.requantization
         fixed = self.values[inputs[0]].qtype if op.output_type == "input" else op.output_type
@@ -279,6 +279,17 @@ class _Typing:
             self.values[twin] = replace(self.values[name], name=twin, qtype=qtype)
             self.converted[name, qtype] = twin
         return self.converted[name, qtype]
+
+
+def _kept_limits(node: Node, given: QType | None, settings: Settings) -> dict[str, float]:
+    """A type that the model brings along also clamps, often instead of a ReLU: in another dtype that becomes a clip."""
+    if given is None or given.dtype == settings.dtype or not ops()[node.op].fuses_activation:
+        return {}
+    low, high = given.range()
+    return {
+        "act_min": max(low, node.attrs.get("act_min", low)),
+        "act_max": min(high, node.attrs.get("act_max", high)),
+    }
 
 
 def _conversion(x: Value, y: Value) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from small_models import model, node, saved, weights
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.importer import load as load_model
-from glowembed.ir import Graph
+from glowembed.ir import Graph, QType
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.precision import Config, load, parse, resolve, template
 from glowembed.quantize import coverage, quantize, require_all_quantized
@@ -324,3 +325,13 @@ def test_int16_keeps_a_bit_of_headroom_for_what_calibration_did_not_see(graph: G
         head = typed(graph, dtype="int16", calibration=calibration).values["head"].qtype
         assert head is not None
         assert head.scale[0] == pytest.approx(reach / 32767, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_another_dtype_clips_as_the_type_of_a_quantized_model_did(graph: Graph, dtype: str) -> None:
+    """Quantized models leave out a ReLU where the zero point is -128."""
+    given = replace(graph.values["head"], qtype=QType("int8", (0.5,), (-128,)))
+    graph = replace(graph, values={**graph.values, "head": given})
+    assert typed(graph).values["head"].qtype == given.qtype
+    lifted = by_op(typed(graph, {"op": "Gemm", "dtype": dtype}), "Gemm")
+    assert (lifted.attrs["act_min"], lifted.attrs["act_max"]) == (0.0, 127.5)
