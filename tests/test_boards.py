@@ -136,13 +136,13 @@ BAD_READ = "int32_t fake_run(void *arena) { (void)arena; return *(volatile int32
 UNDEFINED = 'int32_t fake_run(void *arena) { (void)arena; __asm__ volatile("udf #0"); return 0; }'
 
 
-SILENT = "lm3s6965evb-m0"  # QEMU raises no bus faults on this machine
+SILENT = ("lm3s6965evb", "lm3s6965evb-m0")  # QEMU raises no bus faults on this machine
 
 
 @pytest.mark.parametrize("board", BOARDS)
 @pytest.mark.parametrize(("source", "cause"), [(BAD_READ, "access to no memory"), (UNDEFINED, "undefined instruction")])
 def test_fault_is_reported(make: Make, board: str, source: str, cause: str) -> None:
-    if board == SILENT and source == BAD_READ:
+    if board in SILENT and source == BAD_READ:
         pytest.skip("no bus faults on this machine")
     with pytest.raises(ToolError) as error:
         run(make(board, fake_bundle.whole(source)))

@@ -13,6 +13,7 @@ from glowembed.target import board_names, default_board, load_board, load_target
 TARGETS = ("cortex-m0", "cortex-m3", "cortex-m33", "cortex-m4", "cortex-m55", "cortex-m7", "x86-64")
 BOARDS = (
     "host",
+    "lm3s6965evb",
     "lm3s6965evb-m0",
     "microbit",
     "mps2-an385",
@@ -20,7 +21,14 @@ BOARDS = (
     "mps2-an500",
     "mps2-an505",
     "mps3-an547",
+    "netduinoplus2",
     "nrf51-large",
+    "nrf52840-dk",
+    "nucleo-h743zi2",
+    "nucleo-l4r5zi",
+    "nucleo-u575zi-q",
+    "rpi-pico",
+    "stm32vldiscovery",
 )
 
 

@@ -19,8 +19,14 @@ static size_t bytes_between(const uint32_t *start, const uint32_t *end) {
     return (size_t)((uintptr_t)end - (uintptr_t)start);
 }
 
+/* A board that must set up its clock says how. */
+void ge_clock_init(void) __attribute__((weak));
+
 /* The reset handler jumps here; main() ends the firmware itself, where it returns there is nobody to return to. */
 void ge_boot(void) {
+    if (ge_clock_init != 0) {
+        ge_clock_init();
+    }
     memcpy(ge_data_start, ge_data_load, bytes_between(ge_data_start, ge_data_end));
     memset(ge_bss_start, 0, bytes_between(ge_bss_start, ge_bss_end));
     memset(ge_arena_start, 0, bytes_between(ge_arena_start, ge_arena_end));

@@ -2,20 +2,25 @@
 #include "board.h"
 #include "ge_board.h"
 
+#ifndef GE_UART_TX_PIN /* those of the micro:bit */
+#define GE_UART_TX_PIN 24u
+#define GE_UART_RX_PIN 25u
+#endif
+
 #define UART_STARTRX (*(volatile uint32_t *)(GE_UART_BASE + 0x000u)) /* task, table 263 */
 #define UART_STARTTX (*(volatile uint32_t *)(GE_UART_BASE + 0x008u)) /* task */
 #define UART_RXDRDY (*(volatile uint32_t *)(GE_UART_BASE + 0x108u))  /* event: RXD holds a byte */
 #define UART_TXDRDY (*(volatile uint32_t *)(GE_UART_BASE + 0x11Cu))  /* event: the byte has left TXD */
 #define UART_ENABLE (*(volatile uint32_t *)(GE_UART_BASE + 0x500u))  /* 29.11: 4 enables */
-#define UART_PSELTXD (*(volatile uint32_t *)(GE_UART_BASE + 0x50Cu)) /* pin of TXD: P0.24 on the micro:bit */
-#define UART_PSELRXD (*(volatile uint32_t *)(GE_UART_BASE + 0x514u)) /* pin of RXD: P0.25 on the micro:bit */
+#define UART_PSELTXD (*(volatile uint32_t *)(GE_UART_BASE + 0x50Cu)) /* pin of TXD */
+#define UART_PSELRXD (*(volatile uint32_t *)(GE_UART_BASE + 0x514u)) /* pin of RXD */
 #define UART_RXD (*(volatile uint32_t *)(GE_UART_BASE + 0x518u))     /* 29.5: a FIFO of 6 bytes */
 #define UART_TXD (*(volatile uint32_t *)(GE_UART_BASE + 0x51Cu))
 #define UART_BAUDRATE (*(volatile uint32_t *)(GE_UART_BASE + 0x524u)) /* 0x01D7E000: 115200 baud */
 
 void ge_uart_init(void) {
-    UART_PSELTXD = 24u;
-    UART_PSELRXD = 25u;
+    UART_PSELTXD = GE_UART_TX_PIN;
+    UART_PSELRXD = GE_UART_RX_PIN;
     UART_BAUDRATE = 0x01D7E000u;
     UART_ENABLE = 4u;
     UART_STARTTX = 1u;

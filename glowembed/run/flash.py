@@ -103,18 +103,31 @@ def _record(address: int, kind: int, data: bytes) -> str:
 
 def as_uf2(pieces: list[tuple[int, bytes]]) -> bytes:
     """UF2 blocks of 256 bytes for the RP2040's boot ROM (UF2 specification, "File format")."""
-    pages = [
-        (address + at, data[at : at + UF2_PAYLOAD].ljust(UF2_PAYLOAD, b"\xff"))
-        for address, data in [(pieces[0][0], as_bin(pieces))]
-        for at in range(0, len(data), UF2_PAYLOAD)
-    ]
-    head = struct.Struct("<8I")
-    return b"".join(
-        head.pack(
-            *UF2_MAGIC[:2], UF2_FAMILY_PRESENT, address, UF2_PAYLOAD, number, len(pages), UF2_RP2040
-        ) + page.ljust(476, b"\0") + UF2_MAGIC[2].to_bytes(4, "little")
-        for number, (address, page) in enumerate(pages)
-    )  # fmt: skip
+    start, data = pieces[0][0], _with_checksum(as_bin(pieces))
+    pages = [data[at : at + UF2_PAYLOAD].ljust(UF2_PAYLOAD, b"\xff") for at in range(0, len(data), UF2_PAYLOAD)]
+    return b"".join(_uf2_block(start, number, len(pages), page) for number, page in enumerate(pages))
+
+
+def _uf2_block(start: int, number: int, count: int, page: bytes) -> bytes:
+    numbers = (UF2_FAMILY_PRESENT, start + number * UF2_PAYLOAD, UF2_PAYLOAD, number, count, UF2_RP2040)
+    head = struct.pack("<8I", *UF2_MAGIC[:2], *numbers)
+    return head + page.ljust(476, b"\0") + UF2_MAGIC[2].to_bytes(4, "little")
+
+
+def _with_checksum(data: bytes) -> bytes:
+    """The boot ROM runs the first 256 bytes if their last four are the checksum of the others."""
+    stage = data[: UF2_PAYLOAD - 4]
+    return stage + crc32_mpeg2(stage).to_bytes(4, "little") + data[UF2_PAYLOAD:]
+
+
+def crc32_mpeg2(data: bytes) -> int:
+    """The polynomial 0x04C11DB7, not reflected, from all ones (RP2040 data sheet, 2.8.1.3.1)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte << 24
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x04C11DB7 if crc >> 31 else 0)) & 0xFFFFFFFF
+    return crc
 
 
 def _copy_uf2(path: Path, install: str) -> None:

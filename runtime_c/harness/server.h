@@ -7,18 +7,18 @@
 #include "protocol.h"
 
 enum { /* requests; the answer has GE_ANSWER on top */
-    GE_HELLO = 1,
-    GE_WRITE = 2,
-    GE_INFER = 3,
-    GE_RUN = 4,
-    GE_LAYERS = 5,
-    GE_READ = 6,
-    GE_CHECKSUM = 7,
-    GE_STACK = 8,
-    GE_CALIBRATE = 9,
-    GE_ECHO = 10,
-    GE_RESET = 11,
-    GE_INFO = 12
+       GE_HELLO = 1,
+       GE_WRITE = 2,
+       GE_INFER = 3,
+       GE_RUN = 4,
+       GE_LAYERS = 5,
+       GE_READ = 6,
+       GE_CHECKSUM = 7,
+       GE_STACK = 8,
+       GE_CALIBRATE = 9,
+       GE_ECHO = 10,
+       GE_RESET = 11,
+       GE_INFO = 12
 };
 #define GE_ANSWER 0x80u
 #define GE_FAULT 0xFDu   /* the firmware has died; payload: ge_fault */
@@ -48,8 +48,8 @@ typedef struct {
     ge_measured (*run)(const ge_bundle *bundle);                  /* one inference with its ticks */
     ge_measured (*layer)(const ge_bundle *bundle, int32_t layer); /* one layer with its ticks */
     int32_t (*stack)(const ge_bundle *bundle, uint32_t *bytes);   /* as ge_measure_stack */
-    void (*calibrate)(ge_ticks ticks[4]); /* what measuring costs: see transport_files.c */
-    void (*reset)(void);                  /* starts the firmware again */
+    void (*calibrate)(ge_ticks ticks[4]);                         /* what measuring costs: see transport_files.c */
+    void (*reset)(void);                                          /* starts the firmware again */
 } ge_device;
 
 #define GE_SMALL_BYTES 48u /* most bytes of an answer that is not a tensor: four ge_ticks */

@@ -48,8 +48,8 @@ static int32_t next_byte(const ge_server *server) {
 int32_t ge_transport(const ge_bundle *bundle) {
     static ge_server server;
     static ge_device device = {
-        GE_BOARD, GE_TARGET, GE_CLOCK_HZ,      GE_RAM_BYTES, GE_FLASH_BYTES, NULL,
-        0,        run,       layer,            ge_measure_stack, calibrate, ge_board_reset,
+        GE_BOARD, GE_TARGET, GE_CLOCK_HZ, GE_RAM_BYTES,     GE_FLASH_BYTES, NULL,
+        0,        run,       layer,       ge_measure_stack, calibrate,      ge_board_reset,
     };
     const ge_port port = {write_bytes, NULL};
     device.weights = ge_weights_start;
