@@ -5,8 +5,9 @@ seen. All methods work on the histogram alone, so they do not depend on the orde
 
 minmax      everything that was seen.
 percentile  the smallest run of bins that leaves out at most (100 - p) / 2 % of what was seen at each end.
-kl          the window whose distribution, merged into the numbers of the type, is nearest to that of all (Glow's and
-            TensorRT's algorithm). The type needs fewer numbers than there are bins: for int16 the range stays as it is.
+kl          the window whose distribution, merged into the numbers of the type, is nearest to that of all: the algorithm
+            of Glow and TensorRT, but for the spike of exact zeros behind a ReLU. The type needs fewer numbers than
+            there are bins: for int16 the range stays as it is.
 mse         the clip with the least squared error: rounding, taken as even over a step, and what is clipped.
 sqnr        the clip with the highest ratio of what is stored to the error: clips a little less than mse.
 """
@@ -213,7 +214,18 @@ def _aligned(case: _Case) -> tuple[int, Floats]:
         low, high = -max(-low, high), max(-low, high)
     counts = np.zeros(high - low)
     counts[first - low : end - low] = case.histogram.counts
-    return low, counts
+    return low, _without_spike(counts, -low)
+
+
+def _without_spike(counts: Floats, zero: int) -> Floats:
+    """The bin of zero at most as high as its neighbours: a ReLU's zeros are exact in every type, so they say nothing.
+
+    Glow leaves them in. They then are nearly all of the distribution, and any clip of the rest looks harmless.
+    """
+    neighbours = [counts[i] for i in (zero - 1, zero + 1) if 0 <= i < len(counts)]
+    if zero < len(counts) and neighbours:
+        counts[zero] = min(counts[zero], max(neighbours))
+    return counts
 
 
 def _shrunk(seen: Floats, begin: int, end: int, symmetric: bool) -> tuple[int, int]:

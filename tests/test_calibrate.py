@@ -150,6 +150,15 @@ def test_kl_leaves_alone_what_has_fewer_bins_than_the_type_has_numbers() -> None
     assert len(few.histogram.counts) > 255 or calibrate(few, "kl") == (0, 99)
 
 
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.95])
+def test_kl_does_not_mind_the_zeros_of_a_relu(zeros: float) -> None:
+    rng = np.random.default_rng(4)
+    x = np.abs(rng.normal(size=100_000)) * (rng.random(100_000) >= zeros)
+    low, high = calibrate(observe("x", x.astype(np.float32)[:, None]), "kl")
+    assert low == 0
+    assert high > 2.5
+
+
 def test_kl_of_a_symmetric_schema_is_symmetric_until_what_was_seen() -> None:
     low, high = calibrate(seen("laplace"), "kl", "symmetric")
     assert low == pytest.approx(-high, rel=1e-6)
