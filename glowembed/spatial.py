@@ -34,7 +34,9 @@ class Window:
     def out_size(self, size: tuple[int, int]) -> tuple[int, int]:
         """Windows that fit into the padded size, vertically and horizontally."""
         h, w = (
-            (size[i] + self.pads[i] + self.pads[i + 2] - (self.kernel[i] - 1) * self.dilations[i] - 1) // self.strides[i] + 1
+            (size[i] + self.pads[i] + self.pads[i + 2] - (self.kernel[i] - 1) * self.dilations[i] - 1)
+            // self.strides[i]
+            + 1
             for i in (0, 1)
         )
         return h, w

@@ -6,7 +6,22 @@ import pytest
 
 from glowembed.cnames import KEYWORDS, comment, distinct, identifier
 
-HOSTILE = ["", "int", "9lives", 'a"b', "*/ system(", "a\nb", "ä", "日本", "a__b", "_x", "A" * 300, "a/b:0", "??/", "main"]
+HOSTILE = [
+    "",
+    "int",
+    "9lives",
+    'a"b',
+    "*/ system(",
+    "a\nb",
+    "ä",
+    "日本",
+    "a__b",
+    "_x",
+    "A" * 300,
+    "a/b:0",
+    "??/",
+    "main",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

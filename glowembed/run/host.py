@@ -32,7 +32,8 @@ class HostModel:
 
     def __init__(self, bundle: Path) -> None:
         self.manifest: Manifest = read_manifest(bundle)
-        self._library = ctypes.CDLL(str(_compile(bundle, self.manifest)))
+        with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
+            self._library = ctypes.CDLL(str(_compile(bundle, self.manifest, Path(folder))))
         name, arena = self.manifest["name"], self.manifest["arena"]
         self._run = getattr(self._library, f"{name}_run")
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int32
@@ -50,7 +51,9 @@ class HostModel:
         stored = {}
         for tensor in self.manifest["inputs"]:
             if tensor["name"] not in feeds:
-                raise UsageError(f"input {tensor['name']!r} is missing; the model has {_names(self.manifest['inputs'])}")
+                raise UsageError(
+                    f"input {tensor['name']!r} is missing; the model has {_names(self.manifest['inputs'])}"
+                )
             stored[tensor["name"]] = _to_stored(tensor, feeds[tensor["name"]])
         outputs = self.run_stored(stored)
         return {t["name"]: _to_real(t, outputs[t["name"]]) for t in self.manifest["outputs"]}
@@ -66,7 +69,9 @@ class HostModel:
         for tensor in self.manifest["inputs"]:
             array = np.ascontiguousarray(inputs[tensor["name"]], dtype=tensor["dtype"])
             if array.size != int(np.prod(tensor["shape"])):
-                raise UsageError(f"input {tensor['name']!r} has shape {array.shape}, the bundle wants {tensor['shape']}")
+                raise UsageError(
+                    f"input {tensor['name']!r} has shape {array.shape}, the bundle wants {tensor['shape']}"
+                )
             start = tensor["offset"]
             self._arena[start : start + tensor["bytes"]] = array.reshape(-1).view(np.uint8)
 
@@ -92,14 +97,14 @@ def load(bundle: Path | str) -> HostModel:
     return HostModel(Path(bundle))
 
 
-def _compile(bundle: Path, manifest: Manifest) -> Path:
+def _compile(bundle: Path, manifest: Manifest, folder: Path) -> Path:
+    """The shared library in `folder`; once it is loaded, the file is not needed any more."""
     target = load_target(manifest["target"])
     if target.compiler != "cc":
         raise UsageError(f"{bundle} was compiled for {target.name}; compile it with --target x86-64 to run it here")
     compiler = shutil.which(target.compiler)
     if compiler is None:
         raise ToolError("no C compiler 'cc' on this computer: install the Debian package gcc", "gcc libc6-dev")
-    folder = Path(tempfile.mkdtemp(prefix="glowembed-"))
     library = folder / f"{manifest['name']}.so"
     sources = [str(bundle / s) for s in manifest["sources"]]
     command = [compiler, *target.cflags, "-I", str(bundle), *sources, *target.ldflags, "-o", str(library)]
@@ -119,7 +124,7 @@ def _to_stored(tensor: Mapping[str, Any], real: Array) -> Array:
 
     array = np.asarray(real)
     layout = tensor["layout"]
-    if layout is not None and array.shape != tuple(tensor["shape"]):
+    if layout is not None:
         array = np.transpose(array, layout)
     if tensor["scale"] is None:
         return array.astype(np.float32)
@@ -128,5 +133,9 @@ def _to_stored(tensor: Mapping[str, Any], real: Array) -> Array:
 
 def _to_real(tensor: Mapping[str, Any], stored: Array) -> Array:
     """Stored numbers to real ones, axes in the order of the model."""
-    array = stored if tensor["scale"] is None else (stored.astype(np.float32) - tensor["zero_point"]) * np.float32(tensor["scale"])
+    array = (
+        stored
+        if tensor["scale"] is None
+        else (stored.astype(np.float32) - tensor["zero_point"]) * np.float32(tensor["scale"])
+    )
     return array if tensor["layout"] is None else np.transpose(array, np.argsort(tensor["layout"]))
