@@ -155,7 +155,7 @@ def test_kl_does_not_mind_the_zeros_of_a_relu(zeros: float) -> None:
     rng = np.random.default_rng(4)
     x = np.abs(rng.normal(size=100_000)) * (rng.random(100_000) >= zeros)
     low, high = calibrate(observe("x", x.astype(np.float32)[:, None]), "kl")
-    assert low == 0
+    assert low < 1e-3
     assert high > 2.5
 
 
