@@ -5,6 +5,7 @@ Only `__main__` prints; what is here makes what is printed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -215,8 +216,15 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
         ("multiply-accumulates", number(manifest["macs"])),
     ]
     rows += _saved(manifest.get("simplified"))
+    rows += _precisions(manifest.get("precision", []))
     head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
     return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+
+
+def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
+    """How many nodes compute in what, where it is not int8 all over; `precision` in bundle.json tells of each."""
+    counts = Counter(str(entry["dtype"]) for entry in table)
+    return [] if set(counts) <= {"int8"} else [(f"nodes in {dtype}", number(counts[dtype])) for dtype in sorted(counts)]
 
 
 def _saved(simplified: Json | None) -> list[tuple[str, str]]:
@@ -324,6 +332,11 @@ def targets(entries: Iterable[Target]) -> Table:
     return _table(
         "", ("target", "", "kernels"), [(t.name, t.description, " ".join(t.isa) or "C") for t in entries], left=3
     )
+
+
+def ports(rows: Iterable[Sequence[str]]) -> Table:
+    """Serial ports: name, what they are, what answers."""
+    return _table("", ("port", "", "what answers"), rows, left=3)
 
 
 def boards(entries: Iterable[Board]) -> Table:

@@ -1,0 +1,58 @@
+"""`glowembed ports`: the serial ports of this computer, and what answers on them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from serial.tools import list_ports
+
+from glowembed import report
+from glowembed.errors import GlowembedError
+from glowembed.run.device import Device, SessionLost, Settings
+from glowembed.run.line import open_port
+
+PATIENCE = 1.0
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed ports --baud 921600")(ports)
+
+
+def ports(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[PORT]...", help="Ask these instead, as socket://host:port.")
+    ] = None,
+    baud: Annotated[int, typer.Option("--baud", metavar="N", help="Rate to ask at.")] = 115200,
+) -> None:
+    """List the serial ports, and which bundle on which board answers there.
+
+    Every port is opened and asked; one that another program has open is told as such.
+    """
+    found = {port.device: port.description for port in list_ports.comports()} if not names else dict.fromkeys(names, "")
+    if not found:
+        typer.echo("no serial ports; is the board connected? A port of another computer: socket://host:port")
+        return
+    with ThreadPoolExecutor(len(found)) as pool:
+        answers = list(pool.map(lambda name: who(name, baud), found))
+    rows = [(name, found[name] or "-", answer) for name, answer in zip(found, answers, strict=True)]
+    Console(highlight=False).print(report.ports(rows))
+
+
+def who(name: str, baud: int) -> str:
+    """What answers there, in words."""
+    try:
+        line = open_port(name, baud)
+    except GlowembedError as error:
+        return str(error)
+    try:
+        device = Device(line, Settings(baud=baud, patience=PATIENCE))
+        device.hello()
+        info = device.info()
+        return f"bundle {info.name!r} ({info.hash[:12]}) on {info.board or 'a firmware of its own'}, {info.target}"
+    except (GlowembedError, SessionLost) as error:
+        return str(error).removeprefix(f"{name}: ")
+    finally:
+        line.close()
