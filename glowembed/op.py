@@ -216,6 +216,7 @@ class Kernel:
     instance: layer constants that the C text has as numbers, by the name of their #define without the kernel's prefix.
     The kernel is emitted once for each distinct set of them.
     rows_cost: cycles of one call for so many output rows, where it is not `cost` of a smaller tensor.
+    same_place: one call for all rows may write the output exactly where the input lies, though rows are not read in order.
     """
 
     symbol: str
@@ -230,6 +231,7 @@ class Kernel:
     template: str = ""
     instance: Callable[[Any], Mapping[str, int]] | None = None
     rows_cost: Callable[[Node, Target, int], float] | None = None
+    same_place: Callable[[Any], bool] = lambda params: False
 
     def symbol_for(self, params: Any) -> str:
         """The C function that computes with these params."""

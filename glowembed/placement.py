@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """Cells [offset, size, birth, death] inside one piece of `size` bytes; `group` names what it is a part of."""
+    """Cells [offset, size, birth, death] inside one piece of `size` bytes. also: other storages in the same place."""
 
     name: str
     row: int | None
@@ -28,6 +28,7 @@ class Item:
     alignment: int
     storage: int
     cells: Ints
+    also: tuple[int, ...] = ()
 
     @cached_property
     def birth(self) -> int:

@@ -39,7 +39,8 @@ class Work:
     """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`.
 
     in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
-    for some rows at a time while others are not there. scratch: bytes, during a call.
+    for some rows at a time while others are not there. scratch: bytes, during a call. same_place: one call for all rows may
+    write the output exactly over input 0.
     """
 
     index: int
@@ -53,6 +54,7 @@ class Work:
     in_place: tuple[int, ...]
     streamable: bool
     scratch: int
+    same_place: bool
 
     @cached_property
     def row_that_completes(self) -> tuple[int, ...]:
@@ -165,6 +167,7 @@ def _work(graph: Graph, index: int, node: Node, storages: tuple[Storage, ...], s
     return Work(
         index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
         chosen is not None and node.shares is None, chosen.scratch(node.params) if chosen is not None else 0,
+        chosen is not None and node.params is not None and chosen.same_place(node.params) and len(inputs) == 1,
     )  # fmt: skip
 
 

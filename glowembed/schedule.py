@@ -128,9 +128,19 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
         work = rows.works[position]
         if work.scratch:
             live[begin + 1 : end + 2] += work.scratch
+        if overwrites(rows, work, first, last, (begin, end), life):
+            live[begin + 1 : end + 2] -= rows.storages[work.output].bytes
         for y in range(first, last) if work.in_place else ():
             live[begin + y - first + 1] -= _saved_in_place(rows, work, y, begin + y - first, life)
     return live
+
+
+def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, int], life: Lives) -> bool:
+    """This call may write its output exactly over its input: all rows in one call, and nobody needs the input after."""
+    if not work.same_place or (first, last) != (0, work.rows) or work.inputs[0] == work.output:
+        return False
+    dies = int(life.death[work.inputs[0]].max()) <= span[1]
+    return dies and rows.storages[work.inputs[0]].bytes == rows.storages[work.output].bytes
 
 
 def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> int:

@@ -347,3 +347,25 @@ def test_row_by_row_means_are_those_of_the_pool(folder: Path) -> None:
     assert {"sum_rows_s8", "mean_s32_s8"} <= {n.op for n in split.nodes}
     x = {n: np.random.default_rng(7).integers(-128, 128, graph.values[n].shape).astype(np.int8) for n in graph.inputs}
     assert np.array_equal(run_int(graph, x)["y"], run_int(split, x)["y"])
+
+
+def test_a_depthwise_that_may_is_written_exactly_over_its_input(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w0", "a", pads=[1] * 4),
+        node("Conv", "a w1", "b", pads=[1] * 4, group=8),
+        node("Conv", "b w2", "y"),
+    ]
+    constants = {"w0": weights(8, 1, 3, 3), "w1": weights(8, 1, 3, 3), "w2": weights(8, 8, 1, 1)}
+    graph = canonical(model(nodes, {"x": (1, 1, 12, 12)}, constants), tmp_path, twice=False)
+    ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
+    target = load_target("cortex-m4")
+    graph = choose(lower(quantize(graph, lambda name, settings: ranges[name])), target)[0]
+    middle = next(n for n in graph.nodes if n.op == "depthwise_s8")
+    assert middle.kernel == "ge_depthwise3x3_s8_dsp"
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize="speed"), Costs(target))
+    memory.check(ordered, plan)
+    below, above = middle.inputs[0], middle.outputs[0]
+    assert plan.offsets[below] == plan.offsets[above]
+    moved = replace(plan, size=plan.size + 4, offsets={**plan.offsets, above: plan.offsets[above] + 4})
+    with pytest.raises(AssertionError):
+        memory.check(ordered, moved)

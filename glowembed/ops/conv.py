@@ -396,12 +396,19 @@ def _depthwise_cost(node: Node, target: Target) -> Cost:
 
 
 def _depthwise_rows_cost(node: Node, target: Target, rows: int) -> float:
-    """Lines that go down are as short as the rows of a call."""
+    """Lines that go down are one row long when rows lie in slots: the kernel begins anew with each."""
     p: Conv2dParams = node.params
-    lines, length = (p.out_w, rows) if _depthwise_down(p) else (rows, p.out_w)
-    stride = p.stride_h if _depthwise_down(p) else p.stride_w
-    line = 4 * (45 + 14.5 * length) + 90 + ((length - 1) * stride + 4) // 2 * 20 * p.stride_h
-    return float(-(-p.out_c // 4) * (lines * line + 500))
+    if rows == p.out_h:
+        return _depthwise_cost(node, target).cycles
+    down = _depthwise_down(p)
+    lines, length, times = (p.out_w, 1, rows) if down else (rows, p.out_w, 1)
+    line = 4 * (45 + 14.5 * length) + 90 + ((length - 1) * p.stride_w + 4) // 2 * 20 * p.stride_h
+    return float(times * -(-p.out_c // 4) * (lines * line + 500))
+
+
+def _depthwise_same_place(p: Conv2dParams) -> bool:
+    """Three lines of four channels are in scratch before the first of them is written."""
+    return p.stride_h == p.stride_w == 1 and (p.in_h, p.in_w) == (p.out_h, p.out_w) and p.out_c % 4 == 0
 
 
 _DEPTHWISE3X3 = Kernel(
@@ -414,6 +421,7 @@ _DEPTHWISE3X3 = Kernel(
     scratch=lambda p: 192 + 48 * _depthwise_pairs(p),
     cost=_depthwise_cost,
     rows_cost=_depthwise_rows_cost,
+    same_place=_depthwise_same_place,
 )
 
 
