@@ -28,13 +28,13 @@ LARGEST = float(np.finfo(np.float32).max)
 F = np.float32
 
 
-def _limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "act_max") -> tuple[float, float]:
+def float_limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "act_max") -> tuple[float, float]:
     """The fused activation's limits; the largest numbers where there are none."""
     lo, hi = attrs.get(low, -np.inf), attrs.get(high, np.inf)
     return float(F(max(lo, -LARGEST))), float(F(min(hi, LARGEST)))
 
 
-def _float32(const: Const) -> Const:
+def float_weights(const: Const) -> Const:
     return const.then("float32", lambda a: np.ascontiguousarray(a, dtype=np.float32))
 
 
@@ -70,10 +70,10 @@ def _conv(node: Node, c: LowerContext) -> None:
     depthwise = group > 1 and c.shape(w)[1] == 1
     params = Conv2dF32Params(
         *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *window.kernel, *window.strides, *window.dilations,
-        *window.pads[:2], group, *_limits(node.attrs),
+        *window.pads[:2], group, *float_limits(node.attrs),
     )  # fmt: skip
     weights = c.const(w).then("hwo", hwo) if depthwise else c.const(w).then("ohwi", ohwi)
-    constants = {"weights": _float32(weights), "bias": _float32(c.const(bias))}
+    constants = {"weights": float_weights(weights), "bias": float_weights(c.const(bias))}
     macs = prod(c.shape(y)) * prod(c.shape(w)[1:])
     c.add(node, "depthwise_f32" if depthwise else "conv2d_f32", [x], y, params, constants, macs=macs)
 
@@ -84,11 +84,11 @@ def _affine(node: Node, c: LowerContext) -> None:
     shape = c.shape(x)
     images = len(shape) in (3, 4) and shape[0] == 1
     size = as_hwc(shape) if images else (prod(shape[:-1]), 1, shape[-1])
-    params = Conv2dF32Params(*size, *size, 1, 1, 1, 1, 1, 1, 0, 0, size[2], *_limits(node.attrs))
+    params = Conv2dF32Params(*size, *size, 1, 1, 1, 1, 1, 1, 0, 0, size[2], *float_limits(node.attrs))
     everywhere = f"all({size[2]})"
     constants = {
-        "weights": _float32(c.const(scale).then(everywhere, lambda a: np.broadcast_to(a, (1, 1, size[2])))),
-        "bias": _float32(c.const(shift).then(everywhere, lambda a: np.broadcast_to(a, (size[2],)))),
+        "weights": float_weights(c.const(scale).then(everywhere, lambda a: np.broadcast_to(a, (1, 1, size[2])))),
+        "bias": float_weights(c.const(shift).then(everywhere, lambda a: np.broadcast_to(a, (size[2],)))),
     }
     c.add(node, "depthwise_f32", [x], node.outputs[0], params, constants, macs=prod(shape))
 
@@ -163,8 +163,8 @@ def _gemm(node: Node, c: LowerContext) -> None:
     x, w, bias = node.inputs
     out_c, in_c = c.shape(w)
     rows = prod(c.shape(x)[:-1])
-    params = FcF32Params(rows, in_c, out_c, *_limits(node.attrs))
-    constants = {"weights": _float32(c.const(w)), "bias": _float32(c.const(bias))}
+    params = FcF32Params(rows, in_c, out_c, *float_limits(node.attrs))
+    constants = {"weights": float_weights(c.const(w)), "bias": float_weights(c.const(bias))}
     c.add(node, "fc_f32", [x], node.outputs[0], params, constants, macs=rows * in_c * out_c)
 
 
@@ -221,7 +221,7 @@ def _pair(node: Node, c: LowerContext) -> None:
     y = node.outputs[0]
     operands = [stored_constant(c, name) for name in node.inputs]
     loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
-    fields = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, *_limits(node.attrs))
+    fields = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, *float_limits(node.attrs))
     if node.op == "Mul":
         c.add(node, "mul_f32", operands, y, MulF32Params(*fields))
     else:
@@ -342,7 +342,7 @@ def _unary(node: Node, c: LowerContext) -> None:
     name = "GeluTanh" if node.op == "Gelu" and attrs["approximate"] == "tanh" else node.op
     a, b = attrs.get("alpha", 0.0), attrs.get("beta", attrs.get("gamma", 0.0))
     if node.op == "Clip":
-        a, b = _limits(attrs, "min", "max")
+        a, b = float_limits(attrs, "min", "max")
     rows = broadcast.rows_of(c.shape(x))
     number = list(FUNCTIONS).index(name)
     params = UnaryF32Params(rows, prod(c.shape(x)) // rows, number, float(F(a)), float(F(b)))
@@ -396,7 +396,7 @@ def _avgpool(node: Node, c: LowerContext) -> None:
     x, y = node.inputs[0], node.outputs[0]
     h, w, _ = as_hwc(c.shape(x))
     (top, bottom), (left, right) = pool.counted_range(node.attrs, h, 0), pool.counted_range(node.attrs, w, 1)
-    lo, hi = _limits(node.attrs)
+    lo, hi = float_limits(node.attrs)
     fields = pool.window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))
     params = AvgpoolF32Params(
         **fields, count_top=top, count_bottom=bottom, count_left=left, count_right=right, lo=lo, hi=hi

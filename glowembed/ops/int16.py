@@ -52,8 +52,8 @@ class WideConstants:
         return {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
 
 
-def _constants(w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str) -> WideConstants:
-    """Constants of y = x . w + b: the bias holds what the zero point of x adds."""
+def wide_constants(w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, reach: int = 32768) -> WideConstants:
+    """Constants of y = x . w + b: the bias holds what the zero point of x adds. reach: the largest |x| in a sum."""
     if any(wq.zero_point):
         raise UnsupportedModelError(f"{name}: int16 needs weights with zero point 0; give it weights_schema: symmetric")
     weights = w.then("quantize", wq.quantize)
@@ -64,7 +64,7 @@ def _constants(w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str
     if np.abs(real).max(initial=0) >= 2.0**44:
         raise UnsupportedModelError(f"{name}: the bias is {np.abs(real).max():g} steps of the sum; at most 2^44 fit")
     folded = real.astype(np.int64) - xq.zero_point[0] * flat.sum(axis=1)
-    bound = int((32768 * np.abs(flat).sum(axis=1) + np.abs(folded)).max())
+    bound = int((reach * np.abs(flat).sum(axis=1) + np.abs(folded)).max())
     q = wide.requant(scales / yq.scale[0], bound)
     chunk = min((2**31 - 1) // (32768 * max(1, int(np.abs(flat).max()))), 32768)
     return WideConstants(
@@ -111,7 +111,7 @@ def _law(xq: QType, yq: QType, k: WideConstants, attrs: Mapping[str, Any]) -> tu
 def _conv(node: Node, c: LowerContext) -> None:
     x, w, bias = node.inputs
     y, window, group = node.outputs[0], Window.of(node.attrs), node.attrs["group"]
-    k = _constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
+    k = wide_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
     depthwise = group > 1 and c.shape(w)[1] == 1
     params = Conv2dS16Params(
         *as_hwc(c.shape(x)), *as_hwc(c.shape(y)), *window.kernel, *window.strides, *window.dilations,
@@ -133,7 +133,7 @@ def _affine(node: Node, c: LowerContext) -> None:
     everywhere = f"all({channels})"
     weights = c.const(scale).then(everywhere, lambda a: np.broadcast_to(a, (channels,)).reshape(-1, 1))
     bias = c.const(shift).then(everywhere, lambda a: np.broadcast_to(a, (channels,)))
-    k = _constants(weights, wq, bias, c.qtype(x), c.qtype(y), node.name)
+    k = wide_constants(weights, wq, bias, c.qtype(x), c.qtype(y), node.name)
     images = len(shape) in (3, 4) and shape[0] == 1
     size = as_hwc(shape) if images else (prod(shape[:-1]), 1, channels)
     law = _law(c.qtype(x), c.qtype(y), k, node.attrs)
@@ -215,7 +215,7 @@ class FcS16Params:
 def _gemm(node: Node, c: LowerContext) -> None:
     x, w, bias = node.inputs
     y, (out_c, in_c) = node.outputs[0], c.shape(w)
-    k = _constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
+    k = wide_constants(c.const(w), c.qtype(w), c.const(bias), c.qtype(x), c.qtype(y), node.name)
     rows = prod(c.shape(x)[:-1])
     limits = clamp_limits(c.qtype(y), node.attrs)
     params = FcS16Params(rows, in_c, out_c, k.chunk, k.shift, c.qtype(y).zero_point[0], *limits)
@@ -650,7 +650,7 @@ class SoftmaxS16(KernelOp):
         e = (product + np.uint64(2**30)) >> np.uint64(31)
         total = e.sum(axis=1, keepdims=True, dtype=np.uint64)
         y = ((e << np.uint64(15)) + total // np.uint64(2)) // total
-        return np.minimum(y, np.uint64(HIGHEST)).astype(np.int16)
+        return np.asarray(np.minimum(y, np.uint64(HIGHEST)), dtype=np.int16)
 
 
 # ---------------------------------------------------------------------------------------------- float edges

@@ -15,8 +15,7 @@ static int32_t avgpool_s16_taps(int32_t start, int32_t taps, int32_t dilation, i
 }
 
 /* Sum of channel c over the elements of the window from row `top` and column `left` on that exist. */
-static int32_t avgpool_s16_window(const ge_avgpool_params *p, const ge_rows *x, int32_t top, int32_t left,
-                                  int32_t c) {
+static int32_t avgpool_s16_window(const ge_avgpool_params *p, const ge_rows *x, int32_t top, int32_t left, int32_t c) {
     int32_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int32_t iy = top + ky * p->dilation_h;

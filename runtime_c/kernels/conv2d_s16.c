@@ -28,7 +28,7 @@ static int64_t conv2d_s16_padding(const int8_t *w, int32_t count, int32_t zero_p
 
 /* The accumulator of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
 static int64_t conv2d_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *w, int32_t y,
-                                     int32_t ox, int32_t c0) {
+                                 int32_t ox, int32_t c0) {
     const int32_t depth = p->in_c / p->groups;
     int64_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -47,9 +47,9 @@ static int64_t conv2d_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x
     return sum;
 }
 
-static void ge_conv2d_s16(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights,
-                          const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
-                          int32_t last_row, void *scratch) {
+static void ge_conv2d_s16(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights, const int64_t *bias,
+                          const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
+                          void *scratch) {
     const int32_t taps = p->kernel_h * p->kernel_w * (p->in_c / p->groups);
     const int32_t group_out = p->out_c / p->groups;
     (void)scratch;

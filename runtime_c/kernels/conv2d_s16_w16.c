@@ -48,8 +48,8 @@ static int64_t conv2d_s16_w16_window(const ge_conv2d_s16_params *p, const ge_row
 }
 
 static void ge_conv2d_s16_w16(const ge_conv2d_s16_params *p, const ge_rows *x, const int16_t *weights,
-                          const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
-                          int32_t last_row, void *scratch) {
+                              const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
+                              int32_t last_row, void *scratch) {
     const int32_t taps = p->kernel_h * p->kernel_w * (p->in_c / p->groups);
     const int32_t group_out = p->out_c / p->groups;
     (void)scratch;

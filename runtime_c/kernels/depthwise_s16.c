@@ -4,8 +4,8 @@
 #include "ge_wide.h"
 
 /* The accumulator of output channel oc at (y, ox); c is the input channel that it reads. */
-static int64_t depthwise_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights,
-                                        int32_t y, int32_t ox, int32_t oc, int32_t c) {
+static int64_t depthwise_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights, int32_t y,
+                                    int32_t ox, int32_t oc, int32_t c) {
     const int8_t *w = weights + oc;
     int64_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {

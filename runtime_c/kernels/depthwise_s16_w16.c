@@ -22,8 +22,8 @@ static int64_t depthwise_s16_w16_window(const ge_conv2d_s16_params *p, const ge_
 }
 
 static void ge_depthwise_s16_w16(const ge_conv2d_s16_params *p, const ge_rows *x, const int16_t *weights,
-                             const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
-                             int32_t last_row, void *scratch) {
+                                 const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
+                                 int32_t last_row, void *scratch) {
     const int32_t per_channel = p->out_c / p->in_c;
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {

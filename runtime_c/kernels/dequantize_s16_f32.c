@@ -3,7 +3,7 @@
 #include "ge_params.h"
 
 static void ge_dequantize_s16_f32(const ge_edge_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
-                                 int32_t last_row, void *scratch) {
+                                  int32_t last_row, void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const int16_t *row = (const int16_t *)ge_row(x, y);

@@ -18,8 +18,8 @@ static int64_t fc_s16_w16_dot(const int16_t *x, const int16_t *w, int32_t count,
 }
 
 static void ge_fc_s16_w16(const ge_fc_s16_params *p, const ge_rows *x, const int16_t *weights, const int64_t *bias,
-                      const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
-                      void *scratch) {
+                          const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
+                          void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const int16_t *row = (const int16_t *)ge_row(x, y);

@@ -33,7 +33,7 @@ static int16_t quantize_f32_s16_one(const ge_edge_params *p, float x) {
 }
 
 static void ge_quantize_f32_s16(const ge_edge_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
-                               int32_t last_row, void *scratch) {
+                                int32_t last_row, void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const float *row = (const float *)ge_row(x, y);

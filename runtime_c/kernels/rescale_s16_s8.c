@@ -4,7 +4,7 @@
 #include "ge_wide.h"
 
 static void ge_rescale_s16_s8(const ge_linear_s16_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
-                      int32_t last_row, void *scratch) {
+                              int32_t last_row, void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const int16_t *row = (const int16_t *)ge_row(x, y);

@@ -14,7 +14,7 @@ from glowembed.run.kernel import shared_library
 pytestmark = pytest.mark.cc
 
 FAMILIES = (
-    "activation", "add", "affine", "concat", "conv", "gemm", "layout", "mul", "pad", "pool", "slice", "softmax",
+    "activation", "add", "affine", "concat", "conv", "conv_transpose", "gemm", "layout", "mul", "pad", "pool", "slice", "softmax",
 )  # fmt: skip
 CASES = [
     case

@@ -1,0 +1,182 @@
+"""ConvTranspose in float32 and in int16. Kernel-level: conv_transpose2d_f32, conv_transpose2d_s16 (weights int8) and
+conv_transpose2d_s16_w16. The laws are those of ops/float32.py and ops/int16.py; taps that meet no input are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed import floatmath, wide
+from glowembed.cstruct import f32, i32
+from glowembed.ir import Array, Node, Shape
+from glowembed.linear import clamp_limits
+from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.ops.conv import ohwi
+from glowembed.ops.float32 import float_limits, float_weights
+from glowembed.ops.int16 import wide_constants
+from glowembed.spatial import as_hwc
+
+
+@dataclass(frozen=True)
+class ConvTranspose2dF32Params:
+    """Shapes and the fused activation."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("output rows from input row to input row")
+    stride_w: int = i32("output columns from input column to input column")
+    dilation_h: int = i32("output rows from tap to tap")
+    dilation_w: int = i32("output columns from tap to tap")
+    pad_top: int = i32("output rows cut off above")
+    pad_left: int = i32("output columns cut off to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+    lo: float = f32("smallest output")
+    hi: float = f32("largest output")
+
+
+@dataclass(frozen=True)
+class ConvTranspose2dS16Params:
+    """Shapes and the constants of the requantization."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("output rows from input row to input row")
+    stride_w: int = i32("output columns from input column to input column")
+    dilation_h: int = i32("output rows from tap to tap")
+    dilation_w: int = i32("output columns from tap to tap")
+    pad_top: int = i32("output rows cut off above")
+    pad_left: int = i32("output columns cut off to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+    in_zero_point: int = i32("subtracted from every input, -32768..32767")
+    shift: int = i32("of the requantization, 1..62")
+    out_zero_point: int = i32("-32768..32767")
+    lo: int = i32("smallest output, the fused activation included")
+    hi: int = i32("largest output")
+
+
+def _shapes(node: Node, c: LowerContext) -> Any:
+    """The first 15 fields of both params."""
+    a = node.attrs
+    window = (*a["kernel"], *a["strides"], *a["dilations"], *a["pads"], a["group"])
+    return (*as_hwc(c.shape(node.inputs[0])), *as_hwc(c.shape(node.outputs[0])), *window)
+
+
+def _macs(node: Node, x: Shape, w: Shape) -> int:
+    kernel: Shape = node.attrs["kernel"]
+    return prod(as_hwc(x)) * prod(kernel) * w[0] // int(node.attrs["group"])
+
+
+def _float(node: Node, c: LowerContext) -> None:
+    x, w, bias = node.inputs
+    limits: Any = float_limits(node.attrs)
+    params = ConvTranspose2dF32Params(*_shapes(node, c), *limits)
+    constants = {"weights": float_weights(c.const(w).then("ohwi", ohwi)), "bias": float_weights(c.const(bias))}
+    macs = _macs(node, c.shape(x), c.shape(w))
+    c.add(node, "conv_transpose2d_f32", [x], node.outputs[0], params, constants, macs=macs)
+
+
+def _wide(node: Node, c: LowerContext) -> None:
+    """The bias stays as it is: the kernel subtracts the zero point, as not every tap meets an input."""
+    x, w, bias = node.inputs
+    y = node.outputs[0]
+    xq, yq = c.qtype(x), c.qtype(y)
+    k = wide_constants(c.const(w), c.qtype(w), c.const(bias), replace(xq, zero_point=(0,)), yq, node.name, 65536)
+    law: Any = (xq.zero_point[0], k.shift, yq.zero_point[0], *clamp_limits(yq, node.attrs))
+    params = ConvTranspose2dS16Params(*_shapes(node, c), *law)
+    constants = {**k.as_dict(), "weights": k.weights.then("ohwi", ohwi)}
+    macs = _macs(node, c.shape(x), c.shape(w))
+    c.add(node, f"conv_transpose2d_{k.kernel}", [x], y, params, constants, macs=macs)
+
+
+class _ConvTranspose2d(KernelOp):
+    size: int
+
+    def rows(self, p: Any) -> int:
+        return int(p.out_h)
+
+    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
+        return (self.size * p.in_w * p.in_c,), self.size * p.out_w * p.out_c
+
+    def needs(self, p: Any, y: int) -> tuple[range, ...]:
+        taps = [y + p.pad_top - k * p.dilation_h for k in range(p.kernel_h)]
+        rows = [t // p.stride_h for t in taps if t % p.stride_h == 0 and 0 <= t // p.stride_h < p.in_h]
+        return (range(min(rows), max(rows) + 1) if rows else range(0),)
+
+    def sums(self, p: Any, x: Array, w: Array, total: Array) -> Array:
+        """`total` [out_h, out_w, O] with the products added tap by tap, channel by channel."""
+        depth, group_out = p.in_c // p.groups, p.out_c // p.groups
+        first = np.arange(p.out_c) // group_out * depth
+        for ky in range(p.kernel_h):
+            rows, from_rows = _meet(p.out_h, p.pad_top - ky * p.dilation_h, p.stride_h, p.in_h)
+            for kx in range(p.kernel_w):
+                columns, from_columns = _meet(p.out_w, p.pad_left - kx * p.dilation_w, p.stride_w, p.in_w)
+                here, there = np.ix_(rows, columns), np.ix_(from_rows, from_columns)
+                for i in range(depth):
+                    total[here] = total[here] + x[there][:, :, first + i] * w[:, ky, kx, i]
+        return total
+
+
+def _meet(size: int, offset: int, stride: int, count: int) -> tuple[Array, Array]:
+    """Output indices that meet an input, and the inputs that they meet."""
+    at = np.arange(size) + offset
+    met = (at >= 0) & (at % stride == 0) & (at // stride < count)
+    return np.flatnonzero(met), at[met] // stride
+
+
+class ConvTranspose2dF32(_ConvTranspose2d):
+    """Weights [O, kh, kw, C/groups]; the sum begins with the bias."""
+
+    name, size = "conv_transpose2d_f32", 4
+    params = ConvTranspose2dF32Params
+    constants = {"weights": "float", "bias": "float"}
+    kernels = (Kernel("ge_conv_transpose2d_f32", cost=lambda n, t: Cost(36.0 * n.macs, 750), store="rows"),)
+
+    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.float32)
+        x = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
+        return floatmath.clamp(self.sums(p, x, constants["weights"], total), p.lo, p.hi)
+
+
+class ConvTranspose2dS16(_ConvTranspose2d):
+    """Weights int8 [O, kh, kw, C/groups]; the bias is the plain one, without the input's zero point."""
+
+    name, size = "conv_transpose2d_s16", 2
+    params = ConvTranspose2dS16Params
+    constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
+    kernels = (Kernel("ge_conv_transpose2d_s16", cost=lambda n, t: Cost(18.0 * n.macs, 800), store="rows"),)
+
+    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.int64)
+        x = inputs[0].reshape(p.in_h, p.in_w, p.in_c).astype(np.int64) - p.in_zero_point
+        acc = self.sums(p, x, constants["weights"].astype(np.int64), total)
+        q = wide.WideRequant(tuple(constants["multiplier"].tolist()), p.shift)
+        return wide.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
+
+
+class ConvTranspose2dS16W16(ConvTranspose2dS16):
+    """Weights int16."""
+
+    name = "conv_transpose2d_s16_w16"
+    constants = {**ConvTranspose2dS16.constants, "weights": "int16_t"}
+    kernels = (Kernel("ge_conv_transpose2d_s16_w16", cost=lambda n, t: Cost(18.0 * n.macs, 800), store="rows"),)
+
+
+LOWERINGS = {("ConvTranspose", "float32"): _float, ("ConvTranspose", "int16"): _wide}
+KERNEL_OPS = (ConvTranspose2dF32(), ConvTranspose2dS16(), ConvTranspose2dS16W16())
