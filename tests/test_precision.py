@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
+from glowembed.__main__ import main
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.importer import load as load_model
@@ -335,3 +337,35 @@ def test_another_dtype_clips_as_the_type_of_a_quantized_model_did(graph: Graph, 
     assert typed(graph).values["head"].qtype == given.qtype
     lifted = by_op(typed(graph, {"op": "Gemm", "dtype": dtype}), "Gemm")
     assert (lifted.attrs["act_min"], lifted.attrs["act_max"]) == (0.0, 127.5)
+
+
+# ---------------------------------------------------------------------------------------------- command line
+
+
+def test_the_command_prints_the_table_a_template_and_checks_a_file(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net, path = str(digits / "model.onnx"), tmp_path / "p.yaml"
+    assert main(["precision", net, "--template"]) == 0
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["precision", net, "--check", str(path)]) == 0
+    assert "AveragePool" in capsys.readouterr().out
+    path.write_text("rules: [{position: last, dtype: int16}]", encoding="utf-8")
+    assert main(["precision", net, "--check", str(path), "--json"]) == 0
+    nodes = json.loads(capsys.readouterr().out)["nodes"]
+    assert [n["dtype"] for n in nodes.values()][-1] == "int16"
+    path.write_text("rules: [{position: last, dtype: int17}]", encoding="utf-8")
+    assert main(["precision", net, "--check", str(path)]) == 2
+    assert "rule 1 (position: last): dtype: unknown value 'int17'" in " ".join(capsys.readouterr().err.split())
+
+
+def test_require_all_quantized_fails_with_the_list(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("rules: [{position: last, dtype: float32}]", encoding="utf-8")
+    words = ["--data", str(digits / "data.npz"), "--precision", str(path), "--require-all-quantized"]
+    assert main(["compile", str(digits / "model.onnx"), *words, "-o", str(tmp_path / "b")]) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert "not quantized" in told and "Gemm" in told and "rule 1 (position: last)" in told
+    assert not (tmp_path / "b").exists()
