@@ -97,32 +97,58 @@ static inline void ge_dsp_fill_line(const ge_conv2d_params *p, int32_t pairs, ui
     }
 }
 
+/* Element i of a line that begins at `from`, or the zero point. */
+static inline uint32_t ge_dsp_element_at(const ge_dsp_lines *g, const int8_t *from, int32_t i) {
+    uint32_t word = (uint32_t)g->zero;
+    if (i >= 0 && i < g->in_length) {
+        memcpy(&word, from + i * g->in_step, 4);
+    }
+    return word;
+}
+
+/* The words of two elements. */
+static inline void ge_dsp_two(uint32_t a, uint32_t b, uint32_t *to) {
+    const uint32_t two[2] = {a, b};
+    ge_dsp_pairs((const int8_t *)two, 4, 1, to);
+}
+
+/* A line whose elements lie at equal distances. */
+static inline void ge_dsp_pack_even(const ge_dsp_lines *g, const int8_t *from, uint32_t *to) {
+    int32_t i = g->origin;
+    const int32_t end = i + 2 * g->pairs;
+    for (; i < 0 && i < end; i += 2) {
+        ge_dsp_two(ge_dsp_element_at(g, from, i), ge_dsp_element_at(g, from, i + 1), to);
+        to += GE_DSP_RING_WORDS;
+    }
+    const int32_t last = end < g->in_length ? end : g->in_length;
+    const int32_t pairs = (last - i) / 2;
+    if (pairs > 0) {
+        ge_dsp_pairs(from + i * g->in_step, g->in_step, pairs, to);
+        to += pairs * GE_DSP_RING_WORDS;
+        i += 2 * pairs;
+    }
+    for (; i < end; i += 2) {
+        ge_dsp_two(ge_dsp_element_at(g, from, i), ge_dsp_element_at(g, from, i + 1), to);
+        to += GE_DSP_RING_WORDS;
+    }
+}
+
 /* Line `line` of the input, four channels from `channel` on, into its slot. */
 static inline void ge_dsp_pack_line(const ge_conv2d_params *p, const ge_dsp_lines *g, const ge_rows *x, int32_t line,
                                     int32_t channel, uint32_t *ring) {
     uint32_t *to = ring + (line + g->across_pad) % 3 * 4;
-    const int32_t inside = line >= 0 && line < g->in_lines;
-    int32_t j = 0;
-    if (!inside) {
+    if (line < 0 || line >= g->in_lines) {
         ge_dsp_fill_line(p, g->pairs, to);
-        return;
-    }
-    while (j < g->pairs) {
-        const int32_t i = g->origin + 2 * j;
-        const int32_t left = (g->in_length - i) / 2; /* pairs that lie in the line from here on */
-        int32_t count = g->pairs - j < left ? g->pairs - j : left;
-        if (g->in_step != 0 && i >= 0 && count > 0) {
-            const int8_t *from = g->down ? (const int8_t *)x->data + i * g->in_step + line * p->in_c
-                                         : (const int8_t *)ge_row(x, line) + i * g->in_step;
-            ge_dsp_pairs(from + channel, g->in_step, count, to);
-        } else {
-            const uint32_t two[2] = {ge_dsp_element(p, g, x, line, i, channel),
-                                     ge_dsp_element(p, g, x, line, i + 1, channel)};
-            ge_dsp_pairs((const int8_t *)two, 4, 1, to);
-            count = 1;
+    } else if (!g->down) {
+        ge_dsp_pack_even(g, (const int8_t *)ge_row(x, line) + channel, to);
+    } else if (g->in_step != 0) {
+        ge_dsp_pack_even(g, (const int8_t *)x->data + line * p->in_c + channel, to);
+    } else {
+        for (int32_t j = 0; j < g->pairs; j++) {
+            const int32_t i = g->origin + 2 * j;
+            ge_dsp_two(ge_dsp_element(p, g, x, line, i, channel), ge_dsp_element(p, g, x, line, i + 1, channel), to);
+            to += GE_DSP_RING_WORDS;
         }
-        j += count;
-        to += count * GE_DSP_RING_WORDS;
     }
 }
 

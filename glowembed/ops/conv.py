@@ -253,10 +253,16 @@ DSP_STRIP_ROWS = 8
 def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
     step = 1 if taps == 1 else p.stride_w
-    tile = min(max(DSP_TILE_BYTES // (2 * p.in_c) & ~1, 2), DSP_TILE_MAX)
+    rows = 1 if taps == 1 else p.stride_h
+    channels = p.in_c + (p.in_c % 2 if step * rows % 2 or step * p.kernel_h % 2 else 0)
+    channels += 2 if channels % 4 == 2 and p.in_c % 2 else 0
+    tile = min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX)
+    steps = (taps * channels + 1) // 2
     return {
-        "PIXEL": 2 * p.in_c * p.kernel_h * step,
-        "STEPS": taps * p.in_c // 2,
+        "PIXEL": 2 * channels * p.kernel_h * step,
+        "STEPS": steps,
+        "CHANNELS": channels,
+        "UNROLL": min(steps, 16 if steps % 16 in (0, *range(9, 16)) else 8),
         "DOWN": p.shift - 24,
         "TILE": tile if taps == 1 else DSP_TILE_MAX,
     }
@@ -268,40 +274,48 @@ def _strip_scratch(p: Conv2dParams) -> int:
         return 4 * c["TILE"] + c["TILE"] * c["PIXEL"]
     even = p.out_w + 1 & ~1
     kept = p.stride_h < p.kernel_h
-    creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * p.in_c if kept else 0
-    columns = ((p.out_w - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * p.in_c
+    creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * c["CHANNELS"] if kept else 0
+    columns = ((p.out_w - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * c["CHANNELS"]
     return 4 * even + creep + max(columns, (even - 1) * c["PIXEL"] + 4 * c["STEPS"])
 
 
 def _strip_why_not(node: Node) -> str | None:
     p: Conv2dParams = node.params
-    if p.in_c % 4 or p.groups > 1 or p.out_c < 4:
-        return "channels must be a multiple of 4 in and 4 or more out, in one group"
+    if p.groups > 1 or p.out_c < 4:
+        return "it takes 4 output channels and more, in one group"
     if (p.dilation_h > 1 and p.kernel_h > 1) or (p.dilation_w > 1 and p.kernel_w > 1):
         return "the taps do not touch"
     if p.kernel_h * p.kernel_w == 1 and (p.pad_top or p.pad_left or (p.out_w - 1) * p.stride_w >= p.in_w):
         return "a window of one tap lies in padding"
     if p.kernel_h * p.kernel_w == 1 and (p.out_h - 1) * p.stride_h >= p.in_h:
         return "a window of one tap lies in padding"
-    if _strip_instance(p)["PIXEL"] > 4092:
-        return "a column of the window is too long"
+    if _strip_instance(p)["PIXEL"] > 4092 or _strip_instance(p)["STEPS"] > 8000:
+        return "a window is too large"
     return dsp.why_not(node)
 
 
 def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
-    weights = constants["weights"].transpose(0, 2, 1, 3).reshape(p.out_c, -1)
-    order = [4 * i + k for i in range(weights.shape[1] // 4) for k in dsp.run_order(4)]
+    c = _strip_instance(p)
+    order: list[int] = []
+    for tap in range(p.kernel_h * p.kernel_w):
+        kx, ky = divmod(tap, p.kernel_h)
+        first = (ky * p.kernel_w + kx) * p.in_c
+        channels = dsp.run_order(p.in_c) if p.in_c % 4 == 0 else list(range(p.in_c))
+        order += [first + k for k in channels] + [-1] * (c["CHANNELS"] - p.in_c)
+    order += [-1] * (2 * c["STEPS"] - len(order))
+    weights = constants["weights"].reshape(p.out_c, -1)
     return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p)}
 
 
 def _strip_cost(node: Node, target: Target) -> Cost:
     p: Conv2dParams = node.params
     steps, blocks = _strip_instance(p)["STEPS"], -(-p.out_c // 4)
-    block = 60 + 15 * steps + 4 * (steps // 8)
+    block = 68 + 15 * steps + 4 * (steps // 8)
+    each = 1.6 if p.in_c % 4 == 0 else 6
     if p.kernel_h * p.kernel_w == 1:
         pixels = p.out_h * p.out_w
-        return Cost(-(-pixels // 2) * blocks * block + pixels * (30 + 1.6 * p.in_c), 1500)
-    inputs = (p.in_w + 2) * (12 + 1.6 * p.in_c) * min(p.stride_h, p.kernel_h) * 1.2
+        return Cost(-(-pixels // 2) * blocks * block + pixels * (30 + each * p.in_c), 1500)
+    inputs = (p.in_w + 2) * (12 + each * p.in_c) * min(p.stride_h, p.kernel_h) * 1.2
     return Cost(p.out_h * (-(-p.out_w // 2) * blocks * block + inputs + 8 * p.out_w + 60), 1700)
 
 

@@ -14,6 +14,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -70,27 +71,36 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
 
 
 def _build(folder: Path, symbol: str, board: Board) -> Path:
-    target, harness = load_target(board.target), resources.runtime_c() / "harness"
+    """kernel.elf from kernel.c and ge_params.h in `folder`."""
+    rest = _rest(board)
     assert board.linker_script is not None
-    image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind == "ram") * 3 // 4)
+    link = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
+    words = [f"-I{folder}", f"-I{resources.runtime_c()}", "kernel.c", *sorted(rest.glob("*.o"))]
+    _compile(folder, board, [*words, *load_target(board.target).ldflags, *link, "-o", "kernel.elf"], symbol)
+    return folder / "kernel.elf"
+
+
+@cache
+def _rest(board: Board) -> Path:
+    """A folder with the objects of all that is not the kernel; it lives as long as the process."""
+    folder, harness = Path(tempfile.mkdtemp(prefix="glowembed-board-")), resources.runtime_c() / "harness"
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
     (folder / "memory.ld").write_text(glue.memory_ld(board), encoding="utf-8")
-    common = resources.boards() / "common"
-    paths: list[Path] = [folder, harness, resources.runtime_c(), common]
-    sources: list[str | Path] = ["kernel.c", harness / "kernel_pipe.c", harness / "semihost.c", *board.sources]
-    link: list[str | Path] = ["-T", board.linker_script, "-L", folder, "-L", common]
-    flags = [f for f in target.cflags if not f.startswith("-fcallgraph-info")]
-    command: list[str | Path] = [
-        target.compiler,
-        *flags,
-        f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u",
-        *(f"-I{p}" for p in paths),
-    ]
-    command += [*sources, *target.ldflags, *link, "-o", "kernel.elf"]
-    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, check=False)
+    image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind == "ram") * 3 // 4)
+    paths = (folder, harness, resources.runtime_c(), resources.boards() / "common")
+    words = [f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u", *(f"-I{path}" for path in paths), "-c"]
+    _compile(folder, board, [*words, harness / "kernel_pipe.c", harness / "semihost.c", *board.sources], "the harness")
+    return folder
+
+
+def _compile(folder: Path, board: Board, words: Sequence[str | Path], what: str) -> None:
+    target = load_target(board.target)
+    flags = [flag for flag in target.cflags if not flag.startswith("-fcallgraph-info")]
+    command = [target.compiler, *flags, *(str(word) for word in words)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ToolError(f"the compiler refused {symbol} for {board.name}:\n{done.stderr}")
-    return folder / "kernel.elf"
+        raise ToolError(f"the compiler refused {what} for {board.name}:\n{done.stderr}")
 
 
 # -------------------------------------------------------------------------------------------------- session

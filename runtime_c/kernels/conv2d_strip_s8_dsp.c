@@ -1,4 +1,4 @@
-/* Convolution of int8 [H, W, C], C a multiple of 4, with touching taps and one group, for Cortex-M4, M7 and M33.
+/* Convolution of int8 [H, W, C] with touching taps and one group for Cortex-M4, M7 and M33.
  *
  * A strip holds the rows under one row of windows as int16, strip[x][ky][C]: the window of a pixel is one run of it, and
  * the next pixel's begins PIXEL bytes later. For the next row of windows the strip begins a row's channels later: what was
@@ -14,6 +14,8 @@
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
+#define CONV2D_STRIP_S8_DSP_CHANNELS 64 /* of the strip; more than the input has where that makes PIXEL whole words */
+#define CONV2D_STRIP_S8_DSP_UNROLL 8  /* steps in the loop */
 #define CONV2D_STRIP_S8_DSP_PIXEL 128 /* bytes from pixel to pixel in the strip */
 #define CONV2D_STRIP_S8_DSP_STEPS 32  /* words of a window: pairs of k */
 #define CONV2D_STRIP_S8_DSP_DOWN 8    /* 8 - (32 - shift) */
@@ -40,6 +42,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_gemm(const conv2d_stri
         "    .set ge_pixel, " CONV2D_STRIP_S8_DSP_NUMBER(CONV2D_STRIP_S8_DSP_PIXEL) "\n"
         "    .set ge_steps, " CONV2D_STRIP_S8_DSP_NUMBER(CONV2D_STRIP_S8_DSP_STEPS) "\n"
         "    .set ge_down, " CONV2D_STRIP_S8_DSP_NUMBER(CONV2D_STRIP_S8_DSP_DOWN) "\n"
+        "    .set ge_unroll, " CONV2D_STRIP_S8_DSP_NUMBER(CONV2D_STRIP_S8_DSP_UNROLL) "\n"
         "    vldmia r0, {s0-s6}\n"
         "    vmov s15, r7\n"
         "1:\n" /* four channels */
@@ -62,12 +65,12 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_gemm(const conv2d_stri
         "    mov r5, r4\n"
         "    mov r7, r6\n"
         "    mov r9, r8\n"
-        "    .if ge_steps %% 8\n"
-        "    b.w 3f + (8 - ge_steps %% 8) * 56\n"
+        "    .if ge_steps %% ge_unroll\n"
+        "    b.w 3f + (ge_unroll - ge_steps %% ge_unroll) * 56\n"
         "    .endif\n"
         "    .balign 4\n"
         "3:\n"
-        "    .rept 8\n"
+        "    .rept ge_unroll\n"
         "    ldr.w r10, [r0], #4\n"
         "    ldr.w r11, [r0], #4\n"
         "    ldr.w lr, [r1, #ge_pixel]\n"
@@ -83,7 +86,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_gemm(const conv2d_stri
         "    smlad r8, r11, r12, r8\n"
         "    smlad r9, r11, lr, r9\n"
         "    .endr\n"
-        "    .if ge_steps > 8\n"
+        "    .if ge_steps > ge_unroll\n"
         "    vmov r12, s10\n"
         "    cmp r0, r12\n"
         "    bne.w 3b\n"
@@ -187,59 +190,65 @@ static void conv2d_strip_s8_dsp_multiply(const ge_conv2d_params *p, const uint32
 }
 
 /* `count` columns of padding in one row of the strip. */
-static void conv2d_strip_s8_dsp_fill(const ge_conv2d_params *p, int32_t count, uint32_t *to) {
-    const uint32_t both = ((uint32_t)p->in_zero_point & 0xFFFFu) | (uint32_t)p->in_zero_point << 16;
-    const int32_t words = p->in_c / 2;
+static void conv2d_strip_s8_dsp_fill(const ge_conv2d_params *p, int32_t count, int16_t *to) {
     for (int32_t i = 0; i < count; i++) {
-        for (int32_t k = 0; k < words; k += 2) {
-            to[k] = both;
-            to[k + 1] = both;
+        for (int32_t c = 0; c < CONV2D_STRIP_S8_DSP_CHANNELS; c++) {
+            to[c] = (int16_t)p->in_zero_point;
         }
-        to += p->kernel_h * words;
+        to += p->kernel_h * CONV2D_STRIP_S8_DSP_CHANNELS;
+    }
+}
+
+/* `count` pixels as columns of one row of the strip. */
+static void conv2d_strip_s8_dsp_pixels(const ge_conv2d_params *p, const int8_t *from, int32_t count, int16_t *to) {
+    for (int32_t i = 0; i < count; i++) {
+        if (CONV2D_STRIP_S8_DSP_CHANNELS % 4 == 0 && CONV2D_STRIP_S8_DSP_CHANNELS == p->in_c) {
+            ge_dsp_expand_dense(from, p->in_c, (uint32_t *)(void *)to);
+        } else {
+            for (int32_t c = 0; c < p->in_c; c++) {
+                to[c] = from[c];
+            }
+        }
+        from += p->in_c;
+        to += p->kernel_h * CONV2D_STRIP_S8_DSP_CHANNELS;
     }
 }
 
 /* Input row iy, or padding, as one row of the strip; `columns` of it. */
 static void conv2d_strip_s8_dsp_row(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
-                                    uint32_t *to) {
-    const int32_t pitch = p->kernel_h * p->in_c / 2;
+                                    int16_t *to) {
+    const int32_t pitch = p->kernel_h * CONV2D_STRIP_S8_DSP_CHANNELS;
     if (iy < 0 || iy >= p->in_h) {
         conv2d_strip_s8_dsp_fill(p, columns, to);
         return;
     }
-    const int8_t *from = (const int8_t *)ge_row(x, iy);
     const int32_t left = p->pad_left < columns ? p->pad_left : columns;
     const int32_t inside = columns - left < p->in_w ? columns - left : p->in_w;
     conv2d_strip_s8_dsp_fill(p, left, to);
-    to += left * pitch;
-    for (int32_t i = 0; i < inside; i++) {
-        ge_dsp_expand_dense(from, p->in_c, to);
-        from += p->in_c;
-        to += pitch;
-    }
-    conv2d_strip_s8_dsp_fill(p, columns - left - inside, to);
+    conv2d_strip_s8_dsp_pixels(p, (const int8_t *)ge_row(x, iy), inside, to + left * pitch);
+    conv2d_strip_s8_dsp_fill(p, columns - left - inside, to + (left + inside) * pitch);
 }
 
 /* Windows of more than one tap: row by row. */
 static void conv2d_strip_s8_dsp_windows(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
                                         const ge_rows *out, int32_t first, int32_t last, int8_t **pixels,
-                                        uint32_t *start) {
+                                        int16_t *start) {
     const int32_t columns = (p->out_w - 1) * p->stride_w + p->kernel_w;
-    const int32_t words = p->in_c / 2;
-    uint32_t *strip = start;
+    int16_t *strip = start;
     for (int32_t y = first; y < last; y++) {
         const int32_t again = (y - first) % CONV2D_STRIP_S8_DSP_ROWS == 0 || p->stride_h >= p->kernel_h;
         const int32_t kept = again ? 0 : p->kernel_h - p->stride_h;
         int8_t *o = (int8_t *)ge_row(out, y);
-        strip = again ? start : strip + p->stride_h * words;
+        strip = again ? start : strip + p->stride_h * CONV2D_STRIP_S8_DSP_CHANNELS;
         for (int32_t ky = kept; ky < p->kernel_h; ky++) {
-            conv2d_strip_s8_dsp_row(p, x, y * p->stride_h - p->pad_top + ky, columns, strip + ky * words);
+            conv2d_strip_s8_dsp_row(p, x, y * p->stride_h - p->pad_top + ky, columns,
+                                    strip + ky * CONV2D_STRIP_S8_DSP_CHANNELS);
         }
         for (int32_t i = 0; i < p->out_w; i++) {
             pixels[i] = o;
             o += p->out_c;
         }
-        conv2d_strip_s8_dsp_multiply(p, stream, pixels, p->out_w, strip);
+        conv2d_strip_s8_dsp_multiply(p, stream, pixels, p->out_w, (const uint32_t *)(const void *)strip);
     }
 }
 
@@ -253,7 +262,8 @@ static void conv2d_strip_s8_dsp_points(const ge_conv2d_params *p, const ge_rows 
         const int8_t *from = (const int8_t *)ge_row(x, y * p->stride_h);
         int8_t *o = (int8_t *)ge_row(out, y);
         for (int32_t i = 0; i < p->out_w; i++) {
-            to = ge_dsp_expand_dense(from, p->in_c, to);
+            conv2d_strip_s8_dsp_pixels(p, from, 1, (int16_t *)(void *)to);
+            to += CONV2D_STRIP_S8_DSP_PIXEL / 4;
             pixels[count] = o;
             count++;
             from += p->stride_w * p->in_c;
@@ -270,11 +280,11 @@ static void conv2d_strip_s8_dsp_points(const ge_conv2d_params *p, const ge_rows 
 static void ge_conv2d_strip_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
                                    const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     int8_t **const pixels = (int8_t **)scratch;
-    if (CONV2D_STRIP_S8_DSP_STEPS * 4 == CONV2D_STRIP_S8_DSP_PIXEL && p->kernel_h * p->kernel_w == 1) {
+    if (p->kernel_h * p->kernel_w == 1) {
         uint32_t *const strip = (uint32_t *)(void *)(pixels + CONV2D_STRIP_S8_DSP_TILE);
         conv2d_strip_s8_dsp_points(p, x, stream, out, first_row, last_row, pixels, strip);
     } else {
-        uint32_t *const strip = (uint32_t *)(void *)(pixels + ((p->out_w + 1) & ~1));
+        int16_t *const strip = (int16_t *)(void *)(pixels + ((p->out_w + 1) & ~1));
         conv2d_strip_s8_dsp_windows(p, x, stream, out, first_row, last_row, pixels, strip);
     }
 }
