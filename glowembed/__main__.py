@@ -9,6 +9,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+from types import FrameType
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C before main() runs, while the libraries are loaded: nothing is under way that could be left half-done."""
+    sys.stderr.write("error: interrupted\n")
+    sys.stderr.flush()
+    os._exit(130)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, _leave)
 
 # Before numpy is loaded. The matrices are small: threads that wait for each other cost ten times what they save, and
 # sums of floats would depend on how many there are.
@@ -17,7 +31,6 @@ for _library in ("OPENBLAS", "MKL", "OMP"):
 
 import json
 import re
-import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -787,6 +800,8 @@ def _write_json(path: Path | None, result: Mapping[str, Any]) -> None:
 
 def main(words: list[str] | None = None) -> int:
     """Run a command. An error that a user can mend is one message on stderr."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     words = list(sys.argv[1:] if words is None else words)
     debug = "--debug" in words
     try:

@@ -17,13 +17,13 @@ from glowembed.errors import UsageError
 from glowembed.pipeline import CompileOptions, profile_model
 from glowembed.tune import Budget, Task
 
-LAYERS = 7
-HURT = 3
+LAYERS = 5
+HURT = 2
 """The layer whose output channels have ranges from 0.001 to 1000."""
 
 
 def hurt_net(folder: Path) -> tuple[Path, Path]:
-    """Seven convolutions and a classifier; one output spans six decades over its channels, which the next layer undoes.
+    """Five convolutions and a classifier; one output spans six decades over its channels, which the next layer undoes.
 
     Labels are the float model's own classes on samples where it is sure.
     """
@@ -69,16 +69,22 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return Task(path, data, folder / "profile.yaml", "rmse", 8, CompileOptions())
 
 
-def test_a_net_that_int8_hurts_is_healed_by_less_than_a_third_of_its_nodes(task: Task) -> None:
-    result = tune.tune(task, drop=0.05)
+@pytest.fixture(scope="module")
+def known(task: Task) -> tune.Tuned:
+    """The answer that the tests share: it is the same every time, which one of them shows."""
+    return tune.tune(task, drop=0.05)
+
+
+def test_a_net_that_int8_hurts_is_healed_by_less_than_a_third_of_its_nodes(known: tune.Tuned) -> None:
+    result = known
     assert result.base.score < -0.15, "int8 must hurt, or this proves nothing"
     assert result.lifted
     assert len(result.lifted) * 3 < result.nodes
     assert result.tried[result.lifted].score >= result.goal
 
 
-def test_the_answer_does_not_depend_on_who_evaluates(task: Task) -> None:
-    alone = tune.tune(task, drop=0.05)
+def test_the_answer_does_not_depend_on_who_evaluates(task: Task, known: tune.Tuned) -> None:
+    alone = known
     with ThreadPoolExecutor(2) as executor:
         together = tune.tune(task, drop=0.05, executor=executor)
     assert (alone.lifted, alone.tried) == (together.lifted, together.tried)
@@ -88,7 +94,9 @@ def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
     assert tune.tune(task, drop=9.0).lifted == ()
 
 
-def test_an_interrupted_search_goes_on(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_search_goes_on(
+    task: Task, known: tune.Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was evaluated before the interruption is not evaluated again, and the answer is the same."""
     state, real = tmp_path / "state.json", tune.evaluate
     done: list[tune.Lifted] = []
@@ -107,15 +115,15 @@ def test_an_interrupted_search_goes_on(task: Task, tmp_path: Path, monkeypatch: 
     resumed = tune.tune(task, drop=0.05, state=state)
     monkeypatch.undo()
     assert not set(first) & set(again)
-    assert resumed.lifted == tune.tune(task, drop=0.05).lifted
+    assert resumed.lifted == known.lifted
 
 
-def test_a_budget_that_nothing_fits_has_no_answer(task: Task) -> None:
-    assert tune.tune(task, drop=0.05, budget=Budget(arena=16)).lifted is None
+def test_a_budget_that_nothing_fits_has_no_answer(task: Task, tmp_path: Path) -> None:
+    assert tune.tune(task, drop=0.05, budget=Budget(arena=16), lifts=("float32",)).lifted is None
 
 
-def test_the_written_file_is_a_precision_configuration(task: Task, tmp_path: Path) -> None:
-    result = tune.tune(task, drop=0.05)
+def test_the_written_file_is_a_precision_configuration(known: tune.Tuned, tmp_path: Path) -> None:
+    result = known
     path = tmp_path / "precision.yaml"
     path.write_text(result.yaml(), "utf-8")
     config = precision.load(path)
