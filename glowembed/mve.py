@@ -1,7 +1,7 @@
 """The Helium kernels: when they are exact, how they want their constants, what they cost.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. Costs are instructions under QEMU,
-vector instructions counted twice: 2 beats of 64 bits each.
+In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. Costs are cycles of the
+pipeline model in the middle of its range, fitted to measured layers.
 """
 
 from __future__ import annotations
@@ -75,12 +75,24 @@ def _conv_scratch(p: Any) -> int:
     return 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
-def _conv_cost(node: Node, target: Any) -> Cost:
+def _taps_cycles(p: Any, count: int, across: int) -> float:
+    """Of a call for `count` rows, besides outputs: it begins, copies padded rows anew, and points at taps."""
+    columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
+    padded = p.pad_left > 0 or columns > p.in_w
+    rows = min((count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if padded else 0
+    row = columns * p.in_c / LANES
+    return float(250 + 2.5 * row + rows * (90 + 4.5 * row) + count * (50 + p.kernel_h * (25 + 8 * across)))
+
+
+def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
     """Blocks of three pixels by four channels, and the windows."""
     p = node.params
-    pixels, steps = p.out_h * p.out_w, _window_bytes(p) // LANES
+    across = 1 if p.dilation_w == 1 else p.kernel_w
+    pixels, steps, taps = count * p.out_w, _window_bytes(p) // LANES, p.kernel_h * across
     blocks = _blocks(pixels, 3) * _blocks(p.out_c, 4)
-    return Cost(blocks * (46.0 * steps + 70) + pixels * (12.0 * p.kernel_h + 5 * steps), 1100)
+    in_place = taps == 1 and p.kernel_w * p.in_c % LANES == 0
+    windows = 0.0 if in_place else pixels * taps * (15 + 4.5 * _blocks(p.kernel_w // across * p.in_c, LANES))
+    return float(blocks * (36.0 * steps + 65) + _blocks(pixels, 3) * 60 + windows + _taps_cycles(p, count, across))
 
 
 CONV2D = Kernel(
@@ -90,7 +102,8 @@ CONV2D = Kernel(
     constants=STREAM,
     arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3))),
     scratch=_conv_scratch,
-    cost=_conv_cost,
+    cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 1100),
+    rows_cost=_conv_rows_cost,
     store="rows",
 )
 
@@ -130,12 +143,13 @@ def _depthwise_scratch(p: Any) -> int:
     return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
 
 
-def _depthwise_cost(node: Node, target: Any) -> Cost:
+def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
     """Pairs of taps for blocks of 16 channels."""
     p = node.params
-    pairs, blocks = _blocks(p.kernel_h * p.kernel_w, 2), _blocks(p.out_c, LANES)
-    few = 30.0 * pairs if p.in_c < LANES else 0.0
-    return Cost(p.out_h * p.out_w * (blocks * (42.0 * pairs + 60) + 20 + few), 700)
+    taps, blocks = p.kernel_h * p.kernel_w, _blocks(p.out_c, LANES)
+    block = 36.0 * (taps // 2) + 24 * (taps % 2) + 68
+    few = 30.0 * taps if p.in_c < LANES else 0.0
+    return float(count * p.out_w * (blocks * block + 30 + few) + _taps_cycles(p, count, p.kernel_w))
 
 
 DEPTHWISE = Kernel(
@@ -145,7 +159,8 @@ DEPTHWISE = Kernel(
     constants=STREAM,
     arrange=lambda constants, p: _blocks_of_sixteen(constants),
     scratch=_depthwise_scratch,
-    cost=_depthwise_cost,
+    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 700),
+    rows_cost=_depthwise_rows_cost,
     store="rows",
 )
 
@@ -194,4 +209,46 @@ AVGPOOL = Kernel(
     cost=lambda node, target: Cost(
         _blocks(node.params.channels, LANES) * (12.0 * node.params.in_h * node.params.in_w + 200), 400
     ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ conv2d 3x3
+
+
+def _conv3x3_when(node: Node, target: Any) -> str | None:
+    p = node.params
+    if (p.kernel_h, p.kernel_w, p.stride_w, p.dilation_w) != (3, 3, 1, 1):
+        return "it is 3x3 with a stride across of 1"
+    if p.in_c not in (16, 32, 48) or p.out_c % 4 != 0 or p.out_w < 3:
+        return f"{p.in_c} channels in, {p.out_c} out, {p.out_w} columns"
+    return _conv_when(node, target)
+
+
+def _conv3x3_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four channels: two passes of two channels; in each, for every row of the kernel and 16 inputs, three columns."""
+    weights = constants["weights"].reshape(-1, 2, 2, 3, 3, p.in_c // LANES, LANES)
+    ordered = np.ascontiguousarray(weights.transpose(0, 1, 3, 5, 4, 2, 6)).reshape(p.out_c // 4, -1)
+    sums = [constants[n].astype("<i4").reshape(-1, 4).view(np.int8).reshape(-1, 16) for n in ("bias", "multiplier")]
+    return {"stream": np.concatenate([ordered.astype(np.int8), *sums], axis=1).reshape(-1)}
+
+
+def _conv3x3_rows_cost(node: Node, target: Any, count: int) -> float:
+    p = node.params
+    blocks = count * _blocks(p.out_w, 3)
+    return float(blocks * (_blocks(p.out_c, 4) * (276.0 * p.in_c / LANES + 95) + 80) + _taps_cycles(p, count, 1))
+
+
+CONV3X3 = Kernel(
+    "ge_conv2d3x3_s8_mve",
+    isa="mve",
+    when=_conv3x3_when,
+    constants=STREAM,
+    arrange=_conv3x3_arrange,
+    scratch=lambda p: _tap_bytes(p, 3),
+    cost=lambda node, target: Cost(
+        _conv3x3_rows_cost(node, target, node.params.out_h), 900 * node.params.in_c // LANES
+    ),
+    rows_cost=_conv3x3_rows_cost,
+    instance=lambda p: {"DEPTH": p.in_c},
+    store="rows",
 )

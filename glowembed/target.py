@@ -18,7 +18,7 @@ from typing import Any
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 
-ISA_WORDS = ("mve", "dsp", "vnni", "avx2", "sse41")
+ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "vnni", "avx2", "sse41")
 UART_KINDS = ("cmsdk", "nrf51", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")

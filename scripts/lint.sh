@@ -32,7 +32,7 @@ format_c() {
 
 # Each portable kernel by itself, as the host's compilers see it. Kernels are static: a bundle includes them.
 portable_kernels() {
-    find runtime_c/kernels -name '*.c' ! -name '*_dsp.c' ! -name '*_mve.c' ! -name '*_sse41.c' ! -name '*_avx2.c' \
+    find runtime_c/kernels -name '*.c' ! -name '*_dsp.c' ! -name '*_mve.c' ! -name '*_armv?m.c' ! -name '*_sse41.c' ! -name '*_avx2.c' \
         ! -name '*_vnni.c' -print0 | sort -z
 }
 

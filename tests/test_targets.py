@@ -40,8 +40,8 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("target", "isa", "has_fpu", "align"),
     [
-        ("cortex-m0", (), False, 8),
-        ("cortex-m3", (), False, 8),
+        ("cortex-m0", ("armv6m",), False, 8),
+        ("cortex-m3", ("armv7m",), False, 8),
         ("cortex-m4", ("dsp",), True, 8),
         ("cortex-m7", ("dsp",), True, 8),
         ("cortex-m33", ("dsp",), True, 8),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint, mve
+from glowembed import broadcast, fixedpoint, mve, threes
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of
@@ -143,6 +143,7 @@ class AddS8(KernelOp):
     inputs = ("a", "b")
     kernels = (
         Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 120), store="elements"),
+        threes.ADD,
         mve.ADD,
         Kernel(
             "ge_add_s8_dsp",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint, mve
+from glowembed import dsp, fixedpoint, mve, portable, threes
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -324,7 +324,9 @@ class Conv2dS8(_Conv2dBase):
 
     name = "conv2d_s8"
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_conv2d_s8", cost=lambda n, t: Cost(8.0 * n.macs, 700), store="rows"),
+        Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 700), store="rows"),
+        mve.CONV3X3,
+        *threes.CONV2D,
         mve.CONV2D,
         Kernel(
             "ge_conv2d_s8_dsp",
@@ -444,7 +446,8 @@ class DepthwiseS8(_Conv2dBase):
 
     name = "depthwise_s8"
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_depthwise_s8", cost=lambda n, t: Cost(12.0 * n.macs, 600), store="rows"),
+        Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 600), store="rows"),
+        *threes.DEPTHWISE,
         _DEPTHWISE3X3,
         mve.DEPTHWISE,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint, mve
+from glowembed import dsp, fixedpoint, mve, threes
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
@@ -205,6 +205,7 @@ class FcS8(KernelOp):
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 250), store="rows"),
+        *threes.FC,
         mve.FC,
         Kernel(
             "ge_fc_s8_dsp",

@@ -1,0 +1,96 @@
+/* Rows of the input by channel: what depthwise kernels of the cores without DSP read. Included after ge_isa_<isa>_planes.h.
+ *
+ * Each row of the input is copied once: for each channel its columns next to each other, between padding. The last rows
+ * are kept, one row of padding more for each channel: slot `span`.
+ */
+#ifndef GE_PLANES_H
+#define GE_PLANES_H
+
+#include "ge.h"
+#include "ge_params.h"
+
+typedef struct {
+    const int8_t **rows; /* of channel 0, one for each row of the kernel; in scratch */
+    int8_t *planes;
+    int32_t pitch; /* bytes of a row of a channel */
+    int32_t span;  /* rows of input that a row of output sees */
+    int32_t plane; /* bytes from channel to channel */
+    int32_t next;  /* first row of the input that was not copied yet */
+} ge_planes;
+
+/* Columns that the fives of a row read: the last of them begins five before the end. */
+static inline int32_t ge_planes_columns(const ge_conv2d_params *p) {
+    return ((p->out_w > 5 ? p->out_w : 5) - 1) * p->stride_w + p->kernel_w;
+}
+
+/* Planes full of padding. `scratch` holds pointers to rows, planes, and outputs where a row has fewer than five. */
+static inline ge_planes ge_planes_open(const ge_conv2d_params *p, void *scratch) {
+    ge_planes s;
+    s.rows = (const int8_t **)scratch;
+    s.planes = (int8_t *)(s.rows + p->kernel_h);
+    s.pitch = ge_planes_columns(p);
+    s.span = (p->kernel_h - 1) * p->dilation_h + 1;
+    s.plane = (s.span + 1) * s.pitch;
+    s.next = 0;
+    const uint32_t padding = (((uint32_t)p->in_zero_point ^ GE_PLANES_FLIP) & 0xFFu) * 0x01010101u;
+    uint32_t *to = (uint32_t *)(void *)s.planes;
+    uint32_t *const end = to + (s.plane * p->in_c + 3) / 4;
+    while (to < end) {
+        *to++ = padding;
+    }
+    return s;
+}
+
+/* Four channels from `row` on to four planes from `to` on; both are words. */
+static inline void ge_planes_four(const ge_planes *s, const int8_t *row, int32_t channels, int32_t columns,
+                                  int8_t *to) {
+    const int32_t second = s->plane;
+    const int32_t third = 2 * s->plane;
+    const int32_t fourth = 3 * s->plane;
+    const int8_t *const end = to + columns;
+    while (to < end) {
+        uint32_t word = *(const uint32_t *)(const void *)row ^ GE_PLANES_FLIP * 0x01010101u;
+        *to = (int8_t)(uint8_t)word;
+        word >>= 8;
+        to[second] = (int8_t)(uint8_t)word;
+        word >>= 8;
+        to[third] = (int8_t)(uint8_t)word;
+        word >>= 8;
+        to[fourth] = (int8_t)(uint8_t)word;
+        row += channels;
+        to++;
+    }
+}
+
+/* A row of the input into the planes from `to` on. */
+static inline void ge_planes_take(const ge_conv2d_params *p, const ge_planes *s, const int8_t *row, int8_t *to) {
+    const int32_t right = s->pitch - p->pad_left;
+    const int32_t columns = p->in_w < right ? p->in_w : right;
+    const int32_t words = ((uintptr_t)row & 3u) == 0 && p->in_c % 4 == 0;
+    to += p->pad_left;
+    for (int32_t c = 0; words && c < p->in_c; c += 4) {
+        ge_planes_four(s, row + c, p->in_c, columns, to + c * s->plane);
+    }
+    for (int32_t c = 0; !words && c < p->in_c; c++) {
+        for (int32_t i = 0; i < columns; i++) {
+            to[c * s->plane + i] = (int8_t)(uint8_t)((uint8_t)row[i * p->in_c + c] ^ GE_PLANES_FLIP);
+        }
+    }
+}
+
+/* Points at the rows of output row y, copying those that are new. */
+static inline void ge_planes_point(const ge_conv2d_params *p, const ge_rows *x, ge_planes *s, int32_t y) {
+    const int32_t top = y * p->stride_h - p->pad_top;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = top + ky * p->dilation_h;
+        const int32_t outside = iy < 0 || iy >= p->in_h;
+        int8_t *const row = s->planes + (outside ? s->span : iy % s->span) * s->pitch;
+        if (!outside && iy >= s->next) {
+            ge_planes_take(p, s, (const int8_t *)ge_row(x, iy), row);
+            s->next = p->dilation_h == 1 ? iy + 1 : 0; /* with dilation, rows in between were not copied */
+        }
+        s->rows[ky] = row;
+    }
+}
+
+#endif
