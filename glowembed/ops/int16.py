@@ -52,7 +52,9 @@ class WideConstants:
         return {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
 
 
-def wide_constants(w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, reach: int = 32768) -> WideConstants:
+def wide_constants(
+    w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, reach: int = 32768
+) -> WideConstants:
     """Constants of y = x . w + b: the bias holds what the zero point of x adds. reach: the largest |x| in a sum."""
     if any(wq.zero_point):
         raise UnsupportedModelError(f"{name}: int16 needs weights with zero point 0; give it weights_schema: symmetric")
