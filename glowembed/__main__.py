@@ -50,6 +50,7 @@ from glowembed.fixedpoint import MODES
 from glowembed.inspection import inspect_model
 from glowembed.ir import Shape
 from glowembed.measure import noise, shown
+from glowembed.page import page
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.plan import Optimize, PlanMode, PlanOptions
 from glowembed.precision import resolve as resolve_precision
@@ -605,6 +606,9 @@ def validate(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
+    ] = None,
     transport: Annotated[
         str | None,
         typer.Option(
@@ -643,6 +647,8 @@ def validate(
             link=Link(transport, port, baud, flash, resume),
         )
     _write_json(json_file, result.json)
+    if html is not None:
+        html.write_text(page(result), encoding="utf-8")
     if json_file != Path("-"):
         _show(report.validation(result))
     if not result.bit_exact:

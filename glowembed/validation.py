@@ -56,6 +56,13 @@ class Validation:
     layers: tuple[LayerCheck, ...] = ()
     notes: tuple[str, ...] = ()
     labelled: bool = field(default=False)
+    floats: Arrays = field(default_factory=dict)
+    """outputs of the float model, [n, ...]"""
+    found: Arrays = field(default_factory=dict)
+    """outputs of the board as real numbers, of the same shapes"""
+    labels: Array | None = None
+    buffers: tuple[Mapping[str, Any], ...] = ()
+    """the memory plan, as in bundle.json"""
 
 
 def build_bundle(
@@ -413,7 +420,17 @@ def _validation(run: _Run) -> Validation:
         "accuracy": accuracy.json() if accuracy else None,
         **_figures(run),
     }
-    return Validation(json, not differs, run.layers.checks, run.dataset.notes, run.dataset.labels is not None)
+    return Validation(
+        json,
+        not differs,
+        run.layers.checks,
+        run.dataset.notes,
+        run.dataset.labels is not None,
+        floats,
+        real,
+        run.dataset.labels,
+        tuple(run.bundle.manifest.get("buffers", ())),
+    )
 
 
 def _without_classes(run: _Run, metrics: OutputMetrics) -> OutputMetrics:

@@ -24,7 +24,7 @@ LAYERS = [
     {"run"},
     {"measure"},
     {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress"},
-    {"report"},
+    {"report", "page"},
     {"commands"},
     {"__init__", "__main__"},
 ]  # fmt: skip
