@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
+REPAIRED, REPAIRS = 2, 12
+"""Greedy placements that are improved, and how often each."""
+
 
 @dataclass(frozen=True, eq=False)
 class Item:
@@ -110,24 +113,42 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement
     """The best of a dozen orders, inputs at the bottom or at the top of the bound; scratch, alive now and then, at the
     bottom or anywhere.
     """
-    best: Placement | None = None
-    for order in _orders(items):
-        for top in (False, True):
-            placed = _first_fit(items, forbidden, order, bound if top else 0)
-            if best is None or placed.size < best.size:
-                best = placed
-            if best.size <= bound:
-                return best
-    assert best is not None
+    tried: list[tuple[int, int, list[int], int, Placement]] = []
+    for number, order in enumerate(_orders(items)):
+        for top in (0, bound):
+            placed = _first_fit(items, forbidden, order, top)
+            if placed.size <= bound:
+                return placed
+            tried.append((placed.size, 2 * number + bool(top), order, top, placed))
+    best = min(tried)[4]
+    for _, _, order, top, placed in sorted(tried)[:REPAIRED]:
+        best = min(best, _repaired(items, forbidden, (order, top, placed), bound), key=lambda p: p.size)
+    return best
+
+
+def _repaired(
+    items: Sequence[Item], forbidden: Conflicts, start: tuple[list[int], int, Placement], bound: int
+) -> Placement:
+    """What reaches highest is placed earlier next time, again and again."""
+    order, top, placed = start
+    best = placed
+    for _ in range(REPAIRS):
+        high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
+        order = [i for i in order if i in high] + [i for i in order if i not in high]
+        placed = _first_fit(items, forbidden, order, top)
+        best = min(best, placed, key=lambda p: p.size)
+        if best.size <= bound:
+            break
     return best
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
     birth = np.asarray([i.birth for i in items])
+    death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])
-    life = np.asarray([i.death for i in items]) - birth + 1
+    life = death - birth + 1
     index = np.arange(len(items))
-    keys = ((birth, -size), (-size, birth), (-life * size, birth), (-life, -size))
+    keys = ((birth, -size), (-size, birth), (-life * size, birth), (-life, -size), (-size, -life), (-death, -size))
     scattered = np.asarray([len(i.cells) > 1 and i.cells[:, 0].max() == 0 for i in items])
     firsts = (np.zeros(len(items)), ~scattered) if scattered.any() else (np.zeros(len(items)),)
     return [np.lexsort((index, *reversed(key), first)).tolist() for first in firsts for key in keys]

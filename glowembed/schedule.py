@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from math import inf
 
 import numpy as np
@@ -25,8 +26,13 @@ Call = tuple[int, int, int]
 NEVER = 1 << 40
 NONE: Ints = np.zeros(0, np.int64)
 
-SEGMENTS, SHORTEST = 360, 6
+SEGMENTS, SHORTEST = 500, 6
 """Segments to look at: so many over the number of nodes is the longest group, but never less than a few."""
+
+PAIRED = 14
+"""Joins and forks of a group up to which two of them are changed at a time."""
+
+NOBODY: frozenset[int] = frozenset()
 
 CHEAP = 0.1
 """Share of the budget up to which a group needs no larger blocks of rows."""
@@ -377,7 +383,7 @@ def _candidate(segments: _Segments, ways: Sequence[tuple[int, int, Pull | None]]
 
 
 def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
-    """Try other orders of pulling at joins, and eager side branches, one change after the other while it helps."""
+    """Try other orders of pulling at joins, and eager side branches, one or two changes at a time while it helps."""
     works = segments.rows.works
     joins = [p for p in range(first, last) if len(set(works[p].inputs)) > 1]
     forks = sorted(
@@ -385,11 +391,13 @@ def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
          if len(segments.rows.readers[works[p].output]) > 1 and first <= r < last}
     )  # fmt: skip
     best, changed = segments.cost(first, last, pull), True
+    flips = [(frozenset({j}), NOBODY) for j in joins] + [(NOBODY, frozenset({f})) for f in forks]
+    if len(flips) <= PAIRED:
+        flips += [(a[0] | b[0], a[1] | b[1]) for a, b in combinations(flips, 2)]
     while changed:
         changed = False
-        trials = [replace(pull, reverse=pull.reverse ^ {j}) for j in joins]
-        trials += [replace(pull, eager=pull.eager ^ {f}) for f in forks]
-        for trial in trials:
+        for reverse, eager in flips:
+            trial = replace(pull, reverse=pull.reverse ^ reverse, eager=pull.eager ^ eager)
             cost = segments.cost(first, last, trial)
             if (cost.peak, cost.extra) < (best.peak, best.extra):
                 best, pull, changed = cost, trial, True
