@@ -289,7 +289,8 @@ def _strip_why_not(node: Node) -> str | None:
         return "a window of one tap lies in padding"
     if p.kernel_h * p.kernel_w == 1 and (p.out_h - 1) * p.stride_h >= p.in_h:
         return "a window of one tap lies in padding"
-    if _strip_instance(p)["PIXEL"] > 4092 or _strip_instance(p)["STEPS"] > 8000:
+    c = _strip_instance(p)
+    if c["PIXEL"] > 4092 or c["STEPS"] > 8000 or abs(2 * c["PIXEL"] - 4 * c["STEPS"]) > 4095:
         return "a window is too large"
     return dsp.why_not(node)
 
@@ -317,6 +318,14 @@ def _strip_cost(node: Node, target: Target) -> Cost:
         return Cost(-(-pixels // 2) * blocks * block + pixels * (30 + each * p.in_c), 1500)
     inputs = (p.in_w + 2) * (12 + each * p.in_c) * min(p.stride_h, p.kernel_h) * 1.2
     return Cost(p.out_h * (-(-p.out_w // 2) * blocks * block + inputs + 8 * p.out_w + 60), 1700)
+
+
+def _strip_rows_cost(node: Node, target: Target, rows: int) -> float:
+    """Each call expands the rows under its first windows again."""
+    p: Conv2dParams = node.params
+    each = 1.6 if p.in_c % 4 == 0 else 6
+    again = max(0, p.kernel_h - p.stride_h) * (p.in_w + 2) * (12 + each * p.in_c)
+    return _strip_cost(node, target).cycles * rows / p.out_h + again + 60
 
 
 class Conv2dS8(_Conv2dBase):
@@ -348,6 +357,7 @@ class Conv2dS8(_Conv2dBase):
             scratch=_strip_scratch,
             cost=_strip_cost,
             store="rows",
+            rows_cost=_strip_rows_cost,
         ),
     )
 
@@ -383,6 +393,11 @@ def _depthwise_why_not(node: Node) -> str | None:
         return "the window is not 3x3"
     if p.stride_h != p.stride_w or p.stride_h > 2:
         return "the stride is not 1 or 2"
+    return _depthwise_any_why_not(node)
+
+
+def _depthwise_any_why_not(node: Node) -> str | None:
+    p: Conv2dParams = node.params
     if p.in_c != p.out_c or not 4 <= p.out_c <= 1023:
         return "it takes 4..1023 channels in and as many out"
     if p.shift not in dsp.SHIFTS:
@@ -402,6 +417,23 @@ def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mappi
     bytes_[:, :, :3] = taps.transpose(2, 0, 1)
     order = [c for start in dsp.block_starts(p.out_c) for c in range(start, start + 4)]
     return {"stream": packed[order].reshape(-1)}
+
+
+def _depthwise_any_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+    """For each four channels: bias 0 2 1 3, multipliers, for each tap (w0, w2) and (w1, w3) as int16."""
+    up = 32 - p.shift
+    index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
+    weights = constants["weights"].reshape(-1, p.out_c)[:, index].astype(np.int64) << up
+    taps = (weights[..., :2] & 0xFFFF) | ((weights[..., 2:] & 0xFFFF) << 16)
+    bias = (constants["bias"].astype(np.int64) << up)[index][:, [0, 2, 1, 3]]
+    blocks = [bias, constants["multiplier"].astype(np.int64)[index], taps.transpose(1, 0, 2).reshape(len(index), -1)]
+    return {"stream": (np.concatenate(blocks, axis=1) & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
+
+
+def _depthwise_any_cost(node: Node, target: Target) -> Cost:
+    p: Conv2dParams = node.params
+    outputs = p.out_h * p.out_w * -(-p.out_c // 4)
+    return Cost(outputs * (110 + p.kernel_h * (25 + 13 * p.kernel_w)) + 80 * p.out_h * p.out_w, 700)
 
 
 def _depthwise_cost(node: Node, target: Target) -> Cost:
@@ -448,6 +480,15 @@ class DepthwiseS8(_Conv2dBase):
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 600), store="rows"),
         *threes.DEPTHWISE,
+        Kernel(
+            "ge_depthwise_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: _depthwise_any_why_not(n),
+            constants={"stream": "uint32_t"},
+            arrange=_depthwise_any_arrange,
+            cost=_depthwise_any_cost,
+            store="rows",
+        ),
         _DEPTHWISE3X3,
         mve.DEPTHWISE,
     )

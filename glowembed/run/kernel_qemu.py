@@ -74,8 +74,8 @@ def _build(folder: Path, symbol: str, board: Board) -> Path:
     """kernel.elf from kernel.c and ge_params.h in `folder`."""
     rest = _rest(board)
     assert board.linker_script is not None
-    link = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
-    words = [f"-I{folder}", f"-I{resources.runtime_c()}", "kernel.c", *sorted(rest.glob("*.o"))]
+    link: list[str | Path] = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
+    words: list[str | Path] = [f"-I{folder}", f"-I{resources.runtime_c()}", "kernel.c", *sorted(rest.glob("*.o"))]
     _compile(folder, board, [*words, *load_target(board.target).ldflags, *link, "-o", "kernel.elf"], symbol)
     return folder / "kernel.elf"
 

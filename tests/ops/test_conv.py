@@ -76,6 +76,8 @@ CASES = [
     conv("3 groups, one channel in, 1d", (1, 3, 9), (6, 1, 3), group=3),
     conv("depthwise multiplier 2", (1, 5, 6, 6), (10, 1, 3, 3), group=5, pads=[1, 1, 1, 1]),
     conv("depthwise stride 2 asymmetric", (1, 8, 7, 6), (8, 1, 3, 3), group=8, strides=[2, 2], pads=[0, 0, 1, 1]),
+    conv("depthwise 5x5", (1, 8, 7, 9), (8, 1, 5, 5), group=8, pads=[2, 2, 2, 2]),
+    conv("depthwise 5x3 stride 2 dilation 2", (1, 7, 13, 9), (7, 1, 5, 3), group=7, strides=[2, 2], dilations=[2, 2]),
     conv("depthwise 1d dilation 4 causal", (1, 6, 17), (6, 1, 3), group=6, dilations=[4], pads=[8, 0]),
     conv("causal 1d", (1, 4, 16), (4, 4, 3), dilations=[4], pads=[8, 0]),
     conv("input all negative", (1, 3, 5, 5), (4, 3, 3, 3), low=-7.0, high=-1.0, pads=[1, 1, 1, 1]),
