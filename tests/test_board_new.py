@@ -1,0 +1,85 @@
+"""`glowembed board new`: what it makes builds, and answers that cannot be are refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import fake_bundle
+import pytest
+
+from glowembed.__main__ import main
+from glowembed.commands import board
+from glowembed.errors import UsageError
+from glowembed.target import UART_KINDS, read_board
+
+ANSWERS = tomllib.loads(board.QUESTIONS)
+
+
+@pytest.fixture
+def boards(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of our own: SCons takes boards from there."""
+    place = tmp_path / "boards"
+    place.mkdir()
+    (place / "common").symlink_to(root / "boards/common")
+    return place
+
+
+@pytest.mark.parametrize("uart", UART_KINDS)
+@pytest.mark.parametrize(("target", "ticks"), [("cortex-m0", "systick"), ("cortex-m33", "dwt")])
+def test_what_is_made_is_a_board(boards: Path, uart: str, target: str, ticks: str) -> None:
+    made = board.make("my-board", ANSWERS | {"uart": uart, "target": target, "ticks": ticks}, boards)
+    assert (made.name, made.target, made.clock_hz) == ("my-board", target, 16_000_000)
+    assert made.flash is not None
+    assert read_board(boards / "my-board/board.toml") == made
+
+
+@pytest.mark.arm_gcc
+def test_it_builds(root: Path, tmp_path: Path) -> None:
+    """In a copy of the checkout, where the board is one like all others."""
+    copy = tmp_path / "checkout"
+    for folder in ("boards", "glowembed", "runtime_c", "targets"):
+        shutil.copytree(root / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(root / "SConstruct", copy)
+    made = board.make("my-board", ANSWERS, copy / "boards")
+    bundle = fake_bundle.write(tmp_path / "bundle", made.target)
+    words = [f"bundle={bundle}", "board=my-board", f"build={tmp_path / 'build'}"]
+    env = {**os.environ, "PYTHONPATH": str(copy)}
+    done = subprocess.run(
+        [sys.executable, "-m", "SCons", "-Q", "-f", str(copy / "SConstruct"), *words],
+        cwd=tmp_path, env=env, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert (tmp_path / "build/firmware.elf").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"uart": "usb"}, "unknown uart 'usb'"),
+        ({"target": "cortex-m5"}, "unknown target"),
+        ({"ticks": "sun"}, "unknown ticks"),
+        ({"flash_command": ["openocd"]}, "names no file"),
+    ],
+)
+def test_answers_that_cannot_be(boards: Path, change: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        board.make("my-board", ANSWERS | change, boards)
+    assert not (boards / "my-board").exists()
+
+
+def test_the_command(boards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["board", "new", "mine"]) == 0
+    questions = tmp_path / "mine.toml"
+    questions.write_text(capsys.readouterr().out)
+    assert main(["board", "new", "mine", "--answers", str(questions), "--into", str(boards)]) == 0
+    assert main(["board", "new", "mine", "--answers", str(questions), "--into", str(boards)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["board", "new", "Mine!", "--answers", str(questions), "--into", str(boards)]) == 2
+    questions.write_text("nonsense = 1\n")
+    assert main(["board", "new", "x", "--answers", str(questions), "--into", str(boards)]) == 2
+    assert "unknown answer 'nonsense'" in capsys.readouterr().err
