@@ -42,7 +42,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed import bundleview, commands, memory_view, pipeline, report, resources
+from glowembed import bundleview, commands, farm, memory_view, pipeline, report, resources
 from glowembed.calibrate import METHODS
 from glowembed.datasets import IMAGE_SCALES, ImageOptions, Source
 from glowembed.errors import GlowembedError, UsageError, unknown_name
@@ -606,6 +606,10 @@ def validate(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
     ] = None,
+    boards: Annotated[
+        Path | None,
+        typer.Option("--boards", metavar="FARM.yaml", help="Many boards at once, through their serial ports."),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
     ] = None,
@@ -632,6 +636,10 @@ def validate(
     """
     if transport is not None and transport not in TRANSPORTS:
         raise unknown_name("transport", transport, TRANSPORTS)
+    if boards is not None:
+        words = ["--samples", str(samples)] if samples is not None else []
+        _farm(farm.read(boards, bundle, data), words + (["--labels", labels] if labels is not None else []), json_file)
+        return
     opened = pipeline.load_bundle(bundle)
     source = Source(data, labels, _images(image_mean, image_std, image_scale))
     with _progress() as progress:
@@ -652,6 +660,17 @@ def validate(
     if json_file != Path("-"):
         _show(report.validation(result))
     if not result.bit_exact:
+        raise typer.Exit(1)
+
+
+def _farm(places: list[farm.Place], words: list[str], json_file: Path | None) -> None:
+    rows = farm.run(places, words)
+    results = [vars(row) for row in rows]
+    if json_file is not None:
+        _write_json(json_file, {"schema": 1, "boards": results})
+    if json_file != Path("-"):
+        _show(report.farm(rows))
+    if not all(row.good for row in rows):
         raise typer.Exit(1)
 
 

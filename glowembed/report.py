@@ -6,7 +6,6 @@ Only `__main__` prints; what is here makes what is printed.
 from __future__ import annotations
 
 from collections import Counter
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from rich.text import Text
 from glowembed import bundleview
 from glowembed.build import Image
 from glowembed.debugging import DebugRun, LayerReport, Loss
+from glowembed.farm import Row
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
 from glowembed.pipeline import Bundle
@@ -340,6 +340,26 @@ def targets(entries: Iterable[Target]) -> Table:
     return _table(
         "", ("target", "", "kernels"), [(t.name, t.description, " ".join(t.isa) or "C") for t in entries], left=3
     )
+
+
+def farm(rows: Sequence[Row]) -> RenderableType:
+    """One line per board, and below why some did not run."""
+    cells = [
+        (
+            row.name,
+            row.board,
+            "yes" if row.good else "NO",
+            number(row.result["samples"] if row.result else None),
+            _percent(row.result["accuracy"]["quantized"]) if row.result and row.result["accuracy"] else "-",
+            number(row.result["cycles_measured"] if row.result else None),
+            number(row.result["instructions"] if row.result else None),
+            f"{row.seconds:.1f} s",
+        )
+        for row in rows
+    ]
+    heads = ("name", "board", "exact", "samples", "accuracy", "cycles", "instructions", "time")
+    errors = [Text(f"{row.name}: {row.error}", style=BAD) for row in rows if row.error is not None]
+    return Group(_table("", heads, cells, left=2), *errors)
 
 
 def ports(rows: Iterable[Sequence[str]]) -> Table:

@@ -23,7 +23,7 @@ LAYERS = [
     {"pipeline", "build", "inspection"},
     {"run"},
     {"measure"},
-    {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress"},
+    {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress", "farm"},
     {"report", "page"},
     {"commands"},
     {"__init__", "__main__"},

@@ -1,0 +1,62 @@
+"""Many boards at once: one table, and a board that is missing or hangs fails alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from glowembed.__main__ import main
+from glowembed.errors import UsageError
+from glowembed.farm import read
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.cc
+def test_a_farm(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in ("cortex-m4", "x86-64"):
+        words = ["compile", str(digits / "model.onnx"), "--data", str(digits / "data.npz"), "--target", target]
+        assert main([*words, "-o", str(tmp_path / target)]) == 0
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        farm = tmp_path / "farm.yaml"
+        farm.write_text(f"""boards:
+  - {{board: mps2-an386}}
+  - {{board: host, bundle: x86-64}}
+  - {{name: missing, board: mps2-an386, port: /dev/ttyNONE}}
+  - {{name: silent, board: mps2-an386, port: "socket://127.0.0.1:{silent.getsockname()[1]}"}}
+  - {{name: hangs, board: mps2-an386, timeout: 0.2}}
+""")
+        capsys.readouterr()
+        words = ["validate", str(tmp_path / "cortex-m4"), "--data", str(digits / "data.npz"), "--samples", "3"]
+        assert main([*words, "--boards", str(farm), "--json", str(tmp_path / "r.json")]) == 1
+    rows = {row["name"]: row for row in json.loads((tmp_path / "r.json").read_text())["boards"]}
+    assert [rows[name]["result"]["bit_exact"] for name in ("mps2-an386", "host")] == [True, True]
+    assert rows["host"]["result"]["transport"] == "serial"
+    assert "glowembed ports" in rows["missing"]["error"]
+    assert "no answer within" in rows["silent"]["error"]
+    assert rows["hangs"]["error"] == "did not end within 0.2 s"
+    said = capsys.readouterr().out
+    assert "missing: " in said
+    assert "hangs: did not end" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("boards: []", "expected 'boards:'"),
+        ("- 1", "expected 'boards:'"),
+        ("boards: [{port: x}]", "has no 'board'"),
+        ("boards: [{board: mps2}]", "unknown board 'mps2'"),
+        ("boards: [{board: host, pot: x}]", "unknown key in"),
+        ("boards: [{board: host}, {board: host}]", "host is there twice"),
+        ("boards: [{board: host, baud: fast}]", "invalid literal"),
+        ("{", "cannot be read as YAML"),
+    ],
+)
+def test_farms_that_are_none(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "farm.yaml").write_text(text)
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path / "farm.yaml", tmp_path, tmp_path)
