@@ -68,7 +68,8 @@ def plan_network(
     plain = replace(options, optimize="speed", ram=None)
     variants = [_variant(ordered, plain, costs)]
     if options.optimize != "speed" or options.ram is not None:
-        variants += _variants(by_rows(ordered), options, costs)
+        split = by_rows(ordered)
+        variants = [*(variants if split is not ordered else []), *_variants(split, options, costs)]
     return _best(variants, alignment, options)
 
 

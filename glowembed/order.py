@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from glowembed.ir import Graph
 from glowembed.rows import rows_of
 
-STATES = 5000
+STATES = 2000
 """Sets of done nodes that the exact search looks at before it gives up."""
 
-BEAM_WORK = 60_000
+BEAM_WORK = 12_000
 """Nodes times width of the beam."""
 
 BEAM = 1024
