@@ -211,7 +211,9 @@ def test_a_line_that_closes_and_a_run_that_goes_on(make: Any, tmp_path: Path) ->
         assert np.array_equal(serial.run(session, SAMPLES, store).outputs[0], RIGHT)
         store.close(finished=True)
     assert not path.exists()
-    assert not Store(path, key(manifest["hash"], SAMPLES[:2]), resume=True).done
+    other = Store(path, key(manifest["hash"], SAMPLES[:2]), resume=True)
+    other.close(finished=True)
+    assert not other.done
 
 
 @pytest.mark.cc
