@@ -95,8 +95,18 @@ def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
     return float(blocks * (36.0 * steps + 65) + _blocks(pixels, 3) * 60 + windows + _taps_cycles(p, count, across))
 
 
+UNROLLED = 9
+"""Steps of 16 inputs that are written out; a longer window is a loop."""
+
+
+def _conv_instance(p: Any) -> Mapping[str, int]:
+    steps = _window_bytes(p) // LANES
+    return {"STEPS": steps if steps <= UNROLLED else 0}
+
+
 CONV2D = Kernel(
     "ge_conv2d_s8_mve",
+    instance=_conv_instance,
     isa="mve",
     when=_conv_when,
     constants=STREAM,
@@ -252,3 +262,31 @@ CONV3X3 = Kernel(
     instance=lambda p: {"DEPTH": p.in_c},
     store="rows",
 )
+
+
+# ---------------------------------------------------------------------------------------- element by element
+
+
+LUT = Kernel(
+    "ge_lut_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * (1.5 * node.params.row + 30), 80),
+    store="elements",
+)
+
+MUL = Kernel(
+    "ge_mul_s8_mve",
+    isa="mve",
+    when=_high_word,
+    cost=lambda node, target: Cost(node.params.rows * (5.5 * node.params.row + 40), 150),
+    store="elements",
+)
+
+
+def _maxpool_cost(node: Node, target: Any) -> Cost:
+    p = node.params
+    taps = p.kernel_h * p.kernel_w
+    return Cost(p.out_h * p.out_w * taps * (20 + 8.0 * _blocks(p.channels, LANES)), 300)
+
+
+MAXPOOL = Kernel("ge_maxpool_s8_mve", isa="mve", cost=_maxpool_cost, store="rows")

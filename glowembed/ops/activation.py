@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glowembed import mve
 from glowembed.broadcast import rows_of
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
@@ -202,7 +203,10 @@ class LutS8(KernelOp):
     name = "lut_s8"
     params = LutParams
     constants = {"table": "int8_t"}
-    kernels = (Kernel("ge_lut_s8", cost=lambda n, t: Cost(6.0 * n.params.rows * n.params.row, 64), store="elements"),)
+    kernels = (
+        Kernel("ge_lut_s8", cost=lambda n, t: Cost(6.0 * n.params.rows * n.params.row, 64), store="elements"),
+        mve.LUT,
+    )
 
     def rows(self, p: LutParams) -> int:
         return p.rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint
+from glowembed import broadcast, fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of, output_scales
@@ -104,7 +104,10 @@ class MulS8(KernelOp):
     params = MulParams
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 140), store="elements"),)
+    kernels = (
+        Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 140), store="elements"),
+        mve.MUL,
+    )
 
     def rows(self, p: MulParams) -> int:
         return p.rows

@@ -338,6 +338,7 @@ class MaxpoolS8(_PoolBase):
     params = PoolParams
     kernels = (
         Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),
+        mve.MAXPOOL,
         Kernel("ge_maxpool_s8_dsp", isa="dsp", when=_dsp_why_not, cost=_dsp_cost, store="rows"),
     )
 

@@ -22,6 +22,11 @@
 #include "ge_mve_taps.h"
 #include "ge_params.h"
 
+#define CONV2D_S8_MVE_STEPS 0 /* of 16 inputs, unrolled; 0: a loop */
+
+#define CONV2D_S8_MVE_TEXT(x) #x
+#define CONV2D_S8_MVE_NUMBER(x) CONV2D_S8_MVE_TEXT(x)
+
 typedef struct {
     const int8_t *x[3];   /* 0: the windows */
     int8_t *out[3];       /* 12: where the outputs go; moves on */
@@ -36,38 +41,40 @@ typedef struct {
     int32_t group;        /* bytes of the stream for four channels */
 } conv2d_s8_mve_block;
 
+/* clang-format off */
+
+/* 16 inputs; `how`: "" where the sums begin, else "a". */
+#define CONV2D_S8_MVE_STEP(how) \
+    "vldrb.8 q0, [r9], #16\n" \
+    "vldrb.8 q2, [r1], #16\n" \
+    "vldrb.8 q1, [r9], #16\n" \
+    "vmladav" how ".s8 r0, q0, q2\n" \
+    "vldrb.8 q3, [r3], #16\n" \
+    "vmladav" how ".s8 r2, q1, q2\n" \
+    "vldrb.8 q2, [r5], #16\n" \
+    "vmladav" how ".s8 r4, q0, q3\n" \
+    "vmladav" how ".s8 r6, q1, q3\n" \
+    "vmladav" how ".s8 r8, q0, q2\n" \
+    "vmladav" how ".s8 r10, q1, q2\n"
+
 /* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
-#define CONV2D_S8_MVE_PASS(high, low)                                                                                  \
-    "ldrd r1, r3, [r7]\n"                                                                                              \
-    "ldr r5, [r7, #8]\n"                                                                                               \
-    "vldrb.8 q0, [r9], #16\n"                                                                                          \
-    "vldrb.8 q2, [r1], #16\n"                                                                                          \
-    "vldrb.8 q1, [r9], #16\n"                                                                                          \
-    "vmladav.s8 r0, q0, q2\n"                                                                                          \
-    "vldrb.8 q3, [r3], #16\n"                                                                                          \
-    "vmladav.s8 r2, q1, q2\n"                                                                                          \
-    "vldrb.8 q2, [r5], #16\n"                                                                                          \
-    "vmladav.s8 r4, q0, q3\n"                                                                                          \
-    "vmladav.s8 r6, q1, q3\n"                                                                                          \
-    "vmladav.s8 r8, q0, q2\n"                                                                                          \
-    "vmladav.s8 r10, q1, q2\n"                                                                                         \
-    "wls lr, r11, 3f\n"                                                                                                \
-    "2:\n"                                                                                                             \
-    "vldrb.8 q0, [r9], #16\n"                                                                                          \
-    "vldrb.8 q2, [r1], #16\n"                                                                                          \
-    "vldrb.8 q1, [r9], #16\n"                                                                                          \
-    "vmladava.s8 r0, q0, q2\n"                                                                                         \
-    "vldrb.8 q3, [r3], #16\n"                                                                                          \
-    "vmladava.s8 r2, q1, q2\n"                                                                                         \
-    "vldrb.8 q2, [r5], #16\n"                                                                                          \
-    "vmladava.s8 r4, q0, q3\n"                                                                                         \
-    "vmladava.s8 r6, q1, q3\n"                                                                                         \
-    "vmladava.s8 r8, q0, q2\n"                                                                                         \
-    "vmladava.s8 r10, q1, q2\n"                                                                                        \
-    "le lr, 2b\n"                                                                                                      \
-    "3:\n"                                                                                                             \
-    "vmov q5[" high "], q5[" low "], r0, r2\n"                                                                         \
-    "vmov q6[" high "], q6[" low "], r4, r6\n"                                                                         \
+#define CONV2D_S8_MVE_PASS(high, low) \
+    "ldrd r1, r3, [r7]\n" \
+    "ldr r5, [r7, #8]\n" \
+    CONV2D_S8_MVE_STEP("") \
+    ".if ge_steps > 0\n" \
+    ".rept ge_steps - 1\n" \
+    CONV2D_S8_MVE_STEP("a") \
+    ".endr\n" \
+    ".else\n" \
+    "wls lr, r11, 3f\n" \
+    "2:\n" \
+    CONV2D_S8_MVE_STEP("a") \
+    "le lr, 2b\n" \
+    "3:\n" \
+    ".endif\n" \
+    "vmov q5[" high "], q5[" low "], r0, r2\n" \
+    "vmov q6[" high "], q6[" low "], r4, r6\n" \
     "vmov q7[" high "], q7[" low "], r8, r10\n"
 
 /* Four outputs in `q`, to the address in `to`. */
@@ -81,31 +88,38 @@ typedef struct {
 
 /* Channels from `stream` to `end`, in fours. */
 static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
-    __asm__ volatile("push {r7, r11}\n"
-                     "mov r7, %[block]\n"
-                     "ldr r9, [r7, #24]\n"
-                     "ldrd r12, r11, [r7, #28]\n"
-                     "ldr r0, [r7, #36]\n"
-                     "vdup.32 q4, r0\n"
-                     "1:\n" /* four channels */
-                     CONV2D_S8_MVE_PASS("2", "0")
-                         CONV2D_S8_MVE_PASS("3", "1") "vldrw.u32 q0, [r9], #16\n"
-                                                      "vldrw.u32 q1, [r9], #16\n"
-                                                      "vldrw.u32 q2, [r7, #40]\n"
-                                                      "vldrw.u32 q3, [r7, #56]\n"
-                                                      "ldrd r0, r2, [r7, #12]\n"
-                                                      "ldr r4, [r7, #20]\n" CONV2D_S8_MVE_STORE("q5", "r0")
-                                                          CONV2D_S8_MVE_STORE("q6", "r2")
-                                                              CONV2D_S8_MVE_STORE("q7", "r4") "strd r0, r2, [r7, #12]\n"
-                                                                                              "str r4, [r7, #20]\n"
-                                                                                              "cmp r9, r12\n"
-                                                                                              "bne 1b\n"
-                                                                                              "pop {r7, r11}\n"
-                     :
-                     : [block] "r"(block)
-                     : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3",
-                       "q4", "q5", "q6", "q7", "cc", "memory");
+    __asm__ volatile(
+        ".set ge_steps, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_STEPS) "\n"
+        "push {r7, r11}\n"
+        "mov r7, %[block]\n"
+        "ldr r9, [r7, #24]\n"
+        "ldrd r12, r11, [r7, #28]\n"
+        "ldr r0, [r7, #36]\n"
+        "vdup.32 q4, r0\n"
+        "1:\n" /* four channels */
+        CONV2D_S8_MVE_PASS("2", "0")
+        CONV2D_S8_MVE_PASS("3", "1")
+        "vldrw.u32 q0, [r9], #16\n"
+        "vldrw.u32 q1, [r9], #16\n"
+        "vldrw.u32 q2, [r7, #40]\n"
+        "vldrw.u32 q3, [r7, #56]\n"
+        "ldrd r0, r2, [r7, #12]\n"
+        "ldr r4, [r7, #20]\n"
+        CONV2D_S8_MVE_STORE("q5", "r0")
+        CONV2D_S8_MVE_STORE("q6", "r2")
+        CONV2D_S8_MVE_STORE("q7", "r4")
+        "strd r0, r2, [r7, #12]\n"
+        "str r4, [r7, #20]\n"
+        "cmp r9, r12\n"
+        "bne.w 1b\n"
+        "pop {r7, r11}\n"
+        :
+        : [block] "r"(block)
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
+          "q6", "q7", "cc", "memory");
 }
+
+/* clang-format on */
 
 /* The last one to three channels go by way of a buffer. */
 static void conv2d_s8_mve_rest(conv2d_s8_mve_block *block, int32_t channels) {

@@ -17,42 +17,47 @@
 #include "ge_params.h"
 
 typedef struct {
-    int8_t lo[16];      /* 0 */
-    int8_t hi[16];      /* 16 */
-    int32_t zero_point; /* 32 */
-    int32_t odd;        /* 36: 1 where a tap is left after the pairs */
-    int32_t pairs;      /* of taps */
-} depthwise_s8_mve_law;
+    int8_t lo[16];             /* 0 */
+    int8_t hi[16];             /* 16 */
+    int32_t zero_point;        /* 32 */
+    int32_t odd;               /* 36: 1 where a tap is left after the pairs */
+    const int8_t *const *taps; /* 40 */
+    int32_t pairs;             /* 44: of taps */
+    const int8_t *stream;      /* 48: of the first block */
+    int32_t blocks;            /* 52: of 16 channels, one after another */
+    int32_t step;              /* 56: bytes from behind the blocks of a pixel to the next pixel */
+    int32_t pixels;            /* 60: counts down */
+} depthwise_s8_mve_job;
 
 #define DEPTHWISE_S8_MVE_ADD(sum, how, from) "vmovl" how ".s16 q1, " from "\nvadd.i32 " sum ", " sum ", q1\n"
-#define DEPTHWISE_S8_MVE_SCALE(sum) "vldrw.u32 q0, [%[stream]], #16\nvrmulh.s32 " sum ", " sum ", q0\n"
+#define DEPTHWISE_S8_MVE_SCALE(sum) "vldrw.u32 q0, [r5], #16\nvrmulh.s32 " sum ", " sum ", q0\n"
 
-/* 16 channels at a time from `offset` bytes behind the taps on; returns the rest of the stream. */
-static const int8_t *depthwise_s8_mve_blocks(const int8_t *const *taps, int32_t offset, const int8_t *stream,
-                                             const depthwise_s8_mve_law *law, int8_t *out, int32_t blocks) {
-    const int8_t *const *tap;
+/* All blocks of all pixels of a job; the first one is `offset` bytes behind the taps. r4 taps, r5 stream, r6 blocks. */
+static void depthwise_s8_mve_run(depthwise_s8_mve_job *job, int32_t offset, int8_t *out) {
     /* clang-format off */
     __asm__ volatile(
-        "1:\n"
-        "mov %[tap], %[taps]\n"
-        "vldrw.u32 q4, [%[stream]], #16\n"
-        "vldrw.u32 q5, [%[stream]], #16\n"
-        "vldrw.u32 q6, [%[stream]], #16\n"
-        "vldrw.u32 q7, [%[stream]], #16\n"
-        "wls lr, %[pairs], 3f\n"
+        "0:\n" /* a pixel */
+        "ldrd r5, r6, [%[law], #48]\n"
+        "1:\n" /* 16 channels */
+        "ldrd r4, lr, [%[law], #40]\n"
+        "vldrw.u32 q4, [r5], #16\n"
+        "vldrw.u32 q5, [r5], #16\n"
+        "vldrw.u32 q6, [r5], #16\n"
+        "vldrw.u32 q7, [r5], #16\n"
+        "wls lr, lr, 3f\n"
         "2:\n"
-        "ldrd r1, r3, [%[tap]], #8\n"
+        "ldrd r1, r3, [r4], #8\n"
         "add r1, r1, %[offset]\n"
         "add r3, r3, %[offset]\n"
         "vldrb.8 q0, [r1]\n"
-        "vldrb.8 q1, [%[stream]], #16\n"
+        "vldrb.8 q1, [r5], #16\n"
         "vmullb.s8 q2, q0, q1\n"
         "vmullt.s8 q0, q0, q1\n"
         "vldrb.8 q1, [r3]\n"
-        "vldrb.8 q3, [%[stream]]\n"
+        "vldrb.8 q3, [r5]\n"
         "vmullt.s8 q3, q1, q3\n"
         "vadd.i16 q0, q0, q3\n"
-        "vldrb.8 q3, [%[stream]], #16\n" /* once more: there is no eighth vector to keep it in */
+        "vldrb.8 q3, [r5], #16\n" /* once more: there is no eighth vector to keep it in */
         "vmullb.s8 q1, q1, q3\n"
         "vadd.i16 q2, q2, q1\n"
         DEPTHWISE_S8_MVE_ADD("q4", "b", "q2")
@@ -63,10 +68,10 @@ static const int8_t *depthwise_s8_mve_blocks(const int8_t *const *taps, int32_t 
         "3:\n"
         "ldrd r1, r3, [%[law], #32]\n"
         "cbz r3, 4f\n"
-        "ldr r3, [%[tap]]\n"
+        "ldr r3, [r4]\n"
         "add r3, r3, %[offset]\n"
         "vldrb.8 q0, [r3]\n"
-        "vldrb.8 q1, [%[stream]], #16\n"
+        "vldrb.8 q1, [r5], #16\n"
         "vmullb.s8 q2, q0, q1\n"
         "vmullt.s8 q0, q0, q1\n"
         DEPTHWISE_S8_MVE_ADD("q4", "b", "q2")
@@ -92,38 +97,51 @@ static const int8_t *depthwise_s8_mve_blocks(const int8_t *const *taps, int32_t 
         "vmin.s8 q2, q2, q1\n"
         "vstrb.8 q2, [%[out]], #16\n"
         "add %[offset], %[offset], #16\n"
-        "subs %[blocks], %[blocks], #1\n"
+        "subs r6, r6, #1\n"
         "bne 1b\n"
-        : [tap] "=&r"(tap), [offset] "+r"(offset), [stream] "+r"(stream), [out] "+r"(out), [blocks] "+r"(blocks)
-        : [taps] "r"(taps), [law] "r"(law), [pairs] "r"(law->pairs)
-        : "r1", "r3", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
+        "ldrd r1, r3, [%[law], #56]\n"
+        "add %[offset], %[offset], r1\n"
+        "subs r3, r3, #1\n"
+        "str r3, [%[law], #60]\n"
+        "bne 0b\n"
+        : [offset] "+r"(offset), [out] "+r"(out)
+        : [law] "r"(job)
+        : "r1", "r3", "r4", "r5", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
     /* clang-format on */
-    return stream;
 }
 
-/* A pixel with fewer than 16 channels, by way of copies of its taps and of a buffer. */
-static void depthwise_s8_mve_few(const ge_mve_taps *s, int32_t channels, int32_t offset, const int8_t *stream,
-                                 const depthwise_s8_mve_law *law, int8_t *out, int8_t *space) {
+/* A row with fewer than 16 channels, by way of copies of the taps and of a buffer. */
+static void depthwise_s8_mve_few(const ge_conv2d_params *p, const ge_mve_taps *s, depthwise_s8_mve_job *job,
+                                 int8_t *out, int8_t *space) {
     int8_t sixteen[16];
     const int8_t **copies = (const int8_t **)(void *)(space + 16 * s->count);
-    for (int32_t i = 0; i < s->count; i++) {
-        ge_mve_copy(space + 16 * i, s->taps[i] + offset, channels);
-        copies[i] = space + 16 * i;
+    job->taps = copies;
+    for (int32_t ox = 0; ox < p->out_w; ox++) {
+        for (int32_t i = 0; i < s->count; i++) {
+            ge_mve_copy(space + 16 * i, s->taps[i] + ox * p->stride_w * p->in_c, p->in_c);
+            copies[i] = space + 16 * i;
+        }
+        job->pixels = 1;
+        depthwise_s8_mve_run(job, 0, sixteen);
+        ge_mve_copy(out, sixteen, p->in_c);
+        out += p->in_c;
     }
-    (void)depthwise_s8_mve_blocks(copies, 0, stream, law, sixteen, 1);
-    ge_mve_copy(out, sixteen, channels);
 }
 
-/* One pixel. */
-static void depthwise_s8_mve_pixel(const ge_mve_taps *s, int32_t channels, int32_t offset, const int8_t *stream,
-                                   const depthwise_s8_mve_law *law, int8_t *out, int8_t *space) {
-    if (channels < 16) {
-        depthwise_s8_mve_few(s, channels, offset, stream, law, out, space);
-        return;
-    }
-    stream = depthwise_s8_mve_blocks(s->taps, offset, stream, law, out, channels / 16);
-    if (channels % 16 != 0) {
-        (void)depthwise_s8_mve_blocks(s->taps, offset + channels - 16, stream, law, out + channels - 16, 1);
+/* A row whose last block overlaps the one before. */
+static void depthwise_s8_mve_rest(const ge_conv2d_params *p, const depthwise_s8_mve_job *job, int8_t *out) {
+    depthwise_s8_mve_job last = *job;
+    depthwise_s8_mve_job most = *job;
+    const int32_t back = p->in_c - 16;
+    last.stream += job->blocks * (128 + 16 * (2 * job->pairs + job->odd));
+    last.blocks = 1;
+    for (int32_t ox = 0; ox < p->out_w; ox++) {
+        const int32_t offset = ox * p->stride_w * p->in_c;
+        most.pixels = 1;
+        last.pixels = 1;
+        depthwise_s8_mve_run(&most, offset, out);
+        depthwise_s8_mve_run(&last, offset + back, out + back);
+        out += p->in_c;
     }
 }
 
@@ -131,21 +149,27 @@ static void ge_depthwise_s8_mve(const ge_conv2d_params *p, const ge_rows *x, con
                                 int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t count = p->kernel_h * p->kernel_w;
     int8_t *const space = (int8_t *)scratch;
-    depthwise_s8_mve_law law;
-    memset(law.lo, p->lo, sizeof law.lo);
-    memset(law.hi, p->hi, sizeof law.hi);
-    law.zero_point = p->out_zero_point;
-    law.odd = count % 2;
-    law.pairs = count / 2;
     ge_mve_taps taps = ge_mve_open(p, p->kernel_w, space + (p->in_c < 16 ? 20 * count : 0));
+    depthwise_s8_mve_job job;
+    memset(job.lo, p->lo, sizeof job.lo);
+    memset(job.hi, p->hi, sizeof job.hi);
+    job.zero_point = p->out_zero_point;
+    job.odd = count % 2;
+    job.pairs = count / 2;
+    job.taps = taps.taps;
+    job.stream = stream;
+    job.blocks = p->in_c < 16 ? 1 : p->in_c / 16;
+    job.step = p->stride_w * p->in_c - 16 * job.blocks;
     for (int32_t y = first_row; y < last_row; y++) {
-        int8_t *o = (int8_t *)ge_row(out, y);
-        int32_t offset = 0;
+        int8_t *const o = (int8_t *)ge_row(out, y);
         ge_mve_point(p, x, &taps, y);
-        for (int32_t ox = 0; ox < p->out_w; ox++) {
-            depthwise_s8_mve_pixel(&taps, p->in_c, offset, stream, &law, o, space);
-            offset += p->stride_w * p->in_c;
-            o += p->in_c;
+        if (p->in_c < 16) {
+            depthwise_s8_mve_few(p, &taps, &job, o, space);
+        } else if (p->in_c % 16 != 0) {
+            depthwise_s8_mve_rest(p, &job, o);
+        } else {
+            job.pixels = p->out_w;
+            depthwise_s8_mve_run(&job, 0, o);
         }
     }
 }

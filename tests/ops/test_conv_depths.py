@@ -1,0 +1,48 @@
+"""Conv and Gemm at the depths, widths and lengths of sums where the kernels of Cortex-M55, M3 and M0 change their way."""
+
+import numpy as np
+import pytest
+from checker import case, check_op, weights
+
+pytestmark = pytest.mark.cc
+
+
+def conv(name, h, w, c, kernel, out, **attrs):
+    group = attrs.get("group", 1)
+    wanted = (out, c // group, *kernel)
+    return case(name, "Conv", (1, c, h, w), weights(*wanted), weights(out, seed=2), **attrs)
+
+
+def with_dead_channels():
+    """Outputs that cannot change: no weights at all, or none that reach the next step of the output."""
+    w = weights(5, 8, 1, 1)
+    w[1] = 0.0
+    w[3] *= 1e-6
+    return case("dead channels", "Conv", (1, 8, 4, 3), w, weights(5, seed=3), pads=[0, 0, 0, 0])
+
+
+CASES = [
+    conv("3x3 of 16, width 3", 4, 3, 16, (3, 3), 8, pads=[1, 1, 1, 1]),
+    conv("3x3 of 16, width 4, no padding", 5, 6, 16, (3, 3), 4),
+    conv("3x3 of 32, width 5", 3, 5, 32, (3, 3), 4, pads=[1, 1, 1, 1]),
+    conv("3x3 of 48, width 7", 3, 7, 48, (3, 3), 12, pads=[1, 1, 1, 1]),
+    conv("3x3 of 16, stride 2 down", 7, 6, 16, (3, 3), 4, strides=[2, 1], pads=[1, 1, 1, 1]),
+    conv("3x3 of 16, dilation 2 down", 7, 6, 16, (3, 3), 4, dilations=[2, 1], pads=[2, 1, 2, 1]),
+    conv("3x3 of 64: a loop of 36 steps, two chunks", 3, 4, 64, (3, 3), 7, pads=[1, 1, 1, 1]),
+    conv("1x1 of 144: 9 steps", 3, 5, 144, (1, 1), 5),
+    conv("1x1 of 160: 10 steps", 2, 7, 160, (1, 1), 10),
+    conv("1x1 of 24 with padding", 3, 4, 24, (1, 1), 9, pads=[1, 0, 0, 1]),
+    conv("depthwise 5x5 of 17", 6, 7, 17, (5, 5), 17, group=17, pads=[2, 2, 2, 2]),
+    conv("depthwise 3x3 of 40", 4, 6, 40, (3, 3), 40, group=40, pads=[1, 1, 1, 1]),
+    conv("depthwise 3x3 of 32, stride 2, width 6", 5, 11, 32, (3, 3), 32, group=32, strides=[2, 2], pads=[1, 1, 1, 1]),
+    conv("depthwise 2x3 of 16", 5, 6, 16, (2, 3), 16, group=16, dilations=[2, 1], pads=[1, 1, 1, 1]),
+    case("640 to 12, three chunks", "Gemm", (2, 640), weights(12, 640), weights(12, seed=2), transB=1),
+    case("12 to 16", "Gemm", (1, 12), weights(16, 12), weights(16, seed=2), transB=1),
+    with_dead_channels(),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_depths(case):
+    assert np.prod(case.inputs[0]) > 0
+    check_op(case)
