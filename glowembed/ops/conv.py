@@ -249,6 +249,14 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
 
 DSP_STRIP_ROWS = 8
 
+DSP_UNROLL_MAX = 18
+"""Steps of 56 bytes in the loop: it fits the 1 KB of the smallest instruction caches."""
+
+
+def _turns(steps: int, unroll: int) -> int:
+    """Cycles that `steps` steps lose at the ends of the loop."""
+    return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
+
 
 def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
@@ -262,7 +270,7 @@ def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
         "PIXEL": 2 * channels * p.kernel_h * step,
         "STEPS": steps,
         "CHANNELS": channels,
-        "UNROLL": min(steps, 16 if steps % 16 in (0, *range(9, 16)) else 8),
+        "UNROLL": min(range(1, min(steps, DSP_UNROLL_MAX) + 1), key=lambda u: (_turns(steps, u), u)),
         "DOWN": p.shift - 24,
         "TILE": tile if taps == 1 else DSP_TILE_MAX,
     }
