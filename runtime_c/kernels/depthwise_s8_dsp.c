@@ -77,7 +77,16 @@ static void depthwise_s8_dsp_pixel(const ge_conv2d_params *p, const ge_rows *x, 
     for (int32_t c = 0; c < p->out_c; c += c == 0 && rest != 0 ? rest : 4) {
         depthwise_s8_dsp_sums s = {(int32_t)stream[0], (int32_t)stream[1], (int32_t)stream[2], (int32_t)stream[3]};
         const uint32_t *w = stream + 8;
-        for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        if (p->kernel_w == 1 && x->slots == NULL && inside == 1) { /* taps down: one run, as taps across are */
+            const int32_t top = y * p->stride_h - p->pad_top;
+            const int32_t above = depthwise_s8_dsp_below(top, p->dilation_h, p->kernel_h, 0);
+            const int32_t within = depthwise_s8_dsp_below(top, p->dilation_h, p->kernel_h, p->in_h) - above;
+            const int8_t *from = (const int8_t *)ge_row(x, top + above * p->dilation_h) + first + c;
+            w = depthwise_s8_dsp_taps(pad, 0, above, w, &s);
+            w = depthwise_s8_dsp_taps(from, p->dilation_h * x->stride, within, w, &s);
+            w = depthwise_s8_dsp_taps(pad, 0, p->kernel_h - above - within, w, &s);
+        }
+        for (int32_t ky = 0; ky < p->kernel_h && (p->kernel_w > 1 || x->slots != NULL || inside == 0); ky++) {
             const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
             if (iy < 0 || iy >= p->in_h) {
                 w = depthwise_s8_dsp_taps(pad, 0, p->kernel_w, w, &s);
