@@ -184,7 +184,7 @@ static inline void ge_threes_begin(const int32_t *law, int32_t size, int32_t *su
                          "movs r3, #0\n"
                          "movs r4, #0\n"
                          "stmia %[sums]!, {r2, r3, r4}\n"
-                         : [sums] "+l"(sums)
+                         : [sums] "+&l"(sums)
                          :
                          : "r2", "r3", "r4", "cc", "memory");
     }
@@ -223,7 +223,7 @@ static inline void ge_threes_finish(const ge_threes_range *range, const int32_t 
                      "bics r4, r4, r3\n"
                      "b 2b\n"
                      "4:\n"
-                     : [sums] "+l"(sums), [law] "+l"(law), [out] "+l"(out)
+                     : [sums] "+&l"(sums), [law] "+&l"(law), [out] "+&l"(out)
                      : [lo] "h"(range->lo), [span] "h"(range->span), [end] "h"(end)
                      : "r3", "r4", "r5", "r6", "cc", "memory");
 }

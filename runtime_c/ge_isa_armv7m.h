@@ -142,7 +142,7 @@ static inline void ge_threes_begin(const int32_t *law, int32_t size, int32_t *su
     for (int32_t i = 0; i < size; i += 3) {
         __asm__ volatile("ldm %[law]!, {r2, r3, r4}\n"
                          "stm %[sums]!, {r2, r3, r4}\n"
-                         : [law] "+r"(law), [sums] "+r"(sums)
+                         : [law] "+&r"(law), [sums] "+&r"(sums)
                          :
                          : "r2", "r3", "r4", "memory");
     }
@@ -164,7 +164,7 @@ static inline void ge_threes_finish(const ge_threes_range *range, const int32_t 
                      "strb r3, [%[at]], #1\n"
                      "cmp %[sums], %[end]\n"
                      "bne 1b\n"
-                     : [sums] "+r"(sums), [law] "+r"(law), [at] "+r"(at)
+                     : [sums] "+&r"(sums), [law] "+&r"(law), [at] "+&r"(at)
                      : [zero_point] "r"(range->zero_point), [end] "r"(end)
                      : "r2", "r3", "r4", "r5", "cc", "memory");
     if (range->lo > INT8_MIN || range->hi < INT8_MAX) {

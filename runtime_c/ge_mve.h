@@ -12,7 +12,7 @@ static inline void ge_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
                      "vstrb.8 q0, [%[to]], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [to] "+r"(to), [from] "+r"(from)
+                     : [to] "+&r"(to), [from] "+&r"(from)
                      : [count] "r"(count)
                      : "lr", "q0", "memory");
 }
@@ -25,7 +25,7 @@ static inline void ge_mve_fill(int8_t *to, int32_t value, int32_t count) {
                      "vstrb.8 q0, [%[to]], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [to] "+r"(to)
+                     : [to] "+&r"(to)
                      : [count] "r"(count), [value] "r"(value)
                      : "lr", "q0", "memory");
 }

@@ -37,7 +37,7 @@ static void add_s8_armv7m_run(const ge_add_params *p, const int8_t *a, const int
         "subs %[left], %[left], #1\n"
         "bne 3b\n"
         "4:\n"
-        : [a] "+r"(a), [b] "+r"(b), [out] "+r"(out), [left] "+r"(left)
+        : [a] "+&r"(a), [b] "+&r"(b), [out] "+&r"(out), [left] "+&r"(left)
         : [ma] "r"(p->multiplier_a), [mb] "r"(p->multiplier_b), [offset] "r"(p->offset), [shift] "r"(p->shift)
         : "r2", "r3", "cc", "memory");
     /* clang-format on */

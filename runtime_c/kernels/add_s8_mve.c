@@ -26,7 +26,7 @@ static void add_s8_mve_run(const ge_add_params *p, const int8_t *a, const int8_t
                      "vstrb.32 q0, [%[out]], #4\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+                     : [a] "+&l"(a), [b] "+&l"(b), [out] "+&l"(out)
                      : [count] "r"(count), [mb] "r"(p->multiplier_b), [offset] "r"(p->offset), [shift] "r"(-p->shift),
                        [p] "r"(p), [ma] "i"(offsetof(ge_add_params, multiplier_a)),
                        [lo] "i"(offsetof(ge_add_params, lo)), [hi] "i"(offsetof(ge_add_params, hi))

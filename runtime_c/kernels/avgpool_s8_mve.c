@@ -38,7 +38,7 @@ static void avgpool_s8_mve_sum(const int8_t *x, int32_t channels, int32_t count,
                      "vmovlt.s16 q3, q1\n"
                      "vadd.i32 q2, q2, q3\n"
                      "vstrw.32 q2, [%[sums], #48]\n"
-                     : [x] "+r"(x)
+                     : [x] "+&r"(x)
                      : [channels] "r"(channels), [count] "r"(count), [sums] "r"(sums)
                      : "lr", "q0", "q1", "q2", "q3", "memory");
 }

@@ -166,7 +166,7 @@ static void conv2d_s8_mve_windows(const ge_mve_taps *s, int32_t run, int32_t off
                          "add %[at], %[at], %[window]\n"
                          "subs %[left], %[left], #1\n"
                          "bne 1b\n"
-                         : [from] "+r"(from), [at] "+r"(at), [left] "+r"(left)
+                         : [from] "+&r"(from), [at] "+&r"(at), [left] "+&r"(left)
                          : [step] "r"(step), [window] "r"(window), [run] "r"(run)
                          : "r1", "r2", "lr", "q0", "cc", "memory");
         to += run;

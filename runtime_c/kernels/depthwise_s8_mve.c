@@ -104,7 +104,7 @@ static void depthwise_s8_mve_run(depthwise_s8_mve_job *job, int32_t offset, int8
         "subs r3, r3, #1\n"
         "str r3, [%[law], #60]\n"
         "bne 0b\n"
-        : [offset] "+r"(offset), [out] "+r"(out)
+        : [offset] "+&r"(offset), [out] "+&r"(out)
         : [law] "r"(job)
         : "r1", "r3", "r4", "r5", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
     /* clang-format on */

@@ -49,7 +49,7 @@ static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, con
         "vstrb.32 q0, [%[out]], #4\n"
         "subs %[fours], %[fours], #1\n"
         "bne 1b\n"
-        : [stream] "+r"(stream), [out] "+l"(out), [fours] "+r"(fours)
+        : [stream] "+&r"(stream), [out] "+&l"(out), [fours] "+&r"(fours)
         : [x] "r"(x), [count] "r"(p->in_c), [zero_point] "r"(p->out_zero_point), [lo] "r"(p->lo), [hi] "r"(p->hi)
         : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "cc", "memory");
     return stream;

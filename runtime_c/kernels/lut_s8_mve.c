@@ -15,7 +15,7 @@ static void lut_s8_mve_run(const int8_t *x, const int8_t *table, int8_t *out, in
                      "vstrb.8 q2, [%[out]], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [x] "+r"(x), [out] "+r"(out)
+                     : [x] "+&r"(x), [out] "+&r"(out)
                      : [count] "r"(count), [table] "r"(table)
                      : "lr", "q0", "q1", "q2", "memory");
 }

@@ -16,7 +16,7 @@ static void maxpool_s8_mve_keep(int8_t *to, const int8_t *from, int32_t count) {
                      "vstrb.8 q0, [%[to]], #16\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [to] "+r"(to), [from] "+r"(from)
+                     : [to] "+&r"(to), [from] "+&r"(from)
                      : [count] "r"(count)
                      : "lr", "q0", "q1", "memory");
 }

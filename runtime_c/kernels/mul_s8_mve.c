@@ -30,7 +30,7 @@ static void mul_s8_mve_run(const ge_mul_params *p, const int8_t *a, const int8_t
                      "vstrb.32 q0, [%[out]], #4\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+                     : [a] "+&l"(a), [b] "+&l"(b), [out] "+&l"(out)
                      : [p] "r"(p), [multiplier] "r"(multiplier), [za] "r"(p->zero_point_a), [zb] "r"(p->zero_point_b),
                        [zero_point] "r"(p->out_zero_point), [row] "i"(offsetof(ge_mul_params, row)),
                        [lo] "i"(offsetof(ge_mul_params, lo)), [hi] "i"(offsetof(ge_mul_params, hi))
