@@ -40,7 +40,9 @@ def _float_edges(graph: Graph) -> Graph:
     for name in filter(renamed.__contains__, graph.outputs):
         last.append(Node(f"{name}/dequantize", "Dequantize", (renamed[name],), (name,)))
     body = [
-        replace(n, inputs=tuple(renamed.get(i, i) for i in n.inputs), outputs=tuple(renamed.get(o, o) for o in n.outputs))
+        replace(
+            n, inputs=tuple(renamed.get(i, i) for i in n.inputs), outputs=tuple(renamed.get(o, o) for o in n.outputs)
+        )
         for n in graph.nodes
     ]
     return graph.with_nodes([*first, *body, *last], values)

@@ -53,7 +53,19 @@ HOST_ISA: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "vnni": (("-mavx2", "-mavx512vl", "-mavx512vnni"), frozenset({"avx512vl", "avx512_vnni"})),
 }
 
-FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+FLAGS = (
+    "-std=c99",
+    "-O1",
+    "-g",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Wconversion",
+    "-Werror",
+)
 # Undefined behaviour stops the process at the instruction: no kernel may depend on it.
 TRAP = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
