@@ -218,15 +218,8 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     ]
     rows += _saved(manifest.get("simplified"))
     rows += _precisions(manifest.get("precision", []))
-    rows += _precisions(manifest.get("precision", []))
     head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
     return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
-
-
-def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
-    """How many nodes compute in what, where it is not int8 all over; `precision` in bundle.json tells of each."""
-    counts = Counter(str(entry["dtype"]) for entry in table)
-    return [] if set(counts) <= {"int8"} else [(f"nodes in {dtype}", number(counts[dtype])) for dtype in sorted(counts)]
 
 
 def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:

@@ -17,15 +17,15 @@
 
 /* Lines run along one axis of the image and follow each other along the other. All steps are in bytes. */
 typedef struct {
-    int32_t down;        /* 1: lines are columns */
-    int32_t length;      /* outputs of a line */
-    int32_t origin;      /* input index of the line's first window: below 0 in padding */
-    int32_t in_length;   /* inputs of a line */
-    int32_t in_step;     /* from input to input, 0 where only ge_row knows */
-    int32_t across_pad;  /* lines of padding before the first */
-    int32_t in_lines;    /* lines of the input */
-    int32_t pairs;       /* words that hold a line */
-    int32_t zero;        /* four times the zero point */
+    int32_t down;       /* 1: lines are columns */
+    int32_t length;     /* outputs of a line */
+    int32_t origin;     /* input index of the line's first window: below 0 in padding */
+    int32_t in_length;  /* inputs of a line */
+    int32_t in_step;    /* from input to input, 0 where only ge_row knows */
+    int32_t across_pad; /* lines of padding before the first */
+    int32_t in_lines;   /* lines of the input */
+    int32_t pairs;      /* words that hold a line */
+    int32_t zero;       /* four times the zero point */
 } ge_dsp_lines;
 
 /* The lines of output rows first..last-1. */
@@ -165,7 +165,9 @@ static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, uint32_
             taps[2 + 2 * row] = w0 | w1 << 16;
             taps[3 + 2 * row] = w1 | w2 << 16;
         }
-        memcpy(taps + 8, taps + 2, 16);
+        for (int32_t i = 0; i < 4; i++) {
+            taps[8 + i] = taps[2 + i];
+        }
         packed += 5;
         taps += GE_DSP_TAPS_WORDS;
     }

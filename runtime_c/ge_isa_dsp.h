@@ -14,11 +14,11 @@
 
 /* What ge_dsp_gemm reads; the order of the words is that of its registers s0-s9. */
 typedef struct {
-    const uint32_t *x;     /* columns of two pixels interleaved: for each pair of k, the word of the one and the other */
-    int8_t *const *out;    /* where each pixel's channels begin; an even number */
-    int32_t pairs;         /* of pixels */
-    int32_t groups;        /* of four channels */
-    const uint32_t *w;     /* for each group: S01, B01, S23, B23, then two words for each pair of k, then 4 multipliers */
+    const uint32_t *x;  /* columns of two pixels interleaved: for each pair of k, the word of the one and the other */
+    int8_t *const *out; /* where each pixel's channels begin; an even number */
+    int32_t pairs;      /* of pixels */
+    int32_t groups;     /* of four channels */
+    const uint32_t *w;  /* for each group: S01, B01, S23, B23, then two words for each pair of k, then 4 multipliers */
     uint32_t weight_bytes; /* of one group */
     uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
     int32_t zero_point;    /* of the output */
@@ -40,176 +40,171 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps) {
  * 15 cycles for 16 products, 68 for each 8 outputs besides. A lone last pixel is given twice: its twin is overwritten. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile(
-        "    vldmia r0, {s0-s9}\n"
-        "    vmov s15, r7\n"
-        "    adr r1, 3f\n"
-        "    vmov r2, s6\n"
-        "    add r1, r1, r2\n"
-        "    orr r1, r1, #1\n"
-        "    vmov s6, r1\n"
-        "    b 1f\n"
-        "    .balign 4\n"
-        "1:\n" /* four channels */
-        "    vmov r0, s4\n"
-        "    vmov r1, s5\n"
-        "    add r1, r1, r0\n"
-        "    add r1, r1, #16\n"
-        "    vmov s10, r1\n" /* end of the weights */
-        "    vmov.f32 s11, s0\n"
-        "    vmov.f32 s12, s1\n"
-        "    vmov.f32 s13, s2\n"
-        "    .balign 4\n"
-        "2:\n" /* two pixels */
-        "    vmov r0, s4\n"
-        "    vmov r1, s11\n"
-        "    vmov r12, s6\n"
-        "    ldr r2, [r0], #4\n"
-        "    ldr r4, [r0], #4\n"
-        "    ldr r6, [r0], #4\n"
-        "    ldr r8, [r0], #4\n"
-        "    mov r3, r2\n"
-        "    mov r5, r4\n"
-        "    mov r7, r6\n"
-        "    mov r9, r8\n"
-        "    bx r12\n"
-        "    .balign 4\n"
-        "3:\n"
-        "    .rept 8\n"
-        "    ldr.w r10, [r0], #4\n"
-        "    ldr.w r11, [r0], #4\n"
-        "    ldr.w r12, [r1], #4\n"
-        "    ldr.w lr, [r1], #4\n"
-        "    smlad r2, r10, r12, r2\n"
-        "    smlad r3, r10, lr, r3\n"
-        "    smlad r6, r11, r12, r6\n"
-        "    smlad r7, r11, lr, r7\n"
-        "    sxtb16 r10, r10\n"
-        "    sxtb16 r11, r11\n"
-        "    smlad r4, r10, r12, r4\n"
-        "    smlad r5, r10, lr, r5\n"
-        "    smlad r8, r11, r12, r8\n"
-        "    smlad r9, r11, lr, r9\n"
-        "    .endr\n"
-        "    vmov r12, s10\n"
-        "    cmp r0, r12\n"
-        "    bne.w 3b\n"
+    __asm__ volatile("    vldmia r0, {s0-s9}\n"
+                     "    vmov s15, r7\n"
+                     "    adr r1, 3f\n"
+                     "    vmov r2, s6\n"
+                     "    add r1, r1, r2\n"
+                     "    orr r1, r1, #1\n"
+                     "    vmov s6, r1\n"
+                     "    b 1f\n"
+                     "    .balign 4\n"
+                     "1:\n" /* four channels */
+                     "    vmov r0, s4\n"
+                     "    vmov r1, s5\n"
+                     "    add r1, r1, r0\n"
+                     "    add r1, r1, #16\n"
+                     "    vmov s10, r1\n" /* end of the weights */
+                     "    vmov.f32 s11, s0\n"
+                     "    vmov.f32 s12, s1\n"
+                     "    vmov.f32 s13, s2\n"
+                     "    .balign 4\n"
+                     "2:\n" /* two pixels */
+                     "    vmov r0, s4\n"
+                     "    vmov r1, s11\n"
+                     "    vmov r12, s6\n"
+                     "    ldr r2, [r0], #4\n"
+                     "    ldr r4, [r0], #4\n"
+                     "    ldr r6, [r0], #4\n"
+                     "    ldr r8, [r0], #4\n"
+                     "    mov r3, r2\n"
+                     "    mov r5, r4\n"
+                     "    mov r7, r6\n"
+                     "    mov r9, r8\n"
+                     "    bx r12\n"
+                     "    .balign 4\n"
+                     "3:\n"
+                     "    .rept 8\n"
+                     "    ldr.w r10, [r0], #4\n"
+                     "    ldr.w r11, [r0], #4\n"
+                     "    ldr.w r12, [r1], #4\n"
+                     "    ldr.w lr, [r1], #4\n"
+                     "    smlad r2, r10, r12, r2\n"
+                     "    smlad r3, r10, lr, r3\n"
+                     "    smlad r6, r11, r12, r6\n"
+                     "    smlad r7, r11, lr, r7\n"
+                     "    sxtb16 r10, r10\n"
+                     "    sxtb16 r11, r11\n"
+                     "    smlad r4, r10, r12, r4\n"
+                     "    smlad r5, r10, lr, r5\n"
+                     "    smlad r8, r11, r12, r8\n"
+                     "    smlad r9, r11, lr, r9\n"
+                     "    .endr\n"
+                     "    vmov r12, s10\n"
+                     "    cmp r0, r12\n"
+                     "    bne.w 3b\n"
 
-        "    vmov s11, r1\n"
-        "    vmov r12, s8\n"
-        "    sub r2, r2, r4\n"
-        "    sub r3, r3, r5\n"
-        "    sub r6, r6, r8\n"
-        "    sub r7, r7, r9\n"
-        "    asr r2, r2, r12\n"
-        "    asr r3, r3, r12\n"
-        "    asr r6, r6, r12\n"
-        "    asr r7, r7, r12\n"
-        "    cmp r12, #8\n"
-        "    bne 5f\n"
-        "4:\n"
-        "    ldr r10, [r0], #4\n"
-        "    ldr r11, [r0], #4\n"
-        "    ldr r12, [r0], #4\n"
-        "    ldr lr, [r0], #4\n"
-        "    vmov r1, s7\n"
-        "    smmlar r2, r2, r10, r1\n"
-        "    smmlar r3, r3, r10, r1\n"
-        "    smmlar r4, r4, r11, r1\n"
-        "    smmlar r5, r5, r11, r1\n"
-        "    smmlar r6, r6, r12, r1\n"
-        "    smmlar r7, r7, r12, r1\n"
-        "    smmlar r8, r8, lr, r1\n"
-        "    smmlar r9, r9, lr, r1\n"
-        "    vmov r10, s12\n"
-        "    ssat r2, #8, r2\n"
-        "    ldr r11, [r10], #4\n"
-        "    ldr r12, [r10], #4\n"
-        "    vmov s12, r10\n"
-        "    vmov r10, s9\n"
-        "    add r11, r11, r10\n"
-        "    add r12, r12, r10\n"
-        "    ssat r3, #8, r3\n"
-        "    ssat r4, #8, r4\n"
-        "    ssat r5, #8, r5\n"
-        "    ssat r6, #8, r6\n"
-        "    ssat r7, #8, r7\n"
-        "    ssat r8, #8, r8\n"
-        "    ssat r9, #8, r9\n"
-        "    vmov r10, s13\n"
-        "    strb r3, [r12]\n"
-        "    strb r5, [r12, #1]\n"
-        "    strb r7, [r12, #2]\n"
-        "    strb r9, [r12, #3]\n"
-        "    subs r10, r10, #1\n"
-        "    strb r2, [r11]\n"
-        "    strb r4, [r11, #1]\n"
-        "    strb r6, [r11, #2]\n"
-        "    strb r8, [r11, #3]\n"
-        "    vmov s13, r10\n"
-        "    bne.w 2b\n"
+                     "    vmov s11, r1\n"
+                     "    vmov r12, s8\n"
+                     "    sub r2, r2, r4\n"
+                     "    sub r3, r3, r5\n"
+                     "    sub r6, r6, r8\n"
+                     "    sub r7, r7, r9\n"
+                     "    asr r2, r2, r12\n"
+                     "    asr r3, r3, r12\n"
+                     "    asr r6, r6, r12\n"
+                     "    asr r7, r7, r12\n"
+                     "    cmp r12, #8\n"
+                     "    bne 5f\n"
+                     "4:\n"
+                     "    ldr r10, [r0], #4\n"
+                     "    ldr r11, [r0], #4\n"
+                     "    ldr r12, [r0], #4\n"
+                     "    ldr lr, [r0], #4\n"
+                     "    vmov r1, s7\n"
+                     "    smmlar r2, r2, r10, r1\n"
+                     "    smmlar r3, r3, r10, r1\n"
+                     "    smmlar r4, r4, r11, r1\n"
+                     "    smmlar r5, r5, r11, r1\n"
+                     "    smmlar r6, r6, r12, r1\n"
+                     "    smmlar r7, r7, r12, r1\n"
+                     "    smmlar r8, r8, lr, r1\n"
+                     "    smmlar r9, r9, lr, r1\n"
+                     "    vmov r10, s12\n"
+                     "    ssat r2, #8, r2\n"
+                     "    ldr r11, [r10], #4\n"
+                     "    ldr r12, [r10], #4\n"
+                     "    vmov s12, r10\n"
+                     "    vmov r10, s9\n"
+                     "    add r11, r11, r10\n"
+                     "    add r12, r12, r10\n"
+                     "    ssat r3, #8, r3\n"
+                     "    ssat r4, #8, r4\n"
+                     "    ssat r5, #8, r5\n"
+                     "    ssat r6, #8, r6\n"
+                     "    ssat r7, #8, r7\n"
+                     "    ssat r8, #8, r8\n"
+                     "    ssat r9, #8, r9\n"
+                     "    vmov r10, s13\n"
+                     "    strb r3, [r12]\n"
+                     "    strb r5, [r12, #1]\n"
+                     "    strb r7, [r12, #2]\n"
+                     "    strb r9, [r12, #3]\n"
+                     "    subs r10, r10, #1\n"
+                     "    strb r2, [r11]\n"
+                     "    strb r4, [r11, #1]\n"
+                     "    strb r6, [r11, #2]\n"
+                     "    strb r8, [r11, #3]\n"
+                     "    vmov s13, r10\n"
+                     "    bne.w 2b\n"
 
-        "    vmov s4, r0\n" /* the next group begins where this one ends */
-        "    vmov r1, s9\n"
-        "    add r1, r1, #4\n"
-        "    vmov s9, r1\n"
-        "    vmov r1, s3\n"
-        "    subs r1, r1, #1\n"
-        "    vmov s3, r1\n"
-        "    bne.w 1b\n"
-        "    b 6f\n"
-        "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */
-        "    rsb r12, r12, #8\n"
-        "    lsl r4, r4, r12\n"
-        "    lsl r5, r5, r12\n"
-        "    lsl r8, r8, r12\n"
-        "    lsl r9, r9, r12\n"
-        "    b 4b\n"
-        "6:\n"
-        "    vmov r7, s15\n"
-        : "+r"(r0)
-        :
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
+                     "    vmov s4, r0\n" /* the next group begins where this one ends */
+                     "    vmov r1, s9\n"
+                     "    add r1, r1, #4\n"
+                     "    vmov s9, r1\n"
+                     "    vmov r1, s3\n"
+                     "    subs r1, r1, #1\n"
+                     "    vmov s3, r1\n"
+                     "    bne.w 1b\n"
+                     "    b 6f\n"
+                     "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */
+                     "    rsb r12, r12, #8\n"
+                     "    lsl r4, r4, r12\n"
+                     "    lsl r5, r5, r12\n"
+                     "    lsl r8, r8, r12\n"
+                     "    lsl r9, r9, r12\n"
+                     "    b 4b\n"
+                     "6:\n"
+                     "    vmov r7, s15\n"
+                     : "+r"(r0)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
+                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
 }
 
 /* The stores of four elements at GAP bytes from word to word; the source word is in `word`. */
-#define GE_DSP_EXPAND_FOUR(word, at, gap) \
-    "    sxtb16 %[t], %[" word "]\n" \
-    "    sxtb16 %[" word "], %[" word "], ror #8\n" \
-    "    str.w %[t], [%[y], #2*" at "*" gap "]\n" \
+#define GE_DSP_EXPAND_FOUR(word, at, gap)                                                                              \
+    "    sxtb16 %[t], %[" word "]\n"                                                                                   \
+    "    sxtb16 %[" word "], %[" word "], ror #8\n"                                                                    \
+    "    str.w %[t], [%[y], #2*" at "*" gap "]\n"                                                                      \
     "    str.w %[" word "], [%[y], #(2*" at "+1)*" gap "]\n"
 
-#define GE_DSP_EXPAND(x, count, to, gap) \
-    __asm__ volatile("    subs %[n], %[n], #4\n" \
-                     "    blt 2f\n" \
-                     "    .balign 4\n" \
-                     "1:\n" \
-                     "    ldr.w %[a], [%[x]], #4\n" \
-                     "    ldr.w %[b], [%[x]], #4\n" \
-                     "    ldr.w %[c], [%[x]], #4\n" \
-                     "    ldr.w %[d], [%[x]], #4\n" \
-                     GE_DSP_EXPAND_FOUR("a", "0", gap) \
-                     GE_DSP_EXPAND_FOUR("b", "1", gap) \
-                     GE_DSP_EXPAND_FOUR("c", "2", gap) \
-                     GE_DSP_EXPAND_FOUR("d", "3", gap) \
-                     "    subs %[n], %[n], #4\n" \
-                     "    add.w %[y], %[y], #8*" gap "\n" \
-                     "    bge 1b\n" \
-                     "2:\n" \
-                     "    adds %[n], %[n], #4\n" \
-                     "    beq 4f\n" \
-                     "    .balign 4\n" \
-                     "3:\n" \
-                     "    ldr.w %[a], [%[x]], #4\n" \
-                     "    subs %[n], %[n], #1\n" \
-                     GE_DSP_EXPAND_FOUR("a", "0", gap) \
-                     "    add.w %[y], %[y], #2*" gap "\n" \
-                     "    bne 3b\n" \
-                     "4:\n" \
-                     : [x] "+r"(x), [y] "+r"(to), [n] "+r"(count), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), \
-                       [d] "=&r"(d), [t] "=&r"(t) \
-                     : \
+#define GE_DSP_EXPAND(x, count, to, gap)                                                                               \
+    __asm__ volatile("    subs %[n], %[n], #4\n"                                                                       \
+                     "    blt 2f\n"                                                                                    \
+                     "    .balign 4\n"                                                                                 \
+                     "1:\n"                                                                                            \
+                     "    ldr.w %[a], [%[x]], #4\n"                                                                    \
+                     "    ldr.w %[b], [%[x]], #4\n"                                                                    \
+                     "    ldr.w %[c], [%[x]], #4\n"                                                                    \
+                     "    ldr.w %[d], [%[x]], #4\n" GE_DSP_EXPAND_FOUR("a", "0", gap)                                  \
+                         GE_DSP_EXPAND_FOUR("b", "1", gap) GE_DSP_EXPAND_FOUR("c", "2", gap)                           \
+                             GE_DSP_EXPAND_FOUR("d", "3", gap) "    subs %[n], %[n], #4\n"                             \
+                                                               "    add.w %[y], %[y], #8*" gap "\n"                    \
+                                                               "    bge 1b\n"                                          \
+                                                               "2:\n"                                                  \
+                                                               "    adds %[n], %[n], #4\n"                             \
+                                                               "    beq 4f\n"                                          \
+                                                               "    .balign 4\n"                                       \
+                                                               "3:\n"                                                  \
+                                                               "    ldr.w %[a], [%[x]], #4\n"                          \
+                                                               "    subs %[n], %[n], #1\n" GE_DSP_EXPAND_FOUR(         \
+                                                                   "a", "0", gap) "    add.w %[y], %[y], #2*" gap "\n" \
+                                                                                  "    bne 3b\n"                       \
+                                                                                  "4:\n"                               \
+                     : [x] "+r"(x), [y] "+r"(to), [n] "+r"(count), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),           \
+                       [d] "=&r"(d), [t] "=&r"(t)                                                                      \
+                     :                                                                                                 \
                      : "cc", "memory")
 
 /* The one or two last of a rest, as a word. */

@@ -66,3 +66,23 @@ def test_a_flipped_weight_is_found_and_its_layer_named(
     code = main(["debug", str(folder), "--data", data, "--board", "host", "--build-dir", str(tmp_path / "build")])
     assert code == 1
     assert f"{victim!r} is the first whose bits differ" in " ".join(capsys.readouterr().err.split())
+
+
+def test_parts_of_a_concat_are_judged_when_they_are_whole(tmp_path: Path) -> None:
+    """While a concat is written part by part, the rest of its memory is not defined: that is no difference."""
+    from small_models import model, node, saved, weights
+
+    from glowembed.validation import validate
+
+    nodes = [
+        node("Relu", "x", "a"),
+        node("Conv", "x w", "b", pads=[1, 1, 1, 1]),
+        node("Concat", "a b", "y", axis=1),
+    ]
+    path = saved(model(nodes, {"x": [1, 3, 4, 4]}, {"w": weights(2, 3, 3, 3)}), tmp_path)
+    data = tmp_path / "data.npy"
+    np.save(data, np.random.default_rng(0).normal(size=(6, 3, 4, 4)).astype(np.float32))
+    bundle = compile_model(path, tmp_path / "bundle", CompileOptions("x86-64"), data=data)
+    assert any(layer["op"].startswith("copy_into") for layer in bundle.manifest["layers"])
+    assert validate(bundle, data, "host", 3, layers=True, build_dir=tmp_path / "build").bit_exact
+    assert debugging.debug(bundle, data, "host", 3, tmp_path / "build").first_difference is None

@@ -2,8 +2,9 @@
 #include "board.h"
 #include "ge_board.h"
 
-#define UART_DATA (*(volatile uint32_t *)(GE_UART_BASE + 0x00u))    /* DATA, table 4-6 */
-#define UART_STATE (*(volatile uint32_t *)(GE_UART_BASE + 0x04u))   /* STATE: 1 transmit buffer full, 2 receive buffer full */
+#define UART_DATA (*(volatile uint32_t *)(GE_UART_BASE + 0x00u)) /* DATA, table 4-6 */
+#define UART_STATE                                                                                                     \
+    (*(volatile uint32_t *)(GE_UART_BASE + 0x04u)) /* STATE: 1 transmit buffer full, 2 receive buffer full */
 #define UART_CTRL (*(volatile uint32_t *)(GE_UART_BASE + 0x08u))    /* CTRL: 1 transmit, 2 receive enable */
 #define UART_BAUDDIV (*(volatile uint32_t *)(GE_UART_BASE + 0x10u)) /* BAUDDIV: clock / baud, at least 16 */
 

@@ -2,8 +2,8 @@
 #include "board.h"
 #include "ge_board.h"
 
-#define UART_DR (*(volatile uint32_t *)(GE_UART_BASE + 0x00u))    /* 3.3.1 */
-#define UART_FR (*(volatile uint32_t *)(GE_UART_BASE + 0x18u))    /* 3.3.3: 0x10 receive FIFO empty, 0x20 transmit full */
+#define UART_DR (*(volatile uint32_t *)(GE_UART_BASE + 0x00u)) /* 3.3.1 */
+#define UART_FR (*(volatile uint32_t *)(GE_UART_BASE + 0x18u)) /* 3.3.3: 0x10 receive FIFO empty, 0x20 transmit full */
 #define UART_IBRD (*(volatile uint32_t *)(GE_UART_BASE + 0x24u))  /* 3.3.5: clock / (16 baud), whole part */
 #define UART_FBRD (*(volatile uint32_t *)(GE_UART_BASE + 0x28u))  /* 3.3.6: its fraction in 1/64 */
 #define UART_LCR_H (*(volatile uint32_t *)(GE_UART_BASE + 0x2Cu)) /* 3.3.7: 0x60 8 bits, 0x10 FIFO */

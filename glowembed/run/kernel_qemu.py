@@ -30,7 +30,12 @@ from glowembed.op import Kernel, KernelOp
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
 from glowembed.target import Board, load_target
 
-BOARDS = {"dsp": ("mps2-an386", "mps2-an505", "mps2-an500"), "mve": ("mps3-an547",), "armv7m": ("mps2-an385",), "armv6m": ("nrf51-large",)}
+BOARDS = {
+    "dsp": ("mps2-an386", "mps2-an505", "mps2-an500"),
+    "mve": ("mps3-an547",),
+    "armv7m": ("mps2-an385",),
+    "armv6m": ("nrf51-large",),
+}
 """ISA word -> boards whose core has it, the usual one first."""
 
 NO_SLOTS = 0xFFFFFFFF

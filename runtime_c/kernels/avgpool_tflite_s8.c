@@ -23,6 +23,9 @@ static int32_t avgpool_tflite_s8_mean(const ge_avgpool_same_params *p, const ge_
             }
         }
     }
+    if (count == 0) {
+        return 0; /* does not happen: the op refuses windows that see only padding */
+    }
     return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
 }
 

@@ -59,8 +59,7 @@ static void conv2d_s8_dsp_column(const ge_conv2d_params *p, const conv2d_s8_dsp_
         for (int32_t part = 0; part < s->parts; part++) {
             const int32_t ix = ox * p->stride_w - p->pad_left + part * p->dilation_w;
             const int32_t inside = row != NULL && ix >= 0 && ix + s->taps <= p->in_w;
-            const int8_t *run =
-                inside ? row + ix * p->in_c + c0 : conv2d_s8_dsp_border(p, s, row, ix, c0, bytes);
+            const int8_t *run = inside ? row + ix * p->in_c + c0 : conv2d_s8_dsp_border(p, s, row, ix, c0, bytes);
             to = ge_dsp_expand(run, s->run, to);
         }
     }
@@ -71,8 +70,16 @@ static void conv2d_s8_dsp_multiply(const ge_conv2d_params *p, const conv2d_s8_ds
                                    int8_t **pixels, int32_t count, int32_t channel, const uint32_t *columns) {
     const int32_t channels = p->out_c / p->groups;
     const int32_t rest = channels & 3;
-    ge_dsp_gemm_job job = {columns, pixels, (count + 1) / 2, channels / 4, w, (uint32_t)s->steps * 8u,
-                           ge_dsp_gemm_skip(s->steps), p->out_zero_point, p->shift - 24, channel};
+    ge_dsp_gemm_job job = {columns,
+                           pixels,
+                           (count + 1) / 2,
+                           channels / 4,
+                           w,
+                           (uint32_t)s->steps * 8u,
+                           ge_dsp_gemm_skip(s->steps),
+                           p->out_zero_point,
+                           p->shift - 24,
+                           channel};
     if (rest != 0) {
         job.groups = 1;
         ge_dsp_gemm(&job);
@@ -91,8 +98,16 @@ static void conv2d_s8_dsp_few(const ge_conv2d_params *p, const conv2d_s8_dsp_sha
     for (int32_t i = 0; i < CONV2D_S8_DSP_TILE_MAX; i++) {
         places[i] = four + 4 * (i < count ? i : count - 1);
     }
-    const ge_dsp_gemm_job job = {columns, places, (count + 1) / 2, 1, w, (uint32_t)s->steps * 8u,
-                                 ge_dsp_gemm_skip(s->steps), p->out_zero_point, p->shift - 24, 0};
+    const ge_dsp_gemm_job job = {columns,
+                                 places,
+                                 (count + 1) / 2,
+                                 1,
+                                 w,
+                                 (uint32_t)s->steps * 8u,
+                                 ge_dsp_gemm_skip(s->steps),
+                                 p->out_zero_point,
+                                 p->shift - 24,
+                                 0};
     ge_dsp_gemm(&job);
     for (int32_t i = 0; i < count; i++) {
         memcpy(pixels[i] + channel, four + 4 * i, (size_t)(p->out_c / p->groups));

@@ -105,8 +105,8 @@ static void depthwise_s8_dsp_pixel(const ge_conv2d_params *p, const ge_rows *x, 
     }
 }
 
-static void ge_depthwise_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
-                                const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+static void ge_depthwise_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream, const ge_rows *out,
+                                int32_t first_row, int32_t last_row, void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const o = (int8_t *)ge_row(out, y);

@@ -41,14 +41,18 @@ def test_int16(case):
     check_op(case, steps(case), settings={"dtype": "int16"})
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul")], ids=str)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul")], ids=str
+)
 def test_weights_of_int16(case):
     check_op(case, steps(case), settings={"dtype": "int16", "weights": "int16"})
 
 
 def test_zero_points_of_int16():
     for case in [
-        c for c in CASES if c.op_type in ("Conv", "ConvTranspose", "Gemm", "Add", "Mul", "AveragePool", "Concat", "Pad", "Relu")
+        c
+        for c in CASES
+        if c.op_type in ("Conv", "ConvTranspose", "Gemm", "Add", "Mul", "AveragePool", "Concat", "Pad", "Relu")
     ][::5]:
         check_op(case, settings={"dtype": "int16", "schema": "asymmetric"})
 
