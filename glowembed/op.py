@@ -14,7 +14,7 @@ import copy
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -157,8 +157,8 @@ class LowerContext:
         return self.value(name).shape
 
     def derive(self, name: str, role: str, shape: Shape, qtype: QType) -> str:
-        """A new intermediate value `<name>/<role>`; returns its name."""
-        value = Value(f"{name}/{role}", shape, qtype=qtype)
+        """A new intermediate value `<name>/<role>`; returns its name, with a ' where the model has one of that name."""
+        value = Value(free_name(f"{name}/{role}", {*self.graph.values, *self.values}), shape, qtype=qtype)
         self.values[value.name] = value
         return value.name
 
@@ -178,11 +178,22 @@ class LowerContext:
         macs: int = 0,
         role: str = "",
     ) -> None:
-        """Add a kernel-level node on behalf of `node`. A node that becomes several gives each a `role`."""
-        name = f"{node.name}/{role}" if role else node.name
+        """Add a kernel-level node on behalf of `node`. A node that becomes several gives each a `role`.
+
+        Where the model has a node of the name that this makes, it gets a ' behind it.
+        """
+        taken = {n.name for n in (*self.graph.nodes, *self.nodes)}
+        name = free_name(f"{node.name}/{role}", taken) if role else node.name
         self.nodes.append(
             Node(name, op, tuple(inputs), (output,), {}, node.origins, params, constants or {}, None, shares, macs)
         )
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, with as many ' behind it as make it one that is not taken."""
+    while name in taken:
+        name += "'"
+    return name
 
 
 # ---------------------------------------------------------------------------------------------- arithmetic

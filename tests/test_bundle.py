@@ -287,3 +287,18 @@ def test_the_manifest_is_complete(digits_m4: Bundle) -> None:
     assert {"schema", "name", "target", "hash", "arena", "inputs", "outputs", "layers", "sources"} <= set(manifest)
     assert all((digits_m4.path / f).is_file() for f in (*manifest["sources"], *manifest["headers"]))
     assert sum(layer["macs"] for layer in manifest["layers"]) == manifest["macs"] > 0
+
+
+def test_a_role_may_be_a_name_of_the_model(tmp_path: Path) -> None:
+    """Names as newer PyTorch exporters give them: what lowering derives meets names that are taken."""
+    nodes = [
+        node("ReduceMean", "x axes", "mean", keepdims=0, node_name="node_mean"),
+        node("Relu", "mean", "y", node_name="node_mean/sum"),
+    ]
+    proto = model(nodes, {"x": [1, 3, 4, 4]}, {"axes": np.array([2, 3])}, opset=18)
+    data = tmp_path / "data.npy"
+    np.save(data, np.random.default_rng(0).normal(size=(4, 3, 4, 4)).astype(np.float32))
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "out", CompileOptions("cortex-m4"), data=data)
+    names = [n.name for n in bundle.graph.nodes]
+    assert len(names) == len(set(names))
+    assert "sum_rows_s8" in [layer["op"] for layer in bundle.manifest["layers"]]
