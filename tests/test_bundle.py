@@ -292,12 +292,14 @@ def test_the_manifest_is_complete(digits_m4: Bundle) -> None:
 def test_a_role_may_be_a_name_of_the_model(tmp_path: Path) -> None:
     """Names as newer PyTorch exporters give them: what lowering derives meets names that are taken."""
     nodes = [
-        node("ReduceMean", "x axes", "mean", keepdims=0, node_name="node_mean"),
+        node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
+        node("ReduceMean", "c axes", "mean", keepdims=0, node_name="node_mean"),
         node("Relu", "mean", "y", node_name="node_mean/sum"),
     ]
-    proto = model(nodes, {"x": [1, 3, 4, 4]}, {"axes": np.array([2, 3])}, opset=18)
+    constants = {"axes": np.array([2, 3]), "w": weights(8, 3, 3, 3)}
+    proto = model(nodes, {"x": [1, 3, 16, 16]}, constants, opset=18)
     data = tmp_path / "data.npy"
-    np.save(data, np.random.default_rng(0).normal(size=(4, 3, 4, 4)).astype(np.float32))
+    np.save(data, np.random.default_rng(0).normal(size=(4, 3, 16, 16)).astype(np.float32))
     bundle = compile_model(saved(proto, tmp_path), tmp_path / "out", CompileOptions("cortex-m4"), data=data)
     names = [n.name for n in bundle.graph.nodes]
     assert len(names) == len(set(names))
