@@ -29,6 +29,12 @@ from glowembed.target import Target
 SCHEMA = 1
 """Version of bundle.json."""
 
+OWN_MACROS = frozenset(
+    """OK ERROR_ARENA ERROR_LAYER ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
+    MEM_ALIGN CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
+)
+"""What a macro of a bundle may be called behind its name, besides those of inputs and outputs."""
+
 CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
 NUMPY = {
     "int8_t": "int8",
@@ -81,6 +87,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
+        "glow": _placeholders(tensors, target.arena_align),
         "layers": layers,
         "groups": emit_schedule.groups(graph, plan),
         "slot_tables": emit_schedule.slot_tables(plan),
@@ -93,6 +100,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         f"{name}_kernels.h": _kernels(graph, name, origin),
         f"{name}_weights.h": _render("weights.h.j2", context),
         f"{name}_weights.c": _render("weights.c.j2", context),
+        f"{name}_glow.h": _render("glow.h.j2", context),
     }
     sources = {file: text.encode("ascii") for file, text in files.items()}
     manifest = _manifest(graph, plan, target, origin, sources, context)
@@ -120,6 +128,21 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------- tensors
+
+
+def _placeholders(tensors: Mapping[str, list[dict[str, Any]]], align: int) -> dict[str, Any]:
+    """Where inputs and outputs lie in the mutable memory of the Glow interface, each aligned, one after the other.
+
+    A placeholder whose macro would be one of the bundle's own gets _TENSOR behind its name.
+    """
+    offset, at, names = 0, {}, {}
+    for tensor in (*tensors["inputs"], *tensors["outputs"]):
+        ident = tensor["id"]
+        if ident not in at:
+            at[ident], offset = offset, offset + -(-tensor["bytes"] // align) * align
+            taken = ident in OWN_MACROS or ident.startswith(("INPUT_", "OUTPUT_"))
+            names[ident] = f"{ident}_TENSOR" if taken else ident
+    return {"size": offset, "at": at, "names": names}
 
 
 def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:

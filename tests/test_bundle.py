@@ -304,3 +304,29 @@ def test_a_role_may_be_a_name_of_the_model(tmp_path: Path) -> None:
     names = [n.name for n in bundle.graph.nodes]
     assert len(names) == len(set(names))
     assert "sum_rows_s8" in [layer["op"] for layer in bundle.manifest["layers"]]
+
+
+@pytest.mark.cc
+def test_the_interface_of_a_glow_bundle(tmp_path: Path) -> None:
+    """Three pointers and Glow's macros give the outputs of the reference; names that are our macros do no harm."""
+    nodes = [node("Conv", "ok w", "arena_size", pads=[1, 1, 1, 1])]
+    proto = model(nodes, {"ok": [1, 2, 5, 5]}, {"w": weights(3, 2, 3, 3)}, ("arena_size",))
+    data = tmp_path / "data.npy"
+    np.save(data, np.random.default_rng(0).normal(size=(4, 2, 5, 5)).astype(np.float32))
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "net", CompileOptions("x86-64", name="net"), data=data)
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "net_glow.h"\n'
+        "static uint8_t mutable_memory[NET_MUTABLE_MEM_SIZE] __attribute__((aligned(NET_MEM_ALIGN)));\n"
+        "static uint8_t activations[NET_ACTIVATIONS_MEM_SIZE] __attribute__((aligned(NET_MEM_ALIGN)));\n"
+        "int main(void) {\n    memset(GLOW_GET_ADDR(mutable_memory, NET_OK_TENSOR), 7, NET_INPUT_OK_SIZE);\n"
+        "    if (net(NULL, mutable_memory, activations) != GLOW_SUCCESS) return 1;\n"
+        "    const int8_t *y = (const int8_t *)GLOW_GET_ADDR(mutable_memory, NET_ARENA_SIZE_TENSOR);\n"
+        '    for (int i = 0; i < NET_OUTPUT_ARENA_SIZE_COUNT; i++) printf("%d ", y[i]);\n'
+        "    return net(NULL, mutable_memory, NULL) == NET_ERROR_ARENA ? 0 : 2;\n}\n"
+    )
+    sources = [str(bundle.path / s) for s in bundle.manifest["sources"]]
+    run(["gcc", "-std=c99", *WARNINGS, "-I", str(bundle.path), "main.c", *sources, "-o", "glow"], tmp_path)
+    value = bundle.graph.values["ok"]
+    known = reference.run_int(bundle.graph, {"ok": np.full(value.shape, 7, np.int8)})
+    found = [int(t) for t in run(["./glow"], tmp_path).split()]
+    assert found == known["arena_size"].reshape(-1).tolist()
