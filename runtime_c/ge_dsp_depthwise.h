@@ -79,7 +79,7 @@ static inline void ge_dsp_pairs(const int8_t *x, int32_t step, int32_t pairs, ui
                      "    str.w %[b], [%[y], #12]\n"
                      "    add.w %[y], %[y], #48\n"
                      "    bne 1b\n"
-                     : [x] "+r"(x), [y] "+r"(to), [n] "+r"(pairs), [a] "=&r"(a), [b] "=&r"(b), [s] "=&r"(s),
+                     : [x] "+&r"(x), [y] "+&r"(to), [n] "+&r"(pairs), [a] "=&r"(a), [b] "=&r"(b), [s] "=&r"(s),
                        [t] "=&r"(t), [u] "=&r"(u)
                      : [step] "r"(step)
                      : "cc", "memory");

@@ -54,7 +54,7 @@ static void add_s8_dsp_run(const ge_add_params *p, const int8_t *x, const int8_t
     if (eights > 0) {
         __asm__ volatile("    .balign 4\n"
                          "1:\n" ADD_S8_DSP_FOUR "    subs %[n], %[n], #1\n" ADD_S8_DSP_FOUR "    bne.w 1b\n"
-                         : [x] "+r"(x), [y] "+r"(y), [o] "+r"(o), [n] "+r"(eights), [a] "=&r"(a), [b] "=&r"(b),
+                         : [x] "+&r"(x), [y] "+&r"(y), [o] "+&r"(o), [n] "+&r"(eights), [a] "=&r"(a), [b] "=&r"(b),
                            [s] "=&r"(s), [t] "=&r"(t), [u] "=&r"(u)
                          : [m] "r"(m), [c] "r"(c)
                          : "cc", "memory");

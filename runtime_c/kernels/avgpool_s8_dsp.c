@@ -27,8 +27,8 @@ static void avgpool_s8_dsp_sixteen(const int8_t *x, int32_t step, int32_t count,
                 "    sxtab16 %[c1], %[c1], %[s], ror #8\n"
                 "    sxtab16 %[d0], %[d0], %[t]\n"
                 "    sxtab16 %[d1], %[d1], %[t], ror #8\n"
-                : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [c0] "+r"(c0), [c1] "+r"(c1),
-                  [d0] "+r"(d0), [d1] "+r"(d1), [s] "=&r"(s), [t] "=&r"(t)
+                : [a0] "+&r"(a0), [a1] "+&r"(a1), [b0] "+&r"(b0), [b1] "+&r"(b1), [c0] "+&r"(c0), [c1] "+&r"(c1),
+                  [d0] "+&r"(d0), [d1] "+&r"(d1), [s] "=&r"(s), [t] "=&r"(t)
                 : [x] "r"(x)
                 : "memory");
         x += step;
@@ -50,7 +50,7 @@ static void avgpool_s8_dsp_four(const int8_t *x, int32_t step, int32_t count, in
         __asm__("    ldr.w %[s], [%[x]]\n"
                 "    sxtab16 %[even], %[even], %[s]\n"
                 "    sxtab16 %[odd], %[odd], %[s], ror #8\n"
-                : [even] "+r"(even), [odd] "+r"(odd), [s] "=&r"(s)
+                : [even] "+&r"(even), [odd] "+&r"(odd), [s] "=&r"(s)
                 : [x] "r"(x)
                 : "memory");
         x += step;

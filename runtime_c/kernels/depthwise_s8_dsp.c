@@ -35,8 +35,8 @@ static inline const uint32_t *depthwise_s8_dsp_taps(const int8_t *x, int32_t ste
                      "    smlabb %[c], %[s], %[u], %[c]\n"
                      "    smlatt %[d], %[s], %[u], %[d]\n"
                      "    bne 1b\n"
-                     : [x] "+r"(x), [w] "+r"(w), [n] "+r"(count), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d),
-                       [s] "=&r"(s), [t] "=&r"(t), [u] "=&r"(u), [y] "=&r"(y)
+                     : [x] "+&r"(x), [w] "+&r"(w), [n] "+&r"(count), [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c),
+                       [d] "+&r"(d), [s] "=&r"(s), [t] "=&r"(t), [u] "=&r"(u), [y] "=&r"(y)
                      : [step] "r"(step)
                      : "cc", "memory");
     sums->a = a;
