@@ -1,6 +1,6 @@
 """Results for a person. In: results of the stages. Out: rich tables and lines, readable at 80 columns without colour.
 
-Only `__main__` prints; what is here makes what is printed.
+Only the commands print; what is here makes what is printed.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ LAYERS = [
     {"measure"},
     {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress", "farm"},
     {"report", "page"},
+    {"cli"},
     {"commands"},
     {"__init__", "__main__"},
 ]  # fmt: skip

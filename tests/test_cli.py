@@ -315,7 +315,7 @@ def test_a_bug_is_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: py
     def broken(*args: object, **named: object) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr("glowembed.__main__.inspect_model", broken)
+    monkeypatch.setattr("glowembed.commands.inspect.inspect_model", broken)
     assert main(["inspect", MODEL]) == 70
     assert "this is a bug of glowembed" in capsys.readouterr().err
 

@@ -1,4 +1,8 @@
-"""Commands of the command line, one file each, found by being here. Each has `add_to(app)`, which adds it."""
+"""Commands of the command line, one file each, found by being here.
+
+Each has `add_to(app)`, which adds it, and PLACE, its place in the list of --help: in the order that a new user needs
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import typer
 
 
 def add_all(app: typer.Typer) -> None:
-    """Add every command of this folder, in the order of their names."""
-    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        importlib.import_module(f"{__name__}.{name}").add_to(app)
+    """Add every command of this folder, in the order of their places."""
+    names = (module.name for module in pkgutil.iter_modules(__path__))
+    for command in sorted((importlib.import_module(f"{__name__}.{name}") for name in names), key=lambda c: c.PLACE):
+        command.add_to(app)

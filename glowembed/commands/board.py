@@ -35,6 +35,9 @@ PINNED = ("stm32_dr", "stm32_tdr")
 V6M = ("cortex-m0",)
 
 
+PLACE = 140
+
+
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Add a board.", no_args_is_help=True)
     group.callback()(_group)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from glowembed import debugging, report
+from glowembed.cli import progress_bar, show
 from glowembed.errors import ValidationDiffers
 from glowembed.pipeline import load_bundle
-from glowembed.progress import terminal
 from glowembed.target import default_board
+
+PLACE = 70
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,10 +42,10 @@ def debug(
     """
     loaded = load_bundle(bundle)
     place = board or default_board(loaded.manifest["target"]).name
-    with terminal(Console(stderr=True)) as progress:
+    with progress_bar() as progress:
         run = debugging.debug(loaded, data, place, samples, build_dir, progress, model)
     if dump is not None:
         run.save(dump)
-    Console(highlight=False).print(report.losses(run))
+    show(report.losses(run))
     if run.first_difference is not None:
         raise ValidationDiffers(f"layer {run.first_difference!r} is the first whose bits differ on {place}")

@@ -11,6 +11,8 @@ from glowembed.run import flash as flashing
 from glowembed.target import load_board
 from glowembed.validation import build_bundle
 
+PLACE = 100
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed flash bundle --board nucleo-l4r5zi")(flash)

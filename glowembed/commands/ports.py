@@ -6,15 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from serial.tools import list_ports
 
 from glowembed import report
+from glowembed.cli import show
 from glowembed.errors import GlowembedError
 from glowembed.run.device import Device, SessionLost, Settings
 from glowembed.run.line import open_port
 
 PATIENCE = 1.0
+
+
+PLACE = 110
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,7 +41,7 @@ def ports(
     with ThreadPoolExecutor(len(found)) as pool:
         answers = list(pool.map(lambda name: who(name, baud), found))
     rows = [(name, found[name] or "-", answer) for name, answer in zip(found, answers, strict=True)]
-    Console(highlight=False).print(report.ports(rows))
+    show(report.ports(rows))
 
 
 def who(name: str, baud: int) -> str:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from glowembed import pipeline, report, tune
+from glowembed.cli import progress_bar, show
 from glowembed.errors import UsageError, ValidationDiffers, unknown_name
 from glowembed.pipeline import CompileOptions
-from glowembed.progress import terminal
 from glowembed.tune import Budget, Task, Tuned
+
+PLACE = 80
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,7 +58,7 @@ def command(
         raise unknown_name("metric", metric, (*tune.METRICS, "python:module.function"))
     sys.path.insert(0, str(Path.cwd()))
     state = out.with_name(out.name + ".state.json")
-    with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, terminal(Console(stderr=True)) as progress:
+    with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         options = CompileOptions(target=target)
         profile = Path(folder) / "profile.yaml"
         pipeline.profile_model(model, data, options, progress).save(profile)
@@ -65,7 +66,7 @@ def command(
         with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as executor:
             budget = Budget(ram, flash, cycles)
             result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
-    Console(highlight=False).print(report.tuned(result))
+    show(report.tuned(result))
     _write(out, result)
 
 

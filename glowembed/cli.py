@@ -1,0 +1,253 @@
+"""What the commands share: options with their help, checked words, and the terminal.
+
+In: what typer read from the command line. Out: CompileOptions, PlanOptions, sources of data; tables, text or JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from glowembed.calibrate import METHODS
+from glowembed.datasets import IMAGE_SCALES, ImageOptions
+from glowembed.errors import UsageError, unknown_name
+from glowembed.fixedpoint import MODES
+from glowembed.ir import Shape
+from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.plan import Optimize, PlanMode, PlanOptions
+from glowembed.profile import Profile
+from glowembed.progress import Progress, terminal
+from glowembed.schema import SCHEMAS
+from glowembed.target import default_board, load_board, load_target
+
+LAYOUTS = ("model", "nhwc")
+MAX_DIMENSION = 2**31 - 1
+
+# ---------------------------------------------------------------------------------------------- options
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.", show_default=False)]
+BundleDir = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.", show_default=False)
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data", metavar="PATH", help=".npz, .npy, .pb, or a folder of images or .pb files.", show_default=False
+    ),
+]
+Calibration = Annotated[
+    str, typer.Option("--calibration", metavar="|".join(METHODS), help="How ranges come from what was seen.")
+]
+Percentile = Annotated[float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")]
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="|".join(SCHEMAS),
+        help="Scale and zero point of activations; by default asymmetric for int8, symmetric for int16.",
+        rich_help_panel="Quantization",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="An HTML page: histograms, chosen ranges, and what they clip."),
+]
+MaybeData = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="PATH", help="Calibration samples: .npz (`calib_x`), .npy, .pb, or a folder."),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=1,3,64,64", help="Shape of an input that the model leaves open. Repeatable."),
+]
+InputLayout = Annotated[
+    str, typer.Option("--input-layout", metavar="model|nhwc", help="nhwc: the bundle takes NHWC, without a transpose.")
+]
+CalibSamples = Annotated[
+    int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
+]
+ImageMean = Annotated[
+    str,
+    typer.Option("--image-mean", metavar="M[,M,M]", help="Images: subtracted after scaling.", rich_help_panel="Images"),
+]
+ImageStd = Annotated[
+    str, typer.Option("--image-std", metavar="S[,S,S]", help="Images: divided by after that.", rich_help_panel="Images")
+]
+ImageScale = Annotated[
+    str,
+    typer.Option(
+        "--image-scale", metavar="|".join(IMAGE_SCALES), help="Images: what pixels become.", rich_help_panel="Images"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
+
+
+def compile_options(
+    shape: list[str] | None = None,
+    input_layout: str = "model",
+    target: str = "cortex-m4",
+    name: str | None = None,
+    float_io: bool = False,
+    calibration: str = "minmax",
+    percentile: float = 99.99,
+    per_tensor: bool = False,
+    precision: Path | None = None,
+    require_all_quantized: bool = False,
+    plan: PlanOptions = PlanOptions(),  # noqa: B008  frozen
+    flash: int | None = None,
+) -> CompileOptions:
+    """Options of the pipeline, every name checked before any work."""
+    for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration, METHODS)):
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    load_target(target)
+    if not 50 < percentile <= 100:
+        raise UsageError(f"--percentile must be above 50 and at most 100, found {percentile}")
+    return CompileOptions(
+        target=target,
+        name=name,
+        shapes=named_shapes(shape),
+        input_layout="nhwc" if input_layout == "nhwc" else "model",
+        float_io=float_io,
+        calibration=calibration,
+        percentile=percentile,
+        per_channel=not per_tensor,
+        precision=precision,
+        require_all_quantized=require_all_quantized,
+        plan=plan,
+        flash=flash,
+    )
+
+
+def quantization_options(
+    options: CompileOptions, schema: str | None, weights_schema: str, weights_calibration: str, requantization: str
+) -> CompileOptions:
+    """The options with those of the panel "Quantization", every name checked."""
+    words = (
+        ("schema", schema or weights_schema, SCHEMAS),
+        ("weights schema", weights_schema, SCHEMAS),
+        ("weights calibration", weights_calibration, METHODS),
+        ("requantization", requantization, MODES),
+    )
+    for kind, word, known in words:
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    return replace(
+        options,
+        schema=schema,
+        weights_schema=weights_schema,
+        weights_calibration=weights_calibration,
+        requantization=requantization,
+    )
+
+
+def plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> PlanOptions:
+    """How memory is planned, every name checked."""
+    for kind, word, known in (("optimization", optimize, get_args(Optimize)), ("plan", plan, get_args(PlanMode))):
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    if not 0 <= effort <= 1000:
+        raise UsageError(f"--plan-effort must be 0 to 1000, found {effort}")
+    mode: PlanMode = "greedy" if plan == "greedy" or effort == 0 else "exact"
+    return PlanOptions(mode, effort, cast(Optimize, optimize), byte_count("--ram", ram))
+
+
+def byte_count(option: str, text: str | None) -> int | None:
+    """20480, 20K or 1M as a number."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)([kKmM]?)[bB]?", text)
+    if found is None or int(found[1]) < 1:
+        raise UsageError(f"{option} {text!r}: expected a number of bytes, such as 20480 or 20K")
+    return int(found[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[found[2].lower()]
+
+
+def named_shapes(texts: list[str] | None) -> dict[str, Shape]:
+    """What --shape says, by the name of the input."""
+    return dict(_shape(text) for text in texts or [])
+
+
+def _shape(text: str) -> tuple[str, Shape]:
+    name, _, dims = text.rpartition("=")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(","))
+    except ValueError:
+        shape = ()
+    if not name or not shape or not all(1 <= dim <= MAX_DIMENSION for dim in shape):
+        raise UsageError(f"--shape {text!r}: expected NAME=1,3,64,64 with whole numbers from 1")
+    return name, shape
+
+
+def image_options(mean: str, std: str, scale: str) -> ImageOptions:
+    """How images become inputs, every word checked."""
+    if scale not in IMAGE_SCALES:
+        raise unknown_name("image scale", scale, IMAGE_SCALES)
+    return ImageOptions(scale, _floats("--image-mean", mean), _floats("--image-std", std))
+
+
+def _floats(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: expected a number, or one per channel with commas between") from error
+
+
+# ---------------------------------------------------------------------------------------------- terminal
+
+
+def board_of(bundle: Bundle, name: str | None) -> str:
+    """The name of a board that is there; by default the test board of the bundle's target."""
+    return load_board(name).name if name is not None else default_board(bundle.manifest["target"]).name
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A progress bar on stderr, where that is a terminal."""
+    with terminal(Console(stderr=True)) as progress:
+        yield progress
+
+
+def tell_notes(*profiles: Profile) -> None:
+    """What was done to the data, on stderr, so that JSON stays JSON."""
+    for note in (note for profile in profiles for note in profile.notes):
+        typer.echo(f"note: {note}", err=True)
+
+
+def show(what: Any) -> None:
+    """Text and tables for a person; anything made of dicts and lists as JSON."""
+    if isinstance(what, Mapping | list):
+        typer.echo(json.dumps(what, indent=1))
+    elif isinstance(what, str | Text):
+        typer.echo(str(what))
+    else:
+        Console(highlight=False).print(what)
+
+
+def write_json(path: Path | None, result: Mapping[str, Any]) -> None:
+    """Write a file whole or not at all; - is the standard output, None is nothing."""
+    if path is None:
+        return
+    text = json.dumps(result, indent=1) + "\n"
+    if path == Path("-"):
+        typer.echo(text, nl=False)
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a page. Raises UsageError where it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

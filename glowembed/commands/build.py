@@ -1,0 +1,44 @@
+"""`glowembed build`: a bundle and the test harness to a firmware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed import pipeline, report
+from glowembed.cli import (
+    AsJson,
+    BundleDir,
+    board_of,
+    progress_bar,
+    show,
+)
+from glowembed.validation import build_bundle
+
+PLACE = 40
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed build bundle --board mps2-an386")(build)
+
+
+def build(
+    bundle: BundleDir,
+    board: Annotated[
+        str | None, typer.Option("--board", help="By default the test board of the bundle's target.")
+    ] = None,
+    build_dir: Annotated[
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a bundle with the test harness into a firmware for a board, and tell what it needs of each memory."""
+    opened = pipeline.load_bundle(bundle)
+    place = board_of(opened, board)
+    with progress_bar() as progress, progress.stage("build"):
+        image = build_bundle(opened, place, build_dir)
+    keys = ("code", "rodata", "data", "bss", "weights", "stack")
+    sizes = {"schema": 1, "board": place, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
+    show(sizes if as_json else report.built(image))

@@ -1,0 +1,202 @@
+"""`glowembed compile`: a model to a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+from rich.text import Text
+
+from glowembed import pipeline, report
+from glowembed.calibrate import METHODS
+from glowembed.cli import (
+    AsJson,
+    Calibration,
+    CalibSamples,
+    ImageMean,
+    ImageScale,
+    ImageStd,
+    InputLayout,
+    MaybeData,
+    Model,
+    Percentile,
+    Plot,
+    SchemaOption,
+    Shapes,
+    byte_count,
+    compile_options,
+    image_options,
+    plan_options,
+    progress_bar,
+    quantization_options,
+    show,
+    tell_notes,
+    write_text,
+)
+from glowembed.datasets import Source
+from glowembed.errors import UsageError, unknown_name
+from glowembed.fixedpoint import MODES
+from glowembed.plan import Optimize, PlanMode
+from glowembed.profile import Profile
+from glowembed.schema import SCHEMAS
+
+PLACE = 30
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        name="compile", epilog="Example:  glowembed compile model.onnx --data data.npz --target cortex-m4 -o bundle"
+    )(compile_)
+
+
+class _Stop(Exception):
+    """Raised after the stage of --stop-after."""
+
+
+def compile_(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundle.")
+    ] = None,
+    data: MaybeData = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="`glowembed targets` lists them.")] = "cortex-m4",
+    name: Annotated[
+        str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the graph.")
+    ] = None,
+    shape: Shapes = None,
+    input_layout: InputLayout = "model",
+    float_io: Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")] = False,
+    calibration: Calibration = "minmax",
+    percentile: Percentile = 99.99,
+    schema: SchemaOption = None,
+    weights_schema: Annotated[
+        str,
+        typer.Option(
+            "--weights-schema",
+            metavar="|".join(SCHEMAS),
+            help="The same for weights.",
+            rich_help_panel="Quantization",
+        ),
+    ] = "symmetric",
+    weights_calibration: Annotated[
+        str,
+        typer.Option(
+            "--weights-calibration",
+            metavar="|".join(METHODS),
+            help="How ranges come from the weights of a channel.",
+            rich_help_panel="Quantization",
+        ),
+    ] = "minmax",
+    requantization: Annotated[
+        str,
+        typer.Option(
+            "--requantization",
+            metavar="|".join(MODES),
+            help="default: one rounding. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
+            rich_help_panel="Quantization",
+        ),
+    ] = "default",
+    plot: Plot = None,
+    per_tensor: Annotated[
+        bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")
+    ] = False,
+    precision: Annotated[
+        Path | None,
+        typer.Option(
+            "--precision", metavar="FILE", help="Layer by layer: int8, int16, float32 and more; see `precision`."
+        ),
+    ] = None,
+    require_all_quantized: Annotated[
+        bool, typer.Option("--require-all-quantized", help="Fail, with a list, where a node stays float32.")
+    ] = False,
+    optimize: Annotated[
+        str,
+        typer.Option(
+            "--optimize",
+            metavar="|".join(get_args(Optimize)),
+            help="balanced: least RAM for at most 5 % more cycles; ram: for at most twice; speed: no row by row.",
+            rich_help_panel="Memory",
+        ),
+    ] = "balanced",
+    ram: Annotated[
+        str | None,
+        typer.Option(
+            "--ram", metavar="BYTES", help="The fastest within so much RAM, as 20K.", rich_help_panel="Memory"
+        ),
+    ] = None,
+    flash: Annotated[
+        str | None,
+        typer.Option("--flash", metavar="BYTES", help="Fail if weights and code need more.", rich_help_panel="Memory"),
+    ] = None,
+    plan: Annotated[
+        str,
+        typer.Option(
+            "--plan", metavar="|".join(get_args(PlanMode)), help="How offsets are found.", rich_help_panel="Memory"
+        ),
+    ] = "exact",
+    plan_effort: Annotated[
+        int,
+        typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
+    ] = 1,
+    calib_samples: CalibSamples = None,
+    stop_after: Annotated[
+        str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
+    ] = None,
+    dump: Annotated[bool, typer.Option("--dump", help="Print what the last stage made.")] = False,
+    image_mean: ImageMean = "0",
+    image_std: ImageStd = "1",
+    image_scale: ImageScale = "0..1",
+    as_json: AsJson = False,
+) -> None:
+    """Compile a model to a bundle: a folder of C99 that drops into any project.
+
+    Ranges come from calibration samples (`--data`) or from a stored profile (`--profile`). Weights are int8 per channel,
+    activations int8 asymmetric, biases int32.
+    """
+    if stop_after is not None and stop_after not in pipeline.STAGES:
+        raise unknown_name("stage", stop_after, pipeline.STAGES)
+    if out is None and stop_after in (None, "emit"):
+        raise UsageError("say where the bundle goes: -o DIR")
+    if dump and stop_after is None:
+        raise UsageError("--dump prints what a stage made: say which, with --stop-after STAGE")
+    options = compile_options(
+        shape,
+        input_layout,
+        target,
+        name,
+        float_io,
+        calibration,
+        percentile,
+        per_tensor,
+        precision,
+        require_all_quantized,
+        plan_options(optimize, plan, plan_effort, ram),
+        byte_count("--flash", flash),
+    )
+    options = quantization_options(options, schema, weights_schema, weights_calibration, requantization)
+    images = image_options(image_mean, image_std, image_scale)
+    source = None if data is None else Source(data, images=images, limit=calib_samples)
+
+    seen: list[Profile] = []
+
+    def on_stage(stage: str, result: Any) -> None:
+        if isinstance(result, Profile):
+            seen.append(result)
+        if stage == stop_after and stage != "emit":
+            if dump:
+                show(Text(report.dump(result)))
+            raise _Stop
+
+    try:
+        with progress_bar() as progress:
+            bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, on_stage)
+    except _Stop:
+        return
+    tell_notes(*seen)
+    if plot is not None:
+        write_text(plot, pipeline.plot_profile(model, seen[0], options))
+    show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))

@@ -1,0 +1,80 @@
+"""`glowembed demo`: the carried example, from model to proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glowembed import pipeline, report, resources
+from glowembed.cli import (
+    AsJson,
+    progress_bar,
+    show,
+)
+from glowembed.pipeline import CompileOptions
+from glowembed.target import load_board
+from glowembed.validation import Validation
+from glowembed.validation import validate as run_validation
+
+PLACE = 0
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed demo")(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the bundles go.")] = Path(
+        "build/demo"
+    ),
+    boards: Annotated[
+        list[str] | None, typer.Option("--board", help="Boards to run on. Repeatable.", show_default="mps2-an386, host")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile the carried example (handwritten digits), run it on an emulated Cortex-M4 and on this computer, compare.
+
+    It takes some seconds, and shows all that glowembed does: compile, build, run, prove.
+    """
+    results = [_demo_on(board, out, quiet=as_json) for board in boards or ["mps2-an386", "host"]]
+    if as_json:
+        show([result.json for result in results])
+    else:
+        _demo_summary([result.json for result in results], out)
+    if not all(result.bit_exact for result in results):
+        raise typer.Exit(1)
+
+
+def _demo_on(board: str, out: Path, quiet: bool) -> Validation:
+    """Compile the example for the target of a board, and validate it there."""
+    example, target = resources.root() / "examples" / "digits", load_board(board).target
+    folder = out / target
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with progress_bar() as progress:
+        bundle = pipeline.compile_model(
+            example / "model.onnx",
+            folder,
+            CompileOptions(target, name="digits"),
+            example / "data.npz",
+            progress=progress,
+        )
+        if not quiet:
+            show(f"compiled for {target} in {sum(bundle.stage_seconds.values()):.1f} s; running on {board} ...")
+        return run_validation(bundle, example / "data.npz", board, progress=progress)
+
+
+def _demo_summary(results: list[Mapping[str, Any]], out: Path) -> None:
+    samples = results[0]["samples"]
+    show(report.summary(results))
+    show(
+        f"{samples} images of handwritten digits that training never saw, each compared with\n"
+        f"the float model in onnxruntime and, bit for bit, with the integer reference.\n\n"
+        f"What next:\n"
+        f"  {out}/cortex-m4/digits.h    the bundle: read the header, it is the manual\n"
+        f"  glowembed inspect YOUR.onnx\n"
+        f"  glowembed compile YOUR.onnx --data YOUR.npz -o bundle\n"
+        f"  glowembed validate bundle --data YOUR.npz"
+    )

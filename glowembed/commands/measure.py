@@ -1,0 +1,59 @@
+"""`glowembed measure`: instructions and cycles of every layer, without hardware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed import pipeline
+from glowembed.cli import (
+    BundleDir,
+    board_of,
+    progress_bar,
+    show,
+    write_json,
+)
+from glowembed.measure import noise, shown
+from glowembed.validation import build_bundle, measure_bundle
+
+PLACE = 60
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed measure bundle --hot 3")(measure)
+
+
+def measure(
+    bundle: BundleDir,
+    board: Annotated[
+        str | None, typer.Option("--board", help="An emulated board; by default the target's test board.")
+    ] = None,
+    hot: Annotated[
+        int, typer.Option("--hot", metavar="N", min=0, help="Also show the N costliest stretches of machine code.")
+    ] = 0,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Random inputs to run; the costliest is told.")
+    ] = 1,
+    build_dir: Annotated[
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
+    ] = None,
+) -> None:
+    """Count the instructions of every layer and function exactly, and estimate their cycles, without hardware.
+
+    Needs QEMU, and a C compiler (cc) for the plugin that counts; without one there are instructions only. Cycles are those
+    of the core with memories that never wait: docs/measuring.md says how far to trust them.
+    """
+    opened = pipeline.load_bundle(bundle)
+    with progress_bar() as progress:
+        with progress.stage("build"):
+            image = build_bundle(opened, board_of(opened, board), build_dir)
+        with progress.stage("measure"):
+            found = measure_bundle(opened, image, noise(opened.manifest, samples), hot)
+    write_json(json_file, found.json())
+    if json_file != Path("-"):
+        show(shown(found))

@@ -1,0 +1,56 @@
+"""`glowembed precision`: how each node of a model is computed, and the file that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed import pipeline, report
+from glowembed.cli import (
+    AsJson,
+    InputLayout,
+    Model,
+    Shapes,
+    compile_options,
+    show,
+)
+from glowembed.precision import resolve as resolve_precision
+from glowembed.precision import template as precision_template
+
+PLACE = 90
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed precision model.onnx --template > precision.yaml")(precision)
+
+
+def precision(
+    model: Model,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="A precision.yaml: check it, and print what it gives."),
+    ] = None,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print a precision.yaml for this model to start from.")
+    ] = False,
+    target: Annotated[str, typer.Option("--target", help="The target that must be able to do it.")] = "cortex-m4",
+    shape: Shapes = None,
+    input_layout: InputLayout = "model",
+    as_json: AsJson = False,
+) -> None:
+    """Print how each node of a model is computed: its dtype, schema, calibration, and the rule that says so.
+
+    A precision.yaml holds `defaults:` and `rules:`. A rule matches nodes by `name` (a glob), `op` or `position` (first,
+    last), or values by `value`, and sets what `--template` lists. Later rules win. Give it to `compile --precision`.
+    """
+    options = compile_options(shape, input_layout, target, precision=check)
+    graph = pipeline.import_model(model, options)
+    if template:
+        typer.echo(precision_template(graph), nl=False)
+        return
+    resolved = resolve_precision(graph, options.config())
+    nodes = {name: {**settings.json(), "rules": dict(settings.rules)} for name, settings in resolved.nodes.items()}
+    values = {name: vars(fixed) for name, fixed in resolved.values.items()}
+    show({"schema": 1, "nodes": nodes, "values": values} if as_json else report.precision(graph, resolved))

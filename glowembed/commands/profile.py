@@ -1,0 +1,79 @@
+"""`glowembed profile`: the range of every value over calibration samples, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed import pipeline
+from glowembed.cli import (
+    Calibration,
+    CalibSamples,
+    ImageMean,
+    ImageScale,
+    ImageStd,
+    MaybeData,
+    Model,
+    Percentile,
+    Plot,
+    SchemaOption,
+    Shapes,
+    compile_options,
+    image_options,
+    progress_bar,
+    quantization_options,
+    show,
+    tell_notes,
+    write_text,
+)
+from glowembed.datasets import Source
+from glowembed.errors import UsageError
+
+PLACE = 20
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")(profile)
+
+
+def profile(
+    model: Model,
+    data: MaybeData = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The profile to write.")] = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option("--merge", metavar="FILE", help="Add what this profile saw. Repeatable; --data is then optional."),
+    ] = None,
+    plot: Plot = None,
+    calibration: Calibration = "minmax",
+    percentile: Percentile = 99.99,
+    schema: SchemaOption = None,
+    shape: Shapes = None,
+    calib_samples: CalibSamples = None,
+    image_mean: ImageMean = "0",
+    image_std: ImageStd = "1",
+    image_scale: ImageScale = "0..1",
+) -> None:
+    """Run calibration samples through the float model and record the range of every value.
+
+    The file is for `compile --profile`: profile once where the data is, compile as often and wherever you like.
+    It is text: change the `range` of a value by hand, and that is what will be represented. Profiles of several runs
+    become one with --merge, exactly as if all samples had been in one run. --calibration and --schema are for --plot.
+    """
+    if out is None and plot is None:
+        raise UsageError("say where the profile goes: -o FILE")
+    images = image_options(image_mean, image_std, image_scale)
+    source = None if data is None else Source(data, images=images, limit=calib_samples)
+    options = quantization_options(
+        compile_options(shape, calibration=calibration, percentile=percentile), schema, "symmetric", "minmax", "default"
+    )
+    with progress_bar() as progress:
+        ranges = pipeline.profile_model(model, source, options, progress, merge or ())
+    if out is not None:
+        ranges.save(out)
+    if plot is not None:
+        write_text(plot, pipeline.plot_profile(model, ranges, options))
+    tell_notes(ranges)
+    show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

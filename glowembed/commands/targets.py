@@ -1,0 +1,25 @@
+"""`glowembed targets`: what to give to --target."""
+
+from __future__ import annotations
+
+import typer
+
+from glowembed import report
+from glowembed.cli import (
+    AsJson,
+    show,
+)
+from glowembed.target import load_target, target_names
+
+PLACE = 120
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(targets)
+
+
+def targets(as_json: AsJson = False) -> None:
+    """List the targets: what to give to `--target`."""
+    entries = [load_target(name) for name in target_names()]
+    machine = [{"name": t.name, "description": t.description, "isa": list(t.isa)} for t in entries]
+    show(machine if as_json else report.targets(entries))

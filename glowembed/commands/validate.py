@@ -1,0 +1,126 @@
+"""`glowembed validate`: a bundle on a board, compared with the integer and the float reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed import farm, pipeline, report
+from glowembed.cli import (
+    BundleDir,
+    Data,
+    ImageMean,
+    ImageScale,
+    ImageStd,
+    board_of,
+    image_options,
+    progress_bar,
+    show,
+    write_json,
+)
+from glowembed.datasets import Source
+from glowembed.errors import unknown_name
+from glowembed.page import page
+from glowembed.run.ondevice import Link
+from glowembed.target import TRANSPORTS
+from glowembed.validation import validate as run_validation
+
+PLACE = 50
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed validate bundle --board mps2-an386 --data data.npz --json result.json")(
+        validate
+    )
+
+
+def validate(
+    bundle: BundleDir,
+    data: Data,
+    board: Annotated[
+        str | None, typer.Option("--board", help="A board, or host; by default the target's test board.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; test_y where it is not given.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", metavar="N", min=1, help="Only N samples, evenly spaced.")
+    ] = None,
+    layers: Annotated[bool, typer.Option("--layers", help="Also compare and count every layer.")] = False,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="ONNX", help="The original model, if it has moved.")
+    ] = None,
+    build_dir: Annotated[
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
+    ] = None,
+    boards: Annotated[
+        Path | None,
+        typer.Option("--boards", metavar="FARM.yaml", help="Many boards at once, through their serial ports."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
+    ] = None,
+    transport: Annotated[
+        str | None,
+        typer.Option(
+            "--transport", metavar="|".join(TRANSPORTS), help="serial: through the board's UART, real or emulated."
+        ),
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option("--port", metavar="PORT", help="Where the board is: /dev/ttyACM0, socket://host:port.")
+    ] = None,
+    baud: Annotated[int | None, typer.Option("--baud", metavar="N", help="By default that of board.toml.")] = None,
+    flash: Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a serial run that was broken off.")] = False,
+    image_mean: ImageMean = "0",
+    image_std: ImageStd = "1",
+    image_scale: ImageScale = "0..1",
+) -> None:
+    """Build a bundle, run samples on a board, and compare: every bit with the integer reference, and both with float.
+
+    Exit code 1 says that a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler. A real board
+    runs the firmware of this very bundle (`--flash`, `glowembed flash`) and is named by its `--port`.
+    """
+    if transport is not None and transport not in TRANSPORTS:
+        raise unknown_name("transport", transport, TRANSPORTS)
+    if boards is not None:
+        words = ["--samples", str(samples)] if samples is not None else []
+        _farm(farm.read(boards, bundle, data), words + (["--labels", labels] if labels is not None else []), json_file)
+        return
+    opened = pipeline.load_bundle(bundle)
+    source = Source(data, labels, image_options(image_mean, image_std, image_scale))
+    with progress_bar() as progress:
+        result = run_validation(
+            opened,
+            source,
+            board_of(opened, board),
+            samples,
+            layers=layers,
+            build_dir=build_dir,
+            progress=progress,
+            model=model,
+            link=Link(transport, port, baud, flash, resume),
+        )
+    write_json(json_file, result.json)
+    if html is not None:
+        html.write_text(page(result), encoding="utf-8")
+    if json_file != Path("-"):
+        show(report.validation(result))
+    if not result.bit_exact:
+        raise typer.Exit(1)
+
+
+def _farm(places: list[farm.Place], words: list[str], json_file: Path | None) -> None:
+    rows = farm.run(places, words)
+    results = [vars(row) for row in rows]
+    if json_file is not None:
+        write_json(json_file, {"schema": 1, "boards": results})
+    if json_file != Path("-"):
+        show(report.farm(rows))
+    if not all(row.good for row in rows):
+        raise typer.Exit(1)
