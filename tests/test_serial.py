@@ -131,17 +131,50 @@ def test_a_request_is_done_once_however_often_it_comes(make: Any) -> None:
         device = Device(line)
         device.hello()
         first = device.infer(0, b"\x05" + bytes(7), False, 1)
-        again = line_bytes(device)
+        again = protocol.encode(device._run, protocol.Command.INFER, 1, b"\0\0\0\0\x05" + bytes(7))
         line.write(b"\0" + again + again)
+        line.write(protocol.encode(device._run, protocol.Command.AGAIN, 1))
         time.sleep(0.1)
+        answers = [protocol.decode(piece, (device._run,)) for piece in protocol.Splitter().feed(line.read(1))]
+        assert [(a.sequence, a.payload) for a in answers if isinstance(a, protocol.Frame)] == [(1, first)] * 3
         assert device.read(0, 1) == b"\x06"
         assert first[0] == 6
         line.write(again)  # an old one: it must be refused
         assert device.read(0, 1) == b"\x06"
 
 
-def line_bytes(device: Device) -> bytes:
-    return device._last_sent
+@pytest.mark.cc
+def test_only_what_the_device_lacks_is_sent_again(make: Any) -> None:
+    """An answer that is late costs a short question, a request that was lost is sent a second time."""
+    image = make("host")
+    with line_to(image) as line:
+        device = Device(line)
+        device.hello()
+        data = bytes(range(1, 201))
+        read, write, sent = line.read, line.write, list[int]()
+
+        def write_counted(data: bytes) -> None:
+            sent.append(len(data))
+            write(data)
+
+        def lose(data: bytes) -> None:
+            sent.append(len(data))
+            line.write = write_counted  # type: ignore[method-assign]
+
+        def silent(seconds: float) -> bytes:
+            line.read = read  # type: ignore[method-assign]
+            time.sleep(seconds)
+            return b""
+
+        line.write, line.read = write_counted, silent  # type: ignore[method-assign]
+        assert device.echo(data) == data
+        assert len(sent) == 2
+        assert sent[1] < 16 < len(data) < sent[0]
+        sent.clear()
+        line.write = lose  # type: ignore[method-assign]
+        assert device.echo(data) == data
+        assert len(sent) == 3
+        assert sent[1] < 16 < len(data) < sent[2]
 
 
 # ---------------------------------------------------------------------------------------------- bad lines

@@ -8,7 +8,7 @@
 /* Switches the UART on: 8 data bits, no parity, 1 stop bit, GE_UART_BAUD. */
 void ge_uart_init(void);
 
-/* Sends one byte; waits for room without limit. */
+/* Sends one byte. Waits for room about a second; where there is none, drops the byte, and those that follow at once. */
 void ge_uart_put(uint8_t byte);
 
 /* The next byte that was received, 0 .. 255, or -1 where none has come. */

@@ -1,6 +1,7 @@
 /* UART of the Cortex-M System Design Kit (Arm DDI 0479, section 4.3). */
 #include "board.h"
 #include "ge_board.h"
+#include "uart_wait.h"
 
 #define UART_DATA (*(volatile uint32_t *)(GE_UART_BASE + 0x00u)) /* DATA, table 4-6 */
 #define UART_STATE                                                                                                     \
@@ -15,10 +16,14 @@ void ge_uart_init(void) {
     (void)UART_DATA;
 }
 
+static int32_t ge_uart_has_room(void) {
+    return (UART_STATE & 1u) == 0u;
+}
+
 void ge_uart_put(uint8_t byte) {
-    while ((UART_STATE & 1u) != 0u) {
+    if (ge_uart_wait()) {
+        UART_DATA = byte;
     }
-    UART_DATA = byte;
 }
 
 int32_t ge_uart_get(void) {

@@ -1,6 +1,7 @@
 /* UART of the nRF51 series (nRF51 Series Reference Manual 3.0, chapter 29). */
 #include "board.h"
 #include "ge_board.h"
+#include "uart_wait.h"
 
 #ifndef GE_UART_TX_PIN /* those of the micro:bit */
 #define GE_UART_TX_PIN 24u
@@ -27,11 +28,15 @@ void ge_uart_init(void) {
     UART_STARTRX = 1u;
 }
 
+static int32_t ge_uart_has_room(void) {
+    return UART_TXDRDY != 0u;
+}
+
+/* Waits after the byte: the first one finds no event. */
 void ge_uart_put(uint8_t byte) {
     UART_TXDRDY = 0u;
     UART_TXD = byte;
-    while (UART_TXDRDY == 0u) {
-    }
+    (void)ge_uart_wait();
 }
 
 /* The event first, then the byte: a byte that comes between the two sets the event again (29.5). */

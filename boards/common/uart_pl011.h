@@ -1,6 +1,7 @@
 /* PrimeCell UART PL011 (Arm DDI 0183, chapter 3). */
 #include "board.h"
 #include "ge_board.h"
+#include "uart_wait.h"
 
 #define UART_DR (*(volatile uint32_t *)(GE_UART_BASE + 0x00u)) /* 3.3.1 */
 #define UART_FR (*(volatile uint32_t *)(GE_UART_BASE + 0x18u)) /* 3.3.3: 0x10 receive FIFO empty, 0x20 transmit full */
@@ -19,10 +20,14 @@ void ge_uart_init(void) {
     UART_CR = 0x301u;
 }
 
+static int32_t ge_uart_has_room(void) {
+    return (UART_FR & 0x20u) == 0u;
+}
+
 void ge_uart_put(uint8_t byte) {
-    while ((UART_FR & 0x20u) != 0u) {
+    if (ge_uart_wait()) {
+        UART_DR = byte;
     }
-    UART_DR = byte;
 }
 
 int32_t ge_uart_get(void) {

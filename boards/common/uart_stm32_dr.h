@@ -3,6 +3,7 @@
 #include "board.h"
 #include "ge_board.h"
 #include "reg.h"
+#include "uart_wait.h"
 
 #define USART_SR (GE_UART_BASE + 0x00u)  /* RM0090 30.6.1: RXNE 0x20, TXE 0x80 */
 #define USART_DR (GE_UART_BASE + 0x04u)  /* 30.6.2 */
@@ -17,10 +18,14 @@ void ge_uart_init(void) {
     REG(USART_CR1) = 0x200Cu;
 }
 
+static int32_t ge_uart_has_room(void) {
+    return (REG(USART_SR) & 0x80u) != 0u;
+}
+
 void ge_uart_put(uint8_t byte) {
-    while ((REG(USART_SR) & 0x80u) == 0u) {
+    if (ge_uart_wait()) {
+        REG(USART_DR) = byte;
     }
-    REG(USART_DR) = byte;
 }
 
 int32_t ge_uart_get(void) {

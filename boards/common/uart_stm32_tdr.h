@@ -3,6 +3,7 @@
 #include "board.h"
 #include "ge_board.h"
 #include "reg.h"
+#include "uart_wait.h"
 
 #define USART_CR1 (GE_UART_BASE + 0x00u) /* RM0432 50.8.1: UE 0x1, RE 0x4, TE 0x8, FIFOEN 0x20000000 */
 #define USART_BRR (GE_UART_BASE + 0x0Cu) /* RM0432 50.8.5; of an LPUART 51.7.5: 256 * clock / baud */
@@ -26,10 +27,14 @@ void ge_uart_init(void) {
     REG(USART_CR1) = 0x2000000Du;
 }
 
+static int32_t ge_uart_has_room(void) {
+    return (REG(USART_ISR) & 0x80u) != 0u;
+}
+
 void ge_uart_put(uint8_t byte) {
-    while ((REG(USART_ISR) & 0x80u) == 0u) {
+    if (ge_uart_wait()) {
+        REG(USART_TDR) = byte;
     }
-    REG(USART_TDR) = byte;
 }
 
 /* An overrun stops reception until it is cleared. */

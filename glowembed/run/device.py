@@ -31,7 +31,7 @@ LATENCY = (0.03, 0.5)
 SHORT = 64
 """Bytes: a frame that is longer is cut into smaller ones when it does not come through."""
 
-LONG_ATTEMPTS = 4
+LONG_ATTEMPTS = 6
 HELLO_SECONDS = (0.1, 0.4)
 
 
@@ -155,7 +155,6 @@ class Device:
         self._sequence = 0
         self._latency = LATENCY[1] / 8
         self._noise = bytearray()
-        self._last_sent = b""
         self._echoed = False
 
     # ------------------------------------------------------------------------------------------ hello
@@ -170,7 +169,7 @@ class Device:
         self._run = 0
         self._frames.clear()
         while (left := end - time.monotonic()) > 0:
-            self._send(Command.HELLO, 0, nonce.to_bytes(4, "little"))
+            self._send(Command.HELLO, 0, nonce.to_bytes(4, "little"), again=True)
             answer = self._hello_answer(nonce, min(wait, left))
             if answer is not None:
                 return self._begin(answer, nonce)
@@ -297,14 +296,22 @@ class Device:
         self.request(Command.RESET)
 
     def request(self, command: int, payload: bytes = b"", seconds: float = 0.0) -> bytes:
-        """One request and its answer. `seconds`: how long the device is expected to work on it at most."""
+        """One request and its answer. `seconds`: how long the device is expected to work on it at most.
+
+        After silence we ask for the answer again, which is a short frame; the request itself goes out again where the
+        device says that it has not got it.
+        """
         self._sequence = (self._sequence + 1) & 0xFFFF
         self.traffic.requests += 1
         wait = self._transmission(len(payload) + SMALLEST_CHUNK) + min(LATENCY[1], max(LATENCY[0], 4 * self._latency))
+        missing = True
         for attempt in range(self._attempts(command, payload)):
             begun = time.monotonic()
-            self._send(command, self._sequence, payload)
-            answer = self._answer(command, wait + seconds)
+            if missing:
+                self._send(command, self._sequence, payload, again=attempt > 0)
+            else:
+                self._send(Command.AGAIN, self._sequence, b"", again=True)
+            answer, missing = self._answer(command, wait + seconds, asked_again=not missing)
             if answer is not None:
                 if attempt == 0 and seconds == 0:
                     self._latency = max(time.monotonic() - begun, 0.8 * self._latency)
@@ -322,13 +329,13 @@ class Device:
     def _transmission(self, count: int) -> float:
         return 10 * 2 * count / self.settings.baud
 
-    def _answer(self, command: int, seconds: float) -> bytes | None:
-        """The payload of the answer, or None where it must be asked for again."""
+    def _answer(self, command: int, seconds: float, asked_again: bool) -> tuple[bytes | None, bool]:
+        """The payload of the answer, or None where it must be asked for again; and has the device lost the request?"""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             frame = self._next(left)
             if frame is None:
-                return None
+                return None, False
             if not isinstance(frame, Frame):
                 if READY in frame.raw:
                     raise SessionLost("the device has restarted")
@@ -336,14 +343,22 @@ class Device:
             self._check_fault(frame)
             if frame.command == Command.BROKEN:
                 self._check_session(frame)
-                return None
+                return None, True
             if frame.run_id != self._run or frame.sequence != self._sequence:
                 continue
-            if frame.command == Command.REFUSED:
+            if self._is_missing(frame):
+                if asked_again:
+                    return None, True
+            elif frame.command == Command.REFUSED:
                 raise self._refused(command, frame.payload)
-            if frame.command == command | ANSWER:
-                return frame.payload
-        return None
+            elif frame.command == command | ANSWER:
+                return frame.payload, False
+        return None, False
+
+    def _is_missing(self, frame: Frame) -> bool:
+        """Does the device say that it has not got the request that goes with this AGAIN?"""
+        last = ((self._sequence - 1) & 0xFFFF).to_bytes(4, "little")
+        return frame.command == Command.REFUSED and frame.payload == bytes([Refusal.SEQUENCE]) + last
 
     def _check_fault(self, frame: Frame) -> None:
         if frame.command == Command.FAULT and frame.run_id == 0 and len(frame.payload) == fault.REGISTERS.size:
@@ -376,11 +391,9 @@ class Device:
 
     # ------------------------------------------------------------------------------------------ line
 
-    def _send(self, command: int, sequence: int, payload: bytes) -> None:
+    def _send(self, command: int, sequence: int, payload: bytes, again: bool) -> None:
         """With a zero before it, if the line may hold half a frame."""
         data = protocol.encode(self._run, command, sequence, payload)
-        again = data == self._last_sent or command == Command.HELLO
-        self._last_sent = data
         self._write(b"\0" + data if again else data)
 
     def _write(self, data: bytes) -> None:

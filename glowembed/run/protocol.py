@@ -42,6 +42,7 @@ class Command(IntEnum):
     ECHO = 10
     RESET = 11
     INFO = 12
+    AGAIN = 13
     FAULT = 0xFD
     BROKEN = 0xFE
     REFUSED = 0xFF

@@ -282,14 +282,19 @@ static void send_answer(ge_server *server, uint32_t run_id, uint16_t sequence) {
     }
 }
 
-/* The next request is done; the last one again is answered again; anything else is refused, for it is an old one
- * that has lost its way, and doing it would spoil the sample. */
+static void refuse_sequence(const ge_server *server, uint16_t sequence) {
+    uint8_t refusal[5] = {GE_REFUSED_SEQUENCE, 0, 0, 0, 0};
+    ge_put_u32(refusal + 1, server->last_sequence);
+    ge_send(&server->port, server->run_id, GE_REFUSED, sequence, refusal, sizeof refusal);
+}
+
+/* The next request is done; the last one again, or AGAIN with its sequence, is answered again; anything else is refused,
+ * for it is an old one that has lost its way, and doing it would spoil the sample. */
 static void do_request(ge_server *server, uint8_t command, uint16_t sequence, request asked, uint32_t crc) {
-    const int32_t again = (sequence == server->last_sequence && crc == server->last_crc);
-    if (!again && sequence != (uint16_t)(server->last_sequence + 1u)) {
-        uint8_t refusal[5] = {GE_REFUSED_SEQUENCE, 0, 0, 0, 0};
-        ge_put_u32(refusal + 1, server->last_sequence);
-        ge_send(&server->port, server->run_id, GE_REFUSED, sequence, refusal, sizeof refusal);
+    const int32_t asks_again = (command == GE_AGAIN);
+    const int32_t again = (sequence == server->last_sequence && (asks_again || crc == server->last_crc));
+    if (!again && (asks_again || sequence != (uint16_t)(server->last_sequence + 1u))) {
+        refuse_sequence(server, sequence);
         return;
     }
     if (!again) {

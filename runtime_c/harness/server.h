@@ -18,7 +18,8 @@ enum { /* requests; the answer has GE_ANSWER on top */
        GE_CALIBRATE = 9,
        GE_ECHO = 10,
        GE_RESET = 11,
-       GE_INFO = 12
+       GE_INFO = 12,
+       GE_AGAIN = 13 /* the answer to the request of this sequence, if it was the last one done */
 };
 #define GE_ANSWER 0x80u
 #define GE_FAULT 0xFDu   /* the firmware has died; payload: ge_fault */
