@@ -158,20 +158,21 @@ def main() -> int:
             context = qemu_line([*qemu.machine(image.board, image.elf), *monitor.words], arguments.board)
         with context as line:
             numbers = range(arguments.first, arguments.first + arguments.runs)
-            outcomes = [_told(n, one_run(n, line, image, manifest, monitor)) for n in numbers]
+            outcomes: list[Outcome] = []
+            for number in numbers:
+                outcomes.append(one_run(number, line, image, manifest, monitor))
+                _tell(number, outcomes, arguments)
     result = summary(arguments.board, outcomes)
     print(json.dumps(result, indent=1))
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     return int(result["wrong"] > 0 or result["hangs"] > 0)
 
 
-def _told(number: int, outcome: Outcome) -> Outcome:
-    if outcome.what != "right":
-        print(f"run {number}: {outcome}", file=sys.stderr, flush=True)
-    if number % 500 == 499:
-        print(f"{number + 1} runs", file=sys.stderr, flush=True)
-    return outcome
+def _tell(number: int, outcomes: list[Outcome], arguments: argparse.Namespace) -> None:
+    """What is not right at once; the counts now and then, so that a run that is broken off leaves them behind."""
+    if outcomes[-1].what != "right":
+        print(f"run {number}: {outcomes[-1]}", file=sys.stderr, flush=True)
+    if arguments.json is not None and (len(outcomes) % 100 == 0 or len(outcomes) == arguments.runs):
+        arguments.json.write_text(json.dumps(summary(arguments.board, outcomes), indent=1) + "\n")
 
 
 def summary(board: str, outcomes: list[Outcome]) -> dict[str, object]:

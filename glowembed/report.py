@@ -157,11 +157,12 @@ def _costs(json: Json) -> Table:
 def _line(json: Json) -> Table:
     """What went over the serial line."""
     line = json["line"]
-    total = line["sent"] + line["received"]
+    rate = line["bytes_per_second"]
     rows = [
-        ("bytes", number(total)),
+        ("bytes", number(line["bytes"])),
         ("of them tensors", _percent(1 - line["overhead"])),
-        ("bytes per second", number(round(total / line["seconds"])) if line["seconds"] else "-"),
+        ("bytes per second", number(round(rate)) if rate else "-"),
+        (f"share of {line['baud']} baud", _percent(line["capacity_share"])),
         ("requests", number(line["requests"])),
         ("sent again", number(line["retries"])),
         ("sessions", number(line["sessions"])),

@@ -76,9 +76,9 @@ def test_every_board_through_its_uart(make: Any, tmp_path: Path, board: str) -> 
         session = session_on(line, image)
         result = serial.run(session, SAMPLES, Store(), board=image.board)
         assert np.array_equal(result.outputs[0], RIGHT)
-        assert session.info is not None
-        assert (session.info.board, session.info.target, session.info.name) == (board, image.board.target, "fake")
-        assert session.info.clock_hz == image.board.clock_hz
+        info = session.device.info()
+        assert (info.board, info.target, info.name) == (board, image.board.target, "fake")
+        assert info.clock_hz == image.board.clock_hz
         weights = serial.weights_of(image.elf)
         assert weights[:8] == bytes([1] * 8)
         assert serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), weights) is None

@@ -33,5 +33,5 @@ class RunResult:
     """the same per layer"""
     seconds: float | None = None
     """of one inference, by the device's own clock"""
-    traffic: Mapping[str, float] | None = None
+    traffic: Mapping[str, int | float | None] | None = None
     """of a serial line: what went over it"""

@@ -92,9 +92,9 @@ class Info:
     weights_bytes: int
     layers: int
     hash: str
-    target: str
-    board: str
-    name: str
+    target: str = ""
+    board: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,26 @@ class Traffic:
     @property
     def overhead(self) -> float:
         """Share of the bytes that are not tensors."""
-        total = self.sent + self.received
-        return 1 - self.tensors / total if total else 0.0
+        return 1 - self.tensors / self.total if self.total else 0.0
+
+    @property
+    def total(self) -> int:
+        """Bytes in both directions."""
+        return self.sent + self.received
+
+    def json(self, baud: int) -> dict[str, int | float | None]:
+        """All of it, with what follows from it. capacity_share: of what the line could carry in one direction, ten bits
+        for each byte; an emulated UART keeps to no rate, so that it may be more than 1 there.
+        """
+        per_second = self.total / self.seconds if self.seconds else None
+        return {
+            **vars(self),
+            "bytes": self.total,
+            "overhead": self.overhead,
+            "baud": baud,
+            "bytes_per_second": per_second,
+            "capacity_share": None if per_second is None else 10 * per_second / baud,
+        }
 
 
 @dataclass(frozen=True)
@@ -208,10 +226,10 @@ class Device:
         self.traffic.sessions += 1
         return Welcome(version, chunk, sessions, of_hash)
 
-    def info(self) -> Info:
-        """All that the device says about itself."""
+    def info(self, names: bool = True) -> Info:
+        """All that the device says about itself; without `names` only the numbers and the hash of its bundle."""
         numbers = NUMBERS.unpack(self.request(Command.INFO, b"\0"))
-        texts = [self.request(Command.INFO, bytes([n])).decode("ascii", "replace") for n in range(1, 5)]
+        texts = [self.request(Command.INFO, bytes([n])).decode("ascii", "replace") for n in range(1, 5 if names else 2)]
         return Info(*numbers, *texts)
 
     def _silence(self) -> str:

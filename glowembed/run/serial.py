@@ -112,8 +112,9 @@ class Session:
         self._fresh = True
         right = crc32(self.manifest["hash"].encode("ascii"))
         if self.info is None or welcome.of_hash != right:
-            self.info = self.device.info()
-            check_firmware(self.info, self.manifest, self.device.line.name)
+            self.info = self.device.info(names=False)
+            if self.info.hash != self.manifest["hash"]:
+                raise wrong_firmware(self.device.info(), self.manifest, self.device.line.name)
             clock, macs = self.info.clock_hz, self.manifest.get("macs", 0)
             self.seconds = min(self.seconds, 2.0 + macs * CYCLES_PER_MAC / clock) if clock else self.seconds
 
@@ -172,14 +173,13 @@ class Session:
         return DeviceFault(words, error.what)
 
 
-def check_firmware(info: Info, manifest: Mapping[str, Any], name: str) -> None:
-    """Is the firmware that of the bundle? Raises WrongFirmware with what to do."""
-    if info.hash != manifest["hash"]:
-        raise WrongFirmware(
-            f"{name} runs the bundle {info.name!r} ({info.hash[:12]}...) for {info.target}, not {manifest['name']!r} "
-            f"({manifest['hash'][:12]}...): flash the firmware of this bundle with 'glowembed validate --flash', or "
-            "validate the bundle that is on the board"
-        )
+def wrong_firmware(info: Info, manifest: Mapping[str, Any], name: str) -> WrongFirmware:
+    """The firmware is that of another bundle: what to do."""
+    return WrongFirmware(
+        f"{name} runs the bundle {info.name!r} ({info.hash[:12]}...) for {info.target}, not {manifest['name']!r} "
+        f"({manifest['hash'][:12]}...): flash the firmware of this bundle with 'glowembed validate --flash', or "
+        "validate the bundle that is on the board"
+    )
 
 
 # ---------------------------------------------------------------------------------------------- samples
@@ -206,7 +206,7 @@ def run(
     rows = np.stack([np.frombuffer(store.done[index], dtype=np.uint8) for index in range(len(samples))])
     ends = np.cumsum(sizes)
     outputs = tuple(rows[:, end - size : end] for size, end in zip(sizes, ends, strict=True))
-    figures = {**vars(traffic), "overhead": traffic.overhead}
+    figures = traffic.json(session.device.settings.baud)
     return replace(_figures(session, samples[-1].tobytes(), board), outputs=outputs, traffic=figures)
 
 
