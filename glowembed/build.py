@@ -41,7 +41,7 @@ class Image:
     symbols: tuple[str, ...]
     """what the bundle needs from elsewhere: no libm and no float support may show here in an int8 bundle"""
     transport: str
-    """how the firmware talks to us: one of target.TRANSPORTS"""
+    """what the firmware answers: one of target.FIRMWARES"""
     used: tuple[tuple[Memory, int], ...]
     """per memory of the board, the bytes that the whole firmware takes"""
 

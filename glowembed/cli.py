@@ -209,6 +209,12 @@ def board_of(bundle: Bundle, name: str | None) -> str:
     return load_board(name).name if name is not None else default_board(bundle.manifest["target"]).name
 
 
+def check_firmware(board: str, name: str | None) -> None:
+    """Refuses what cannot be built for the board."""
+    if name is not None and name not in load_board(board).firmwares:
+        raise unknown_name(f"transport for board {board}", name, load_board(board).firmwares)
+
+
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """A progress bar on stderr, where that is a terminal."""

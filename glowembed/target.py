@@ -21,6 +21,9 @@ from glowembed.errors import UsageError, unknown_name
 ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "vnni", "avx2", "sse41")
 UART_KINDS = ("cmsdk", "nrf51", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
+FIRMWARES = (*TRANSPORTS, "mlperf")
+"""What a firmware can be built to answer: us, in one of two ways, or the official tool of MLPerf Tiny."""
+
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
 
 
@@ -117,6 +120,11 @@ class Board:
     def transports(self) -> tuple[str, ...]:
         """How a host can talk to it, the usual way first."""
         return TRANSPORTS if self.qemu is not None else ("serial",)
+
+    @property
+    def firmwares(self) -> tuple[str, ...]:
+        """What a program for it can be built to answer, the usual one first."""
+        return TRANSPORTS if self.name == "host" else (*self.transports, "mlperf")
 
     def memory(self, name: str) -> Memory:
         """The memory of this name; KeyError where there is none."""

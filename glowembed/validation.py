@@ -68,7 +68,7 @@ class Validation:
 def build_bundle(
     bundle: Bundle | Path, board: str, build_dir: Path | None = None, transport: str | None = None
 ) -> Image:
-    """Build the program of a bundle for a board, by default in `<bundle>.build/<board>[-serial]`."""
+    """Build the program of a bundle for a board, by default in `<bundle>.build/<board>[-serial|-mlperf]`."""
     path, place = bundle if isinstance(bundle, Path) else bundle.path, load_board(board)
     transport = transport or build.default_transport(place)
     return build.build(path, place, build_dir or _build_dir(path, board, transport), transport)
@@ -76,7 +76,7 @@ def build_bundle(
 
 def _build_dir(bundle: Path, board: str, transport: str) -> Path:
     place = bundle.resolve()
-    return place.parent / f"{place.name}.build" / (f"{board}-serial" if transport == "serial" else board)
+    return place.parent / f"{place.name}.build" / (board if transport == "semihosting" else f"{board}-{transport}")
 
 
 def validate(

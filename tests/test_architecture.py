@@ -19,7 +19,7 @@ LAYERS = [
     {"costs", "rows", "order", "schedule", "placement", "emit_schedule", "layout", "builder", "spatial", "linear", "dsp", "broadcast", "mve", "portable", "threes", "schema", "csource", "weights"},
     {"ops"},
     {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "plot", "precision", "quantize", "simplify_q", "lower", "choose", "memory",
-     "emit", "glue", "elf"},
+     "emit", "glue", "mlperf", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
     {"measure"},

@@ -12,9 +12,11 @@ from glowembed.cli import (
     AsJson,
     BundleDir,
     board_of,
+    check_firmware,
     progress_bar,
     show,
 )
+from glowembed.target import FIRMWARES
 from glowembed.validation import build_bundle
 
 PLACE = 40
@@ -32,13 +34,22 @@ def build(
     build_dir: Annotated[
         Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
     ] = None,
+    transport: Annotated[
+        str | None,
+        typer.Option(
+            "--transport",
+            metavar="|".join(FIRMWARES),
+            help="What it answers; mlperf: the official tool of MLPerf Tiny.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a bundle with the test harness into a firmware for a board, and tell what it needs of each memory."""
     opened = pipeline.load_bundle(bundle)
     place = board_of(opened, board)
+    check_firmware(place, transport)
     with progress_bar() as progress, progress.stage("build"):
-        image = build_bundle(opened, place, build_dir)
+        image = build_bundle(opened, place, build_dir, transport)
     keys = ("code", "rodata", "data", "bss", "weights", "stack")
     sizes = {"schema": 1, "board": place, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
     show(sizes if as_json else report.built(image))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from glowembed.cli import check_firmware
 from glowembed.run import flash as flashing
-from glowembed.target import load_board
 from glowembed.validation import build_bundle
 
 PLACE = 100
@@ -25,11 +25,16 @@ def flash(
     build_dir: Annotated[
         Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD-serial.")
     ] = None,
+    transport: Annotated[
+        str, typer.Option("--transport", metavar="serial|mlperf", help="mlperf: for the official tool of MLPerf Tiny.")
+    ] = "serial",
 ) -> None:
     """Build the firmware that validates over the serial line, and flash it with the board's own tool.
 
     The tool (openocd, st-flash, nrfjprog, probe-rs, dfu-util, or a copy to a UF2 drive) is named in the board's board.toml.
     """
-    image = build_bundle(bundle, load_board(board).name, build_dir, "serial")
+    check_firmware(board, transport)
+    image = build_bundle(bundle, board, build_dir, transport)
     flashing.flash(image, port)
-    typer.echo(f"{image.elf} is on {board}; next: glowembed validate {bundle} --board {board} --port ... --data ...")
+    after = f"glowembed validate {bundle} --board {board} --port ... --data ..."
+    typer.echo(f"{image.elf} is on {board}; next: {after if transport == 'serial' else 'docs/mlperf.md'}")
