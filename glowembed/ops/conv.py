@@ -245,7 +245,7 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
     return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 1700)
 
 
-# Convolution by dsp kernels from a strip of rows (runtime_c/kernels/conv2d_strip_s8_dsp.c).
+# Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h).
 
 DSP_STRIP_ROWS = 8
 
@@ -254,7 +254,7 @@ DSP_UNROLL_MAX = 18
 
 
 def _turns(steps: int, unroll: int) -> int:
-    """Cycles that `steps` steps lose at the ends of the loop."""
+    """Cycles that `steps` steps lose at the ends of the loop, which begins in its middle where it must."""
     return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
 
 
@@ -264,27 +264,26 @@ def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
     rows = 1 if taps == 1 else p.stride_h
     channels = p.in_c + (p.in_c % 2 if step * rows % 2 or step * p.kernel_h % 2 else 0)
     channels += 2 if channels % 4 == 2 and p.in_c % 2 else 0
-    tile = min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX)
     steps = (taps * channels + 1) // 2
     return {
         "PIXEL": 2 * channels * p.kernel_h * step,
         "STEPS": steps,
         "CHANNELS": channels,
-        "UNROLL": min(range(1, min(steps, DSP_UNROLL_MAX) + 1), key=lambda u: (_turns(steps, u), u)),
+        "UNROLL": min(range(1, min(max(steps - 1, 1), DSP_UNROLL_MAX) + 1), key=lambda u: (_turns(steps - 1, u), u)),
         "DOWN": p.shift - 24,
-        "TILE": tile if taps == 1 else DSP_TILE_MAX,
+        "TILE": min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX) if taps == 1 else DSP_TILE_MAX,
     }
 
 
 def _strip_scratch(p: Conv2dParams) -> int:
     c = _strip_instance(p)
     if p.kernel_h * p.kernel_w == 1:
-        return 4 * c["TILE"] + c["TILE"] * c["PIXEL"]
+        return min(c["TILE"], p.out_h * p.out_w + 1 & ~1) * c["PIXEL"]
     even = p.out_w + 1 & ~1
     kept = p.stride_h < p.kernel_h
     creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * c["CHANNELS"] if kept else 0
     columns = ((p.out_w - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * c["CHANNELS"]
-    return 4 * even + creep + max(columns, (even - 1) * c["PIXEL"] + 4 * c["STEPS"])
+    return creep + max(columns, (even - 1) * c["PIXEL"] + 4 * c["STEPS"])
 
 
 def _strip_why_not(node: Node) -> str | None:
@@ -309,30 +308,37 @@ def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[s
     for tap in range(p.kernel_h * p.kernel_w):
         kx, ky = divmod(tap, p.kernel_h)
         first = (ky * p.kernel_w + kx) * p.in_c
-        channels = dsp.run_order(p.in_c) if p.in_c % 4 == 0 else list(range(p.in_c))
-        order += [first + k for k in channels] + [-1] * (c["CHANNELS"] - p.in_c)
+        channels = dsp.run_order(c["CHANNELS"]) if c["CHANNELS"] % 4 == 0 else range(c["CHANNELS"])
+        order += [first + k if k < p.in_c else -1 for k in channels]
     order += [-1] * (2 * c["STEPS"] - len(order))
     weights = constants["weights"].reshape(p.out_c, -1)
     return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p)}
 
 
+def _strip_expand(p: Conv2dParams) -> float:
+    """Cycles for one pixel to become int16."""
+    if p.in_c % 4:
+        return 12 + 6 * p.in_c
+    return (
+        1.6 * p.in_c if p.kernel_h * p.kernel_w == 1 and p.stride_w == 1 else 6 + (2.3 if p.in_c % 16 else 1.5) * p.in_c
+    )
+
+
 def _strip_cost(node: Node, target: Target) -> Cost:
     p: Conv2dParams = node.params
-    steps, blocks = _strip_instance(p)["STEPS"], -(-p.out_c // 4)
-    block = 68 + 15 * steps + 4 * (steps // 8)
-    each = 1.6 if p.in_c % 4 == 0 else 6
+    c, groups, pixels = _strip_instance(p), -(-p.out_c // 4), p.out_h * p.out_w
+    block = 55 + (4 if p.shift < 32 else 0) + 15 * c["STEPS"] + _turns(c["STEPS"] - 1, c["UNROLL"])
     if p.kernel_h * p.kernel_w == 1:
-        pixels = p.out_h * p.out_w
-        return Cost(-(-pixels // 2) * blocks * block + pixels * (30 + each * p.in_c), 1500)
-    inputs = (p.in_w + 2) * (12 + each * p.in_c) * min(p.stride_h, p.kernel_h) * 1.2
-    return Cost(p.out_h * (-(-p.out_w // 2) * blocks * block + inputs + 8 * p.out_w + 60), 1700)
+        lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
+        return Cost(-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p), 1000)
+    rows = p.out_h * (100 + 16 * groups + (p.in_w + 2) * _strip_expand(p) * min(p.stride_h, p.kernel_h) * 1.1)
+    return Cost(p.out_h * -(-p.out_w // 2) * groups * block + rows, 1000)
 
 
 def _strip_rows_cost(node: Node, target: Target, rows: int) -> float:
     """Each call expands the rows under its first windows again."""
     p: Conv2dParams = node.params
-    each = 1.6 if p.in_c % 4 == 0 else 6
-    again = max(0, p.kernel_h - p.stride_h) * (p.in_w + 2) * (12 + each * p.in_c)
+    again = max(0, p.kernel_h - p.stride_h) * (p.in_w + 2) * _strip_expand(p)
     return _strip_cost(node, target).cycles * rows / p.out_h + again + 60
 
 
