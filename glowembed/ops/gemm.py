@@ -197,6 +197,15 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
     return Cost(p.rows * (blocks * (45 + 19 * steps + steps) + 1.6 * p.in_c + 150), 900)
 
 
+def _direct_why_not(node: Node) -> str | None:
+    return "the inputs are not a multiple of four" if node.params.in_c % 4 else dsp.why_not(node)
+
+
+def _direct_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    return Cost(p.rows * (-(-p.out_c // 4) * (45 + 21 * _dsp_steps(p)) + 150), 700)
+
+
 class FcS8(KernelOp):
     """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
 
@@ -215,6 +224,15 @@ class FcS8(KernelOp):
             arrange=_dsp_arrange,
             scratch=lambda p: 8 * _dsp_steps(p) + 4,
             cost=_dsp_cost,
+            store="rows",
+        ),
+        Kernel(
+            "ge_fc_direct_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: _direct_why_not(n),
+            constants={"stream": "uint32_t"},
+            arrange=_dsp_arrange,
+            cost=_direct_cost,
             store="rows",
         ),
     )

@@ -1,143 +1,29 @@
-/* Fully connected layer of int8 vectors for Cortex-M4, M7 and M33: 4 outputs at a time, two channels in a half-word.
+/* Fully connected layer of int8 vectors for Cortex-M4, M7 and M33: the vector is expanded once to int16.
  *
- * ge_isa_dsp.h says how weights are packed and why that is exact. The vector is expanded once to int16; a turn of the loop
- * is 4 steps of 4 k: r0 weights, r1 x, r2 S01, r3 B01, r4 S23, r5 B23, r6 r8 x, r9-r12 weights.
- * 19 cycles for 16 products, about 40 for each 4 outputs besides. scratch: the vector as int16. Needs shift 25..32. */
+ * 19 cycles for 16 products; ge_isa_dsp_fc.h has the rest. scratch: the vector as int16. Needs shift 25..32. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_fc.h"
 #include "ge_params.h"
 
-/* In the order of registers s0-s7. */
-typedef struct {
-    const uint32_t *x;
-    int32_t groups;        /* of four outputs */
-    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, 4 multipliers */
-    uint32_t weight_bytes; /* of one group */
-    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
-    int32_t zero_point;
-    int32_t down; /* 8 - (32 - shift) */
-    int8_t *out;
-} fc_s8_dsp_job;
-
 #define FC_S8_DSP_STEP 72
-#define FC_S8_DSP_UNROLL 4
 
-__attribute__((noinline)) static void fc_s8_dsp_vector(const fc_s8_dsp_job *job) {
-    register const fc_s8_dsp_job *r0 __asm__("r0") = job;
-    __asm__ volatile("    vldmia r0, {s0-s7}\n"
-                     "    adr r1, 3f\n"
-                     "    vmov r2, s4\n"
-                     "    add r1, r1, r2\n"
-                     "    orr r1, r1, #1\n"
-                     "    vmov s4, r1\n"
-                     "    vmov r0, s2\n"
-                     "    b 1f\n"
-                     "    .balign 4\n"
-                     "1:\n" /* four outputs */
-                     "    vmov r6, s3\n"
-                     "    ldr r2, [r0], #4\n"
-                     "    ldr r3, [r0], #4\n"
-                     "    ldr r4, [r0], #4\n"
-                     "    ldr r5, [r0], #4\n"
-                     "    add r6, r6, r0\n"
-                     "    vmov s8, r6\n"
-                     "    vmov r12, s4\n"
-                     "    vmov r1, s0\n"
-                     "    bx r12\n"
-                     "    .balign 4\n"
-                     "3:\n"
-                     "    .rept 4\n"
-                     "    ldr.w r6, [r1], #4\n"
-                     "    ldr.w r8, [r1], #4\n"
-                     "    ldr.w r9, [r0], #4\n"
-                     "    ldr.w r10, [r0], #4\n"
-                     "    ldr.w r11, [r0], #4\n"
-                     "    ldr.w r12, [r0], #4\n"
-                     "    smlad r2, r9, r6, r2\n"
-                     "    smlad r4, r10, r6, r4\n"
-                     "    smlad r2, r11, r8, r2\n"
-                     "    smlad r4, r12, r8, r4\n"
-                     "    sxtb16 r9, r9\n"
-                     "    sxtb16 r10, r10\n"
-                     "    sxtb16 r11, r11\n"
-                     "    sxtb16 r12, r12\n"
-                     "    smlad r3, r9, r6, r3\n"
-                     "    smlad r5, r10, r6, r5\n"
-                     "    smlad r3, r11, r8, r3\n"
-                     "    smlad r5, r12, r8, r5\n"
-                     "    .endr\n"
-                     "    vmov r12, s8\n"
-                     "    cmp r0, r12\n"
-                     "    bne.w 3b\n"
-
-                     "    vmov r12, s6\n"
-                     "    sub r2, r2, r3\n"
-                     "    sub r4, r4, r5\n"
-                     "    asr r2, r2, r12\n"
-                     "    asr r4, r4, r12\n"
-                     "    rsb r12, r12, #8\n"
-                     "    lsl r3, r3, r12\n"
-                     "    lsl r5, r5, r12\n"
-                     "    ldr r8, [r0], #4\n"
-                     "    ldr r9, [r0], #4\n"
-                     "    ldr r10, [r0], #4\n"
-                     "    ldr r11, [r0], #4\n"
-                     "    vmov r12, s5\n"
-                     "    vmov r6, s7\n"
-                     "    smmlar r2, r2, r8, r12\n"
-                     "    smmlar r3, r3, r9, r12\n"
-                     "    smmlar r4, r4, r10, r12\n"
-                     "    smmlar r5, r5, r11, r12\n"
-                     "    vmov r12, s1\n"
-                     "    ssat r2, #8, r2\n"
-                     "    ssat r3, #8, r3\n"
-                     "    ssat r4, #8, r4\n"
-                     "    ssat r5, #8, r5\n"
-                     "    strb r2, [r6], #1\n"
-                     "    strb r3, [r6], #1\n"
-                     "    strb r4, [r6], #1\n"
-                     "    strb r5, [r6], #1\n"
-                     "    subs r12, r12, #1\n"
-                     "    vmov s7, r6\n"
-                     "    vmov s1, r12\n"
-                     "    bne.w 1b\n"
+__attribute__((noinline)) static void fc_s8_dsp_outputs(const ge_dsp_fc_job *job) {
+    register const ge_dsp_fc_job *r0 __asm__("r0") = job;
+    __asm__ volatile(GE_DSP_FC_BEGIN "    ldr.w r6, [r1], #4\n"
+                                     "    ldr.w r8, [r1], #4\n" GE_DSP_FC_WEIGHTS GE_DSP_FC_PRODUCTS GE_DSP_FC_END
                      : "+r"(r0)
                      :
-                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory", "s0", "s1",
-                       "s2", "s3", "s4", "s5", "s6", "s7", "s8");
+                     : GE_DSP_FC_CHANGES);
 }
 
 static void ge_fc_s8_dsp(const ge_fc_params *p, const ge_rows *x, const uint32_t *stream, const ge_rows *out,
                          int32_t first_row, int32_t last_row, void *scratch) {
     uint32_t *const column = (uint32_t *)scratch;
-    const int32_t steps = (ge_dsp_words(p->in_c) + 1) / 2;
-    const int32_t turns = steps % FC_S8_DSP_UNROLL;
-    const uint32_t skip = turns == 0 ? 0u : (uint32_t)((FC_S8_DSP_UNROLL - turns) * FC_S8_DSP_STEP);
-    const int32_t rest = p->out_c & 3;
     for (int32_t y = first_row; y < last_row; y++) {
-        int8_t *const o = (int8_t *)ge_row(out, y);
-        int8_t few[4] = {0};
-        int8_t *const to = p->out_c < 4 ? few : o;
         uint32_t *const end = ge_dsp_expand_dense((const int8_t *)ge_row(x, y), p->in_c, column);
         *end = 0; /* an odd number of words: the last is multiplied by zeros, but must be there */
-        fc_s8_dsp_job job = {column, p->out_c / 4,      stream,        (uint32_t)steps * 16u,
-                             skip,   p->out_zero_point, p->shift - 24, to};
-        if (rest != 0) {
-            job.groups = 1;
-            fc_s8_dsp_vector(&job);
-            job.w += steps * 4 + 8;
-            job.groups = p->out_c / 4;
-            job.out = to + rest;
-        }
-        if (job.groups > 0) {
-            fc_s8_dsp_vector(&job);
-        }
-        if (p->out_c < 4) {
-            memcpy(o, few, (size_t)p->out_c);
-        }
-        if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
-            ge_dsp_clamp(o, p->out_c, p->lo, p->hi);
-        }
+        ge_dsp_fc_vector(p, column, stream, (int8_t *)ge_row(out, y), FC_S8_DSP_STEP, fc_s8_dsp_outputs);
     }
 }
