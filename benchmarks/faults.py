@@ -1,10 +1,11 @@
 """Thousands of runs over bad lines: is a wrong result ever taken for right, does anything ever hang?
 
-    python benchmarks/faults.py --runs 10000 --board mps2-an386 --json faults.json
+    python benchmarks/faults.py --runs 10000 --board mps2-an386 --log faults.jsonl --json faults.json
 
 A run is a new session over a line with randomly chosen faults, in which two samples are written, run and read, and in
-every fourth run the layers are looked at. Firmware and UART are real, in QEMU; the faults are put in between. Every run follows from its
-number. A run ends with the right outputs, or with an error in words; anything else is counted as WRONG or HANG.
+every fourth run the layers are looked at. Firmware and UART are real, in QEMU; the faults are put in between. Every run
+follows from its number. A run ends with the right outputs, or with an error in words; anything else is counted as WRONG
+or HANG. What each run gave goes to the log as it comes; runs that are in it are not done again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -36,15 +37,16 @@ from glowembed.run.device import Device, Info, Settings  # noqa: E402
 from glowembed.run.line import Line, program_line, qemu_line  # noqa: E402
 from glowembed.target import load_board  # noqa: E402
 
-BYTES = 48
+BYTES = 96
 PATIENCE = 5.0
+BAUD = 921600
 HANG_SECONDS = 60.0
 RATES = (1e-4, 1e-2)
 INFO = Info(25_000_000, 2 * BYTES, 0, 0, 0, 2, "", "", "", "")
 """What the sessions take the device for: asking takes five requests."""
 
 KINDS = ("drop", "duplicate", "corrupt", "reorder")
-# y[i] = x[i] ^ x[(i + 1) % 48], by way of a copy, so that a wrong input byte shows
+# y[i] = x[i] ^ x[(i + 1) % BYTES], by way of a copy, so that a wrong input byte shows
 SOURCE = f"""#include "fake.h"
 int32_t fake_run_layers(void *arena, int32_t first, int32_t count) {{
     uint8_t *const x = arena;
@@ -67,6 +69,7 @@ int32_t fake_run(void *arena) {{ return fake_run_layers(arena, 0, 2); }}
 class Outcome:
     """Of one run."""
 
+    number: int
     what: str
     faults: int
     retries: int
@@ -108,11 +111,11 @@ def random_faults(source: random.Random) -> Faults:
 def one_run(number: int, line: Line, image: Image, manifest: dict[str, object], monitor: Monitor | None) -> Outcome:
     source = random.Random(number)
     faulty = FaultyLine(line, random_faults(source), source)
-    if monitor is not None and source.random() < 0.02:
+    if monitor is not None and source.random() < 0.05:
         faulty.on_piece = _reset_once(monitor, source.randrange(2, 6))
-    device = Device(faulty, Settings(patience=PATIENCE, nonce=lambda: source.getrandbits(32)))
+    device = Device(faulty, Settings(BAUD, PATIENCE, nonce=lambda: source.getrandbits(32)))
     session = serial.Session(device, manifest, image)
-    session.info, session.seconds = INFO, 0.1
+    session.info, session.seconds = INFO, 0.02
     samples = np.frombuffer(source.randbytes(2 * BYTES), np.uint8).reshape(2, BYTES)
     begun = time.monotonic()
     what, words = "right", ""
@@ -127,7 +130,7 @@ def one_run(number: int, line: Line, image: Image, manifest: dict[str, object], 
         what, words = "error", f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - begun
     what = "HANG" if seconds > HANG_SECONDS else what
-    return Outcome(what, faulty.count, device.traffic.retries, device.traffic.sessions, seconds, words)
+    return Outcome(number, what, faulty.count, device.traffic.retries, device.traffic.sessions, seconds, words)
 
 
 def _reset_once(monitor: Monitor, pieces: int):  # noqa: ANN202
@@ -146,8 +149,12 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument("--board", default="mps2-an386", help="an emulated board, or host")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--log", type=Path, help="one line of JSON for each run, and where to go on")
+    parser.add_argument("--json", type=Path, help="the summary")
     arguments = parser.parse_args()
+    done = read_log(arguments.log)
+    numbers = range(arguments.first, arguments.first + arguments.runs)
+    left = [number for number in numbers if number not in done]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         image, manifest = firmware(folder, arguments.board)
@@ -157,28 +164,37 @@ def main() -> int:
         else:
             context = qemu_line([*qemu.machine(image.board, image.elf), *monitor.words], arguments.board)
         with context as line:
-            numbers = range(arguments.first, arguments.first + arguments.runs)
-            outcomes: list[Outcome] = []
-            for number in numbers:
-                outcomes.append(one_run(number, line, image, manifest, monitor))
-                _tell(number, outcomes, arguments)
-    result = summary(arguments.board, outcomes)
+            for number in left:
+                outcome = one_run(number, line, image, manifest, monitor)
+                done[number] = outcome
+                _tell(outcome, arguments.log)
+    result = summary(arguments.board, [done[number] for number in numbers])
     print(json.dumps(result, indent=1))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     return int(result["wrong"] > 0 or result["hangs"] > 0)
 
 
-def _tell(number: int, outcomes: list[Outcome], arguments: argparse.Namespace) -> None:
-    """What is not right at once; the counts now and then, so that a run that is broken off leaves them behind."""
-    if outcomes[-1].what != "right":
-        print(f"run {number}: {outcomes[-1]}", file=sys.stderr, flush=True)
-    if arguments.json is not None and (len(outcomes) % 100 == 0 or len(outcomes) == arguments.runs):
-        arguments.json.write_text(json.dumps(summary(arguments.board, outcomes), indent=1) + "\n")
+def read_log(log: Path | None) -> dict[int, Outcome]:
+    """The runs that an earlier call has done; a line that was cut off is no record."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log is not None and log.is_file() else []
+    outcomes = (Outcome(**json.loads(line)) for line in lines if line.endswith("}"))
+    return {outcome.number: outcome for outcome in outcomes}
+
+
+def _tell(outcome: Outcome, log: Path | None) -> None:
+    """What is not right is said at once."""
+    if outcome.what != "right":
+        print(outcome, file=sys.stderr, flush=True)
+    if log is not None:
+        with log.open("a", encoding="utf-8") as file:
+            file.write("\n" + json.dumps(asdict(outcome)))
 
 
 def summary(board: str, outcomes: list[Outcome]) -> dict[str, object]:
     """Counts, and the longest run."""
     counts = Counter(outcome.what for outcome in outcomes)
-    totals = {f.name: sum(getattr(o, f.name) for o in outcomes) for f in fields(Outcome) if f.type in ("int", "float")}
+    totals = {name: sum(getattr(o, name) for o in outcomes) for name in ("faults", "retries", "sessions", "seconds")}
     return {
         "board": board,
         "runs": len(outcomes),

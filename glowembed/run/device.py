@@ -186,10 +186,11 @@ class Device:
         self._old_runs.add(self._run)
         self._run = 0
         self._frames.clear()
-        while (left := end - time.monotonic()) > 0:
+        while (left := end - (begun := time.monotonic())) > 0:
             self._send(Command.HELLO, 0, nonce.to_bytes(4, "little"), again=True)
             answer = self._hello_answer(nonce, min(wait, left))
             if answer is not None:
+                self._latency = time.monotonic() - begun
                 return self._begin(answer, nonce)
             wait = min(HELLO_SECONDS[1], 1.2 * wait)
             self.traffic.retries += 1
