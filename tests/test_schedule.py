@@ -356,7 +356,7 @@ def test_a_depthwise_that_may_is_written_exactly_over_its_input(tmp_path: Path) 
         node("Conv", "b w2", "y"),
     ]
     constants = {"w0": weights(8, 1, 3, 3), "w1": weights(8, 1, 3, 3), "w2": weights(8, 8, 1, 1)}
-    graph = canonical(model(nodes, {"x": (1, 1, 12, 12)}, constants), tmp_path, twice=False)
+    graph = canonical(model(nodes, {"x": (1, 1, 40, 40)}, constants), tmp_path, twice=False)
     ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
     target = load_target("cortex-m4")
     graph = choose(lower(quantize(graph, lambda name, settings: ranges[name])), target)[0]

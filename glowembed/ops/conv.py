@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint, mve, portable, threes
+from glowembed import dsp, dsp_depthwise, fixedpoint, mve, portable, threes
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -414,6 +414,11 @@ def _depthwise_any_why_not(node: Node) -> str | None:
     p: Conv2dParams = node.params
     if p.in_c != p.out_c or not 4 <= p.out_c <= 1023:
         return "it takes 4..1023 channels in and as many out"
+    return _depthwise_sums_why_not(node)
+
+
+def _depthwise_sums_why_not(node: Node) -> str | None:
+    p: Conv2dParams = node.params
     if p.shift not in dsp.SHIFTS:
         return f"the shift of the requantization is {p.shift}"
     weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=(0, 1))
@@ -504,6 +509,7 @@ class DepthwiseS8(_Conv2dBase):
             store="rows",
         ),
         _DEPTHWISE3X3,
+        dsp_depthwise.rows_kernel(_depthwise_sums_why_not),
         mve.DEPTHWISE,
     )
 

@@ -1,0 +1,293 @@
+/* Depthwise convolution 3x3, stride 1 or 2, of int8 [H, W, C] for Cortex-M4, M7 and M33: rows as they lie, no scratch.
+ *
+ * One channel of one row of outputs at a time. A column of the window becomes two operands: the pixels of its upper two
+ * rows in one word (PKHBT), and the third. Weights lie the same way, so that SMLAD takes two products. Every pixel is
+ * loaded once: its column ends an output, is the middle of the next, and begins the one after it.
+ * r0 r1 r2 the three rows, r3 r4 r5 (w0, w1) of the left, middle and right column, r6 w2 of left and middle,
+ * r7 of the right one, r8 r9 r10 the outputs in turn, r11 r12 lr pixels, multiplier, zero point, place of the output.
+ * With stride 2: r8 r9 the outputs, r10 the zero point.
+ * Padding: left and right as a column of zero points; above and below, weights of 0 and the bias that makes up for it.
+ * 18 cycles for an output, 22 with stride 2; 30 for each channel of a row besides. */
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_isa_dsp.h"
+#include "ge_params.h"
+
+#define DEPTHWISE3X3_ROWS_S8_DSP_STEP 8 /* channels: bytes from pixel to pixel */
+#define DEPTHWISE3X3_ROWS_S8_DSP_STRIDE 1
+#define DEPTHWISE3X3_ROWS_S8_DSP_LEFT 1   /* columns of padding */
+#define DEPTHWISE3X3_ROWS_S8_DSP_RIGHT 1  /* the same, as far as windows reach */
+#define DEPTHWISE3X3_ROWS_S8_DSP_TURNS 2  /* of the loop over outputs */
+#define DEPTHWISE3X3_ROWS_S8_DSP_UNROLL 6 /* outputs in it: a multiple of 3, with stride 2 of 2 */
+#define DEPTHWISE3X3_ROWS_S8_DSP_REST 3   /* outputs behind it; one more where RIGHT is 1 */
+#define DEPTHWISE3X3_ROWS_S8_DSP_UP 0     /* 32 - shift */
+
+/* In the order of registers s0-s8. */
+typedef struct {
+    const int8_t *rows[3];
+    int8_t *out;
+    const int32_t *stream;
+    uint32_t padding; /* the zero point of the input, twice */
+    int32_t zero_point;
+    int32_t channels;
+    uint32_t edges; /* 1: the first row is padding, 2: the last one */
+} depthwise3x3_rows_s8_dsp_job;
+
+/* The pixels of one column, `at` bytes from where the rows stand. */
+#define DEPTHWISE3X3_ROWS_S8_DSP_LOAD(at)                                                                              \
+    "    ldrsb.w r11, [r0, #" at "]\n"                                                                                 \
+    "    ldrsb.w r12, [r1, #" at "]\n"                                                                                 \
+    "    ldrsb.w lr, [r2, #" at "]\n"                                                                                  \
+    "    pkhbt r11, r11, r12, lsl #16\n"
+
+#define DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(y, pixels, third)                                                             \
+    "    smlad " y ", " pixels ", r3, " y "\n"                                                                         \
+    "    smlabb " y ", " third ", r6, " y "\n"
+
+#define DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(y, pixels, third)                                                           \
+    "    smlad " y ", " pixels ", r4, " y "\n"                                                                         \
+    "    smlabt " y ", " third ", r6, " y "\n"
+
+#define DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(y, pixels, third)                                                            \
+    "    smlad " y ", " pixels ", r5, " y "\n"                                                                         \
+    "    smlabb " y ", " third ", r7, " y "\n"
+
+#define DEPTHWISE3X3_ROWS_S8_DSP_STORE(y, zero)                                                                        \
+    "    .if ge_up\n"                                                                                                  \
+    "    lsl.w " y ", " y ", #ge_up\n"                                                                                 \
+    "    .endif\n"                                                                                                     \
+    "    vmov r11, s11\n"                                                                                              \
+    "    smmlar " y ", " y ", r11, " zero "\n"                                                                         \
+    "    vmov lr, s3\n"                                                                                                \
+    "    ssat " y ", #8, " y "\n"                                                                                      \
+    "    strb.w " y ", [lr, #ge_at]\n"                                                                                 \
+    "    .set ge_at, ge_at+ge_step\n"                                                                                  \
+    "    .set ge_more, ge_more-1\n"
+
+/* Stride 1: a column that ends e, is the middle of m and begins b, where so many outputs are still to come. */
+#define DEPTHWISE3X3_ROWS_S8_DSP_ONE(e, m, b)                                                                          \
+    DEPTHWISE3X3_ROWS_S8_DSP_LOAD("ge_at+ge_base")                                                                     \
+    DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(e, "r11", "lr")                                                                  \
+    "    .if ge_more > 1\n" DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(                                                        \
+        m, "r11", "lr") "    .endif\n"                                                                                 \
+                        "    .if ge_more > 2\n"                                                                        \
+                        "    vmov " b ", s10\n" DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(                                      \
+                            b, "r11", "lr") "    .endif\n"                                                             \
+                                            "    vmov r12, s6\n" DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r12")
+
+/* Stride 2: the middle column of e, then the one that ends e and begins b. */
+#define DEPTHWISE3X3_ROWS_S8_DSP_TWO(e, b)                                                                             \
+    DEPTHWISE3X3_ROWS_S8_DSP_LOAD("2*ge_at+ge_base")                                                                   \
+    DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(e, "r11", "lr")                                                                 \
+    DEPTHWISE3X3_ROWS_S8_DSP_LOAD("2*ge_at+ge_base+ge_step")                                                           \
+    DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(e, "r11", "lr")                                                                  \
+    "    .if ge_more > 1\n"                                                                                            \
+    "    vmov " b                                                                                                      \
+    ", s10\n" DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(b, "r11", "lr") "    .endif\n" DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r10")
+
+/* The last output, whose right column is padding. */
+#define DEPTHWISE3X3_ROWS_S8_DSP_LAST(y, zero)                                                                         \
+    "    vmov r11, s5\n" DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(                                                            \
+        y, "r11", "r11") "    vmov r12, s6\n" DEPTHWISE3X3_ROWS_S8_DSP_STORE(y, zero)
+
+/* All channels of one row of outputs. */
+__attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwise3x3_rows_s8_dsp_job *job) {
+    register const depthwise3x3_rows_s8_dsp_job *r0 __asm__("r0") = job;
+    /* clang-format off */
+    __asm__ volatile(
+        "    .set ge_step, %c[step]\n"
+        "    .set ge_stride, %c[stride]\n"
+        "    .set ge_turns, %c[turns]\n"
+        "    .set ge_unroll, %c[unroll]\n"
+        "    .set ge_rest, %c[rest]\n"
+        "    .set ge_left, %c[left]\n"
+        "    .set ge_right, %c[right]\n"
+        "    .set ge_up, %c[up]\n"
+        "    .set ge_base, (3-ge_stride-ge_left)*ge_step\n"
+        "    .set ge_moved, ge_turns*ge_unroll*ge_stride*ge_step\n"
+        "    vldmia r0, {s0-s8}\n"
+        "    vmov s15, r7\n"
+        "    vmov r0, s0\n"
+        "    vmov r1, s1\n"
+        "    vmov r2, s2\n"
+        "    .balign 4\n"
+        "1:\n" /* a channel */
+        "    vmov r12, s4\n"
+        "    vmov r11, s5\n"
+        "    vldmia r12!, {s10-s11}\n"
+        "    ldr.w r4, [r12], #4\n"
+        "    ldr.w r6, [r12], #4\n"
+        "    ldrsb.w r7, [r12], #4\n"
+        "    vmov s4, r12\n"
+        "    vmov r12, s8\n"
+        "    vmov r8, s10\n"
+        "    sxtb16 r3, r4\n"
+        "    sxtb16 r4, r4, ror #8\n"
+        "    sxtb16 r5, r6\n"
+        "    sxtb16 r6, r6, ror #8\n"
+        "    cmp r12, #0\n"
+        "    bne.w 6f\n"
+        "2:\n"
+        "    .if ge_left\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF("r8", "r11", "r11")
+        "    .else\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LOAD("0")
+        DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF("r8", "r11", "lr")
+        "    .endif\n"
+        "    .if ge_stride == 1\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LOAD("(1-ge_left)*ge_step")
+        "    vmov r9, s10\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF("r8", "r11", "lr")
+        DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF("r9", "r11", "lr")
+        "    .else\n"
+        "    vmov r10, s6\n"
+        "    .endif\n"
+        "    .if ge_turns\n"
+        "    movw r11, #ge_moved\n"
+        "    add.w r11, r11, r0\n"
+        "    vmov s12, r11\n"
+        "    .balign 4\n"
+        "3:\n"
+        "    .set ge_at, 0\n"
+        "    .set ge_more, ge_unroll+3\n"
+        "    .if ge_stride == 1\n"
+        "    .rept ge_unroll/3\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r8", "r9", "r10")
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r9", "r10", "r8")
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r10", "r8", "r9")
+        "    .endr\n"
+        "    .else\n"
+        "    .rept ge_unroll/2\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_TWO("r8", "r9")
+        DEPTHWISE3X3_ROWS_S8_DSP_TWO("r9", "r8")
+        "    .endr\n"
+        "    .endif\n"
+        "    vmov r12, s12\n"
+        "    addw lr, lr, #ge_unroll*ge_step\n"
+        "    addw r0, r0, #ge_unroll*ge_stride*ge_step\n"
+        "    addw r1, r1, #ge_unroll*ge_stride*ge_step\n"
+        "    addw r2, r2, #ge_unroll*ge_stride*ge_step\n"
+        "    vmov s3, lr\n"
+        "    cmp r0, r12\n"
+        "    bne.w 3b\n"
+        "    .endif\n"
+        "    .set ge_at, 0\n"
+        "    .set ge_more, ge_rest+ge_right\n"
+        "    .if ge_stride == 1\n"
+        "    .rept ge_rest/3\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r8", "r9", "r10")
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r9", "r10", "r8")
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r10", "r8", "r9")
+        "    .endr\n"
+        "    .set ge_odd, ge_rest-ge_rest/3*3\n"
+        "    .if ge_odd > 0\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r8", "r9", "r10")
+        "    .endif\n"
+        "    .if ge_odd > 1\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_ONE("r9", "r10", "r8")
+        "    .endif\n"
+        "    .if ge_right && ge_odd == 0\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LAST("r8", "r12")
+        "    .endif\n"
+        "    .if ge_right && ge_odd == 1\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LAST("r9", "r12")
+        "    .endif\n"
+        "    .if ge_right && ge_odd == 2\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LAST("r10", "r12")
+        "    .endif\n"
+        "    .else\n"
+        "    .rept ge_rest/2\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_TWO("r8", "r9")
+        DEPTHWISE3X3_ROWS_S8_DSP_TWO("r9", "r8")
+        "    .endr\n"
+        "    .set ge_odd, ge_rest-ge_rest/2*2\n"
+        "    .if ge_odd\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_TWO("r8", "r9")
+        "    .endif\n"
+        "    .if ge_right\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LOAD("2*ge_at+ge_base")
+        "    .if ge_odd\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF("r9", "r11", "lr")
+        DEPTHWISE3X3_ROWS_S8_DSP_LAST("r9", "r10")
+        "    .else\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF("r8", "r11", "lr")
+        DEPTHWISE3X3_ROWS_S8_DSP_LAST("r8", "r10")
+        "    .endif\n"
+        "    .endif\n"
+        "    .endif\n"
+        "    .if ge_turns\n" /* back to the first pixel, one channel on */
+        "    movw r12, #ge_moved-1\n"
+        "    movw r11, #ge_moved/ge_stride-1\n"
+        "    sub.w r0, r0, r12\n"
+        "    sub.w r1, r1, r12\n"
+        "    sub.w r2, r2, r12\n"
+        "    sub.w lr, lr, r11\n"
+        "    .else\n"
+        "    add.w r0, r0, #1\n"
+        "    add.w r1, r1, #1\n"
+        "    add.w r2, r2, #1\n"
+        "    add.w lr, lr, #1\n"
+        "    .endif\n"
+        "    vmov s3, lr\n"
+        "    vmov r12, s7\n"
+        "    subs.w r12, r12, #1\n"
+        "    vmov s7, r12\n"
+        "    bne.w 1b\n"
+        "    b.w 9f\n"
+        "    .balign 4\n"
+        "6:\n" /* a row of padding above */
+        "    tst.w r12, #1\n"
+        "    beq.w 7f\n"
+        "    smlabb r8, r3, r11, r8\n"
+        "    smlabb r8, r4, r11, r8\n"
+        "    smlabb r8, r5, r11, r8\n"
+        "    bfc r3, #0, #16\n"
+        "    bfc r4, #0, #16\n"
+        "    bfc r5, #0, #16\n"
+        "7:\n" /* and below */
+        "    tst.w r12, #2\n"
+        "    beq.w 8f\n"
+        "    smlabb r8, r6, r11, r8\n"
+        "    smlatb r8, r6, r11, r8\n"
+        "    smlabb r8, r7, r11, r8\n"
+        "    mov.w r6, #0\n"
+        "    mov.w r7, #0\n"
+        "8:\n"
+        "    vmov s10, r8\n"
+        "    b.w 2b\n"
+        "9:\n"
+        "    vmov r7, s15\n"
+        : "+r"(r0)
+        : [step] "i"(DEPTHWISE3X3_ROWS_S8_DSP_STEP), [stride] "i"(DEPTHWISE3X3_ROWS_S8_DSP_STRIDE),
+          [turns] "i"(DEPTHWISE3X3_ROWS_S8_DSP_TURNS), [unroll] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UNROLL),
+          [rest] "i"(DEPTHWISE3X3_ROWS_S8_DSP_REST), [left] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LEFT),
+          [right] "i"(DEPTHWISE3X3_ROWS_S8_DSP_RIGHT), [up] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UP)
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
+          "s3", "s4", "s5", "s6", "s7", "s8", "s10", "s11", "s12", "s15");
+    /* clang-format on */
+}
+
+static void ge_depthwise3x3_rows_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int32_t *stream,
+                                        const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+    const uint32_t zero = (uint32_t)p->in_zero_point & 0xFFFFu;
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int32_t middle = y * p->stride_h - p->pad_top + 1;
+        const uint32_t above = middle == 0 ? 1u : 0u;
+        const uint32_t below = middle == p->in_h - 1 ? 2u : 0u;
+        const depthwise3x3_rows_s8_dsp_job job = {
+            {ge_row(x, above != 0 ? middle : middle - 1), ge_row(x, middle),
+             ge_row(x, below != 0 ? middle : middle + 1)},
+            (int8_t *)ge_row(out, y),
+            stream,
+            zero | zero << 16,
+            p->out_zero_point,
+            p->out_c,
+            above | below,
+        };
+        depthwise3x3_rows_s8_dsp_row(&job);
+        if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
+            ge_dsp_clamp((int8_t *)ge_row(out, y), p->out_w * p->out_c, p->lo, p->hi);
+        }
+    }
+}
