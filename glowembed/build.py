@@ -132,11 +132,15 @@ def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path,
         data=total.data,
         bss=total.bss,
         weights=sum(elf.sizes(path).rodata + elf.sizes(path).data for path in weights),
-        stack=elf.stack_depth([path.with_suffix(".ci") for path in others], entries),
+        stack=elf.stack_depth([path.with_suffix(".ci") for path in others], entries, _asks_for_rows(manifest)),
         symbols=elf.undefined_symbols(objects),
         transport=transport,
         used=_used(program, board),
     )
+
+
+def _asks_for_rows(manifest: glue.Manifest) -> bool:
+    return any(tensor.get("handed") == "rows" for tensor in manifest["inputs"])
 
 
 def _used(program: Path, board: Board) -> tuple[tuple[Memory, int], ...]:

@@ -23,6 +23,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.fixedpoint import MODES
 from glowembed.ir import Shape
 from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.places import IO, Input, Places
 from glowembed.plan import Optimize, PlanMode, PlanOptions
 from glowembed.profile import Profile
 from glowembed.progress import Progress, terminal
@@ -148,6 +149,15 @@ def quantization_options(
         weights_calibration=weights_calibration,
         requantization=requantization,
     )
+
+
+def place_options(options: CompileOptions, io: str, input_: str) -> CompileOptions:
+    """The options with the places of inputs and outputs, every word checked. Rows have their channels last."""
+    for kind, word, known in (("--io", io, get_args(IO)), ("--input", input_, get_args(Input))):
+        if word not in known:
+            raise unknown_name(kind, word, known)
+    places = Places(cast(IO, io), cast(Input, input_))
+    return replace(options, places=places, input_layout="nhwc" if input_ == "rows" else options.input_layout)
 
 
 def plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> PlanOptions:

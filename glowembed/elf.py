@@ -92,14 +92,18 @@ EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory fu
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 
 
-def stack_depth(graphs: Iterable[Path], entries: Iterable[str]) -> int | None:
+def stack_depth(graphs: Iterable[Path], entries: Iterable[str], callbacks: bool = False) -> int | None:
     """The deepest stack from the entries by gcc's own figures (-fcallgraph-info=su).
+
+    callbacks: calls through pointers go to functions of the caller, whose stack is not counted.
 
     None where there is no such bound: a graph is missing, a frame is dynamic, a call is recursive or through
     a pointer. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME bytes.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
+    if callbacks:
+        frames["__indirect_call"] = 0
     for path in graphs:
         if not path.is_file():
             return None
@@ -121,7 +125,7 @@ def _title(name: str, frames: dict[str, int]) -> str:
 
 
 def _depth(name: str, frames: dict[str, int], calls: dict[str, set[str]], path: tuple[str, ...]) -> int | None:
-    if name in path or name == "__indirect_call":
+    if name in path or (name == "__indirect_call" and name not in frames):
         return None
     below = [_depth(callee, frames, calls, (*path, name)) for callee in calls.get(name, ())]
     if None in below:

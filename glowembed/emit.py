@@ -24,13 +24,14 @@ from glowembed.cstruct import c_initialiser, c_struct, struct_name
 from glowembed.ir import Array, Graph, Node, Value
 from glowembed.op import kernel, kernel_ops
 from glowembed.plan import Plan
+from glowembed.rows import outside
 from glowembed.target import Target
 
 SCHEMA = 1
 """Version of bundle.json."""
 
 OWN_MACROS = frozenset(
-    """OK ERROR_ARENA ERROR_LAYER ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
+    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES IO_ALIGN ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
     MEM_ALIGN CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
 """What a macro of a bundle may be called behind its name, besides those of inputs and outputs."""
@@ -87,6 +88,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
+        **_places(tensors, name),
         "glow": _placeholders(tensors, target.arena_align),
         "layers": layers,
         "groups": emit_schedule.groups(graph, plan),
@@ -146,12 +148,77 @@ def _placeholders(tensors: Mapping[str, list[dict[str, Any]]], align: int) -> di
 
 
 def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
-    ids = dict(zip(ends, distinct(ends, upper=True), strict=True))
+    ids = _ids(graph)
     return {
-        "inputs": [_tensor(graph.values[n], plan, ids[n]) for n in graph.inputs],
-        "outputs": [_tensor(graph.values[n], plan, ids[n]) for n in graph.outputs],
+        "inputs": [_end(graph, n, plan, ids[n], "INPUT") for n in graph.inputs],
+        "outputs": [_end(graph, n, plan, ids[n], "OUTPUT") for n in graph.outputs],
     }
+
+
+def _ids(graph: Graph) -> dict[str, str]:
+    """Input or output -> what it is called in macros."""
+    ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
+    return dict(zip(ends, distinct(ends, upper=True), strict=True))
+
+
+def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dict[str, Any]:
+    """An input or output. handed: `arena`, `caller` or `rows`; rows: those that are handed over one by one."""
+    value = graph.values[name]
+    taker = next((n for n in graph.nodes if n.op == "take_rows" and n.inputs[0] == name), None)
+    return {
+        **_tensor(value, plan, ident),
+        "handed": value.place,
+        "rows": taker.params.rows if taker is not None else None,
+        "direction": direction,
+        "member": f"{direction}_{ident}".lower(),
+        "declaration": _declaration(value, f"{direction}_{ident}".lower(), direction == "INPUT"),
+    }
+
+
+def _declaration(value: Value, member: str, is_input: bool) -> str:
+    if value.place == "rows":
+        return f"ge_source {member}"
+    return f"{'const ' if is_input else ''}{CTYPES[_dtype(value)]} *{member}"
+
+
+def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
+    """What is outside the arena: members of the struct, how functions take it and pass it on, what is wrong with it."""
+    ends = [*tensors["inputs"], *tensors["outputs"]]
+    for end in ends:
+        end["where"] = _where(end, ends, name.upper())
+    found = [end for end in ends if end["handed"] != "arena"]
+    if not found:
+        return {"places": [], "takes": "", "gives": "", "misplaced": ""}
+    wrong = [f"places->{t['member']}.row == NULL" for t in found if t["handed"] == "rows"]
+    for t in found:
+        if t["handed"] == "caller":
+            pointer = f"places->{t['member']}"
+            wrong += [f"{pointer} == NULL", f"(uintptr_t){pointer} % {name.upper()}_IO_ALIGN != 0"]
+    misplaced = " ||\n        ".join(["places == NULL", *wrong])
+    return {"places": found, "takes": f", const {name}_places *places", "gives": ", places", "misplaced": misplaced}
+
+
+def _where(end: Mapping[str, Any], ends: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
+    """For the header: where an input or output lies, and over what."""
+    start, stop = end["offset"], end["bytes"] + (end["offset"] or 0)
+    if end["handed"] == "rows":
+        macro = f"{prefix}_INPUT_{end['id']}"
+        return [f"Handed over by places->{end['member']}, in {macro}_ROWS rows of {macro}_ROW_SIZE bytes."]
+    if end["handed"] == "caller":
+        only = "read, never written" if end["direction"] == "INPUT" else "written while it runs"
+        return [f"In your buffer places->{end['member']}, which is {only}."]
+    over = [
+        f"{other['direction'].lower()} {other['comment']}"
+        for other in ends
+        if other is not end and other["offset"] is not None
+        and other["offset"] < stop and start < other["offset"] + other["bytes"]
+    ]  # fmt: skip
+    lines = [
+        f"In the arena, bytes {start} to {stop - 1}{', over the same bytes as ' + ', '.join(over) if over else ''}."
+    ]
+    if over and end["direction"] == "OUTPUT":
+        lines.append("Read it before you write what lies there for the next run.")
+    return lines
 
 
 def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
@@ -169,7 +236,7 @@ def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
         "scale_text": _float_literal(qtype.scale[0]) if qtype else None,
         "zero_point": qtype.zero_point[0] if qtype else None,
         "elements": value.elements,
-        "offset": plan.offsets[value.name],
+        "offset": plan.offsets.get(value.name),
         "bytes": value.bytes,
     }
 
@@ -246,13 +313,14 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
     computed = [node.name for node in graph.nodes if node.kernel]
     names = dict(zip(computed, distinct(computed), strict=True))
     slots = emit_schedule.slot_ids(plan)
+    members = _members(graph)
     layers = []
     for number, node in enumerate(graph.nodes):
         if node.kernel is None:
             continue
         op = kernel_ops()[node.op]
         strides, out_stride = op.row_bytes(node.params)
-        places = {v: _rows(graph, plan, ids, bundle, slots, v) for v in (*node.inputs, node.outputs[0])}
+        places = {v: _rows(graph, plan, ids, bundle, slots, members, v) for v in (*node.inputs, node.outputs[0])}
         rows = [f"{places[v]}, {s}" for v, s in zip(node.inputs, strides, strict=True)]
         layers.append(
             {
@@ -278,12 +346,28 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
     return layers
 
 
+def _members(graph: Graph) -> dict[str, str]:
+    """Value outside the arena -> C expression of where it lies."""
+    ids = _ids(graph)
+    found = {}
+    for name, owner in outside(graph).items():
+        is_input, by_rows = owner in graph.inputs, graph.values[owner].place == "rows"
+        member = f"places->{'input' if is_input else 'output'}_{ids[owner].lower()}"
+        found[name] = f"(void *)(uintptr_t){'&' if by_rows else ''}{member}" if is_input else member
+    return found
+
+
 def _rows(
-    graph: Graph, plan: Plan, ids: Mapping[tuple[str, str], str], bundle: str, slots: Mapping[str, str], name: str
-) -> str:
-    """Data and slots of the ge_rows of a value; a constant is only read: its const is cast away here and nowhere else."""
+    graph: Graph, plan: Plan, ids: Mapping[tuple[str, str], str], bundle: str, slots: Mapping[str, str],
+    members: Mapping[str, str], name: str,
+) -> str:  # fmt: skip
+    """Data and slots of the ge_rows of a value; constants and inputs of the caller are only read: their const is cast away
+    here and nowhere else.
+    """
     if graph.values[name].const is not None:
         return f"(void *)(uintptr_t){bundle}_{ids['', name]}, NULL"
+    if name in members:
+        return f"{members[name]}, NULL"
     if name in slots:
         return f"arena, {slots[name]}"
     return f"arena + {plan.offsets[name]}, NULL"
@@ -341,7 +425,8 @@ def _manifest(
     graph: Graph, plan: Plan, target: Target, origin: Origin, sources: Mapping[str, bytes], context: Mapping[str, Any]
 ) -> dict[str, Any]:
     digest = hashlib.sha256(b"".join(f.encode() + b"\0" + sources[f] + b"\0" for f in sorted(sources))).hexdigest()
-    drop = ("comment", "scale_text", "ctype")
+    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where")
+    owners = outside(graph)
     layers = [
         {
             "name": layer["name"],
@@ -349,7 +434,7 @@ def _manifest(
             "kernel": layer["kernel"],
             "macs": layer["macs"],
             "streamed": layer["streamed"],
-            "outputs": [_value_entry(graph.values[n], plan) for n in layer["outputs"]],
+            "outputs": [_value_entry(graph.values[n], plan, owners) for n in layer["outputs"]],
         }
         for layer in context["layers"]
     ]
@@ -376,9 +461,11 @@ def _manifest(
     }
 
 
-def _value_entry(value: Value, plan: Plan) -> dict[str, Any]:
+def _value_entry(value: Value, plan: Plan, owners: Mapping[str, str]) -> dict[str, Any]:
     entry = _tensor(value, plan, "")
-    return {k: entry[k] for k in ("name", "offset", "bytes", "dtype", "shape", "layout", "scale", "zero_point")}
+    keys = ("name", "offset", "bytes", "dtype", "shape", "layout", "scale", "zero_point")
+    owner = {"in": owners[value.name]} if value.name in owners else {}
+    return {**{k: entry[k] for k in keys}, **owner}
 
 
 # ---------------------------------------------------------------------------------------------- reference
@@ -399,6 +486,7 @@ def _reference(graph: Graph) -> dict[str, Any]:
                 "model_dtype": v.model_dtype,
                 "qtype": asdict(v.qtype) if v.qtype else None,
                 "constant": v.const is not None,
+                "place": v.place,
             }
             for v in graph.values.values()
         ],

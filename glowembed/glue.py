@@ -1,6 +1,8 @@
 """What ties a bundle to a board. In: bundle.json, a Board. Out: texts of ge_bundle.c, ge_board.h, memory.ld.
 
-The harness is the same for all bundles and boards; these three files are all that it learns about either.
+The harness is the same for all bundles and boards; these three files are all that it learns about either. It knows one
+memory, the window: the arena, and behind a guard what the bundle wants to lie elsewhere. Rows that a bundle asks for come
+from there too.
 """
 
 from __future__ import annotations
@@ -57,17 +59,18 @@ def c_sources(manifest: Manifest) -> list[str]:
 
 def bundle_c(manifest: Manifest) -> str:
     """ge_bundle.c: the ge_bundle that the harness runs, and its arena between guards."""
+    manifest = in_window(manifest)
     name, arena = manifest["name"], manifest["arena"]
-    size, guard = int(arena["size"]), max(GUARD_BYTES, int(arena["align"]))
-    padded = -(-size // 4) * 4
+    size, guard, window = int(arena["size"]), max(GUARD_BYTES, int(arena["align"])), window_size(manifest)
+    run, run_layers, calls = _calls(manifest)
     outputs = [output for layer in manifest["layers"] for output in layer["outputs"]]
     firsts = _running_sums(len(layer["outputs"]) for layer in manifest["layers"])
     return f"""/* Made from bundle.json of {name}. */
 #include "harness.h"
 
 #include "{name}.h"
-
-static uint8_t arena[{guard} + {padded} + {GUARD_BYTES}]
+{calls}
+static uint8_t arena[{guard} + {-(-window // 4) * 4} + {GUARD_BYTES}]
     __attribute__((aligned({guard}), section(".bss.ge_arena")));
 {_spans("inputs", manifest["inputs"])}
 {_spans("outputs", manifest["outputs"])}
@@ -75,12 +78,121 @@ static uint8_t arena[{guard} + {padded} + {GUARD_BYTES}]
 static const uint32_t layer_output_first[{len(firsts)}] = {{{_list(firsts)}}};
 
 const ge_bundle ge_the_bundle = {{
-    "{name}", "{manifest["hash"]}", {name}_run, {name}_run_layers,
-    arena + {guard}, {size}u,
+    "{name}", "{manifest["hash"]}", {run}, {run_layers},
+    arena + {guard}, {size}u, {window}u,
     {len(manifest["inputs"])}u, {len(manifest["outputs"])}u, {len(manifest["layers"])}u,
     inputs, outputs, layer_outputs, layer_output_first,
 }};
 """
+
+
+def host_c(manifest: Manifest) -> str:
+    """ge_host.c: the bundle on a window, as functions ge_host_run and ge_host_run_layers of a shared library."""
+    run, run_layers, calls = _calls(in_window(manifest))
+    return f"""/* Made from bundle.json of {manifest["name"]}. */
+#include "{manifest["name"]}.h"
+{calls}
+int32_t ge_host_run(void *arena);
+int32_t ge_host_run_layers(void *arena, int32_t first, int32_t count);
+
+int32_t ge_host_run(void *arena) {{
+    return {run}(arena);
+}}
+
+int32_t ge_host_run_layers(void *arena, int32_t first, int32_t count) {{
+    return {run_layers}(arena, first, count);
+}}
+"""
+
+
+# ----------------------------------------------------------------------------------------------- window
+
+
+def in_window(manifest: Manifest) -> Manifest:
+    """The manifest with an offset for every tensor: those outside the arena lie behind it in the window."""
+    ends = [*manifest["inputs"], *manifest["outputs"]]
+    at, owners = _after(int(manifest["arena"]["size"])), {}
+    for tensor in ends:
+        if tensor["offset"] is None:
+            owners[tensor["name"]] = at
+            at = _aligned(at + int(tensor["bytes"]))
+    if not owners:
+        return manifest
+    place = {t["name"]: t["name"] for t in ends}
+
+    def placed(tensor: Mapping[str, Any]) -> dict[str, Any]:
+        owner = tensor.get("in", place.get(tensor["name"]))
+        return {**tensor, "offset": owners[owner] if tensor["offset"] is None else tensor["offset"]}
+
+    layers = [{**layer, "outputs": [placed(t) for t in layer["outputs"]]} for layer in manifest["layers"]]
+    inputs, outputs = ([placed(t) for t in manifest[key]] for key in ("inputs", "outputs"))
+    return {**manifest, "inputs": inputs, "outputs": outputs, "layers": layers}
+
+
+def window_size(manifest: Manifest) -> int:
+    """Bytes of the window of a manifest whose tensors are in it; that of the arena where nothing else is there."""
+    size = int(manifest["arena"]["size"])
+    return max([size, *(int(t["offset"]) + int(t["bytes"]) for t in (*manifest["inputs"], *manifest["outputs"]))])
+
+
+def _after(size: int) -> int:
+    return _aligned(size + GUARD_BYTES)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // GUARD_BYTES) * GUARD_BYTES
+
+
+def entries(manifest: Manifest) -> tuple[str, str]:
+    """The functions that the harness calls: those of the bundle, or what calls them with all that lies outside the arena."""
+    outside = any(t.get("handed", "arena") != "arena" for t in (*manifest["inputs"], *manifest["outputs"]))
+    name = "ge_window" if outside else manifest["name"]
+    return f"{name}_run", f"{name}_run_layers"
+
+
+def _calls(manifest: Manifest) -> tuple[str, str, str]:
+    """Names of the functions that run the bundle on a window, and the C that defines them where it is not its own."""
+    name, (run, run_layers) = manifest["name"], entries(manifest)
+    ends = [
+        (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") != "arena"
+    ]
+    if not ends:
+        return run, run_layers, ""
+    rows = "".join(_rows_c(t) for t, _ in ends if t["handed"] == "rows")
+    members = "".join(f"        .{kind}_{t['id'].lower()} = {_member(t)},\n" for t, kind in ends)
+    places = f"    uint8_t *const window = arena;\n    const {name}_places places = {{\n{members}    }};\n"
+    return (
+        run,
+        run_layers,
+        f"""
+#include <string.h>
+{rows}
+static int32_t {run}(void *arena) {{
+{places}    return {name}_run(arena, &places);
+}}
+
+static int32_t {run_layers}(void *arena, int32_t first, int32_t count) {{
+{places}    return {name}_run_layers(arena, &places, first, count);
+}}
+""",
+    )
+
+
+def _member(tensor: Mapping[str, Any]) -> str:
+    pointer = f"(void *)(window + {tensor['offset']})"
+    return f"{{row_of_{tensor['id'].lower()}, {pointer}}}" if tensor["handed"] == "rows" else pointer
+
+
+def _rows_c(tensor: Mapping[str, Any]) -> str:
+    size = tensor["bytes"] // tensor["rows"]
+    return f"""
+static void row_of_{tensor["id"].lower()}(void *context, int32_t row, void *data) {{
+    memcpy(data, (const uint8_t *)context + (size_t)row * {size}u, {size}u);
+}}
+"""
+
+
+# ----------------------------------------------------------------------------------------------- texts
 
 
 def _spans(name: str, tensors: Sequence[Mapping[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,10 @@ class Const:
         return array
 
 
+Place = Literal["arena", "caller", "rows"]
+"""arena: of the bundle. caller: a buffer of the caller's. rows: nowhere; the caller hands it over row by row."""
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A tensor. `shape` is that of the stored tensor.
@@ -124,7 +128,7 @@ class Value:
     `dtype` is the numpy name of the logical type (float32 before quantization); `qtype` says how it is stored after.
     `layout` tells which axis of the ONNX tensor each stored axis is: (0, 2, 3, 1) for NCHW stored as NHWC;
     None: stored as in the model. `model_dtype` is the integer type that an input or output has in the model file;
-    None: it is a float there.
+    None: it is a float there. `place`: where an input or output lies that is not in the arena.
     """
 
     name: str
@@ -134,6 +138,7 @@ class Value:
     const: Const | None = None
     layout: tuple[int, ...] | None = None
     model_dtype: str | None = None
+    place: Place = "arena"
 
     @property
     def elements(self) -> int:

@@ -242,6 +242,8 @@ def _streamed(rows: Rows, candidate: Candidate) -> frozenset[int]:
 def _items(rows: Rows, candidate: Candidate, life: Lives, streamed: frozenset[int], alignment: int) -> list[Item]:
     items = []
     for index, storage in enumerate(rows.storages):
+        if storage.outside:
+            continue
         cells = [
             (r * storage.row_bytes, storage.row_bytes, int(b), int(d))
             for r, (b, d) in enumerate(zip(life.birth[index], life.death[index], strict=True))
@@ -353,7 +355,11 @@ def liveness_bound(rows: Rows, alignment: int = 1) -> int:
         for s, r, w in zip(rows.storages, rows.readers, rows.writers, strict=True)
     ]
     live = [
-        sum(_aligned(s.bytes, alignment) for s, b, d in zip(rows.storages, birth, death, strict=True) if b <= t <= d)
+        sum(
+            _aligned(s.bytes, alignment)
+            for s, b, d in zip(rows.storages, birth, death, strict=True)
+            if b <= t <= d and not s.outside
+        )
         + (_aligned(rows.works[t].scratch, alignment) if 0 <= t < len(rows.works) else 0)
         for t in range(-1, len(rows.works) + 1)
     ]
@@ -371,7 +377,8 @@ def check(graph: Graph, plan: Plan) -> None:
     """Prove the plan by replay: every read finds the value that was written there. Raises AssertionError.
 
     Separate from the planner on purpose: it knows addresses, steps and store rules, not storages, lifetimes or overlaps.
-    Each byte of the arena carries a tag, which byte of which tensor it is; rows are read, written and read again.
+    Each byte of the arena carries a tag, which byte of which tensor it is; rows are read, written and read again. What is
+    of the caller lies behind the arena.
     """
     _Replay(graph, plan).run()
 
@@ -381,9 +388,16 @@ class _Replay:
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
-        self.tags = np.full(plan.size, -1, np.int64)
         self.number = {name: i for i, name in enumerate(graph.values)}
         self.shared = {n.outputs[0]: n.inputs[n.shares] for n in graph.nodes if n.shares is not None}
+        self.outside: dict[int, int] = {}
+        end = plan.size
+        for name, value in graph.values.items():
+            if value.place != "arena":
+                self.outside[self.root(name)] = end
+                end += value.bytes
+        self.given = {self.root(name) for name in graph.inputs if graph.values[name].place != "arena"}
+        self.tags = np.full(end, -1, np.int64)
         self.rows_done = dict.fromkeys((n.name for n in graph.nodes), 0)
 
     def run(self) -> None:
@@ -408,6 +422,7 @@ class _Replay:
             return
         assert step.first == self.rows_done[node.name], f"{node.name} computes row {step.first} out of order"
         self.rows_done[node.name] = step.last
+        assert self.root(node.outputs[0]) not in self.given, f"{node.name} writes over an input of the caller's"
         store = kernel(node.kernel).store
         self.scratch(node)
         reads = [self.spans(node, y) for y in range(step.first, step.last)]
@@ -479,20 +494,25 @@ class _Replay:
     def address(self, name: str, byte: int) -> int:
         slots = self.plan.slots.get(name)
         if slots is None:
-            return self.plan.offsets[name] + byte
+            return self.start(name) + byte
         row = self.graph.values[name].bytes // len(slots)
         return slots[byte // row] + byte % row
+
+    def start(self, name: str) -> int:
+        outside = self.outside.get(self.root(name))
+        return self.plan.offsets[name] if outside is None else outside
 
     def places(self, name: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Addresses and tags of bytes start..end-1 of a tensor."""
         inside = np.arange(start, end, dtype=np.int64)
         slots = self.plan.slots.get(name)
         if slots is None:
-            where = self.plan.offsets[name] + inside
+            where = self.start(name) + inside
         else:
             row = self.graph.values[name].bytes // len(slots)
             where = np.asarray(slots, np.int64)[inside // row] + inside % row
-        assert where.size == 0 or (where.min() >= 0 and where.max() < self.plan.size), f"{name} leaves the arena"
+        end = self.plan.size if self.root(name) not in self.outside else self.tags.size
+        assert where.size == 0 or (where.min() >= 0 and where.max() < end), f"{name} leaves the arena"
         return where, (self.root(name) << 32) + inside
 
     def write(self, name: str, start: int, end: int) -> None:

@@ -57,7 +57,9 @@ def _search(graph: Graph) -> _Search:
         touched.append(tuple(mine))
         for s in mine:
             users[s] |= 1 << i
-    storages = tuple((s.bytes, users[i], s.is_input, s.is_output) for i, s in enumerate(rows.storages))
+    storages = tuple(
+        (0 if s.outside else s.bytes, users[i], s.is_input, s.is_output) for i, s in enumerate(rows.storages)
+    )
     return _Search(before, storages, tuple(touched))
 
 

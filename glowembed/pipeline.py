@@ -28,6 +28,7 @@ from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
+from glowembed.places import Places, place
 from glowembed.plan import PlanOptions
 from glowembed.precision import Config, Settings
 from glowembed.precision import load as load_precision
@@ -69,6 +70,7 @@ class CompileOptions:
     require_all_quantized: bool = False
     plan: PlanOptions = field(default_factory=PlanOptions)
     flash: int | None = None
+    places: Places = field(default_factory=Places)
 
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
@@ -96,6 +98,8 @@ class CompileOptions:
             "plan_effort": self.plan.effort,
             "ram": self.plan.ram,
             "flash": self.flash,
+            "io": self.places.io,
+            "input": self.places.input,
         }
 
 
@@ -207,7 +211,7 @@ def compile_model(
         graph, savings = simplify(graph, given)
     on_stage("simplify", graph)
     with stages.run("lower"):
-        graph = verify(lower(graph, options.float_io))
+        graph = place(verify(lower(graph, options.float_io)), options.places)
     on_stage("lower", graph)
     with stages.run("choose"):
         graph, choices = choose(graph, target)
@@ -395,7 +399,10 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
     const = Const(arrays[emit.reference_key("", entry["name"])]) if entry["constant"] else None
     layout = tuple(entry["layout"]) if entry["layout"] else None
-    return Value(entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"))
+    return Value(
+        entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"),
+        entry.get("place", "arena"),
+    )  # fmt: skip
 
 
 def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:

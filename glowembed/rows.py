@@ -20,7 +20,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory of one or several values. `whole`: its rows must follow each other, because somebody looks at them so."""
+    """Memory of one or several values. `whole`: its rows must follow each other, because somebody looks at them so.
+
+    outside: it is not in the arena, but of the caller, who does not want an input changed.
+    """
 
     values: tuple[str, ...]
     bytes: int
@@ -28,6 +31,7 @@ class Storage:
     whole: bool
     is_input: bool
     is_output: bool
+    outside: bool = False
 
     @property
     def rows(self) -> int:
@@ -120,6 +124,20 @@ def _members(graph: Graph) -> list[tuple[str, ...]]:
     return [tuple(names) for names in groups.values()]
 
 
+def stored_together(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Value -> all values that are one memory with it."""
+    return {name: names for names in _members(graph) for name in names}
+
+
+def outside(graph: Graph) -> dict[str, str]:
+    """Value -> the input or output in whose memory it lies, for all that is not in the arena."""
+    found: dict[str, str] = {}
+    for names in _members(graph):
+        owner = next((n for n in names if graph.values[n].place != "arena"), None)
+        found |= dict.fromkeys(names, owner) if owner is not None else {}
+    return found
+
+
 def _storage(graph: Graph, names: tuple[str, ...], storage_of: dict[str, int]) -> Storage:
     size = max(graph.values[name].bytes for name in names)
     writers = [n for n in graph.nodes if n.outputs[0] in names and not _is_view(n)]
@@ -130,7 +148,8 @@ def _storage(graph: Graph, names: tuple[str, ...], storage_of: dict[str, int]) -
         row_bytes = size
     is_input, is_output = any(n in names for n in graph.inputs), any(n in names for n in graph.outputs)
     whole = is_input or is_output or bool((written | read) - {row_bytes})
-    return Storage(names, size, row_bytes, whole, is_input, is_output)
+    outside = any(graph.values[n].place != "arena" for n in names)
+    return Storage(names, size, row_bytes, whole, is_input, is_output, outside)
 
 
 def _op(node: Node) -> KernelOp | None:
@@ -163,11 +182,13 @@ def _work(graph: Graph, index: int, node: Node, storages: tuple[Storage, ...], s
     in_place = tuple(
         k for k, (i, s) in enumerate(inputs)
         if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride and s != output
+        and not storages[s].outside and not storages[output].outside
     )  # fmt: skip
     return Work(
         index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
         chosen is not None and node.shares is None, chosen.scratch(node.params) if chosen is not None else 0,
-        chosen is not None and node.params is not None and chosen.same_place(node.params) and len(inputs) == 1,
+        chosen is not None and node.params is not None and chosen.same_place(node.params) and len(inputs) == 1
+        and not storages[output].outside and not storages[inputs[0][1]].outside,
     )  # fmt: skip
 
 

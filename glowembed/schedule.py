@@ -123,7 +123,7 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
     """Bytes alive at each tick, -1 first and the caller's last; rows of streamed tensors are rounded up to `unit`."""
     change = np.zeros(life.ticks + 3, np.int64)
     for storage, birth, death in zip(rows.storages, life.birth, life.death, strict=True):
-        if birth is NONE:
+        if birth is NONE or storage.outside:
             continue
         size = storage.row_bytes if storage.whole else -(-storage.row_bytes // unit) * unit
         alive = death >= birth
@@ -291,7 +291,9 @@ class _Segments:
         used = {s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)}
         life = _lives(self.rows, calls, lambda s: s in used and is_old(s), is_kept)
         live = live_bytes(self.rows, calls, life, self.unit)
-        aside = sum(s.bytes for i, s in enumerate(storages) if i not in used and is_old(i) and is_kept(i))
+        aside = sum(
+            s.bytes for i, s in enumerate(storages) if i not in used and not s.outside and is_old(i) and is_kept(i)
+        )
         return int(live[1:-1].max(initial=0)) + aside
 
 

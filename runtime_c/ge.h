@@ -11,8 +11,18 @@
 
 /* Return codes of a bundle; negative means that nothing was computed. */
 #define GE_OK 0
-#define GE_ERROR_ARENA (-1) /* the arena is NULL or not aligned to NAME_ARENA_ALIGN */
-#define GE_ERROR_LAYER (-2) /* a layer outside 0..NAME_LAYER_COUNT was asked for */
+#define GE_ERROR_ARENA (-1)  /* the arena is NULL or not aligned to NAME_ARENA_ALIGN */
+#define GE_ERROR_LAYER (-2)  /* a layer outside 0..NAME_LAYER_COUNT was asked for */
+#define GE_ERROR_PLACES (-3) /* something that lies outside the arena is NULL or not aligned */
+
+/* Delivers rows of an input: row(context, y, data) writes row y to data. As in the header of a bundle. */
+#ifndef GE_SOURCE
+#define GE_SOURCE
+typedef struct {
+    void (*row)(void *context, int32_t row, void *data);
+    void *context;
+} ge_source;
+#endif
 
 /* Slots of a row table are counted in units of this many bytes. */
 #define GE_SLOT_UNIT 4

@@ -27,6 +27,7 @@ from glowembed.cli import (
     byte_count,
     compile_options,
     image_options,
+    place_options,
     plan_options,
     progress_bar,
     quantization_options,
@@ -37,6 +38,7 @@ from glowembed.cli import (
 from glowembed.datasets import Source
 from glowembed.errors import UsageError, unknown_name
 from glowembed.fixedpoint import MODES
+from glowembed.places import IO, Input
 from glowembed.plan import Optimize, PlanMode
 from glowembed.profile import Profile
 from glowembed.schema import SCHEMAS
@@ -142,6 +144,24 @@ def compile_(
         int,
         typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
     ] = 1,
+    io: Annotated[
+        str,
+        typer.Option(
+            "--io",
+            metavar="|".join(get_args(IO)),
+            help="Inputs and outputs in the arena, or in buffers of the caller.",
+            rich_help_panel="Memory",
+        ),
+    ] = "arena",
+    input_: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            metavar="|".join(get_args(Input)),
+            help="rows: a function of the caller hands inputs over row by row, channels last.",
+            rich_help_panel="Memory",
+        ),
+    ] = "whole",
     calib_samples: CalibSamples = None,
     stop_after: Annotated[
         str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
@@ -177,6 +197,7 @@ def compile_(
         plan_options(optimize, plan, plan_effort, ram),
         byte_count("--flash", flash),
     )
+    options = place_options(options, io, input_)
     options = quantization_options(options, schema, weights_schema, weights_calibration, requantization)
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)

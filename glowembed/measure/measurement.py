@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed import glue
 from glowembed.build import Image
 from glowembed.errors import ToolError
 from glowembed.measure import counts, listing, pipelines
@@ -184,7 +185,7 @@ class _Profiler:
 
     def _option(self, out: Path, layers: bool) -> str:
         harness = "ge_measure_layer" if layers else "ge_measure_run"
-        entry = self.manifest["name"] + ("_run_layers" if layers else "_run")
+        entry = glue.entries(self.manifest)[layers]
         words = {
             "out": str(out).replace(",", ",,"),
             "arm": f"{self.code.function(harness).start:x}",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import GlowembedError, ToolError, UsageError
-from glowembed.glue import Manifest, read_manifest
+from glowembed.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, window_size
 from glowembed.ir import Array
 from glowembed.target import load_target
 
@@ -31,19 +31,20 @@ class HostModel:
     """
 
     def __init__(self, bundle: Path) -> None:
-        self.manifest: Manifest = read_manifest(bundle)
+        self.manifest: Manifest = in_window(read_manifest(bundle))
         with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
             self._library = ctypes.CDLL(str(_compile(bundle, self.manifest, Path(folder))))
-        name, arena = self.manifest["name"], self.manifest["arena"]
-        self._run = getattr(self._library, f"{name}_run")
+        arena = self.manifest["arena"]
+        self._run = self._library.ge_host_run
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int32
-        self._layers = getattr(self._library, f"{name}_run_layers")
+        self._layers = self._library.ge_host_run_layers
         self._layers.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
         self._layers.restype = ctypes.c_int32
         align, self._size = int(arena["align"]), int(arena["size"])
-        self._memory = np.full(self._size + 2 * GUARD + align, GUARD_BYTE, dtype=np.uint8)
+        window = window_size(self.manifest)
+        self._memory = np.full(window + 2 * GUARD + align, GUARD_BYTE, dtype=np.uint8)
         self._start = GUARD + -(self._memory.ctypes.data + GUARD) % align
-        self._arena = self._memory[self._start : self._start + self._size]
+        self._arena = self._memory[self._start : self._start + window]
 
     def __call__(self, *arrays: Array, **named: Array) -> dict[str, Array]:
         """Outputs by name for one sample, in real numbers; inputs in the order of the model, or by name."""
@@ -87,8 +88,9 @@ class HostModel:
     def _check(self, code: int) -> None:
         if code != 0:
             raise GlowembedError(f"the bundle returned error {code}; see the header of {self.manifest['name']}")
-        before, after = self._memory[: self._start], self._memory[self._start + self._size :]
-        if np.any(before != GUARD_BYTE) or np.any(after != GUARD_BYTE):
+        before, after = self._memory[: self._start], self._memory[self._start + len(self._arena) :]
+        behind = self._arena[self._size : self._size + GUARD_BYTES]
+        if any(np.any(guard != GUARD_BYTE) for guard in (before, behind[: len(self._arena) - self._size], after)):
             raise GlowembedError(f"{self.manifest['name']} wrote outside its arena: this is a bug of glowembed")
 
 
@@ -106,7 +108,8 @@ def _compile(bundle: Path, manifest: Manifest, folder: Path) -> Path:
     if compiler is None:
         raise ToolError("no C compiler 'cc' on this computer: install the Debian package gcc", "gcc libc6-dev")
     library = folder / f"{manifest['name']}.so"
-    sources = [str(bundle / s) for s in manifest["sources"]]
+    (folder / "ge_host.c").write_text(host_c(manifest), encoding="ascii")
+    sources = [str(bundle / s) for s in manifest["sources"]] + [str(folder / "ge_host.c")]
     command = [compiler, *target.cflags, "-I", str(bundle), *sources, *target.ldflags, "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -21,6 +21,7 @@ from elftools.elf.elffile import ELFFile
 
 from glowembed.build import Image
 from glowembed.errors import UsageError
+from glowembed.glue import in_window
 from glowembed.run import Bytes, RunResult, line, qemu
 from glowembed.run.device import (
     SMALLEST_CHUNK,
@@ -331,7 +332,7 @@ def open_session(
     opened: Line, image: Image | None, manifest: Mapping[str, Any], settings: Settings | None = None
 ) -> Session:
     """A session on an open line."""
-    return Session(Device(opened, settings), manifest, image)
+    return Session(Device(opened, settings), in_window(manifest), image)
 
 
 def weights_of(program: Path) -> bytes:

@@ -17,7 +17,7 @@
 #define GE_EXIT_STACK 67   /* the stack ran out; where memory below it faults, a fault comes first */
 #define GE_EXIT_FAULT 70   /* the core has raised an exception */
 
-/* A tensor in the arena: bytes from its start. */
+/* A tensor in the window: bytes from the start of the arena. */
 typedef struct {
     uint32_t offset;
     uint32_t bytes;
@@ -31,6 +31,8 @@ typedef struct {
     int32_t (*run_layers)(void *arena, int32_t first, int32_t count);
     uint8_t *arena; /* GE_GUARD_BYTES of guard lie directly before and after it */
     uint32_t arena_size;
+    uint32_t
+        window; /* bytes from the start of the arena that the host may use: behind the guard, what lies outside it */
     uint32_t input_count, output_count, layer_count;
     const ge_span *inputs;
     const ge_span *outputs;

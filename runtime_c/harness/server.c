@@ -115,7 +115,7 @@ static int32_t write_bytes(ge_server *server, request asked) {
     const uint32_t word = (asked.length < 4u) ? 0u : ge_get_u32(asked.bytes);
     const uint32_t offset = word & ~GE_NEW_SAMPLE;
     const ge_bundle *const bundle = server->bundle;
-    if (asked.length < 4u || !inside(offset, asked.length - 4u, bundle->arena_size)) {
+    if (asked.length < 4u || !inside(offset, asked.length - 4u, bundle->window)) {
         refuse(server, GE_REFUSED_PAYLOAD, (int32_t)asked.length);
         return 0;
     }
@@ -188,7 +188,7 @@ static void layers(ge_server *server, request asked) {
 static void read(ge_server *server, request asked) {
     const uint32_t offset = (asked.length == 6u) ? ge_get_u32(asked.bytes) : 0u;
     const uint32_t length = (asked.length == 6u) ? ge_get_u16(asked.bytes + 4) : 0u;
-    if (length == 0u || length > GE_CHUNK || !inside(offset, length, server->bundle->arena_size)) {
+    if (length == 0u || length > GE_CHUNK || !inside(offset, length, server->bundle->window)) {
         refuse(server, GE_REFUSED_PAYLOAD, (int32_t)asked.length);
         return;
     }
@@ -199,7 +199,7 @@ static void read(ge_server *server, request asked) {
 static void checksum(ge_server *server, request asked) {
     const int32_t of_weights = (asked.length == 9u && asked.bytes[0] == 1u);
     const uint8_t *const memory = of_weights ? server->device->weights : server->bundle->arena;
-    const uint32_t size = of_weights ? server->device->weights_bytes : server->bundle->arena_size;
+    const uint32_t size = of_weights ? server->device->weights_bytes : server->bundle->window;
     if (asked.length != 9u || asked.bytes[0] > 1u || memory == NULL ||
         !inside(ge_get_u32(asked.bytes + 1), ge_get_u32(asked.bytes + 5), size)) {
         refuse(server, GE_REFUSED_PAYLOAD, (int32_t)asked.length);

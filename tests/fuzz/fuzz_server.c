@@ -95,9 +95,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const ge_device device = {"board", "target", 1,    2,    3,    (const uint8_t *)"weights",
                                      7,       NULL,     NULL, NULL, NULL, NULL};
     const ge_port port = {check_sent, NULL};
-    const ge_bundle made = {
-        "fuzz", "0123456789abcdef", run, run_layers, memory + GE_GUARD_BYTES, ARENA, 1, 2, 2, &input, outputs, outputs,
-        firsts};
+    const ge_bundle made = {"fuzz",
+                            "0123456789abcdef",
+                            run,
+                            run_layers,
+                            memory + GE_GUARD_BYTES,
+                            ARENA,
+                            ARENA,
+                            1,
+                            2,
+                            2,
+                            &input,
+                            outputs,
+                            outputs,
+                            firsts};
     bundle = made;
     ge_receiver_clear(&sent);
     ge_server_start(&server, &bundle, &device, port);

@@ -1,0 +1,65 @@
+"""Where tensors change hands: rows of an input that the caller delivers, and whole tensors that go into a buffer of his.
+
+Made by the places of a compilation, not from ONNX nodes. Kernel-level: take_rows, copy_rows; bytes of any type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glowembed.cstruct import i32
+from glowembed.ir import Array
+from glowembed.op import Cost, Kernel, KernelOp
+
+CALL_CYCLES = 20.0
+"""Of a row that the caller delivers, without what the caller does for it."""
+
+
+@dataclass(frozen=True)
+class HandoverParams:
+    """A tensor as rows."""
+
+    rows: int = i32("rows of the tensor")
+    row_bytes: int = i32("bytes of a row")
+
+
+class _Handover(KernelOp):
+    params = HandoverParams
+
+    def rows(self, p: HandoverParams) -> int:
+        return p.rows
+
+    def row_bytes(self, p: HandoverParams) -> tuple[tuple[int, ...], int]:
+        return (p.row_bytes,), p.row_bytes
+
+    def needs(self, p: HandoverParams, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: HandoverParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return inputs[0]
+
+
+def _calls(n: Any, t: Any) -> Cost:
+    return Cost(CALL_CYCLES * n.params.rows, 40)
+
+
+class TakeRows(_Handover):
+    """y = x, where the rows of x come from a function of the caller, in order, each once."""
+
+    name = "take_rows"
+    kernels = (Kernel("ge_take_rows", cost=_calls, store="rows"),)
+
+
+class CopyRows(_Handover):
+    """y = x."""
+
+    name = "copy_rows"
+    kernels = (
+        Kernel("ge_copy_rows", cost=lambda n, t: Cost(0.5 * n.params.rows * n.params.row_bytes + 20.0, 40), store="rows"),
+    )  # fmt: skip
+
+
+OPS = ()
+KERNEL_OPS = (TakeRows(), CopyRows())
