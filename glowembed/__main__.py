@@ -89,7 +89,7 @@ def main(words: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED, debug)
     except GlowembedError as error:
-        return _failed(str(error), error.exit_code, debug)
+        return _failed("\n".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code, debug)
     except OSError as error:
         return _failed(f"{error.filename or 'a file'}: {error.strerror or error}", 2, debug)
     except Exception:

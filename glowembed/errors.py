@@ -5,7 +5,8 @@
     ├── UsageError            2   bad usage or bad input: an option, a file, a name, a shape, a setting
     │   └── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
     ├── UnsupportedModelError 3   the model is sound, but holds what we cannot compile; all of it is listed
-    └── ToolError             4   a tool is missing (the message names the Debian package) or it failed
+    ├── ToolError             4   a tool is missing (the message names the Debian package) or it failed
+    └── Interrupted         130   Ctrl-C in work of which a part is kept: the message says how to go on
 
 A message names the thing, what was found, what was allowed, and what to do. Programming errors are not in
 here: they stay ordinary Python exceptions, with their traceback.
@@ -60,6 +61,12 @@ class ToolError(GlowembedError):
     def __init__(self, message: str, package: str | None = None) -> None:
         super().__init__(message)
         self.package = package
+
+
+class Interrupted(GlowembedError):
+    """The user has stopped us, and something can be gone on with."""
+
+    exit_code = 130
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -6,13 +6,15 @@
       - {board: mps2-an386}                      # emulated: its UART model
 
 `bundle` and `data` are relative to the file; without them those of the command line are used. A port of another machine
-is a socket (ser2net and the like).
+is a socket or RFC 2217 (ser2net and the like), or the place of a labgrid: `port: labgrid:PLACE`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,8 @@ from glowembed.target import load_board
 
 KEYS = ("name", "board", "port", "baud", "bundle", "data", "timeout")
 SECONDS = 3600.0
+GRACE_SECONDS = 20.0
+"""for a command that was told to end"""
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,7 @@ def _run(place: Place, words: Sequence[str]) -> Row:
         path = os.pathsep.join(filter(None, [str(resources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
         env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", env=env, check=False, timeout=place.timeout
-            )
+            done = _command(command, env, place.timeout)
         except subprocess.TimeoutExpired:
             return Row(place.name, place.board, place.timeout, error=f"did not end within {place.timeout:g} s")
         seconds = time.monotonic() - begun
@@ -135,3 +137,19 @@ def _run(place: Place, words: Sequence[str]) -> Row:
             return Row(place.name, place.board, seconds, json.loads(result.read_text(encoding="utf-8")))
     said = done.stderr.strip().removeprefix("error: ") or f"exit code {done.returncode}"
     return Row(place.name, place.board, seconds, error=said)
+
+
+def _command(words: Sequence[str], env: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """As subprocess.run, but what does not end in time may still clean up: a board of a labgrid must be released."""
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
+    ) as process:
+        try:
+            said = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=GRACE_SECONDS)
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(words, process.returncode, *said)

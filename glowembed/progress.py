@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 T = TypeVar("T")
 Counter = Callable[[int, int], None]
@@ -47,6 +49,16 @@ class Silent:
 
 
 SILENT: Progress = Silent()
+
+
+class TimeLeft(ProgressColumn):
+    """From the speed of the last half minute; nothing where work cannot be counted, or has just begun."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        seconds = task.time_remaining
+        return Text("" if seconds is None else f"{timedelta(seconds=round(seconds))} left", "progress.remaining")
 
 
 class Terminal:
@@ -88,5 +100,5 @@ def terminal(console: Console) -> Iterator[Progress]:
         yield SILENT
         return
     columns = (TextColumn("{task.description:<14}"), BarColumn(30), TextColumn("{task.fields[count]}"))
-    with Bars(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+    with Bars(*columns, TimeElapsedColumn(), TimeLeft(), console=console, transient=True) as bars:
         yield Terminal(bars)

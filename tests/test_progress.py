@@ -3,8 +3,9 @@
 import io
 
 from rich.console import Console
+from rich.progress import Progress as Bars
 
-from glowembed.progress import SILENT, Progress, terminal
+from glowembed.progress import SILENT, Progress, TimeLeft, terminal
 
 
 def used(progress: Progress) -> list[int]:
@@ -30,3 +31,14 @@ def test_nothing_where_there_is_no_terminal() -> None:
         assert progress is SILENT
         assert used(progress) == [3, 1, 2]
     assert text.getvalue() == ""
+
+
+def test_the_time_that_is_left() -> None:
+    now = [0.0]
+    bars = Bars(get_time=lambda: now[0])
+    task = bars.add_task("on a board", total=100)
+    assert TimeLeft().render(bars.tasks[0]).plain == ""
+    for done in range(40, 60):  # the first forty were there before
+        bars.update(task, completed=done)
+        now[0] += 2.0
+    assert TimeLeft().render(bars.tasks[0]).plain == "0:01:22 left"

@@ -72,7 +72,12 @@ def validate(
         ),
     ] = None,
     port: Annotated[
-        str | None, typer.Option("--port", metavar="PORT", help="Where the board is: /dev/ttyACM0, socket://host:port.")
+        str | None,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            help="Where the board is: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE.",
+        ),
     ] = None,
     baud: Annotated[int | None, typer.Option("--baud", metavar="N", help="By default that of board.toml.")] = None,
     flash: Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")] = False,

@@ -1,7 +1,7 @@
 """Lines of bytes to a device. In: the name of a port, or a program. Out: a Line: read, write, close.
 
-A port is what pyserial opens (/dev/ttyACM0, COM3, a pty, rfc2217://...), or socket://host:port. A program is an
-emulator, whose UART is a socket, or one that talks on its standard input and output.
+A port is what pyserial opens (/dev/ttyACM0, COM3, a pty, rfc2217://...), socket://host:port, or labgrid:PLACE. A program
+is an emulator, whose UART is a socket, or one that talks on its standard input and output.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Protocol
 import serial
 
 from glowembed.errors import ToolError, UsageError
+from glowembed.run import lab
 
 CHUNK = 65536
 CONNECT_SECONDS = 10.0
@@ -125,14 +126,31 @@ class PortLine:
             self._port.close()
 
 
+class PlaceLine:
+    """The port of a labgrid place, which is released with it."""
+
+    def __init__(self, name: str, place: lab.Place, line: Line) -> None:
+        self.name, self._place, self._line = name, place, line
+        self.read, self.write = line.read, line.write
+        self._open = True
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._line.close()
+            self._place.release()
+
+
 def open_port(name: str, baud: int = 115200) -> Line:
     """The line of a port. Raises UsageError for one that is absent, not ours, or in use."""
     if name.startswith("socket://"):
         return _open_socket(name)
+    if name.startswith(lab.PREFIX):
+        return _open_place(name, baud)
     try:
-        port = serial.serial_for_url(name, baudrate=baud, timeout=0, write_timeout=LINGER_SECONDS, do_not_open=True)
+        port = serial.serial_for_url(name, baudrate=baud, timeout=0, do_not_open=True)
         if isinstance(port, serial.Serial):
-            port.exclusive = True
+            port.exclusive, port.write_timeout = True, LINGER_SECONDS
         port.open()
     except (OSError, ValueError) as error:
         raise UsageError(_why_not(name, error)) from error
@@ -160,6 +178,15 @@ def _open_socket(name: str) -> Line:
         return SocketLine(name, socket.create_connection((host, int(port)), CONNECT_SECONDS))
     except OSError as error:
         raise UsageError(f"{name}: nobody listens there ({error.strerror or error})") from error
+
+
+def _open_place(name: str, baud: int) -> Line:
+    place = lab.acquire(name.removeprefix(lab.PREFIX), baud)
+    try:
+        return PlaceLine(name, place, open_port(place.port, baud))
+    except UsageError as error:
+        place.release()
+        raise UsageError(f"{name}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from glowembed.build import Image
-from glowembed.errors import UsageError
+from glowembed.errors import Interrupted, ToolError, UsageError
 from glowembed.run import Bytes, RunResult, flash, serial
 from glowembed.run.device import Device, Settings
 from glowembed.run.serial import Located, Session
@@ -76,11 +76,24 @@ def run(
         try:
             result = serial.run(session, samples, store, progress, image.board)
             finished = True
+        except KeyboardInterrupt as stopped:
+            raise Interrupted("\n".join(["interrupted", *_kept(store, samples)])) from stopped
+        except ToolError as error:
+            for words in _kept(store, samples):
+                error.add_note(words)
+            raise
         finally:
             store.close(finished)
         if layer_samples:
             result = replace(result, layer_outputs=_layers(session, samples[:layer_samples], reference))
         return result, _wrong(session, image, samples, result, reference)
+
+
+def _kept(store: Store, samples: Bytes) -> list[str]:
+    """How to go on after a run that was broken off, if anything is left of it."""
+    if store.path is None or not store.done:
+        return []
+    return [f"{len(store.done)} of {len(samples)} results are on disk: the same command with --resume goes on"]
 
 
 def _settings(image: Image, link: Link) -> Settings:

@@ -196,11 +196,12 @@ def run(
     """All samples that the store does not have yet, then the figures of the last one."""
     begun = time.monotonic()
     session.step(lambda device: None)
-    for index, sample in enumerate(samples):
-        if index not in store.done:
-            store.add(index, session.step(partial(infer, session, sample.tobytes())))
-        if progress is not None:
-            progress(index + 1, len(samples))
+    missing = [index for index in range(len(samples)) if index not in store.done]
+    tell = progress or (lambda done, total: None)
+    tell(len(store.done), len(samples))
+    for index in missing:
+        store.add(index, session.step(partial(infer, session, samples[index].tobytes())))
+        tell(len(store.done), len(samples))
     traffic = session.device.traffic
     traffic.seconds = time.monotonic() - begun
     sizes = [int(tensor["bytes"]) for tensor in session.manifest["outputs"]]

@@ -1,0 +1,85 @@
+"""Boards of a labgrid, which may sit on other machines. In: the name of a place. Out: the port to its serial line.
+
+labgrid (https://labgrid.readthedocs.io) is reached through its own `labgrid-client`, which finds the coordinator by
+LG_COORDINATOR. The place is acquired as long as we use it, unless its user has acquired it before.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from glowembed.errors import ToolError, UsageError
+
+PREFIX = "labgrid:"
+CLIENT = "labgrid-client"
+SECONDS = 60
+PROTOCOLS = {"raw": "socket://{host}:{port}", "rfc2217": "rfc2217://{host}:{port}?ign_set_control"}
+"""of a NetworkSerialPort, and what we open for it; as labgrid's own driver, we do not wait for the rate to be confirmed"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place that is ours now. port: for `open_port`. ours: we have acquired it, and release it."""
+
+    name: str
+    port: str
+    ours: bool
+
+    def release(self) -> None:
+        """For others. What goes wrong here does not matter for a result that we have."""
+        if self.ours:
+            _client(self.name, "release")
+
+
+def acquire(name: str, baud: int) -> Place:
+    """The place of this name. Raises UsageError where it is another's, or has not one serial port that fits."""
+    if shutil.which(CLIENT) is None:
+        raise ToolError(f"{CLIENT} is not there; install it: pipx install labgrid, or pip install glowembed[labgrid]")
+    acquired = _client(name, "acquire")
+    described = _client(name, "env")
+    place = Place(name, "", acquired.returncode == 0)
+    try:
+        if described.returncode != 0:
+            said = (acquired.stderr if acquired.returncode else described.stderr).strip().splitlines()
+            raise UsageError(f"{PREFIX}{name}: {said[-1].removeprefix(f'{CLIENT}: ') if said else 'no answer'}")
+        return Place(name, _port(name, described.stdout, baud), place.ours)
+    except UsageError:
+        place.release()
+        raise
+
+
+def _port(name: str, described: str, baud: int) -> str:
+    """What labgrid says of a place's one NetworkSerialPort, as a port."""
+    found = yaml.safe_load(described)
+    resources = [entry for target in found["targets"].values() for entry in target["resources"]]
+    ports: list[Mapping[str, Any]] = [entry["NetworkSerialPort"] for entry in resources if "NetworkSerialPort" in entry]
+    if len(ports) != 1:
+        others = ", ".join(sorted(kind for entry in resources for kind in entry)) or "nothing"
+        raise UsageError(
+            f"{PREFIX}{name}: expected one NetworkSerialPort, found {len(ports)} among {others}; name a place with the "
+            "one port that the firmware uses (labgrid-client add-match)"
+        )
+    port = ports[0]
+    if port["protocol"] not in PROTOCOLS:
+        raise UsageError(f"{PREFIX}{name}: its port talks {port['protocol']}; expected one of {', '.join(PROTOCOLS)}")
+    if port["protocol"] == "raw" and int(port["speed"]) != baud:
+        raise UsageError(
+            f"{PREFIX}{name}: its exporter opens the port at {port['speed']} baud, the firmware talks at {baud}: set "
+            "'speed' in the exporter's configuration, or use the protocol rfc2217"
+        )
+    return PROTOCOLS[port["protocol"]].format(**port)
+
+
+def _client(place: str, verb: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [CLIENT, "-p", place, verb], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{PREFIX}{place}: {CLIENT} {verb} did not end within {SECONDS} s") from error

@@ -1,0 +1,381 @@
+"""The command line against a board at the end of a port: real firmware in QEMU behind a terminal, a socket, RFC 2217,
+a labgrid. Ctrl-C and --resume, scons, flash tools.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serial import rfc2217
+
+from glowembed import resources
+from glowembed.__main__ import main
+from glowembed.commands import ports
+from glowembed.errors import ToolError, UsageError
+from glowembed.run import lab, qemu
+from glowembed.run.line import Line, LineClosed, open_port, qemu_line
+from glowembed.validation import build_bundle
+
+BOARD = "mps2-an386"
+SAMPLES = 20
+pytestmark = [
+    pytest.mark.arm_gcc,
+    pytest.mark.qemu,
+    pytest.mark.filterwarnings("ignore:set.* is deprecated:DeprecationWarning"),  # of pyserial
+]
+
+
+@pytest.fixture(scope="module")
+def bundle(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, compiled."""
+    folder = tmp_path_factory.mktemp("ports") / "net"
+    words = ["compile", str(digits / "model.onnx"), "--data", str(digits / "data.npz"), "--target", "cortex-m4"]
+    assert main([*words, "-o", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def command(bundle: Path) -> list[str]:
+    """QEMU with the firmware, its UART still missing."""
+    image = build_bundle(bundle, BOARD, transport="serial")
+    return qemu.machine(image.board, image.elf)
+
+
+@pytest.fixture
+def validate(bundle: Path, digits: Path, tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """`validate(port)`: exit code and JSON of the command."""
+
+    def run(port: str, *more: str) -> tuple[int, dict[str, Any]]:
+        result = tmp_path / "result.json"
+        result.unlink(missing_ok=True)
+        code = main([*words(bundle, digits, port), "--json", str(result), *more])
+        return code, json.loads(result.read_text()) if result.is_file() else {}
+
+    return run
+
+
+def words(bundle: Path, digits: Path, port: str) -> list[str]:
+    data = ["--data", str(digits / "data.npz"), "--samples", str(SAMPLES)]
+    return ["validate", str(bundle), *data, "--board", BOARD, "--port", port]
+
+
+# ---------------------------------------------------------------------------------------------- the other end
+
+
+class Bridge:
+    """A TCP server before a Line, for one client after the other. on_bytes: told how many bytes have come from the device."""
+
+    def __init__(self, line: Line, telnet: bool = False) -> None:
+        self.line, self.telnet, self.settings = line, telnet, Settings()
+        self.received, self.on_bytes = 0, lambda received: None
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError, LineClosed):
+            while True:
+                client = self.server.accept()[0]
+                client.settimeout(0.002)
+                with client, suppress(ConnectionError):
+                    self._pump(client)
+
+    def _pump(self, client: socket.socket) -> None:
+        manager = rfc2217.PortManager(self.settings, Writer(client)) if self.telnet else None
+        while True:
+            with suppress(TimeoutError):
+                data = client.recv(4096)
+                if not data:
+                    return
+                self.line.write(b"".join(manager.filter(data)) if manager else data)
+            data = self.line.read(0.002)
+            self.received += len(data)
+            self.on_bytes(self.received)
+            client.sendall(b"".join(manager.escape(data)) if manager else data)
+
+
+class Settings:
+    """What RFC 2217 sets at a port."""
+
+    baudrate, bytesize, parity, stopbits = 9600, 8, "N", 1
+    xonxoff = rtscts = dsrdtr = dtr = rts = cts = dsr = ri = cd = break_condition = False
+
+    def reset_input_buffer(self) -> None: ...
+
+    def reset_output_buffer(self) -> None: ...
+
+
+class Writer:
+    def __init__(self, client: socket.socket) -> None:
+        self.write = client.sendall
+
+
+@pytest.fixture
+def bridge(command: list[str]) -> Iterator[Callable[..., Bridge]]:
+    """`bridge()`: the board behind a TCP port."""
+    with ExitStack() as stack:
+
+        def start(telnet: bool = False) -> Bridge:
+            found = Bridge(stack.enter_context(qemu_line(command, BOARD)), telnet)
+            stack.callback(found.server.close)
+            return found
+
+        yield start
+
+
+@contextmanager
+def terminal(command: list[str]) -> Iterator[str]:
+    """The board at a pseudo terminal."""
+    with subprocess.Popen([*command, "-serial", "pty"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            found = re.search(r"/dev/pts/\d+", process.stdout.readline())
+            assert found
+            yield found[0]
+        finally:
+            process.kill()
+
+
+# ---------------------------------------------------------------------------------------------- ports
+
+
+def test_a_terminal(
+    command: list[str], validate: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "PATIENCE", 60.0)
+    with terminal(command) as name:
+        code, result = validate(name)
+        assert (code, result["bit_exact"], result["transport"]) == (0, True, "serial")
+        assert main(["ports", name]) == 0
+        assert "bundle 'model' (" in " ".join(capsys.readouterr().out.split())
+        line = open_port(name)
+        assert validate(name)[0] == 2
+        assert "in use by another program" in capsys.readouterr().err
+        line.close()
+
+
+def test_a_socket(bridge: Any, validate: Any) -> None:
+    code, result = validate(f"socket://127.0.0.1:{bridge().port}")
+    assert (code, result["bit_exact"]) == (0, True)
+
+
+def test_rfc_2217_sets_the_rate(bridge: Any, validate: Any) -> None:
+    server = bridge(telnet=True)
+    code, result = validate(f"rfc2217://127.0.0.1:{server.port}", "--baud", "230400")
+    assert (code, result["bit_exact"], server.settings.baudrate) == (0, True, 230400)
+
+
+def test_ctrl_c_and_resume(
+    bridge: Any, validate: Any, bundle: Path, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = bridge()
+    port = f"socket://127.0.0.1:{server.port}"
+    _, whole = validate(port)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "glowembed", *words(bundle, digits, port)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(resources.PACKAGE.parent)},
+    )
+    end = server.received + whole["line"]["received"] // 3
+    server.on_bytes = lambda received: process.send_signal(signal.SIGINT) if received > end else None
+    said = process.communicate()[1]
+    server.on_bytes = lambda received: None
+    assert process.returncode == 130
+    kept = re.fullmatch(rf"error: interrupted\n(\d+) of {SAMPLES} results are on disk: .* --resume goes on\n", said)
+    assert kept, said
+    code, result = validate(port, "--resume")
+    assert (code, result["bit_exact"]) == (0, True)
+    assert 0 < int(kept[1]) < SAMPLES
+    assert result["line"]["tensors"] < whole["line"]["tensors"]
+    assert result["outputs"] == whole["outputs"]
+
+
+def test_a_line_that_is_cut_says_how_to_go_on(bridge: Any, validate: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    server = bridge()
+    port = f"socket://127.0.0.1:{server.port}"
+    _, whole = validate(port)
+
+    def cut(received: int) -> None:
+        if received > end:
+            server.on_bytes = lambda received: None
+            raise ConnectionError
+
+    end = server.received + whole["line"]["received"] // 3
+    server.on_bytes = cut
+    assert validate(port) == (4, {})
+    assert re.search(r"closed at the other end\n\d+ of 20 results are on disk: .* --resume", capsys.readouterr().err)
+    code, result = validate(port, "--resume")
+    assert (code, result["bit_exact"]) == (0, True)
+
+
+# ---------------------------------------------------------------------------------------------- flash, scons
+
+
+@pytest.fixture
+def openocd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tool that only writes down how it was called."""
+    tool = tmp_path / "tools/openocd"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    return tmp_path / "said"
+
+
+def test_flash_comes_before_the_line(
+    bundle: Path, digits: Path, openocd: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The board that was flashed does not answer here: its port is the one of nobody."""
+    command = [*words(bundle, digits, "socket://127.0.0.1:1"), "--flash"]
+    assert main([word.replace(BOARD, "nucleo-l4r5zi") for word in command]) == 2
+    assert "nobody listens there" in capsys.readouterr().err
+    assert "firmware.elf verify reset exit" in openocd.read_text()
+
+
+def scons(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "SCons", "-Q", "-f", str(resources.sconstruct()), *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_scons_validates_and_flashes(bridge: Any, digits: Path, openocd: Path, tmp_path: Path) -> None:
+    net = (f"model={digits / 'model.onnx'}", f"data={digits / 'data.npz'}")
+    port = f"port=socket://127.0.0.1:{bridge().port}"
+    done = scons(tmp_path, "validate", f"board={BOARD}", port, "samples=3", *net)
+    assert done.returncode == 0, done.stderr
+    assert "bit-exact" in done.stdout
+    done = scons(tmp_path, "flash", "board=nucleo-l4r5zi", *net)
+    assert done.returncode == 0, done.stderr
+    assert "firmware.elf verify reset exit" in openocd.read_text()
+
+
+# ---------------------------------------------------------------------------------------------- labgrid
+
+CLIENT = """#!/bin/sh
+echo "$@" >> {said}
+case $3 in
+acquire) [ -z "$TAKEN" ] || {{ echo "labgrid-client: Error: place $2 is taken by bob" >&2; exit 1; }} ;;
+env) [ "$TAKEN" != bob ] || exit 1; cat {described} ;;
+esac
+"""
+RESOURCE = "NetworkSerialPort: {{host: 127.0.0.1, port: {port}, speed: {speed}, protocol: {protocol}}}"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """`place(resources)`: a client of labgrid that knows one place; the path of what it was asked."""
+
+    def make(*found: str, taken: str = "") -> Path:
+        tool = tmp_path / "client/labgrid-client"
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(CLIENT.format(said=tmp_path / "asked", described=tmp_path / "described"))
+        tool.chmod(0o755)
+        (tmp_path / "described").write_text(
+            f"targets: {{rack: {{resources: [{', '.join(map('{{{}}}'.format, found))}]}}}}"
+        )
+        monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+        monkeypatch.setenv("TAKEN", taken)
+        return tmp_path / "asked"
+
+    return make
+
+
+@pytest.mark.parametrize(("protocol", "taken"), [("raw", ""), ("rfc2217", ""), ("raw", "me")])
+def test_a_place_is_ours_while_we_use_it(place: Any, bridge: Any, validate: Any, protocol: str, taken: str) -> None:
+    server = bridge(telnet=protocol == "rfc2217")
+    asked = place(RESOURCE.format(port=server.port, speed=115200, protocol=protocol), taken=taken)
+    code, result = validate("labgrid:rack")
+    assert (code, result["bit_exact"]) == (0, True)
+    released = [] if taken else ["-p rack release"]
+    assert asked.read_text().splitlines() == ["-p rack acquire", "-p rack env", *released]
+
+
+@pytest.mark.parametrize(
+    ("found", "taken", "error"),
+    [
+        ((), "bob", "labgrid:rack: Error: place rack is taken by bob"),
+        ((), "", "expected one NetworkSerialPort, found 0 among nothing"),
+        (("USBPowerPort: {}",), "", "found 0 among USBPowerPort"),
+        ((RESOURCE.format(port=1, speed=115200, protocol="ssh"),), "", "its port talks ssh"),
+        (
+            (RESOURCE.format(port=1, speed=9600, protocol="raw"),),
+            "",
+            "opens the port at 9600 baud, the firmware talks at",
+        ),
+        (
+            (RESOURCE.format(port=1, speed=115200, protocol="raw"),),
+            "",
+            "labgrid:rack: socket://127.0.0.1:1: nobody listens",
+        ),
+    ],
+)
+def test_places_that_are_no_port(place: Any, found: tuple[str, ...], taken: str, error: str) -> None:
+    asked = place(*found, taken=taken)
+    with pytest.raises(UsageError, match=error):
+        open_port("labgrid:rack")
+    assert (asked.read_text().splitlines()[-1] == "-p rack release") == (not taken)
+
+
+def test_no_labgrid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match="pipx install labgrid"):
+        lab.acquire("rack", 115200)
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """`coordinator(port)`: a real labgrid here, with a place `rack` that has this port."""
+    if shutil.which("labgrid-coordinator") is None:
+        pytest.skip("no labgrid (pip install glowembed[labgrid])")
+    with ExitStack() as stack:
+
+        def start(port: int) -> None:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                address = f"127.0.0.1:{free.getsockname()[1]}"
+            monkeypatch.setenv("LG_COORDINATOR", address)
+            resource = RESOURCE.format(port=port, speed=115200, protocol="raw")
+            (tmp_path / "exports.yaml").write_text(f"group:\n  {resource}\n")
+            for command in (
+                ["labgrid-coordinator", "-l", address],
+                ["labgrid-exporter", "-c", address, "-n", "here", str(tmp_path / "exports.yaml")],
+            ):
+                process = stack.enter_context(
+                    subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                )
+                stack.callback(process.terminate)
+                time.sleep(3)
+            for verb in (["create"], ["add-match", "here/group/NetworkSerialPort"]):
+                subprocess.run(["labgrid-client", "-p", "rack", *verb], check=True)
+
+        yield start
+
+
+def test_a_farm_through_a_real_labgrid(
+    coordinator: Any, bridge: Any, bundle: Path, digits: Path, tmp_path: Path
+) -> None:
+    coordinator(bridge().port)
+    farm = tmp_path / "farm.yaml"
+    farm.write_text(
+        f"boards:\n  - {{board: {BOARD}, port: labgrid:rack}}\n  - {{name: none, board: {BOARD}, port: labgrid:x}}\n"
+    )
+    command = ["validate", str(bundle), "--data", str(digits / "data.npz"), "--samples", "3", "--boards", str(farm)]
+    assert main([*command, "--json", str(tmp_path / "result.json")]) == 1
+    good, bad = json.loads((tmp_path / "result.json").read_text())["boards"]
+    assert good["result"]["bit_exact"]
+    assert "place pattern x matches nothing" in bad["error"]
+    shown = subprocess.run(["labgrid-client", "-p", "rack", "show"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"acquired: None", shown)
