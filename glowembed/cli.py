@@ -130,14 +130,14 @@ def compile_options(
 
 
 def quantization_options(
-    options: CompileOptions, schema: str | None, weights_schema: str, weights_calibration: str, requantization: str
+    options: CompileOptions, schema: str | None, weights_schema: str, weights_calibration: str, requantization: str | None
 ) -> CompileOptions:
     """The options with those of the panel "Quantization", every name checked."""
     words = (
         ("schema", schema or weights_schema, SCHEMAS),
         ("weights schema", weights_schema, SCHEMAS),
         ("weights calibration", weights_calibration, METHODS),
-        ("requantization", requantization, MODES),
+        ("requantization", requantization or "default", MODES),
     )
     for kind, word, known in words:
         if word not in known:

@@ -12,9 +12,11 @@ with `multiplier = round(scale * 2^shift)` below 2^31 and `shift` from 1 to 32, 
 A multiplier is off by at most 1/2, so y is off by at most `|acc| / 2^(shift+1)` before the rounding,
 which is under 0.004 for accumulators of 25 bits.
 
-That is the mode "default". Two more reproduce the bits of others, for all accumulators where theirs are defined
+That is the mode "default". Three more reproduce the results of others, for all accumulators where theirs are defined
 (where theirs overflow, the result here is the clamped true one); `runtime_c/ge_requantize_<mode>.h` are the twins:
 
+    onnx    round(acc * multiplier * 2^-shift) + zero_point                        multiplier of 31 bits, own shift
+            one rounding, halves to even, as ONNX QuantizeLinear; what the multiplier cannot tell from a half is one
     glow    (((acc >> pre) * multiplier + 2^(post-1)) >> post) + zero_point       multiplier of 8 bits
     tflite  round(round(acc * multiplier / 2^31) / 2^-shift) + zero_point          multiplier of 31 bits
             the inner rounding takes halves up, the outer away from zero; as TensorFlow Lite Micro's reference kernels
@@ -33,11 +35,11 @@ from glowembed.errors import UnsupportedModelError
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-Mode = Literal["default", "glow", "tflite"]
+Mode = Literal["default", "onnx", "glow", "tflite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-WORDS = {"default": 1, "glow": 3, "tflite": 2}
-"""int32 per channel: multiplier; multiplier, pre, post; multiplier, shift (left where positive)."""
+WORDS = {"default": 1, "onnx": 2, "glow": 3, "tflite": 2}
+"""int32 per channel: multiplier; multiplier, shift (right); multiplier, pre, post; multiplier, shift (left)."""
 
 MAX_SHIFT = 32
 """Shift of the requantization while every scale is below 1/2."""
@@ -76,7 +78,7 @@ def requant(scales: Sequence[float] | NDArray[np.float64], mode: Mode = "default
         )
     if mode == "default":
         return _one_shift(real)
-    words = glow_words if mode == "glow" else tflite_words
+    words = {"onnx": onnx_words, "glow": glow_words, "tflite": tflite_words}[mode]
     return Requant(tuple(word for scale in real for word in words(float(scale))), 0, mode)
 
 
@@ -85,6 +87,12 @@ def _one_shift(real: NDArray[np.float64]) -> Requant:
     while round_half_up(real.max() * 2.0**shift) >= 2.0**31:
         shift -= 1
     return Requant(tuple(int(m) for m in round_half_up(real * 2.0**shift)), shift)
+
+
+def onnx_words(scale: float) -> tuple[int, int]:
+    """Multiplier in [2^30, 2^31) and shift, 1..62, with scale = multiplier * 2^-shift; below 2^-32 the multiplier is 0."""
+    multiplier, left = tflite_words(scale)
+    return multiplier, 31 - left
 
 
 def glow_words(scale: float) -> tuple[int, int, int]:
@@ -120,6 +128,8 @@ def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, h
         y = _scale_glow(wide, words[0], words[1], words[2])
     elif q.mode == "tflite":
         y = multiply_tflite(wide, words[0], words[1])
+    elif q.mode == "onnx":
+        y = rounded_to_even(wide * words[0], np.abs(wide) >> 1, words[1])
     else:
         y = (wide * words[0] + (np.int64(1) << np.int64(q.shift - 1))) >> np.int64(q.shift)
     clamped: NDArray[np.int8] = np.clip(y + zero_point, lo, hi).astype(np.int8)
@@ -130,6 +140,15 @@ def _half(shift: Int64) -> Int64:
     """2^(shift-1); 0 for a shift of 0."""
     half: Int64 = (np.int64(1) << shift) >> 1
     return half
+
+
+def rounded_to_even(x: Int64, doubt: Int64, shift: Int64 | int) -> Int64:
+    """x / 2^shift, halves to even, where x is off by at most `doubt`: what may be a half is one. shift 1..62."""
+    raised = x + _half(np.asarray(shift, np.int64)) + doubt
+    y = raised >> shift
+    may_be_half = raised - (y << shift) <= 2 * doubt
+    even: Int64 = y - (may_be_half & y & 1)
+    return even
 
 
 def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
@@ -155,6 +174,9 @@ def multiply_tflite(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> In
 
 def each_words(a: float, b: float, y: float, sign: int, mode: Mode) -> tuple[int, ...]:
     """The 7 words of `requantize_each` for the scales of two operands and of their sum (sign 1) or difference (-1)."""
+    if mode == "onnx":
+        both = requant([a / y, b / y])
+        return (*both.multiplier, both.shift, 0, 0, 0, sign)
     if mode == "glow":
         scales = (float(np.float32(s) / np.float32(y)) for s in (a, b))
         return (*(word for scale in scales for word in requant([scale], "glow").multiplier), sign)
@@ -170,6 +192,8 @@ def requantize_each(
     left, right, w, sign = a.astype(np.int64), b.astype(np.int64), words, words[6]
     if mode == "glow":
         total = _scale_glow(left, *w[0:3]) + _scale_glow(right, *w[3:6]) * sign
+    elif mode == "onnx":
+        total = rounded_to_even(left * w[0] + right * w[1] * sign, (np.abs(left) + np.abs(right)) >> 1, w[2])
     else:
         scaled = (multiply_tflite(x * 2**20, m, s) for x, m, s in ((left, w[0], w[1]), (right, w[2], w[3])))
         total = multiply_tflite(next(scaled) + next(scaled) * sign, w[4], w[5])
@@ -187,8 +211,8 @@ def _scale_glow(x: Int64, multiplier: Int64 | int, pre: Int64 | int, post: Int64
 class PairRequant:
     """y = clamp((a * multiplier[0] + b * multiplier[1] + offset) >> shift): one rounding for a sum of terms.
 
-    Multipliers are int16 and signed, `offset` is int32 and holds the zero points and the rounding constant.
-    One or two terms: the second multiplier is 0 for a plain rescale.
+    Multipliers are signed, and int16 unless they are `fine`; `offset` is int32 and holds the zero points and the
+    rounding constant. One or two terms: the second multiplier is 0 for a plain rescale.
     """
 
     multiplier: tuple[int, int]
@@ -196,22 +220,56 @@ class PairRequant:
     shift: int
 
 
-def pair_requant(scales: tuple[float, float], zero_points: tuple[int, int], out_zero_point: int) -> PairRequant:
+def pair_requant(
+    scales: tuple[float, float], zero_points: tuple[int, int], out_zero_point: int, fine: bool = False
+) -> PairRequant:
     """Constants for y = a' * scales[0] + b' * scales[1] with a' = a - zero_points[0]; scales are relative to y's and signed.
 
     The larger multiplier has 15 bits, so y is off by at most 255 / 2^shift before the rounding:
     0.02 of a step while both scales are below 2, and more for an output range far below the inputs'.
+    `fine`: as many bits as keep the sum inside int32; the shift is 21 or 22 while the sum of both scales is below 3.
     Raises UnsupportedModelError when a scale is 16384 or more.
     """
     largest = max(abs(s) for s in scales)
     if not np.all(np.isfinite(scales)) or largest >= 2.0**14:
         raise UnsupportedModelError(f"an input scale is {largest:g} times the output scale; at most 16384 is possible")
     shift = MAX_PAIR_SHIFT
-    while shift > 1 and round_half_up(largest * 2.0**shift) > 32767:
+    while shift > 1 and (_pair_peak(scales, shift) >= 2.0**31 if fine else largest * 2.0**shift >= 32767.5):
         shift -= 1
     ma, mb = (int(round_half_up(s * 2.0**shift)) for s in scales)
     offset = (out_zero_point << shift) + (1 << (shift - 1)) - zero_points[0] * ma - zero_points[1] * mb
     return PairRequant((ma, mb), offset, shift)
+
+
+def _pair_peak(scales: tuple[float, float], shift: int) -> float:
+    """More than the offset and all partial sums of ge_requantize_pair: 2 * 128 steps of each, zero point and rounding."""
+    return (256 * (abs(scales[0]) + abs(scales[1])) + 130) * 2.0**shift + 2.0**10
+
+
+def sums_meet_halves(a: float, b: float, y: float) -> bool:
+    """Whether a sum of -255..255 times a and -255..255 times b can lie in the middle between two multiples of y.
+
+    The scales are taken as float32, as models store them.
+    """
+    step_a, step_b, step_y = _integers(a, b, y)
+    if max(step_a, step_b, step_y) >= 2**52:
+        return False  # one scale is so far from the others that it decides nothing, or all
+    i = np.arange(-255, 256, dtype=np.int64)
+    return bool(((2 * np.add.outer(i * step_a, i * step_b) - step_y) % (2 * step_y) == 0).any())
+
+
+def means_meet_halves(x: float, y: float, count: int) -> bool:
+    """The same for the mean of `count` elements of -255..255 times x."""
+    step_x, step_y = _integers(x, y)
+    whole = step_y * count // math.gcd(step_x, step_y * count)
+    return whole % 2 == 0 and whole // 2 <= 255 * count
+
+
+def _integers(*scales: float) -> list[int]:
+    """Integers in the proportion of the scales, as float32."""
+    ratios = [float(np.float32(scale)).as_integer_ratio() for scale in scales]
+    whole = max(denominator for _, denominator in ratios)
+    return [numerator * (whole // denominator) for numerator, denominator in ratios]
 
 
 def requantize_pair(

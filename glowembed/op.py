@@ -103,6 +103,9 @@ class Op(ABC):
     fuses_activation: ClassVar[bool] = False
     """Takes the attrs `act_min`, `act_max` (floats, may be infinite): a following clip of the real output."""
 
+    law_of_models: ClassVar[Mode] = "default"
+    """The requantization where a quantized model gives the type of the output, unless a setting says another."""
+
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
         raise NotImplementedError(f"{self.name} is not made from ONNX nodes")
@@ -220,6 +223,7 @@ class Kernel:
     """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
     template: the symbol of the kernel whose file this one is made from, by another requantization (see csource.py).
+    any_law: other requantizations are made from this file too; always so of portable kernels.
     isa: the word that the target must have ("" = portable C). when: None where it applies, else why not (proofs
     about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
     constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
@@ -240,6 +244,7 @@ class Kernel:
     constants: Mapping[str, str] | None = None
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
+    any_law: bool = False
     instance: Callable[[Any], Mapping[str, int]] | None = None
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
@@ -324,15 +329,15 @@ def in_mode(op: str, mode: str) -> str:
 
 
 def in_all_modes(op: KernelOp) -> tuple[KernelOp, ...]:
-    """The op, and its twins: same params and constants, the portable kernel with another ge_requantize."""
+    """The op, and its twins: same params and constants, kernels with another ge_requantize."""
     return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
 
 
 def _twin(op: KernelOp, mode: Mode) -> KernelOp:
     twin = copy.copy(op)
     twin.name, twin.requantization = in_mode(op.name, mode), mode
-    portable = (k for k in op.kernels if not k.isa)
-    twin.kernels = tuple(replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in portable)
+    able = (k for k in op.kernels if k.any_law or not k.isa)
+    twin.kernels = tuple(replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in able)
     return twin
 
 

@@ -65,7 +65,7 @@ class CompileOptions:
     schema: str | None = None
     weights_schema: str = "symmetric"
     weights_calibration: str = "minmax"
-    requantization: str = "default"
+    requantization: str | None = None
     precision: Path | Config | None = None
     require_all_quantized: bool = False
     plan: PlanOptions = field(default_factory=PlanOptions)
@@ -75,10 +75,9 @@ class CompileOptions:
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
         given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
-        names = ("calibration", "percentile", "per_channel", "weights_schema", "weights_calibration", "requantization")
+        names = ("calibration", "percentile", "per_channel", "weights_schema", "weights_calibration")
         options = {name: getattr(self, name) for name in names}
-        if self.schema is not None:
-            options["schema"] = self.schema
+        options |= {n: getattr(self, n) for n in ("schema", "requantization") if getattr(self, n) is not None}
         return replace(given, defaults={**options, **given.defaults})
 
     def recorded(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_po
 CALIBRATIONS = ("minmax", "percentile", "kl", "mse", "sqnr")
 WEIGHT_DTYPES = ("int8", "int16")
 BIASES = ("int32", "int16", "int8")
-REQUANTIZATIONS = ("default", "glow", "tflite")
+REQUANTIZATIONS = ("default", "onnx", "glow", "tflite")
 POSITIONS = ("first", "last")
 
 DEFAULTS = "defaults"
@@ -309,9 +309,11 @@ def resolve(graph: Graph, config: Config | None = None) -> Precision:
 
 
 def _preset(graph: Graph, node: Node) -> Settings:
-    """The start: the dtype of a type that the model itself fixes."""
+    """The start: the dtype of a type that the model itself fixes, and the law that comes nearest to what it means."""
     qtype = graph.values[node.outputs[0]].qtype
-    return Settings(dtype=qtype.dtype if qtype is not None and qtype.dtype in DTYPES else "int8")
+    if qtype is None or qtype.dtype not in DTYPES:
+        return Settings()
+    return Settings(dtype=qtype.dtype, requantization=ops()[node.op].law_of_models)
 
 
 def _applied(settings: Settings, new: Mapping[str, Any], label: str) -> Settings:

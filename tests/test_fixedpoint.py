@@ -94,6 +94,45 @@ def test_pairs_are_as_near_as_promised_and_stay_in_int32(a, b, scale_a, scale_b,
     assert found.tolist() == [min(max(y + zero_y, -128), 127)]
 
 
+@given(INT8, INT8, PAIR_SCALE, PAIR_SCALE, st.booleans(), INT8, INT8, INT8)
+def test_fine_pairs_stay_in_int32_and_are_no_coarser(a, b, scale_a, scale_b, negative, zero_a, zero_b, zero_y):
+    scales, zeros = (scale_a, -scale_b if negative else scale_b), (zero_a, zero_b)
+    fine, plain = (fixedpoint.pair_requant(scales, zeros, zero_y, f) for f in (True, False))
+    assert plain.shift <= fine.shift <= 22
+    assert fine.shift >= 21 or scale_a + scale_b > 3
+    partial = a * fine.multiplier[0] + fine.offset
+    assert max(abs(partial), abs(fine.offset), abs(partial + b * fine.multiplier[1])) < 2**31
+
+
+SAME = np.float32([0.1, 0.2, 0.05, 0.3]).astype(float).tolist()
+SUMS = [
+    ((SAME[0], SAME[0], SAME[0]), False),
+    ((SAME[0], SAME[0], SAME[1]), True),
+    ((SAME[2], SAME[0], SAME[1]), True),
+    ((SAME[0], SAME[0], SAME[2]), False),
+    ((0.25, 0.5, 1.0), True),
+    ((SAME[0], SAME[3], SAME[1]), True),
+    ((0.0123, 0.0345, 0.0456), False),
+    ((1e-20, 1.0, 1.0), False),
+]
+
+
+@pytest.mark.parametrize(("scales", "expected"), SUMS)
+def test_sums_that_meet_halves(scales, expected):
+    assert fixedpoint.sums_meet_halves(*scales) == expected
+    i = range(-255, 256, 1)
+    fractions = [Fraction(float(np.float32(s))) for s in scales]
+    halves = {2 * (x * fractions[0] + y * fractions[1]) / fractions[2] % 2 for x in i for y in i[:: 5 if expected else 1]}
+    assert (1 in halves) == expected
+
+
+@given(st.sampled_from([0.1, 0.2, 0.25, 0.05, 0.3, 0.0123]), st.sampled_from([0.1, 0.2, 0.5, 0.0456]), st.integers(1, 70))
+def test_means_that_meet_halves(x, y, count):
+    step = Fraction(float(np.float32(x))) / (Fraction(float(np.float32(y))) * count)
+    expected = any(2 * total * step % 2 == 1 for total in range(255 * count + 1))
+    assert fixedpoint.means_meet_halves(x, y, count) == expected
+
+
 @pytest.mark.parametrize("scale", [2.0**14, -(2.0**14), np.inf, np.nan])
 def test_impossible_pairs_are_refused(scale):
     with pytest.raises(UnsupportedModelError):
@@ -105,6 +144,7 @@ def test_impossible_pairs_are_refused(scale):
 TWIN = """
 #include "ge_fixedpoint.h"
 #include "ge_requantize_glow.h"
+#include "ge_requantize_onnx.h"
 #include "ge_requantize_tflite.h"
 
 #define DECLARE(name) void name(const int32_t *acc, int32_t n, const int32_t *m, int32_t channel, int32_t shift, \\
@@ -117,6 +157,7 @@ TWIN = """
 
 DEFINE(requantize)
 DEFINE(requantize_glow)
+DEFINE(requantize_onnx)
 DEFINE(requantize_tflite)
 
 void requantize_pair(const int8_t *a, const int8_t *b, int32_t n, int32_t ma, int32_t mb, int32_t offset, int32_t shift,
@@ -135,7 +176,7 @@ def pointer(array):
     return ctypes.c_void_p(array.ctypes.data)
 
 
-FUNCTIONS = {"default": "requantize", "glow": "requantize_glow", "tflite": "requantize_tflite"}
+FUNCTIONS = {mode: "requantize" if mode == "default" else f"requantize_{mode}" for mode in fixedpoint.MODES}
 
 
 @pytest.mark.cc
@@ -233,6 +274,25 @@ def test_tflite_is_gemmlowp(acc, scale, zero_point):
     assert fixedpoint.requantize(np.asarray([acc]), q, zero_point, -128, 127) == min(max(expected, -128), 127)
 
 
+@given(INT32, SCALE | st.sampled_from([0.5, 0.25, 1.0, 2.0, 1 / 6, 1 / 10, 1 / 64]), INT8)
+def test_onnx_is_one_rounding_to_even(acc, scale, zero_point):
+    q = fixedpoint.requant([scale], "onnx")
+    multiplier, shift = q.multiplier
+    assert abs(Fraction(multiplier, 2**shift) - Fraction(scale)) <= Fraction(1, 2 ** (shift + 1))
+    found = int(fixedpoint.requantize(np.asarray([acc]), q, zero_point, -128, 127)[0])
+    exact = acc * Fraction(scale)
+    if abs(exact - round(exact)) < Fraction(1, 2) - Fraction(abs(acc) + 1, 2**shift):
+        assert found == min(max(round(exact) + zero_point, -128), 127)
+
+
+@pytest.mark.parametrize("count", [2, 4, 6, 10, 12, 64])
+def test_onnx_halves_of_means_go_to_even(count):
+    total = np.arange(-255 * count, 255 * count + 1)
+    found = fixedpoint.requantize(total, fixedpoint.requant([1 / count], "onnx"), 0, -128, 127)
+    exact = [min(max(round(Fraction(t, count)), -128), 127) for t in total.tolist()]
+    np.testing.assert_array_equal(found, exact)
+
+
 @given(INT32, SCALE, INT8)
 def test_glow_is_its_formula(acc, scale, zero_point):
     q = fixedpoint.requant([scale], "glow")
@@ -249,6 +309,11 @@ def test_sums_of_others(scale_a, scale_b, scale_y, zero_point):
         for x, y, z in zip(a.tolist(), b.tolist(), found.tolist(), strict=True):
             both = gemmlowp(x << 20, *w[0:2]) + sign * gemmlowp(y << 20, *w[2:4])
             assert z == min(max(gemmlowp(both, *w[4:6]) + zero_point, -128), 127)
+        w = fixedpoint.each_words(scale_a, scale_b, scale_y, sign, "onnx")
+        found = fixedpoint.requantize_each(a, b, w, zero_point, -128, 127, "onnx")
+        for x, y, z in zip(a.tolist(), b.tolist(), found.tolist(), strict=True):
+            exact = Fraction(x * w[0] + sign * y * w[1], 2 ** w[2])
+            assert abs(z - min(max(exact + zero_point, -128), 127)) <= Fraction(1, 2) + Fraction(510, 2 ** w[2])
         w = fixedpoint.each_words(scale_a, scale_b, scale_y, sign, "glow")
         found = fixedpoint.requantize_each(a, b, w, zero_point, -128, 127, "glow")
         for x, y, z in zip(a.tolist(), b.tolist(), found.tolist(), strict=True):

@@ -94,14 +94,15 @@ def compile_(
         ),
     ] = "minmax",
     requantization: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--requantization",
             metavar="|".join(MODES),
-            help="default: one rounding. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
+            help="default: one rounding. onnx: halves to even, as onnxruntime; where nothing is said, sums and averages of "
+            "quantized models. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
             rich_help_panel="Quantization",
         ),
-    ] = "default",
+    ] = None,
     plot: Plot = None,
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")

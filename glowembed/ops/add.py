@@ -18,6 +18,7 @@ from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
+from glowembed.target import Target
 
 
 class Add(Op):
@@ -27,6 +28,7 @@ class Add(Op):
     onnx = ("Add",)
     elementwise = True
     fuses_activation = True
+    law_of_models = "onnx"
     sign = 1.0
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -42,11 +44,13 @@ class Add(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         operands = [broadcast.stored_operand(c, name) for name in node.inputs]
         a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
-        if (mode := mode_of(node.attrs)) != "default":
+        mode = mode_of(node.attrs)
+        fine = mode == "onnx" and not fixedpoint.sums_meet_halves(a.scale[0], b.scale[0], y.scale[0])
+        if mode != "default" and not fine:
             _lower_each(node, operands, int(self.sign), mode, c)
             return
         scales = (a.scale[0] / y.scale[0], self.sign * b.scale[0] / y.scale[0])
-        q = fixedpoint.pair_requant(scales, (a.zero_point[0], b.zero_point[0]), y.zero_point[0])
+        q = fixedpoint.pair_requant(scales, (a.zero_point[0], b.zero_point[0]), y.zero_point[0], fine)
         law = (*q.multiplier, q.offset, q.shift, *clamp_limits(y, node.attrs))
         shapes = [c.shape(name) for name in operands]
         if shapes[0] == shapes[1]:
@@ -87,8 +91,8 @@ class AddParams:
 
     rows: int = i32("rows of each of the three tensors")
     row: int = i32("elements of a row")
-    multiplier_a: int = i32("of the first operand, int16")
-    multiplier_b: int = i32("of the second operand, int16; negative for a difference")
+    multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
+    multiplier_b: int = i32("of the second operand; negative for a difference")
     offset: int = i32("zero points and rounding")
     shift: int = i32("1..22")
     lo: int = i32("smallest output, the fused activation included")
@@ -105,8 +109,8 @@ class AddBroadcastParams:
     dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
     strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
     strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
-    multiplier_a: int = i32("of the first operand, int16")
-    multiplier_b: int = i32("of the second operand, int16; negative for a difference")
+    multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
+    multiplier_b: int = i32("of the second operand; negative for a difference")
     offset: int = i32("zero points and rounding")
     shift: int = i32("1..22")
     lo: int = i32("smallest output, the fused activation included")
@@ -135,6 +139,11 @@ def _sum(p: Any, a: Array, b: Array) -> Array:
     return fixedpoint.requantize_pair(a, b, q, p.lo, p.hi)
 
 
+def _dsp_why_not(node: Node, target: Target) -> str | None:
+    largest = max(abs(node.params.multiplier_a), abs(node.params.multiplier_b))
+    return f"a multiplier is {largest}, more than int16" if largest > 32767 else None
+
+
 class AddS8(KernelOp):
     """Element by element."""
 
@@ -148,8 +157,16 @@ class AddS8(KernelOp):
         Kernel(
             "ge_add_s8_dsp",
             isa="dsp",
+            when=_dsp_why_not,
             instance=lambda p: {"SHIFT": p.shift},
             cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 300),
+            store="elements",
+        ),
+        Kernel(
+            "ge_add_fine_s8_dsp",
+            isa="dsp",
+            instance=lambda p: {"SHIFT": p.shift},
+            cost=lambda n, t: Cost(n.params.rows * (6.8 * n.params.row + 60), 300),
             store="elements",
         ),
     )
@@ -195,7 +212,10 @@ class AddBroadcastS8(KernelOp):
 
 
 class AddEachS8(KernelOp):
-    """Each operand is rescaled and rounded on its own, as others do it: there is no default law for this."""
+    """Operands in steps of their own, for what add_broadcast_s8 cannot do; there is no default law for this.
+
+    glow, tflite: each is rescaled and rounded by itself. onnx: halves go to even.
+    """
 
     name = "add_each_s8"
     params = AddEachParams

@@ -60,6 +60,7 @@ class AveragePool(Op):
     name = "AveragePool"
     onnx = ("AveragePool", "GlobalAveragePool", "ReduceMean")
     fuses_activation = True
+    law_of_models = "onnx"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         _import(self.name, node, b)
@@ -90,6 +91,8 @@ class AveragePool(Op):
             )
             c.add(node, "avgpool_tflite_s8", [x], y, same)
             return
+        if mode == "onnx" and not _meets_halves(node.attrs, c.shape(x), c.qtype(x), c.qtype(y)):
+            mode = "default"
         params, multiplier = average_params(node.attrs, c.shape(x), c.shape(y), c.qtype(x), c.qtype(y), mode)
         constants = {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))}
         c.add(node, in_mode("avgpool_s8", mode), [x], y, params, constants)
@@ -302,6 +305,12 @@ def average_params(
     return params, q.multiplier
 
 
+def _meets_halves(attrs: Mapping[str, Any], x: Shape, xq: QType, yq: QType) -> bool:
+    """Whether a mean can lie in the middle between two outputs: else halves to even are halves up."""
+    counts = np.unique(np.multiply.outer(*_averaged(attrs, as_hwc(x)[:2])))
+    return any(fixedpoint.means_meet_halves(xq.scale[0], yq.scale[0], int(count)) for count in counts if count)
+
+
 def _dsp_why_not(node: Node, target: Target) -> str | None:
     p = node.params
     if p.channels < 4:
@@ -366,6 +375,7 @@ class AvgpoolS8(_PoolBase):
             cost=_dsp_cost,
             scratch=lambda p: 4 * p.channels,
             store="rows",
+            any_law=True,
         ),
     )
 
