@@ -130,7 +130,11 @@ def compile_options(
 
 
 def quantization_options(
-    options: CompileOptions, schema: str | None, weights_schema: str, weights_calibration: str, requantization: str | None
+    options: CompileOptions,
+    schema: str | None,
+    weights_schema: str,
+    weights_calibration: str,
+    requantization: str | None,
 ) -> CompileOptions:
     """The options with those of the panel "Quantization", every name checked."""
     words = (

@@ -122,11 +122,15 @@ def test_sums_that_meet_halves(scales, expected):
     assert fixedpoint.sums_meet_halves(*scales) == expected
     i = range(-255, 256, 1)
     fractions = [Fraction(float(np.float32(s))) for s in scales]
-    halves = {2 * (x * fractions[0] + y * fractions[1]) / fractions[2] % 2 for x in i for y in i[:: 5 if expected else 1]}
+    halves = {
+        2 * (x * fractions[0] + y * fractions[1]) / fractions[2] % 2 for x in i for y in i[:: 5 if expected else 1]
+    }
     assert (1 in halves) == expected
 
 
-@given(st.sampled_from([0.1, 0.2, 0.25, 0.05, 0.3, 0.0123]), st.sampled_from([0.1, 0.2, 0.5, 0.0456]), st.integers(1, 70))
+@given(
+    st.sampled_from([0.1, 0.2, 0.25, 0.05, 0.3, 0.0123]), st.sampled_from([0.1, 0.2, 0.5, 0.0456]), st.integers(1, 70)
+)
 def test_means_that_meet_halves(x, y, count):
     step = Fraction(float(np.float32(x))) / (Fraction(float(np.float32(y))) * count)
     expected = any(2 * total * step % 2 == 1 for total in range(255 * count + 1))

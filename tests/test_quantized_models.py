@@ -441,9 +441,7 @@ NETS = [
 
 @pytest.mark.shared
 @pytest.mark.parametrize("net", NETS, ids=lambda n: n.file)
-def test_shared_model_against_onnxruntime(
-    net: Net, shared_models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shared_model_against_onnxruntime(net: Net, shared_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file as it is, without samples for calibration, simplified as compile does it."""
     if net.integers:
         options = compare._session_options()
