@@ -21,7 +21,7 @@ from glowembed.op import LowerContext, kernel, kernel_ops
 from glowembed.order import best_order
 from glowembed.placement import Conflicts, Item, Placement
 from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Step
-from glowembed.rows import Rows, rows_of
+from glowembed.rows import STORES, Rows, rows_of
 from glowembed.schedule import Candidate, Lives
 
 SCRATCH = "scratch of "
@@ -61,7 +61,7 @@ def plan_network(
     """The graph in the best order of execution with the best kernels for it, and its plan.
 
     `costs` has the kernels to choose from; the graph has the fastest. Kernels with less scratch are taken where they save
-    memory within the budget, and means over whole images become sums that go row by row. With `options.ram` the
+    memory within the budget (curve.py), and means over whole images become sums that go row by row. With `options.ram` the
     fastest plan that fits; raises UsageError where none does.
     """
     ordered = best_order(graph)
@@ -95,32 +95,39 @@ def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | Non
 
 
 def _variants(graph: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
-    """The graph with the fastest kernels, and with kernels whose scratch is below some limits."""
-    scratch = sorted({_scratch(n, n.kernel) for n in graph.nodes if n.kernel})
-    limits = sorted({scratch[len(scratch) // 2], 0}) if scratch and scratch[-1] and options.optimize != "speed" else []
-    found = [_variant(graph, options, costs)]
-    base = sum(costs.whole(node) for node in graph.nodes)
-    for limit in limits:
-        nodes = tuple(_with_less_scratch(n, limit, costs) for n in graph.nodes)
-        found.append(_variant(replace(graph, nodes=nodes), options, costs, base))
-    return [found[0], *(v for v in found[1:] if v.cycles > 0 and v.budget >= 0)]
+    """The graph with the fastest kernels, and with those whose output may lie the farthest over an input."""
+    base = _variant(graph, options, costs)
+    nodes = tuple(_most_overlapping(n, costs) for n in graph.nodes)
+    if nodes == graph.nodes:
+        return [base]
+    other = _variant(replace(graph, nodes=nodes), options, costs, sum(costs.whole(node) for node in graph.nodes))
+    return [base, other] if other.budget >= 0 else [base]
 
 
-def _scratch(node: Node, symbol: str | None) -> int:
-    return kernel(symbol).scratch(node.params) if symbol is not None else 0
-
-
-def _with_less_scratch(node: Node, limit: int, costs: Costs) -> Node:
-    """The fastest kernel with at most `limit` bytes of scratch, where there is one."""
-    if _scratch(node, node.kernel) <= limit:
+def _most_overlapping(node: Node, costs: Costs) -> Node:
+    """The fastest kernel among those with the most permissive store rule."""
+    kernels = _legal(node, costs)
+    if node.kernel is None or node.shares is not None or not kernels:
         return node
-    fitting = [(cycles, symbol) for symbol, cycles in costs.legal.get(node.name, ()) if _scratch(node, symbol) <= limit]
-    return replace(node, kernel=min(fitting)[1]) if fitting else node
+    rank = {symbol: STORES.index(kernel(symbol).store_of(node.params)) for symbol, _ in kernels}
+    most = max(rank.values())
+    if rank.get(node.kernel) == most:
+        return node
+    return replace(node, kernel=min((cycles, symbol) for symbol, cycles in kernels if rank[symbol] == most)[1])
+
+
+def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
+    """Kernels that may compute a node, with their cycles; none for a node that the planner itself made."""
+    op = kernel_ops().get(node.op)
+    own = {kernel.symbol for kernel in op.kernels} if op is not None else set()
+    return [(symbol, cycles) for symbol, cycles in costs.legal.get(node.name, ()) if symbol in own]
 
 
 def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
-    """All candidates placed greedily, the best of them by the solver."""
-    placed = [p for variant in variants for p in _candidates(variant, alignment, options)]
+    """All candidates that can be the best placed greedily, the best of them by the solver."""
+    placed: list[_Placed] = []
+    for variant in variants:
+        placed += _candidates(variant, alignment, options, placed)
     placed.sort(key=lambda p: p.placement.size)
     limit = options.ram
     if options.mode == "exact" and placement.have_solver():
@@ -133,7 +140,8 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
         best = min(placed, key=lambda p: (p.placement.size, p.extra))
     else:
         best = min(placed, key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))  # fmt: skip
-    graph, plan = best.variant.graph, _plan(best, alignment)
+    graph = _with_kernels(best)
+    plan = _plan(best, alignment, graph)
     if limit is not None and plan.size > limit:
         raise UsageError(_too_large(graph, plan, limit))
     return graph, plan
@@ -144,24 +152,37 @@ class _Cycles:
 
     def __init__(self, graph: Graph, rows: Rows, costs: Costs) -> None:
         self.graph, self.rows, self.costs = graph, rows, costs
-        self.known: dict[tuple[int, int], float] = {}
+        self.known: dict[tuple[int, int, int], float] = {}
 
-    def __call__(self, position: int, count: int) -> float:
-        key = position, count
+    def __call__(self, position: int, number: int, count: int) -> float:
+        key = position, number, count
         if key not in self.known:
-            self.known[key] = self.costs.rows(self.graph.nodes[self.rows.works[position].index], count)
+            work = self.rows.works[position]
+            node = self.graph.nodes[work.index]
+            if work.kernels:
+                node = replace(node, kernel=work.kernels[number].symbol)
+            self.known[key] = self.costs.rows(node, count)
         return self.known[key]
 
 
-def _candidates(variant: _Variant, alignment: int, options: PlanOptions) -> list[_Placed]:
-    rows = rows_of(variant.graph)
-    cycles = _Cycles(variant.graph, rows, variant.costs)
+def _candidates(variant: _Variant, alignment: int, options: PlanOptions, before: Sequence[_Placed]) -> list[_Placed]:
+    """Placed schedules of a variant; none that cannot be smaller than those before."""
+    legal = {n.name: [symbol for symbol, _ in _legal(n, variant.costs)] for n in variant.graph.nodes}
+    rows = rows_of(variant.graph, legal)
+    cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
     if not variant.streaming:
-        return [_place(variant, rows, schedule.unstreamed(rows), alignment)]
-    found = schedule.candidates(rows, min(alignment, SLOT_UNIT), cycles, variant.budget)
+        whole = schedule.unstreamed(rows, unit, cycles, variant.budget)
+        return [_placed_greedily(_prepared(variant, rows, whole, alignment))]
+    found = schedule.candidates(rows, unit, cycles, variant.budget, options.ram)
     tried = [c for c in found if c.groups][: None if options.ram else PLACED]
     tried += [c for c in found if not c.groups][:1]
-    return [_place(variant, rows, candidate, alignment) for candidate in tried]
+    placed: list[_Placed] = []
+    for candidate in tried:
+        one = _prepared(variant, rows, candidate, alignment)
+        least = min((p.placement.size for p in (*before, *placed)), default=one.bound + 1)
+        if one.bound < least or options.ram is not None:
+            placed.append(_placed_greedily(one))
+    return placed
 
 
 def by_rows(graph: Graph) -> Graph:
@@ -218,28 +239,25 @@ def _solve(placed: _Placed, effort: int) -> None:
     )
 
 
-def _place(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
+def _prepared(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
     life = schedule.lives(rows, candidate.calls)
-    streamed = _streamed(rows, candidate)
-    items = _items(rows, candidate, life, streamed, alignment)
-    cut = replace(rows, storages=tuple(replace(s, whole=i not in streamed) for i, s in enumerate(rows.storages)))
-    live = schedule.live_bytes(cut, candidate.calls, life, min(alignment, SLOT_UNIT))
+    pieces = schedule.in_one_piece(rows, candidate.groups)
+    items = _items(pieces, candidate, life, alignment)
+    live = schedule.live_bytes(pieces, candidate.calls, life, min(alignment, SLOT_UNIT))
+    live = schedule.with_scratch(rows, candidate, life, live)
     bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
     placed = _Placed(variant, rows, candidate, life, items, bound)
     placed.live = tuple(int(live[begin + 1 : end + 2].max()) for begin, end in life.spans)
-    placed.forbidden = placement.conflicts(items, _in_place(rows, candidate, life))
-    placed.placement = placement.greedy(items, placed.forbidden, bound)
     return placed
 
 
-def _streamed(rows: Rows, candidate: Candidate) -> frozenset[int]:
-    """Storages whose rows lie anywhere: a group touches them, and nobody needs them in one piece."""
-    inside = {p for first, last in candidate.groups for p in range(first, last)}
-    touched = {s for p in inside for s in (*rows.works[p].inputs, rows.works[p].output)}
-    return frozenset(s for s in touched if not rows.storages[s].whole)
+def _placed_greedily(placed: _Placed) -> _Placed:
+    placed.forbidden = placement.conflicts(placed.items, _in_place(placed.rows, placed.candidate, placed.life))
+    placed.placement = placement.greedy(placed.items, placed.forbidden, placed.bound)
+    return placed
 
 
-def _items(rows: Rows, candidate: Candidate, life: Lives, streamed: frozenset[int], alignment: int) -> list[Item]:
+def _items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
     items = []
     for index, storage in enumerate(rows.storages):
         if storage.outside:
@@ -250,7 +268,7 @@ def _items(rows: Rows, candidate: Candidate, life: Lives, streamed: frozenset[in
             if d >= b
         ]
         name = storage.values[0]
-        if index in streamed:
+        if not storage.whole:
             items += [
                 Item(name, r, size, min(alignment, SLOT_UNIT), index, np.asarray([(0, size, b, d)], np.int64))
                 for (offset, size, b, d) in cells
@@ -279,15 +297,14 @@ def _merged(rows: Rows, candidate: Candidate, life: Lives, items: list[Item]) ->
 def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
     spans: dict[int, list[tuple[int, int]]] = {}
     for (position, _, _), span in zip(candidate.calls, life.spans, strict=True):
-        if rows.works[position].scratch:
+        if schedule.scratch_of(rows, candidate, position):
             spans.setdefault(position, []).append(span)
-    return [
-        Item(
-            SCRATCH + rows.works[p].name, None, rows.works[p].scratch, alignment, -1,
-            np.asarray([(0, rows.works[p].scratch, b, d) for b, d in times], np.int64),
-        )
-        for p, times in sorted(spans.items())
-    ]  # fmt: skip
+    found = []
+    for position, times in sorted(spans.items()):
+        size = schedule.scratch_of(rows, candidate, position)
+        cells = np.asarray([(0, size, b, d) for b, d in times], np.int64)
+        found.append(Item(SCRATCH + rows.works[position].name, None, size, alignment, -1, cells))
+    return found
 
 
 def _in_place(rows: Rows, candidate: Candidate, life: Lives) -> placement.InPlace:
@@ -303,7 +320,16 @@ def _in_place(rows: Rows, candidate: Candidate, life: Lives) -> placement.InPlac
 # ------------------------------------------------------------------------------------------------- plan
 
 
-def _plan(best: _Placed, alignment: int) -> Plan:
+def _with_kernels(best: _Placed) -> Graph:
+    """The graph with the kernels that the candidate chose."""
+    nodes = list(best.variant.graph.nodes)
+    for work, number in zip(best.rows.works, best.candidate.kernels, strict=True):
+        if work.kernels:
+            nodes[work.index] = replace(nodes[work.index], kernel=work.kernels[number].symbol)
+    return replace(best.variant.graph, nodes=tuple(nodes))
+
+
+def _plan(best: _Placed, alignment: int, graph: Graph) -> Plan:
     rows = best.rows
     offsets, slots, scratch = {}, {}, {}
     table: dict[int, list[int]] = {}
@@ -321,7 +347,7 @@ def _plan(best: _Placed, alignment: int) -> Plan:
     calls = best.candidate.calls
     optimal = best.placement.size <= best.proved
     return Plan(
-        offsets, scratch, size, liveness_bound(rows, alignment), alignment, _buffers(rows, best), slots,
+        offsets, scratch, size, liveness_bound(rows_of(graph), alignment), alignment, _buffers(rows, best), slots,
         tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
@@ -423,7 +449,7 @@ class _Replay:
         assert step.first == self.rows_done[node.name], f"{node.name} computes row {step.first} out of order"
         self.rows_done[node.name] = step.last
         assert self.root(node.outputs[0]) not in self.given, f"{node.name} writes over an input of the caller's"
-        store = kernel(node.kernel).store
+        store = kernel(node.kernel).store_of(node.params)
         self.scratch(node)
         reads = [self.spans(node, y) for y in range(step.first, step.last)]
         if self.same_place(node, step):
@@ -547,7 +573,7 @@ def overlap_distance(node: Node, index: int = 0) -> int | None:
     when row y has been written, no later row may need what lies below its end.
     """
     op = kernel_ops()[node.op]
-    store = kernel(node.kernel).store if node.kernel else "disjoint"
+    store = kernel(node.kernel).store_of(node.params) if node.kernel else "disjoint"
     if store == "disjoint":
         return None
     rows, (strides, out_stride) = op.rows(node.params), op.row_bytes(node.params)

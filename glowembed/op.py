@@ -231,6 +231,7 @@ class Kernel:
     instance: layer constants that the C text has as numbers, by the name of their #define without the kernel's prefix.
     The kernel is emitted once for each distinct set of them.
     rows_cost: cycles of one call for so many output rows, where it is not `cost` of a smaller tensor.
+    store: how far an output may lie over an input that dies, for all params or by them.
     same_place: one call for all rows may write the output exactly where the input lies, though rows are not read in order.
     """
 
@@ -240,7 +241,7 @@ class Kernel:
     pack: Mapping[str, Callable[[Array, Any], Array]] = field(default_factory=dict)
     scratch: Callable[[Any], int] = lambda params: 0
     cost: Callable[[Node, Target], Cost] = lambda node, target: Cost(cycles=8.0 * node.macs)
-    store: Store = "disjoint"
+    store: Store | Callable[[Any], Store] = "disjoint"
     constants: Mapping[str, str] | None = None
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
@@ -248,6 +249,10 @@ class Kernel:
     instance: Callable[[Any], Mapping[str, int]] | None = None
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
+
+    def store_of(self, params: Any) -> Store:
+        """How far its output may lie over an input that dies, with these params."""
+        return self.store(params) if callable(self.store) else self.store
 
     def symbol_for(self, params: Any) -> str:
         """The C function that computes with these params."""

@@ -7,6 +7,7 @@ flash and do not appear.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -16,6 +17,20 @@ from glowembed.op import KernelOp, Store, kernel, kernel_ops
 
 Span = tuple[int, int]
 """Rows first..last-1 of a storage."""
+
+NO_OTHERS: Mapping[str, Sequence[str]] = {}
+
+STORES: tuple[Store, ...] = ("disjoint", "rows", "elements")
+"""From the strictest on."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel that may compute a node in the place of its own. in_parts: only in calls for some of the rows."""
+
+    symbol: str
+    scratch: int
+    in_parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,8 @@ class Work:
     """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`.
 
     in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
-    for some rows at a time while others are not there. scratch: bytes, during a call. same_place: one call for all rows may
-    write the output exactly over input 0.
+    for some rows at a time while others are not there. same_place: one call for all rows may write the output exactly
+    over input 0. kernels: those that may compute it with these facts, its own first; none where there is nothing to call.
     """
 
     index: int
@@ -57,8 +72,13 @@ class Work:
     store: Store
     in_place: tuple[int, ...]
     streamable: bool
-    scratch: int
     same_place: bool
+    kernels: tuple[Choice, ...]
+
+    @property
+    def scratch(self) -> int:
+        """Bytes that its own kernel needs during a call."""
+        return self.kernels[0].scratch if self.kernels else 0
 
     @cached_property
     def row_that_completes(self) -> tuple[int, ...]:
@@ -95,13 +115,15 @@ class Rows:
         return tuple(map(tuple, found))
 
 
-def rows_of(graph: Graph) -> Rows:
-    """The facts of a graph whose nodes have kernels."""
+def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS) -> Rows:
+    """The facts of a graph whose nodes have kernels; `legal`: by name of a node, kernels that could take their place."""
     members = _members(graph)
     storage_of = {name: i for i, names in enumerate(members) for name in names}
     storages = tuple(_storage(graph, names, storage_of) for names in members)
     works = tuple(
-        _work(graph, i, node, storages, storage_of) for i, node in enumerate(graph.nodes) if not _is_view(node)
+        _work(graph, i, node, storages, storage_of, legal.get(node.name, ()))
+        for i, node in enumerate(graph.nodes)
+        if not _is_view(node)
     )
     return Rows(storages, works, storage_of)
 
@@ -165,7 +187,14 @@ def _strides(graph: Graph, node: Node) -> tuple[tuple[int, ...], int]:
     return tuple(graph.values[name].bytes for name in node.inputs), graph.values[node.outputs[0]].bytes
 
 
-def _work(graph: Graph, index: int, node: Node, storages: tuple[Storage, ...], storage_of: dict[str, int]) -> Work:
+def _work(
+    graph: Graph,
+    index: int,
+    node: Node,
+    storages: tuple[Storage, ...],
+    storage_of: dict[str, int],
+    legal: Sequence[str],
+) -> Work:
     op, (strides, out_stride) = _op(node), _strides(graph, node)
     rows = op.rows(node.params) if op is not None else 1
     inputs = [(i, storage_of[name]) for i, name in enumerate(node.inputs) if name in storage_of]
@@ -176,8 +205,7 @@ def _work(graph: Graph, index: int, node: Node, storages: tuple[Storage, ...], s
     writes = tuple(
         _cover(range(1) if accumulates else range(y, y + 1), out_stride, storages[output]) for y in range(rows)
     )
-    chosen = kernel(node.kernel) if node.kernel is not None else None
-    store: Store = chosen.store if chosen is not None else "disjoint"
+    store = kernel(node.kernel).store_of(node.params) if node.kernel is not None else "disjoint"
     whole_rows = storages[output].row_bytes == out_stride and not accumulates
     in_place = tuple(
         k for k, (i, s) in enumerate(inputs)
@@ -186,10 +214,29 @@ def _work(graph: Graph, index: int, node: Node, storages: tuple[Storage, ...], s
     )  # fmt: skip
     return Work(
         index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
-        chosen is not None and node.shares is None, chosen.scratch(node.params) if chosen is not None else 0,
-        chosen is not None and node.params is not None and chosen.same_place(node.params) and len(inputs) == 1
+        node.kernel is not None and node.shares is None,
+        _same_place(node, node.kernel) and len(inputs) == 1
         and not storages[output].outside and not storages[inputs[0][1]].outside,
+        _choices(node, legal),
     )  # fmt: skip
+
+
+def _same_place(node: Node, symbol: str | None) -> bool:
+    return symbol is not None and node.params is not None and kernel(symbol).same_place(node.params)
+
+
+def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
+    """The node's own kernel, and those that keep its promises: an output may lie no farther over an input than for it."""
+    if node.kernel is None:
+        return ()
+    store = STORES.index(kernel(node.kernel).store_of(node.params))
+    found = [Choice(node.kernel, kernel(node.kernel).scratch(node.params))]
+    for symbol in legal:
+        other = kernel(symbol)
+        if symbol != node.kernel and STORES.index(other.store_of(node.params)) >= store:
+            in_parts = _same_place(node, node.kernel) and not other.same_place(node.params)
+            found.append(Choice(symbol, other.scratch(node.params), in_parts))
+    return tuple(found)
 
 
 def _cover(rows: range, stride: int, storage: Storage) -> Span:

@@ -3,12 +3,13 @@
 In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to make rows of
 the last node, the rows that its window needs are made first, and so on back to the inputs of the group. Nothing is computed
 twice. Where to cut the network into groups is found by dynamic programming over the cut points, with the bytes alive
-at once as cost and the cycles of additional calls as second cost.
+at once as limit and the cycles of additional calls and of slower kernels with less scratch as cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -17,13 +18,13 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from glowembed.curve import NEVER, SLACK, Curve, Option, chosen, curve_of
 from glowembed.rows import Rows, Work
 
 Ints = NDArray[np.int64]
 Call = tuple[int, int, int]
 """Position in Rows.works, first row, last row + 1."""
 
-NEVER = 1 << 40
 NONE: Ints = np.zeros(0, np.int64)
 
 SEGMENTS, SHORTEST = 500, 6
@@ -39,6 +40,9 @@ CHEAP = 0.1
 
 BLOCKS = (2, 4, 8, 16)
 
+STEPS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Limits to try: the least that is possible, and so much more."""
+
 
 @dataclass(frozen=True)
 class Pull:
@@ -53,13 +57,13 @@ class Pull:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Calls in order; `groups` are positions first..last-1 in Rows.works; peak is a lower bound of their memory; extra
-    are cycles beyond one call for each node.
+    """Calls in order; `groups` are positions first..last-1 in Rows.works; kernels: for each of Rows.works which of its
+    kernels computes it; extra: cycles beyond one call of its own kernel for each node.
     """
 
     calls: tuple[Call, ...]
     groups: tuple[tuple[int, int], ...]
-    peak: int
+    kernels: tuple[int, ...]
     extra: float
 
 
@@ -120,7 +124,9 @@ def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_
 
 
 def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
-    """Bytes alive at each tick, -1 first and the caller's last; rows of streamed tensors are rounded up to `unit`."""
+    """Bytes alive at each tick, -1 first and the caller's last, without scratch; rows of streamed tensors are rounded
+    up to `unit`.
+    """
     change = np.zeros(life.ticks + 3, np.int64)
     for storage, birth, death in zip(rows.storages, life.birth, life.death, strict=True):
         if birth is NONE or storage.outside:
@@ -132,8 +138,6 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
     live = np.cumsum(change)[: life.ticks + 2]
     for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
         work = rows.works[position]
-        if work.scratch:
-            live[begin + 1 : end + 2] += work.scratch
         if overwrites(rows, work, first, last, (begin, end), life):
             live[begin + 1 : end + 2] -= rows.storages[work.output].bytes
         for y in range(first, last) if work.in_place else ():
@@ -141,12 +145,42 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
     return live
 
 
+def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> Ints:
+    """The same with the scratch of the kernels that the candidate calls."""
+    live = live.copy()
+    for (position, _, _), (begin, end) in zip(candidate.calls, life.spans, strict=True):
+        live[begin + 1 : end + 2] += scratch_of(rows, candidate, position)
+    return live
+
+
+def scratch_of(rows: Rows, candidate: Candidate, position: int) -> int:
+    """Bytes that a call of this node needs."""
+    kernels = rows.works[position].kernels
+    return kernels[candidate.kernels[position]].scratch if kernels else 0
+
+
 def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, int], life: Lives) -> bool:
-    """This call may write its output exactly over its input: all rows in one call, and nobody needs the input after."""
+    """This call may write its output exactly over its input: all rows in one call, both in one piece, and nobody needs the
+    input after.
+    """
     if not work.same_place or (first, last) != (0, work.rows) or work.inputs[0] == work.output:
         return False
+    below, above = rows.storages[work.inputs[0]], rows.storages[work.output]
     dies = int(life.death[work.inputs[0]].max()) <= span[1]
-    return dies and rows.storages[work.inputs[0]].bytes == rows.storages[work.output].bytes
+    return dies and below.bytes == above.bytes and below.whole and above.whole
+
+
+def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
+    """The same with all storages whole but those whose rows lie anywhere: a group touches them, and nobody needs them whole.
+
+    What a node outside of the groups may overwrite with its output stays in one piece, and so does that output.
+    """
+    inside = {p for first, last in groups for p in range(first, last)}
+    touched = {s for p in inside for s in (*rows.works[p].inputs, rows.works[p].output)}
+    outside = (work for p, work in enumerate(rows.works) if p not in inside and work.same_place)
+    needed = {s for work in outside for s in (*work.inputs, work.output)}
+    storages = (replace(s, whole=s.whole or i not in touched or i in needed) for i, s in enumerate(rows.storages))
+    return replace(rows, storages=tuple(storages))
 
 
 def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> int:
@@ -229,16 +263,15 @@ def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
 # ------------------------------------------------------------------------------------------------- cuts
 
 
-Cycles = Callable[[int, int], float]
-"""(position in Rows.works, rows) -> what a call for so many rows takes."""
+Cycles = Callable[[int, int, int], float]
+"""(position in Rows.works, number of the kernel, rows) -> what a call for so many rows takes."""
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """A way to compute works[first:last] together. extra: cycles more than if each node were called once."""
+    """A way to compute works[first:last] together. curve: cycles more than if each node's own kernel were called once."""
 
-    peak: int
-    extra: float
+    curve: Curve
     pull: Pull | None
 
 
@@ -255,15 +288,35 @@ class _Segments:
         key = (first, last, pull)
         if key not in self.known:
             calls = self.calls(first, last, pull)
-            extra = self.extra(calls) if pull is not None else 0.0
-            self.known[key] = _Segment(self._peak(first, last, calls), extra, pull)
+            rows = self.rows if pull is not None else self.pieces
+            life, live, aside = self._alive(rows, first, last, calls)
+            self.known[key] = _Segment(self.curve(range(first, last), calls, life, live + aside), pull)
         return self.known[key]
 
-    def extra(self, calls: Sequence[Call]) -> float:
-        """Cycles of these calls beyond those of one call for each node."""
-        nodes = {position for position, _, _ in calls}
-        whole = sum(self.cycles(position, self.rows.works[position].rows) for position in nodes)
-        return sum(self.cycles(position, last - first) for position, first, last in calls) - whole
+    def curve(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> Curve:
+        """`live`: without scratch, with what comes before the first call and after the last one."""
+        options = self.options(positions, calls, life, live)
+        curve = curve_of(options, int(live[1:-1].max(initial=0)))
+        whole = sum(self.cycles(p, 0, self.rows.works[p].rows) for p in positions)
+        return replace(curve, cycles=tuple(c - whole for c in curve.cycles))
+
+    def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
+        """For each position, what its calls need and take with each kernel that may be called so."""
+        floor: dict[int, int] = {}
+        counts: dict[int, Counter[int]] = {}
+        for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
+            floor[position] = max(floor.get(position, 0), int(live[begin + 1 : end + 2].max()))
+            counts.setdefault(position, Counter())[last - first] += 1
+        return [self._options(p, floor[p], counts[p]) for p in positions]
+
+    def _options(self, position: int, floor: int, counts: Mapping[int, int]) -> list[Option]:
+        work = self.rows.works[position]
+        found = []
+        for i, kernel in enumerate(work.kernels):
+            if not (kernel.in_parts and work.rows in counts):
+                taken = sum(n * self.cycles(position, i, rows) for rows, n in counts.items())
+                found.append(Option(floor + kernel.scratch, taken, i))
+        return found or [Option(floor, 0.0, 0)]
 
     def calls(self, first: int, last: int, pull: Pull | None) -> list[Call]:
         if pull is None:
@@ -278,9 +331,14 @@ class _Segments:
             for r, w in zip(self.rows.readers, self.rows.writers, strict=True)
         )
 
-    def _peak(self, first: int, last: int, calls: Sequence[Call]) -> int:
-        """Bytes alive at once while these calls run: also of what only lies there meanwhile."""
-        storages = self.rows.storages
+    @cached_property
+    def pieces(self) -> Rows:
+        """Where nothing is streamed."""
+        return in_one_piece(self.rows, ())
+
+    def _alive(self, rows: Rows, first: int, last: int, calls: Sequence[Call]) -> tuple[Lives, Ints, int]:
+        """Lives while these calls run, bytes alive, and bytes of what only lies there meanwhile."""
+        storages = rows.storages
 
         def is_old(s: int) -> bool:
             return self.users[s][0] < first
@@ -288,39 +346,62 @@ class _Segments:
         def is_kept(s: int) -> bool:
             return self.users[s][1] >= last or storages[s].is_output
 
-        used = {s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)}
-        life = _lives(self.rows, calls, lambda s: s in used and is_old(s), is_kept)
-        live = live_bytes(self.rows, calls, life, self.unit)
+        used = {s for p in range(first, last) for s in (*rows.works[p].inputs, rows.works[p].output)}
+        life = _lives(rows, calls, lambda s: s in used and is_old(s), is_kept)
         aside = sum(
             s.bytes for i, s in enumerate(storages) if i not in used and not s.outside and is_old(i) and is_kept(i)
         )
-        return int(live[1:-1].max(initial=0)) + aside
+        return life, live_bytes(rows, calls, life, self.unit), aside
 
 
-def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float) -> list[Candidate]:
+def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float, limit: int | None = None) -> list[Candidate]:
     """From the least memory on, each with fewer cycles than the one before; the last one streams nothing.
 
-    Only those that take at most `budget` cycles more than if each node were called once.
+    Only those that take at most `budget` cycles more than if each node's own kernel were called once. With a limit of
+    bytes, no fewer than it are aimed at.
     """
     segments = _Segments(rows, unit, cycles)
     single = [segments.cost(i, i + 1, None) for i in range(len(rows.works))]
     options = _options(segments, budget)
-    peaks = sorted({s.peak for way in options.values() for s in way} | {s.peak for s in single})
     found: list[Candidate] = []
-    for limit in peaks:
-        cut = _cut(options, single, limit)
-        if cut is None or cut[0] > budget or (found and found[-1].extra <= cut[0]):
+    for aim in _aims(options, single, budget, limit):
+        cut = _cut(options, single, aim)
+        if cut is None or cut[0] > budget + SLACK:
             continue
-        found.append(_candidate(segments, cut[1]))
+        candidate = _candidate(segments, aim, cut[1], budget, limit)
+        if not found or candidate.extra < found[-1].extra:
+            found.append(candidate)
     if not found or found[-1].groups:
-        found.append(unstreamed(rows))
+        found.append(_unstreamed(segments, budget, limit))
     return found
 
 
-def unstreamed(rows: Rows) -> Candidate:
+def unstreamed(rows: Rows, unit: int, cycles: Cycles, budget: float) -> Candidate:
     """Each node called once, for all of its rows."""
-    calls = [(position, 0, work.rows) for position, work in enumerate(rows.works)]
-    return Candidate(tuple(calls), (), int(live_bytes(rows, calls, lives(rows, calls)).max(initial=0)), 0.0)
+    return _unstreamed(_Segments(rows, unit, cycles), budget, None)
+
+
+def _unstreamed(segments: _Segments, budget: float, limit: int | None) -> Candidate:
+    return _assembled(segments, limit or 0, [(i, i + 1, None) for i in range(len(segments.rows.works))], budget, limit)
+
+
+def _aims(
+    options: Mapping[tuple[int, int], list[_Segment]],
+    single: Sequence[_Segment],
+    budget: float,
+    limit: int | None,
+) -> list[int]:
+    """The least bytes within the budget, and more; with a limit also what is a little below it."""
+    ways = [*single, *(s for way in options.values() for s in way)]
+    needs = sorted({n for way in ways for n in way.curve.needs})
+    low, high = 0, len(needs) - 1
+    while low < high:
+        middle = (low + high) // 2
+        cut = _cut(options, single, needs[middle])
+        low, high = (low, middle) if cut is not None and cut[0] <= budget + SLACK else (middle + 1, high)
+    aims = {int(needs[low] * (1 + step)) for step in STEPS} if needs else set()
+    aims |= {int(limit * (1 - step)) for step in STEPS} if limit is not None else set()
+    return sorted(aim for aim in aims if needs[low] <= aim <= needs[-1])
 
 
 def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_Segment]]:
@@ -335,9 +416,9 @@ def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_
             if last - first < 2 or max(w.rows for w in works[first:last]) < 2 or not works[first].streamable:
                 continue
             ways = [segments.cost(first, last, Pull())]
-            if ways[0].peak >= max(segments.cost(i, i + 1, None).peak for i in range(first, last)):
+            if ways[0].curve.least >= max(segments.cost(i, i + 1, None).curve.least for i in range(first, last)):
                 continue
-            if ways[0].extra > CHEAP * budget:
+            if ways[0].curve.cycles[-1] > CHEAP * budget:
                 ways += [segments.cost(first, last, Pull(block)) for block in BLOCKS]
             options[first, last] = ways
     return options
@@ -354,12 +435,13 @@ def _cut(
     for (first, last), ways in options.items():
         into.setdefault(last, []).append((first, ways))
     for last in range(1, count + 1):
-        if single[last - 1].peak <= limit and total[last - 1] < total[last]:
-            total[last], best[last] = total[last - 1], (last - 1, last, None)
+        alone = total[last - 1] + single[last - 1].curve.at(limit)
+        if alone < total[last]:
+            total[last], best[last] = alone, (last - 1, last, None)
         for first, ways in into.get(last, ()):
             for way in ways:
-                extra = total[first] + way.extra
-                if way.peak <= limit and extra < total[last]:
+                extra = total[first] + way.curve.at(limit)
+                if extra < total[last]:
                     total[last], best[last] = extra, (first, last, way.pull)
     if total[count] == inf:
         return None
@@ -373,18 +455,31 @@ def _cut(
     return total[count], ways_taken[::-1]
 
 
-def _candidate(segments: _Segments, ways: Sequence[tuple[int, int, Pull | None]]) -> Candidate:
+Way = tuple[int, int, Pull | None]
+
+
+def _candidate(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> Candidate:
     """Improve each group by itself, then put the calls together."""
-    calls: list[Call] = []
-    for first, last, pull in ways:
-        calls += segments.calls(first, last, _improved(segments, first, last, pull) if pull is not None else None)
+    better = [(a, b, _improved(segments, aim, a, b, pull) if pull is not None else None) for a, b, pull in ways]
+    return _assembled(segments, aim, better, budget, limit)
+
+
+def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> Candidate:
+    """All calls, with the kernels that need the least memory within the budget; or, with a limit, the fastest for the aim."""
+    rows = segments.rows
+    calls = [call for way in ways for call in segments.calls(*way)]
     groups = tuple((first, last) for first, last, pull in ways if pull is not None)
-    life = lives(segments.rows, calls)
-    peak = int(live_bytes(segments.rows, calls, life, segments.unit).max(initial=0))
-    return Candidate(tuple(calls), groups, peak, segments.extra(calls))
+    life = lives(rows, calls)
+    live = live_bytes(in_one_piece(rows, groups), calls, life, segments.unit)
+    positions = range(len(rows.works))
+    curve = segments.curve(positions, calls, life, live)
+    least = curve.within(budget)
+    need = least if limit is None else max(least, aim)
+    kernels = chosen(segments.options(positions, calls, life, live), need)
+    return Candidate(tuple(calls), groups, tuple(kernels), curve.at(need))
 
 
-def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
+def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) -> Pull:
     """Try other orders of pulling at joins, and eager side branches, one or two changes at a time while it helps."""
     works = segments.rows.works
     joins = [p for p in range(first, last) if len(set(works[p].inputs)) > 1]
@@ -392,7 +487,13 @@ def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
         {r for p in range(first, last) for r in segments.rows.readers[works[p].output]
          if len(segments.rows.readers[works[p].output]) > 1 and first <= r < last}
     )  # fmt: skip
-    best, changed = segments.cost(first, last, pull), True
+    allowed = segments.cost(first, last, pull).curve.at(aim)
+
+    def measure(pull: Pull) -> tuple[int, float]:
+        curve = segments.cost(first, last, pull).curve
+        return (need := curve.within(allowed)), curve.at(need)
+
+    best, changed = measure(pull), True
     flips = [(frozenset({j}), NOBODY) for j in joins] + [(NOBODY, frozenset({f})) for f in forks]
     if len(flips) <= PAIRED:
         flips += [(a[0] | b[0], a[1] | b[1]) for a, b in combinations(flips, 2)]
@@ -400,8 +501,7 @@ def _improved(segments: _Segments, first: int, last: int, pull: Pull) -> Pull:
         changed = False
         for reverse, eager in flips:
             trial = replace(pull, reverse=pull.reverse ^ reverse, eager=pull.eager ^ eager)
-            cost = segments.cost(first, last, trial)
-            if (cost.peak, cost.extra) < (best.peak, best.extra):
+            if (cost := measure(trial)) < best:
                 best, pull, changed = cost, trial, True
                 break
     return pull

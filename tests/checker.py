@@ -437,7 +437,7 @@ def _check_store(kernel: HostKernel, call: Call, i: int) -> None:
                 arena.write(place, tensor)
             for rows in parts:
                 kernel.run(arena, call.params, inputs, call.constants, output, rows)
-            rule = f"store rule {kernel.kernel.store!r}, input {i} begins {distance} bytes after the output"
+            rule = f"store rule {kernel.kernel.store_of(call.params)!r}, input {i} begins {distance} bytes after the output"
             _equal(kernel.kernel, call, arena.read(output, call.expected.dtype), rule)
 
 

@@ -1,0 +1,74 @@
+"""Bytes against cycles: which kernel each node gets where only so much memory is left.
+
+In: for each node, what it needs and takes with each kernel that may compute it. Out: a Curve, and the kernels for a limit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+NEVER = 1 << 40
+
+SLACK = 1e-3
+"""Cycles by which sums in another order may differ."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """Kernel number `index` of a node: with `need` bytes in all while it runs, its calls take `cycles`."""
+
+    need: int
+    cycles: float
+    index: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """With needs[i] bytes and more, all takes cycles[i]. Needs rise, cycles fall."""
+
+    needs: tuple[int, ...]
+    cycles: tuple[float, ...]
+
+    @property
+    def least(self) -> int:
+        """The fewest bytes that are enough for something."""
+        return self.needs[0]
+
+    def at(self, limit: int) -> float:
+        """Cycles within so many bytes."""
+        i = bisect_right(self.needs, limit)
+        return self.cycles[i - 1] if i else inf
+
+    def within(self, cycles: float) -> int:
+        """The fewest bytes with which no more cycles are taken."""
+        return next((n for n, c in zip(self.needs, self.cycles, strict=True) if c <= cycles + SLACK), NEVER)
+
+
+def curve_of(nodes: Sequence[Sequence[Option]], floor: int) -> Curve:
+    """The curve of nodes that run one after the other; `floor` bytes are needed whatever the kernels."""
+    best = [inf] * len(nodes)
+    missing, total = len(nodes), 0.0
+    needs: list[int] = []
+    cycles: list[float] = []
+    events = sorted((max(o.need, floor), o.cycles, i) for i, options in enumerate(nodes) for o in options)
+    for k, (need, taken, i) in enumerate(events):
+        if taken < best[i]:
+            missing -= best[i] == inf
+            total += taken - (best[i] if best[i] < inf else 0.0)
+            best[i] = taken
+        last_of_need = k + 1 == len(events) or events[k + 1][0] > need
+        if last_of_need and not missing and (not cycles or total < cycles[-1]):
+            needs.append(need)
+            cycles.append(total)
+    return Curve(tuple(needs), tuple(cycles)) if nodes else Curve((floor,), (0.0,))
+
+
+def chosen(nodes: Sequence[Sequence[Option]], limit: int) -> list[int]:
+    """For each node the fastest kernel within the limit, of equal ones that with the least memory."""
+    return [
+        min((o for o in options if o.need <= limit), key=lambda o: (o.cycles, o.need, o.index)).index
+        for options in nodes
+    ]
