@@ -5,6 +5,7 @@ In: a kernel-level graph and a target. Out: the graph with `Node.kernel` set, an
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from glowembed.ir import Graph, Node
@@ -22,11 +23,11 @@ class Choice:
     reason: str | None
 
 
-def choose(graph: Graph, target: Target) -> tuple[Graph, tuple[Choice, ...]]:
-    """The graph with kernels, and all that was considered in order."""
+def choose(graph: Graph, target: Target, allowed: Collection[str] = ()) -> tuple[Graph, tuple[Choice, ...]]:
+    """The graph with kernels, and all that was considered in order. `allowed`: options of kernels that may be taken."""
     nodes, choices = [], []
     for node in graph.nodes:
-        considered = [_consider(node, kernel, target) for kernel in kernel_ops()[node.op].kernels]
+        considered = [_consider(node, kernel, target, allowed) for kernel in kernel_ops()[node.op].kernels]
         legal = sorted((c for c in considered if c.reason is None), key=lambda c: (c.cycles, c.kernel))
         if not considered:
             nodes.append(node)
@@ -37,7 +38,9 @@ def choose(graph: Graph, target: Target) -> tuple[Graph, tuple[Choice, ...]]:
     return replace(graph, nodes=tuple(nodes)), tuple(choices)
 
 
-def _consider(node: Node, kernel: Kernel, target: Target) -> Choice:
+def _consider(node: Node, kernel: Kernel, target: Target, allowed: Collection[str]) -> Choice:
     if kernel.isa and kernel.isa not in target.isa:
         return Choice(node.name, kernel.symbol, 0.0, f"needs {kernel.isa}")
+    if kernel.option and kernel.option not in allowed:
+        return Choice(node.name, kernel.symbol, 0.0, f"needs --{kernel.option}")
     return Choice(node.name, kernel.symbol, kernel.cost(node, target).cycles, kernel.when(node, target))

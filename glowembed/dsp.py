@@ -36,6 +36,20 @@ def why_not(node: Node) -> str | None:
     return None
 
 
+UNROLL_MAX = 18
+"""Steps of 56 bytes in a loop: it fits the 1 KB of the smallest instruction caches."""
+
+
+def turns(steps: int, unroll: int) -> int:
+    """Cycles that `steps` steps lose at the ends of the loop, which begins in its middle where it must."""
+    return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
+
+
+def unroll(steps: int) -> int:
+    """Steps to have in the loop, of `steps` that it makes."""
+    return min(range(1, min(max(steps, 1), UNROLL_MAX) + 1), key=lambda u: (turns(steps, u), u))
+
+
 def words(count: int) -> int:
     """Words that `count` int8 take as int16 (ge_dsp_words)."""
     return count // 4 * 2 + (count % 4 + 1) // 2

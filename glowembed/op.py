@@ -224,7 +224,8 @@ class Kernel:
 
     template: the symbol of the kernel whose file this one is made from, by another requantization (see csource.py).
     any_law: other requantizations are made from this file too; always so of portable kernels.
-    isa: the word that the target must have ("" = portable C). when: None where it applies, else why not (proofs
+    isa: the word that the target must have ("" = portable C). option: what the user must allow ("" = nothing): an option
+    of `compile`, for kernels that take much flash. when: None where it applies, else why not (proofs
     about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
     constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
     kernel takes instead of those of the op, and how to make them from those of the op and params.
@@ -237,6 +238,7 @@ class Kernel:
 
     symbol: str
     isa: str = ""
+    option: str = ""
     when: Callable[[Node, Target], str | None] = lambda node, target: None
     pack: Mapping[str, Callable[[Array, Any], Array]] = field(default_factory=dict)
     scratch: Callable[[Any], int] = lambda params: 0

@@ -71,6 +71,7 @@ class CompileOptions:
     plan: PlanOptions = field(default_factory=PlanOptions)
     flash: int | None = None
     places: Places = field(default_factory=Places)
+    winograd: bool = False
 
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
@@ -99,6 +100,7 @@ class CompileOptions:
             "flash": self.flash,
             "io": self.places.io,
             "input": self.places.input,
+            "winograd": self.winograd,
         }
 
 
@@ -213,7 +215,7 @@ def compile_model(
         graph = place(verify(lower(graph, options.float_io)), options.places)
     on_stage("lower", graph)
     with stages.run("choose"):
-        graph, choices = choose(graph, target)
+        graph, choices = choose(graph, target, ("winograd",) if options.winograd else ())
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = memory.plan_network(graph, target.word_size, options.plan, Costs(target, _legal(choices)))

@@ -21,6 +21,7 @@ from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.farm import Row
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
+from glowembed.op import kernel
 from glowembed.pipeline import Bundle
 from glowembed.plan import Plan
 from glowembed.precision import DEFAULTS, Precision, Settings
@@ -221,6 +222,17 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     rows += _precisions(manifest.get("precision", []))
     head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
     return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+
+
+def winograd(bundle: Bundle) -> RenderableType:
+    """How many layers --winograd changed, and what it costs."""
+    nodes = [n for n in bundle.graph.nodes if n.kernel and kernel(n.kernel).option == "winograd"]
+    if not nodes:
+        return Text("--winograd: it makes no layer faster")
+    plain = [{name: c.materialize() for name, c in n.constants.items()} for n in nodes]
+    packed = [kernel(n.kernel or "").packed(c, n.params) for n, c in zip(nodes, plain, strict=True)]
+    more = sum(a.nbytes for c in packed for a in c.values()) - sum(a.nbytes for c in plain for a in c.values())
+    return Text(f"--winograd: {len(nodes)} layers are faster, their weights take {size(more)} more flash")
 
 
 def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:

@@ -144,6 +144,14 @@ static inline void ge_dsp_strip_bytes(const int8_t *x, int32_t step, int32_t cha
     }
 }
 
+/* One pixel of `channels` channels as ge_dsp_strip_expand orders them, of which the first `inside` are there. */
+static inline void ge_dsp_strip_last(const int8_t *x, int32_t inside, int32_t channels, int16_t *to) {
+    for (int32_t c = 0; c < channels; c++) {
+        const int32_t from = (c & ~3) + (c >> 1 & 1) + (c << 1 & 2);
+        to[c] = from < inside ? x[from] : 0;
+    }
+}
+
 /* `count` pixels that lie `step` bytes apart; they come to lie `pitch` bytes apart. Where the strip has more channels than
  * the input, these are of the next pixel and meet weights of 0; the last pixel has no next. */
 static inline void ge_dsp_strip_pixels(const ge_conv2d_params *p, const ge_dsp_strip *s, const int8_t *from,
@@ -156,12 +164,10 @@ static inline void ge_dsp_strip_pixels(const ge_conv2d_params *p, const ge_dsp_s
     } else if (s->channels == p->in_c) {
         ge_dsp_strip_expand(from, step, fours, count, pitch, to);
     } else {
-        uint32_t last[64] = {0};
         if (count > 1) {
             ge_dsp_strip_expand(from, step, fours, count - 1, pitch, to);
         }
-        memcpy(last, from + (count - 1) * step, (size_t)p->in_c);
-        ge_dsp_strip_expand((const int8_t *)last, 0, fours, 1, 0, to + (count - 1) * (pitch / 2));
+        ge_dsp_strip_last(from + (count - 1) * step, p->in_c, s->channels, to + (count - 1) * (pitch / 2));
     }
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, dsp_depthwise, fixedpoint, mve, portable, threes
+from glowembed import dsp, dsp_depthwise, fixedpoint, mve, portable, threes, winograd
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -249,14 +249,6 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
 
 DSP_STRIP_ROWS = 8
 
-DSP_UNROLL_MAX = 18
-"""Steps of 56 bytes in the loop: it fits the 1 KB of the smallest instruction caches."""
-
-
-def _turns(steps: int, unroll: int) -> int:
-    """Cycles that `steps` steps lose at the ends of the loop, which begins in its middle where it must."""
-    return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
-
 
 def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
@@ -269,7 +261,7 @@ def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
         "PIXEL": 2 * channels * p.kernel_h * step,
         "STEPS": steps,
         "CHANNELS": channels,
-        "UNROLL": min(range(1, min(max(steps - 1, 1), DSP_UNROLL_MAX) + 1), key=lambda u: (_turns(steps - 1, u), u)),
+        "UNROLL": dsp.unroll(steps - 1),
         "DOWN": p.shift - 24,
         "TILE": min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX) if taps == 1 else DSP_TILE_MAX,
     }
@@ -327,7 +319,7 @@ def _strip_expand(p: Conv2dParams) -> float:
 def _strip_cost(node: Node, target: Target) -> Cost:
     p: Conv2dParams = node.params
     c, groups, pixels = _strip_instance(p), -(-p.out_c // 4), p.out_h * p.out_w
-    block = 55 + (4 if p.shift < 32 else 0) + 15 * c["STEPS"] + _turns(c["STEPS"] - 1, c["UNROLL"])
+    block = 55 + (4 if p.shift < 32 else 0) + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
     if p.kernel_h * p.kernel_w == 1:
         lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
         return Cost(-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p), 1000)
@@ -373,6 +365,7 @@ class Conv2dS8(_Conv2dBase):
             store="rows",
             rows_cost=_strip_rows_cost,
         ),
+        winograd.KERNEL,
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:

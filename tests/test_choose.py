@@ -1,0 +1,67 @@
+"""Which kernels are taken: what must be legal, what must be allowed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_models import canonical, model, node, weights
+
+from glowembed import winograd
+from glowembed.choose import choose
+from glowembed.ir import Const, Graph
+from glowembed.lower import lower
+from glowembed.op import kernel
+from glowembed.quantize import quantize
+from glowembed.target import load_target
+
+
+@pytest.fixture
+def convolutions(tmp_path: Path) -> Graph:
+    """3x3 of 16 channels on 16x16: `a` with stride 1, `y` with stride 2."""
+    nodes = [node("Conv", "x w0", "a", pads=[1] * 4), node("Conv", "a w1", "y", pads=[1] * 4, strides=[2, 2])]
+    constants = {"w0": weights(16, 16, 3, 3), "w1": weights(16, 16, 3, 3)}
+    graph = canonical(model(nodes, {"x": (1, 16, 16, 16)}, constants), tmp_path, twice=False)
+    ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
+    return lower(quantize(graph, lambda name, settings: ranges[name]))
+
+
+def test_a_kernel_with_an_option_must_be_allowed(convolutions: Graph) -> None:
+    target = load_target("cortex-m4")
+    graph, choices = choose(convolutions, target)
+    assert not any(kernel(n.kernel or "").option for n in graph.nodes if n.op == "conv2d_s8")
+    reasons = {c.reason for c in choices if c.kernel == "ge_conv2d_winograd_s8_dsp"}
+    assert reasons == {"needs --winograd"}
+
+
+def test_winograd_where_it_is_legal_and_faster(convolutions: Graph) -> None:
+    graph, choices = choose(convolutions, load_target("cortex-m4"), ("winograd",))
+    taken = [n.kernel for n in graph.nodes if n.op == "conv2d_s8"]
+    assert taken == ["ge_conv2d_winograd_s8_dsp", "ge_conv2d_strip_s8_dsp"]
+    assert any(c.reason and "stride 1" in c.reason for c in choices if c.kernel == taken[0])
+    assert not any(n.kernel == taken[0] for n in choose(convolutions, load_target("cortex-m3"), ("winograd",))[0].nodes)
+
+
+def test_winograd_is_exact_for_the_largest_weights_and_inputs() -> None:
+    """The matrices of winograd.py give four times the convolution, within int16 where the kernel keeps int16."""
+    rng = np.random.default_rng(5)
+    b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
+    a = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
+    for _ in range(200):
+        g = rng.choice([-127, 127, 0, 64], (3, 3))
+        d = rng.choice([-128, 127, 0], (4, 4))
+        u, v = winograd.TWICE_G @ g @ winograd.TWICE_G.T, b @ d @ b.T
+        assert np.abs(u).max() < 2**15 and np.abs(v).max() < 2**15
+        direct = [[(d[y : y + 3, x : x + 3] * g).sum() for x in range(2)] for y in range(2)]
+        assert np.array_equal(a @ (u * v) @ a.T, 4 * np.array(direct))
+
+
+def test_winograd_refuses_sums_whose_fourfold_does_not_fit(convolutions: Graph) -> None:
+    conv = next(n for n in convolutions.nodes if n.op == "conv2d_s8")
+    bias = np.full(16, 2**29, np.int32)
+    big = replace(conv, constants={**conv.constants, "bias": Const(bias)})
+    reason = winograd.KERNEL.when(big, load_target("cortex-m4"))
+    assert reason is not None and "four times" in reason
+    assert winograd.KERNEL.when(conv, load_target("cortex-m4")) is None
