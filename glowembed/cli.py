@@ -131,10 +131,11 @@ def compile_options(
 
 def quantization_options(
     options: CompileOptions,
-    schema: str | None,
-    weights_schema: str,
-    weights_calibration: str,
-    requantization: str | None,
+    schema: str | None = None,
+    weights_schema: str = "symmetric",
+    weights_calibration: str = "minmax",
+    requantization: str | None = None,
+    bias_correction: str = "on",
 ) -> CompileOptions:
     """The options with those of the panel "Quantization", every name checked."""
     words = (
@@ -142,6 +143,7 @@ def quantization_options(
         ("weights schema", weights_schema, SCHEMAS),
         ("weights calibration", weights_calibration, METHODS),
         ("requantization", requantization or "default", MODES),
+        ("bias correction", bias_correction, ("on", "off")),
     )
     for kind, word, known in words:
         if word not in known:
@@ -152,6 +154,7 @@ def quantization_options(
         weights_schema=weights_schema,
         weights_calibration=weights_calibration,
         requantization=requantization,
+        bias_correction=bias_correction == "on",
     )
 
 

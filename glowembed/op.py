@@ -81,6 +81,9 @@ class Builder(Protocol):
 
 # ---------------------------------------------------------------------------------------------- meaning
 
+CONVERSIONS = ("Rescale", "Quantize", "Dequantize")
+"""Ops that store the same real numbers in another type."""
+
 OutputType = Literal["profile", "input"]
 """Where the QType of an output comes from: the profiled range, or that of the first input. Or a fixed QType."""
 
@@ -99,6 +102,9 @@ class Op(ABC):
 
     has_weights: ClassVar[bool] = False
     """Inputs are (x, weights with the output channel as axis 0, bias), the last two constants."""
+
+    rounds_weights: ClassVar[bool] = True
+    """With has_weights: the weights are computed with as their QType rounds them, whatever the requantization."""
 
     fuses_activation: ClassVar[bool] = False
     """Takes the attrs `act_min`, `act_max` (floats, may be infinite): a following clip of the real output."""

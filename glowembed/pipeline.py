@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from glowembed import cnames, datasets, emit, glue, importer, memory, op, plot
+from glowembed.biases import finish_biases
 from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
 from glowembed.choose import Choice, choose
@@ -46,6 +47,11 @@ from glowembed.weights import requantize_weights
 
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 
+OPTIONS_OF_NODES = (
+    "calibration", "percentile", "per_channel", "schema", "weights_schema", "weights_calibration", "requantization", "bias_correction",
+)  # fmt: skip
+"""Options of the whole network that a precision.yaml may set for each node."""
+
 MEMORY_FILE = ".glowembed.json"
 """Beside the bundle, not of it: where the model was, so that validate finds it again."""
 
@@ -66,6 +72,7 @@ class CompileOptions:
     weights_schema: str = "symmetric"
     weights_calibration: str = "minmax"
     requantization: str | None = None
+    bias_correction: bool = True
     precision: Path | Config | None = None
     require_all_quantized: bool = False
     plan: PlanOptions = field(default_factory=PlanOptions)
@@ -76,9 +83,7 @@ class CompileOptions:
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
         given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
-        names = ("calibration", "percentile", "per_channel", "weights_schema", "weights_calibration")
-        options = {name: getattr(self, name) for name in names}
-        options |= {n: getattr(self, n) for n in ("schema", "requantization") if getattr(self, n) is not None}
+        options = {name: getattr(self, name) for name in OPTIONS_OF_NODES if getattr(self, name) is not None}
         return replace(given, defaults={**options, **given.defaults})
 
     def recorded(self) -> dict[str, Any]:
@@ -93,6 +98,7 @@ class CompileOptions:
             "weights_schema": self.weights_schema,
             "weights_calibration": self.weights_calibration,
             "requantization": self.requantization,
+            "bias_correction": self.bias_correction,
             "optimize": self.plan.optimize,
             "plan": self.plan.mode,
             "plan_effort": self.plan.effort,
@@ -202,7 +208,8 @@ def compile_model(
     with stages.run("quantize"):
         precision = resolve_precision(graph, options.config())
         graph = quantize(graph, _range_of(ranges), precision, _weights_range)
-        graph = verify(requantize_weights(graph, target.weights))
+        graph = requantize_weights(graph, target.weights)
+        graph = verify(finish_biases(graph, precision, ranges.mean))
         _require_ranges(ranges)
         table = coverage(graph, precision)
         if options.require_all_quantized:

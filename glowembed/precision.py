@@ -54,6 +54,7 @@ class Settings:
     percentile: float = 99.99
     per_channel: bool = True
     bias: str = "int32"
+    bias_correction: bool = True
     requantization: str = "default"
     rules: Mapping[str, str] = field(default_factory=dict)
 
@@ -201,7 +202,7 @@ def _one_of(*known: str) -> Callable[[Any], Any]:
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise UsageError(f"expected true or false, found {value!r}")
+        raise UsageError(f"expected true or false (on or off), found {value!r}")
     return value
 
 
@@ -221,6 +222,7 @@ NODE_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
     "percentile": _percent,
     "per_channel": _boolean,
     "bias": _one_of(*BIASES),
+    "bias_correction": _boolean,
     "requantization": _one_of(*REQUANTIZATIONS),
 }
 
@@ -377,7 +379,7 @@ def _check(node: Node, settings: Settings) -> None:
         for key, rule in asked.items():
             if key != "dtype" and rule == settings.rules.get("dtype"):
                 raise UsageError(f"{rule}: {where} is float32, which has no {key}")
-    for key in ("weights", "weights_schema", "weights_calibration", "per_channel", "bias"):
+    for key in ("weights", "weights_schema", "weights_calibration", "per_channel", "bias", "bias_correction"):
         if key in asked and not op.has_weights and settings.dtype != "float32" and _narrow(asked, key, node):
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
     if settings.dtype == "int8" and settings.weights == "int16" and op.has_weights:
@@ -410,6 +412,7 @@ def template(graph: Graph) -> str:
         "  weights_calibration: minmax",
         "  per_channel: true",
         "  bias: int32                  # " + " | ".join(BIASES),
+        "  bias_correction: on          # on | off: take the mean error of rounded weights off the bias",
         "  requantization: default      # " + " | ".join(REQUANTIZATIONS),
         "rules: []",
         "# rules:",

@@ -6,7 +6,9 @@ profile does not depend on the order of the samples, and `merge` of two profiles
 
 The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another network with what is missing,
 what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
-Constants have a range only; activations also one range per channel (last axis). A person may change a range.
+Constants have a range only; activations also range and mean per channel (last axis). A person may change a range.
+The means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded before it is
+added and not after.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,12 @@ PRECISION_BITS = 24
 
 MAX_CHANNELS = 4096
 
+MEAN_BITS = 16
+"""Significant bits of the mean of a channel over one sample: few, so that their sum is short to write."""
+
+SUM_EXPONENT = -160
+"""Sums of means are kept as multiples of 2**-160."""
+
 Counts = NDArray[np.int64]
 
 
@@ -62,6 +71,7 @@ class Histogram:
 class ValueProfile:
     """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis.
 
+    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () where they are not known.
     edited: a person changed the range in the file; it is what to represent, whatever the calibration.
     """
 
@@ -70,6 +80,7 @@ class ValueProfile:
     histogram: Histogram | None = None
     channel_low: tuple[float, ...] = ()
     channel_high: tuple[float, ...] = ()
+    channel_sum: tuple[int, ...] = ()
     edited: bool = False
 
 
@@ -101,6 +112,11 @@ class Profile:
         if name not in self.values:
             raise unknown_name("value in the profile:", name, self.values)
         return self.values[name]
+
+    def mean(self, name: str) -> NDArray[np.float64] | None:
+        """The mean of each channel of an activation, None where it is not known."""
+        sums = self.values[name].channel_sum if name in self.values else ()
+        return np.asarray([math.ldexp(float(s), SUM_EXPONENT) / self.samples for s in sums]) if sums else None
 
 
 def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
@@ -224,7 +240,15 @@ def observe(name: str, array: Array) -> ValueProfile:
     channels = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
     if channels.shape[1] > MAX_CHANNELS:
         return ValueProfile(low, high, histogram)
-    return ValueProfile(low, high, histogram, _floats(channels.min(axis=0)), _floats(channels.max(axis=0)))
+    means = _sums(channels.mean(axis=0, dtype=np.float64))
+    return ValueProfile(low, high, histogram, _floats(channels.min(axis=0)), _floats(channels.max(axis=0)), means)
+
+
+def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
+    """The means of one sample, rounded to MEAN_BITS, in 2**SUM_EXPONENT."""
+    exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
+    mantissas = np.rint(np.ldexp(means, -exponents))
+    return tuple(int(m) << int(e - SUM_EXPONENT) for m, e in zip(mantissas, exponents, strict=True))
 
 
 def _floats(array: Array) -> tuple[float, ...]:
@@ -276,6 +300,7 @@ def _merge_value(a: ValueProfile, b: ValueProfile) -> ValueProfile:
         _merge_histogram(a.histogram, b.histogram, low, high),
         tuple(map(min, a.channel_low, b.channel_low)),
         tuple(map(max, a.channel_high, b.channel_high)),
+        tuple(map(add, a.channel_sum, b.channel_sum)),
     )
 
 
@@ -313,10 +338,29 @@ def _value_out(value: ValueProfile) -> dict[str, Any]:
         return {"kind": "constant", **entry}
     entry["channel_min"] = [_short(x) for x in value.channel_low]
     entry["channel_max"] = [_short(x) for x in value.channel_high]
+    if value.channel_sum:
+        entry["channel_sum"] = [_sum_out(x) for x in value.channel_sum]
     entry["bin_width"] = f"2^{value.histogram.exponent}"
     entry["first_bin"] = value.histogram.first
     entry["counts"] = _run_lengths(value.histogram.counts)
     return {"kind": "activation", **entry}
+
+
+def _sum_out(total: int) -> float | list[float]:
+    """A number; where it has more bits than a float64, the numbers that together are it."""
+    parts = []
+    while total:
+        part = float(total)
+        parts.append(math.ldexp(part, SUM_EXPONENT))
+        total -= int(part)
+    return parts if len(parts) > 1 else parts[0] if parts else 0.0
+
+
+def _sum_in(entry: Any) -> int:
+    parts = entry if isinstance(entry, list) else [entry]
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in parts):
+        raise ValueError(f"channel_sum: {entry!r}")
+    return sum(round(math.ldexp(float(x), -SUM_EXPONENT)) for x in parts)
 
 
 def _run_lengths(counts: Counts) -> str:
@@ -377,9 +421,12 @@ def _parsed(entry: Any) -> ValueProfile:
     channel_high = tuple(_read_float(x) for x in entry["channel_max"])
     if len(channel_low) != len(channel_high) or any(a > b for a, b in zip(channel_low, channel_high, strict=True)):
         raise ValueError("channel_min and channel_max: a minimum above its maximum, or of different length:")
+    channel_sum = tuple(_sum_in(x) for x in entry.get("channel_sum", ()))
+    if len(channel_sum) not in (0, len(channel_low)):
+        raise ValueError(f"channel_sum: {len(channel_sum)} sums for {len(channel_low)} channels:")
     exponent = _read_width(entry["bin_width"])
     histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
-    return ValueProfile(low, high, histogram, channel_low, channel_high, _is_edited(low, high, histogram))
+    return ValueProfile(low, high, histogram, channel_low, channel_high, channel_sum, _is_edited(low, high, histogram))
 
 
 def _is_edited(low: float, high: float, histogram: Histogram) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from glowembed import schema
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.op import ops
+from glowembed.op import CONVERSIONS, ops
 from glowembed.precision import DTYPES, Precision, Settings, ValueSettings, resolve
 
 Range = tuple[float, float]
@@ -31,8 +31,6 @@ WeightsRangeOf = Callable[[Array, Settings], Range]
 
 INT16_HEADROOM = 2.0
 """What was seen is this much of what int16 can hold: a bit that is not missed, where the first sample beyond would be."""
-
-CONVERSIONS = ("Rescale", "Quantize", "Dequantize")
 
 
 def minmax(weights: Array, settings: Settings) -> Range:
@@ -188,7 +186,7 @@ class _Typing:
         name = node.inputs[index]
         if self.values[name].const is not None:
             if ops()[node.op].has_weights:
-                return self.weights(node, settings) if index == 1 else self.bias(node, settings)
+                return self.weights(node, settings) if index == 1 else name
             return self.constant(node, name, settings)
         if through is not None and self.values[name].qtype != through:
             return self.convert(node, name, through)
@@ -256,20 +254,6 @@ class _Typing:
 
         law: Any = settings.weights_schema
         return schema.weights_type(w, limits, x_type.scale[0], law, settings.per_channel, dtype, range_of)
-
-    def bias(self, node: Node, settings: Settings) -> str:
-        """Of fewer bits than int32: rounded to them, symmetric, one scale; what is stored is still what the sum needs."""
-        name = node.inputs[2]
-        if settings.dtype != "int8" or settings.bias == "int32" or self.values[name].qtype is not None:
-            return name
-        value = self.values[name]
-        assert value.const is not None
-        array = value.const.materialize()
-        qtype = schema.choose(float(array.min()), float(array.max()), "symmetric", settings.bias)
-        rounded = value.const.then(f"round({settings.bias})", lambda a: qtype.dequantize(qtype.quantize(a)))
-        derived = replace(value, name=f"{name}/{settings.bias}", const=rounded)
-        self.values[derived.name] = derived
-        return derived.name
 
     def typed(self, node: Node, name: str, qtype: QType | None) -> str:
         """The constant in this type: the value itself, or a twin where another node has it in another type."""

@@ -18,7 +18,7 @@ LAYERS = [
     {"target", "op"},
     {"costs", "curve", "rows", "order", "schedule", "placement", "emit_schedule", "layout", "builder", "spatial", "linear", "dsp", "dsp_depthwise", "winograd", "broadcast", "mve", "portable", "threes", "schema", "csource", "weights"},
     {"ops"},
-    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "plot", "precision", "quantize", "simplify_q", "lower", "places", "choose", "memory",
+    {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "plot", "precision", "quantize", "biases", "simplify_q", "lower", "places", "choose", "memory",
      "emit", "glue", "mlperf", "elf"},
     {"pipeline", "build", "inspection"},
     {"run"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"commands"},
     {"__init__", "__main__"},
 ]  # fmt: skip
-STAGES = ("importer", "canonicalize", "quantize", "simplify_q", "lower", "places", "choose", "memory", "emit")
+STAGES = ("importer", "canonicalize", "quantize", "biases", "simplify_q", "lower", "places", "choose", "memory", "emit")
 ONNX_ALLOWED = {"importer.py", "onnxfile.py", "onnxdata.py"}
 
 

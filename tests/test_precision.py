@@ -11,6 +11,7 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
+from glowembed.biases import finish_biases
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.importer import load as load_model
@@ -138,7 +139,8 @@ def test_a_bias_of_few_bits_is_rounded_to_them(tmp_path: Path) -> None:
     bias = np.float32([0.013, 1.27, -0.5])
     nodes, constants = [node("Gemm", "x w b", "y", transB=1)], {"w": weights(3, 4), "b": bias}
     graph = canonicalize(load_model(saved(model(nodes, {"x": (1, 4)}, constants), tmp_path)))
-    done = typed(graph, bias="int8")
+    precision = resolve(graph, parse({"defaults": {"bias": "int8"}}))
+    done = finish_biases(quantize(graph, lambda name, _: RANGES, precision), precision, lambda name: None)
     const = done.values[by_op(done, "Gemm").inputs[2]].const
     assert const is not None
     np.testing.assert_allclose(const.materialize(), [0.01, 1.27, -0.5], atol=1e-6)

@@ -33,6 +33,7 @@ def seen(parts: list[np.ndarray]) -> ValueProfile:
 
 def same(a: ValueProfile, b: ValueProfile) -> None:
     assert (a.low, a.high, a.channel_low, a.channel_high) == (b.low, b.high, b.channel_low, b.channel_high)
+    assert a.channel_sum == b.channel_sum
     if a.histogram is None or b.histogram is None:
         assert a.histogram is b.histogram
         return
@@ -56,7 +57,45 @@ def test_order_does_not_matter(parts: list[np.ndarray], random: object) -> None:
     shuffled = list(parts)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     same(seen(parts), seen(shuffled))
-    same(seen(parts), seen([np.concatenate(parts)]))
+    together = seen([np.concatenate(parts)])
+    same(replace(seen(parts), channel_sum=()), replace(together, channel_sum=()))
+
+
+# samples of two channels -> the sum over the samples of each sample's mean
+MEANS = [
+    ([[[1, -2]]], (1.0, -2.0)),
+    ([[[1, 0], [2, 0]], [[4, 0]]], (5.5, 0.0)),  # a sample counts once, however many positions it has
+    ([[[1 + 2**-15, 2**-30]], [[1, 2**-40]]], (2 + 2**-15, 2**-30 + 2**-40)),
+    ([[[1 + 2**-16 + 2**-20, 1 + 2**-17]]], (1 + 2**-15, 1.0)),  # 16 bits of it
+    ([[[2.0**127, 2**-149]]], (2.0**127, 2**-149)),
+    ([[[2.0**127, 0]], [[1, 0]], [[-(2.0**127), 0]]], (1.0, 0.0)),  # added exactly
+]
+
+
+@pytest.mark.parametrize(("samples", "sums"), MEANS)
+def test_means_of_channels(samples: list, sums: tuple[float, float]) -> None:
+    value = seen([np.asarray(sample, np.float32) for sample in samples])
+    recorded = Profile("ab", len(samples), {"x": value})
+    mean = recorded.mean("x")
+    assert mean is not None
+    assert mean.tolist() == [s / len(samples) for s in sums]
+
+
+def test_a_sum_of_more_bits_than_a_number_has_survives_the_file(tmp_path: Path) -> None:
+    value = seen([np.float32([[x, 1]]) for x in (2.0**100, 1.0, -(2.0**-100))])
+    Profile("ab", 3, {"x": value}).save(tmp_path / "p.yaml")
+    assert "channel_sum:" in (tmp_path / "p.yaml").read_text("utf-8")
+    same(Profile.load(tmp_path / "p.yaml").values["x"], value)
+
+
+def test_a_profile_without_means_is_one_all_the_same(recorded: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    entry = yaml.safe_load(to_yaml(recorded))
+    del entry["values"]["x"]["channel_sum"]
+    path.write_text(yaml.safe_dump(entry), encoding="utf-8")
+    old = Profile.load(path)
+    assert old.mean("x") is None
+    assert merge(old, recorded).mean("x") is None
 
 
 def graph(**constants: np.ndarray) -> Graph:
@@ -160,12 +199,20 @@ def test_a_model_that_overflows_is_an_error() -> None:
 
 
 VALUE = (
-    "kind: activation, range: [0, 1], channel_min: [0], channel_max: [1], bin_width: 2^-10, first_bin: 0, counts: 1x3"
+    "kind: activation, range: [0, 1], channel_min: [0], channel_max: [1], channel_sum: [0.5], bin_width: 2^-10,"
+    " first_bin: 0, counts: 1x3"
 )
 # what stands in VALUE -> what stands there instead
 BAD_VALUES = {
     "range: [0, 1]": ["range: [1, 0]", "range: [.nan, 1]", "range: [0, .inf]", "range: [a, b]", "range: 5", "x: 1"],
     "channel_min: [0]": ["channel_min: [2]", "channel_min: [0, 0]", "channel_min: [true]"],
+    "channel_sum: [0.5]": [
+        "channel_sum: [.nan]",
+        "channel_sum: [a]",
+        "channel_sum: [1, 2]",
+        "channel_sum: 5",
+        "channel_sum: [[.inf]]",
+    ],
     "counts: 1x3": ["counts: -1", "counts: 1x9999999999", "counts: a", "counts: 0", "counts: [1]", "counts: ''"],
     "bin_width: 2^-10": ["bin_width: 2^9999999", "bin_width: 3", "bin_width: wide"],
     "first_bin: 0": ["first_bin: 0.5", "first_bin: false"],

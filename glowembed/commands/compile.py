@@ -104,6 +104,15 @@ def compile_(
             rich_help_panel="Quantization",
         ),
     ] = None,
+    bias_correction: Annotated[
+        str,
+        typer.Option(
+            "--bias-correction",
+            metavar="on|off",
+            help="Take the mean error of rounded weights off the bias, where the profile has the means.",
+            rich_help_panel="Quantization",
+        ),
+    ] = "on",
     plot: Plot = None,
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")
@@ -209,7 +218,9 @@ def compile_(
     )
     options = place_options(options, io, input_)
     options = replace(options, winograd=winograd)
-    options = quantization_options(options, schema, weights_schema, weights_calibration, requantization)
+    options = quantization_options(
+        options, schema, weights_schema, weights_calibration, requantization, bias_correction
+    )
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 

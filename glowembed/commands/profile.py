@@ -66,9 +66,7 @@ def profile(
         raise UsageError("say where the profile goes: -o FILE")
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
-    options = quantization_options(
-        compile_options(shape, calibration=calibration, percentile=percentile), schema, "symmetric", "minmax", "default"
-    )
+    options = quantization_options(compile_options(shape, calibration=calibration, percentile=percentile), schema)
     with progress_bar() as progress:
         ranges = pipeline.profile_model(model, source, options, progress, merge or ())
     if out is not None:

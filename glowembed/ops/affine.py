@@ -33,6 +33,7 @@ class Affine(Op):
     name = "Affine"
     onnx = ("BatchNormalization", "Div")
     has_weights = True
+    rounds_weights = False
     fuses_activation = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:

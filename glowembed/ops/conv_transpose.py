@@ -55,7 +55,7 @@ class ConvTranspose(Op):
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         x, w, bias = inputs
-        y = _scatter(attrs, x.reshape(as_hwc(x.shape)).astype(np.float32), _ohwi(w).astype(np.float32)) + bias
+        y = _scatter(attrs, x.reshape(as_hwc(x.shape)), _ohwi(w).astype(x.dtype)) + bias
         y = np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
         return (y.reshape(from_hwc(attrs["size"], y.shape[2], x.ndim)),)
 
