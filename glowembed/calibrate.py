@@ -10,11 +10,15 @@ kl          the window whose distribution, merged into the numbers of the type, 
             there are bins: for int16 the range stays as it is.
 mse         the clip with the least squared error: rounding, taken as even over a step, and what is clipped.
 sqnr        the clip with the highest ratio of what is stored to the error: clips a little less than mse.
+
+An input whose numbers all lie on a grid through zero, as bytes behind a scale do, is stored without any error by a type
+whose scale is the step of the grid, or a whole part of it. All methods but percentile and kl, which are asked to clip,
+give the range of that type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +37,9 @@ DEFAULT_PERCENTILE = 99.99
 
 CLIPS = 96
 """Thresholds that are tried at each end of a range."""
+
+GRID_ERROR = 2.0**-20
+"""How far a number may lie from the grid, as a part of the largest: what float32 makes of a product, and a little."""
 
 KL_EPSILON = 1e-4
 """Count that an empty bin is given, so that the divergence stays finite."""
@@ -64,9 +71,41 @@ def calibrate(
         raise unknown_name("calibration", method, METHODS)
     if value.histogram is None or value.edited or value.low == value.high:
         return value.low, value.high
+    if dtype == "int8" and method not in ("percentile", "kl") and (grid := _grid_range(value, law)) is not None:
+        return grid
     case = _Case(value, value.histogram, law, dtype, percentile)
     low, high = _METHODS[method](case)
     return max(low, value.low), min(high, value.high)
+
+
+def _grid_range(value: ValueProfile, law: Schema) -> Range | None:
+    """The range whose int8 type has every level of the value exactly; None where there is none."""
+    step = grid_step(value.levels)
+    if step is None or law == "symmetric_with_power2_scale":
+        return None
+    first, last = round(min(value.low, 0.0) / step), round(max(value.high, 0.0) / step)
+    if law == "symmetric" or (first < 0 and law == "symmetric_with_uint8"):
+        parts = min(128 // -first if first else 128, 127 // last if last else 127)
+        return (-128 * step / parts, 127 * step / parts) if parts else None
+    parts = 255 // (last - first)
+    if not parts:
+        return None
+    spare = 255 - (last - first) * parts
+    below = 0 if first == 0 else spare if last == 0 else spare // 2
+    lowest = first * parts - below
+    return lowest * step / parts, (lowest + 255) * step / parts
+
+
+def grid_step(levels: Sequence[float]) -> float | None:
+    """The least difference of the levels and zero, if all are multiples of it, as far as float32 tells, and int8 has as many."""
+    numbers = np.unique(np.asarray([0.0, *levels]))
+    if len(numbers) < 2:
+        return None
+    largest = float(np.abs(numbers).max())
+    step = largest / round(largest / float(np.diff(numbers).min()))
+    off_grid = np.abs(numbers - np.rint(numbers / step) * step).max()
+    fits = numbers[-1] - numbers[0] < 255.5 * step
+    return step if fits and off_grid <= GRID_ERROR * largest else None
 
 
 def calibrate_weights(

@@ -8,7 +8,8 @@ The YAML file holds the sha256 of the model; `require_fit` refuses a profile of 
 what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
 Constants have a range only; activations also range and mean per channel (last axis). A person may change a range.
 The means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded before it is
-added and not after.
+added and not after. Of inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie
+on a grid, which a type can have.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ MEAN_BITS = 16
 SUM_EXPONENT = -160
 """Sums of means are kept as multiples of 2**-160."""
 
+MAX_LEVELS = 256
+"""An input that takes more numbers than int8 has none worth listing."""
+
 Counts = NDArray[np.int64]
 
 
@@ -72,6 +76,7 @@ class ValueProfile:
     """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis.
 
     channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () where they are not known.
+    levels: of an input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known.
     edited: a person changed the range in the file; it is what to represent, whatever the calibration.
     """
 
@@ -81,6 +86,7 @@ class ValueProfile:
     channel_low: tuple[float, ...] = ()
     channel_high: tuple[float, ...] = ()
     channel_sum: tuple[int, ...] = ()
+    levels: tuple[float, ...] = ()
     edited: bool = False
 
 
@@ -127,6 +133,8 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
         feed = {name: stored(graph.values[name], sample[name]) for name in graph.inputs}
         for name, array in _activations(graph, run_float(graph, feed)):
             seen = observe(name, array)
+            if name in graph.inputs:
+                seen = replace(seen, levels=_levels(np.unique(array)))
             values[name] = _merge_value(values[name], seen) if name in values else seen
     values = dict(sorted({**values, **_constants(graph)}.items()))
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes)
@@ -255,6 +263,14 @@ def _floats(array: Array) -> tuple[float, ...]:
     return tuple(float(x) for x in array.astype(np.float32))
 
 
+def _levels(distinct: Array) -> tuple[float, ...]:
+    return _floats(distinct) if len(distinct) <= MAX_LEVELS else ()
+
+
+def _merged_levels(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    return _levels(np.union1d(a, b)) if a and b else ()
+
+
 def _exponent(low: float, high: float) -> int:
     """The smallest exponent for which the range needs at most BINS bins."""
     largest = max(abs(low), abs(high))
@@ -301,6 +317,7 @@ def _merge_value(a: ValueProfile, b: ValueProfile) -> ValueProfile:
         tuple(map(min, a.channel_low, b.channel_low)),
         tuple(map(max, a.channel_high, b.channel_high)),
         tuple(map(add, a.channel_sum, b.channel_sum)),
+        _merged_levels(a.levels, b.levels),
     )
 
 
@@ -340,6 +357,8 @@ def _value_out(value: ValueProfile) -> dict[str, Any]:
     entry["channel_max"] = [_short(x) for x in value.channel_high]
     if value.channel_sum:
         entry["channel_sum"] = [_sum_out(x) for x in value.channel_sum]
+    if value.levels:
+        entry["levels"] = [_short(x) for x in value.levels]
     entry["bin_width"] = f"2^{value.histogram.exponent}"
     entry["first_bin"] = value.histogram.first
     entry["counts"] = _run_lengths(value.histogram.counts)
@@ -424,9 +443,14 @@ def _parsed(entry: Any) -> ValueProfile:
     channel_sum = tuple(_sum_in(x) for x in entry.get("channel_sum", ()))
     if len(channel_sum) not in (0, len(channel_low)):
         raise ValueError(f"channel_sum: {len(channel_sum)} sums for {len(channel_low)} channels:")
+    levels = tuple(_read_float(x) for x in entry.get("levels", ()))
+    if len(levels) > MAX_LEVELS or list(levels) != sorted(set(levels)):
+        raise ValueError(f"levels: more than {MAX_LEVELS}, or not ascending:")
     exponent = _read_width(entry["bin_width"])
     histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
-    return ValueProfile(low, high, histogram, channel_low, channel_high, channel_sum, _is_edited(low, high, histogram))
+    return ValueProfile(
+        low, high, histogram, channel_low, channel_high, channel_sum, levels, _is_edited(low, high, histogram)
+    )
 
 
 def _is_edited(low: float, high: float, histogram: Histogram) -> bool:

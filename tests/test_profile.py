@@ -88,6 +88,20 @@ def test_a_sum_of_more_bits_than_a_number_has_survives_the_file(tmp_path: Path) 
     same(Profile.load(tmp_path / "p.yaml").values["x"], value)
 
 
+def test_the_numbers_of_an_input_are_kept_if_they_are_few(recorded: Profile, tmp_path: Path) -> None:
+    assert len(recorded.values["x"].levels) == 120
+    grid = np.arange(300, dtype=np.float32).reshape(100, 3) % 200 / 4
+    halves = [profiles.profile(graph(), dataset(part)) for part in (grid[:40], grid[40:])]
+    both = merge(*halves)
+    assert both.values["x"].levels == tuple(np.arange(200) / 4)
+    assert to_yaml(both) == to_yaml(profiles.profile(graph(), dataset(grid)))
+    both.save(tmp_path / "p.yaml")
+    assert Profile.load(tmp_path / "p.yaml").values["x"].levels == both.values["x"].levels
+    more = profiles.profile(graph(), dataset(grid + 0.125))
+    assert merge(both, more).values["x"].levels == ()
+    assert merge(merge(both, more), both).values["x"].levels == ()
+
+
 def test_a_profile_without_means_is_one_all_the_same(recorded: Profile, tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     entry = yaml.safe_load(to_yaml(recorded))
@@ -212,6 +226,11 @@ BAD_VALUES = {
         "channel_sum: [1, 2]",
         "channel_sum: 5",
         "channel_sum: [[.inf]]",
+    ],
+    "first_bin: 0,": [
+        "first_bin: 0, levels: [1, 0],",
+        "first_bin: 0, levels: [.nan],",
+        "first_bin: 0, levels: [0, 0],",
     ],
     "counts: 1x3": ["counts: -1", "counts: 1x9999999999", "counts: a", "counts: 0", "counts: [1]", "counts: ''"],
     "bin_width: 2^-10": ["bin_width: 2^9999999", "bin_width: 3", "bin_width: wide"],
