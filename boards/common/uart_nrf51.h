@@ -1,12 +1,16 @@
-/* UART of the nRF51 series (nRF51 Series Reference Manual 3.0, chapter 29). */
+/* UART of the nRF51 series (nRF51 Series Reference Manual 3.0, chapter 29; pins: chapter 14). */
 #include "board.h"
 #include "ge_board.h"
+#include "reg.h"
 #include "uart_wait.h"
 
 #ifndef GE_UART_TX_PIN /* those of the micro:bit */
 #define GE_UART_TX_PIN 24u
 #define GE_UART_RX_PIN 25u
 #endif
+
+#define GPIO_OUTSET 0x50000508u
+#define GPIO_PIN_CNF(pin) (0x50000700u + 4u * (pin)) /* DIR 1: output; INPUT 0x2: not connected, as after reset */
 
 #define UART_STARTRX (*(volatile uint32_t *)(GE_UART_BASE + 0x000u)) /* task, table 263 */
 #define UART_STARTTX (*(volatile uint32_t *)(GE_UART_BASE + 0x008u)) /* task */
@@ -19,7 +23,11 @@
 #define UART_TXD (*(volatile uint32_t *)(GE_UART_BASE + 0x51Cu))
 #define UART_BAUDRATE (*(volatile uint32_t *)(GE_UART_BASE + 0x524u)) /* 0x01D7E000: 115200 baud */
 
+/* A line that is idle is high. */
 void ge_uart_init(void) {
+    REG(GPIO_OUTSET) = 1u << GE_UART_TX_PIN;
+    REG(GPIO_PIN_CNF(GE_UART_TX_PIN)) = 1u;
+    REG(GPIO_PIN_CNF(GE_UART_RX_PIN)) = 0u;
     UART_PSELTXD = GE_UART_TX_PIN;
     UART_PSELRXD = GE_UART_RX_PIN;
     UART_BAUDRATE = 0x01D7E000u;

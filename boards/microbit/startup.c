@@ -4,3 +4,10 @@
 #include "../common/reset.h"
 
 #include "../common/fault_v6m.h"
+
+#include "../common/clock_nrf.h"
+
+/* The core runs at 16 MHz from reset. */
+void ge_clock_init(void) {
+    ge_start_crystal();
+}

@@ -5,15 +5,12 @@
 
 #include "../common/fault_v7m.h"
 
-#include "../common/reg.h"
+#include "../common/clock_nrf.h"
 
-#define CLOCK 0x40000000u /* nRF52840 product specification 1.7, 5.4 */
 #define NVMC_ICACHECNF 0x4001E540u
 
-/* The core runs at 64 MHz from reset; the crystal makes the baud rate exact (5.4.1). */
+/* The core runs at 64 MHz from reset. */
 void ge_clock_init(void) {
-    REG(CLOCK + 0x100u) = 0u; /* EVENTS_HFCLKSTARTED, 5.4.3 */
-    REG(CLOCK + 0x000u) = 1u; /* TASKS_HFCLKSTART */
-    (void)ge_wait_for(CLOCK + 0x100u, 1u, 1u);
-    REG(NVMC_ICACHECNF) = 1u; /* instruction cache on, 4.3.8 */
+    ge_start_crystal();
+    REG(NVMC_ICACHECNF) = 1u; /* NVMC.ICACHECNF.CACHEEN: instruction cache on, 4.3 */
 }

@@ -4,10 +4,12 @@
 #define RCC 0x46020C00u
 #define GPIOA 0x42020000u
 
+/* Registers are named as in RM0456: RCC in its section 11.8, GPIO in chapter 13. */
+
 /* USART1 on PA9 (TX) and PA10 (RX), which the ST-LINK passes on (UM2861, 7.9); alternate function 7 (data sheet). */
 static void ge_uart_pins(void) {
-    REG(RCC + 0x8Cu) |= 1u;                             /* AHB2ENR1.GPIOAEN, RM0456 11.8.28 */
-    REG(RCC + 0xA4u) |= 1u << 14;                       /* APB2ENR.USART1EN, RM0456 11.8.34 */
-    ge_set_bits(GPIOA + 0x00u, 0xFu << 18, 0xAu << 18); /* MODER: alternate, RM0456 13.4.1 */
-    ge_set_bits(GPIOA + 0x24u, 0xFF0u, 0x770u);         /* AFRH: AF7, RM0456 13.4.10 */
+    REG(RCC + 0x8Cu) |= 1u;                             /* RCC_AHB2ENR1.GPIOAEN */
+    REG(RCC + 0xA4u) |= 1u << 14;                       /* RCC_APB2ENR.USART1EN */
+    ge_set_bits(GPIOA + 0x00u, 0xFu << 18, 0xAu << 18); /* GPIOA_MODER: alternate */
+    ge_set_bits(GPIOA + 0x24u, 0xFF0u, 0x770u);         /* GPIOA_AFRH: AF7 */
 }

@@ -24,11 +24,11 @@ void ge_clock_init(void) {
     if (!ge_wait_for(XOSC + 4u, 1u << 31, 1u << 31)) { /* STATUS.STABLE */
         return;
     }
-    release((1u << 12) | (1u << 5) | (1u << 8) | (1u << 22)); /* PLL_SYS, IO_BANK0, PADS_BANK0, UART0 */
-    REG(PLL_SYS + 0x00u) = 1u;                                /* CS: reference divider 1, 2.18.4 */
-    REG(PLL_SYS + 0x08u) = 125u;                              /* FBDIV_INT */
-    ge_set_bits(PLL_SYS + 0x04u, 0x21u, 0u);                  /* PWR: PLL and VCO on */
-    if (!ge_wait_for(PLL_SYS, 1u << 31, 1u << 31)) {          /* CS.LOCK */
+    release((1u << 12) | (1u << 5) | (1u << 8));     /* PLL_SYS, IO_BANK0, PADS_BANK0 */
+    REG(PLL_SYS + 0x00u) = 1u;                       /* CS: reference divider 1, 2.18.4 */
+    REG(PLL_SYS + 0x08u) = 125u;                     /* FBDIV_INT */
+    ge_set_bits(PLL_SYS + 0x04u, 0x21u, 0u);         /* PWR: PLL and VCO on */
+    if (!ge_wait_for(PLL_SYS, 1u << 31, 1u << 31)) { /* CS.LOCK */
         return;
     }
     REG(PLL_SYS + 0x0Cu) = (6u << 16) | (2u << 12); /* PRIM: dividers 6 and 2 */
@@ -38,6 +38,7 @@ void ge_clock_init(void) {
     REG(CLOCKS + 0x3Cu) = 1u;                       /* CLK_SYS_CTRL: the auxiliary source, which is PLL_SYS */
     (void)ge_wait_for(CLOCKS + 0x44u, 2u, 2u);      /* CLK_SYS_SELECTED */
     REG(CLOCKS + 0x48u) = 1u << 11;                 /* CLK_PERI_CTRL: on, from clk_sys */
+    release(1u << 22);                              /* UART0, which comes out of reset only with its clock */
     REG(0x40014004u) = 2u;                          /* GPIO0_CTRL: UART0 TX, 2.19.6.1 */
     REG(0x4001400Cu) = 2u;                          /* GPIO1_CTRL: UART0 RX */
 }
