@@ -5,15 +5,20 @@ names end in them.
 
 A kernel in another mode is its portable file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, and all
 that the file defines ends in the mode too. So there is one source, no branch at run time, and a bundle may hold both.
+
+A kernel with levels (levels.py) is one text that is emitted once for each of them, and a function that calls one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glowembed.op import Kernel
+from glowembed.cstruct import struct_name
+from glowembed.levels import LEVELS, Level
+from glowembed.op import Kernel, KernelOp
 
 
 def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
@@ -40,3 +45,45 @@ def _instance(kernel: Kernel, text: str, params: Any) -> str:
         text = re.sub(define, f"#define {stem.upper()}_{name} {number}", text, flags=re.MULTILINE)
     text = re.sub(rf"\b((?:ge_)?){stem}(?=_|\b)", rf"\g<1>{own}", text)
     return re.sub(rf"\b{stem.upper()}_", f"{own.upper()}_", text)
+
+
+# ------------------------------------------------------------------------------------------------ levels
+
+
+def level_source(word: str, level: Level, texts: Sequence[str], runtime_c: Path) -> list[str]:
+    """Kernels in the names of an ISA word with levels, and what they include, in those of one level.
+
+    ge_x86_dot becomes ge_avx2_dot, and the kernels ge_conv2d_s8_avx2.
+    """
+    portable = LEVELS[word][0].headers
+    helpers = {h for text in texts for h in re.findall(rf'^#include "(ge_{word}_\w+\.h)"', text, re.MULTILINE)}
+    headers = [*level.headers, *sorted(helpers - set(portable))]
+    parts = [*((runtime_c / header).read_text("ascii") for header in headers), *texts]
+    own = re.compile(rf'^#include "ge_{word}(_\w+)?\.h"\n', re.MULTILINE)
+    return [f'#include "ge_{word}.h"\n{level.defines}', *(of_level(own.sub("", part), word, level) for part in parts)]
+
+
+def of_level(text: str, word: str, level: Level) -> str:
+    """A text or a symbol with the level's word in the place of the ISA word."""
+    text = re.sub(rf"(?<=_){word}(?=_|\b)", level.word, text)
+    return re.sub(rf"(?<=_){word.upper()}(?=_|\b)", level.word.upper(), text)
+
+
+def dispatcher(word: str, op: KernelOp, kernel: Kernel) -> str:
+    """A function under the kernel's own name that calls the one of the level in use."""
+    tensors = [*op.inputs, "out"]
+    parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{t}" for t in tensors[:-1])]
+    parameters += [f"const {ctype} *{name}" for name, ctype in kernel.ctypes(op).items()]
+    parameters += ["const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
+    names = ", ".join(re.split(r"[ *]", p)[-1] for p in parameters)
+    calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in LEVELS[word]}
+    portable = calls.pop(LEVELS[word][0].word)
+    upper = word.upper()
+    cases = [
+        f"    case GE_{upper}_{w.upper()}:\n        {call}\n        break;\n" for w, call in reversed(calls.items())
+    ]
+    return (
+        f"static void {kernel.symbol}({', '.join(parameters)}) {{\n    switch (ge_{word}_level()) {{\n"
+        f"#if GE_{upper}_LEVELS\n{''.join(cases)}#endif\n"
+        f"    default:\n        {portable}\n        break;\n    }}\n}}\n"
+    )

@@ -19,9 +19,10 @@ import numpy as np
 
 from glowembed import emit_schedule, resources
 from glowembed.cnames import comment, distinct, identifier
-from glowembed.csource import kernel_source
+from glowembed.csource import dispatcher, kernel_source, level_source
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
 from glowembed.ir import Array, Graph, Node, Value
+from glowembed.levels import LEVELS, Level
 from glowembed.op import kernel, kernel_ops
 from glowembed.plan import Plan
 from glowembed.rows import outside
@@ -94,6 +95,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         "groups": emit_schedule.groups(graph, plan),
         "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
+        "levels": _levels_used(graph),
         "weights_bytes": sum(a["bytes"] for a in arrays),
     }
     files = {
@@ -397,10 +399,34 @@ def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
     parts = [KERNELS_HEAD.format(bundle=bundle, version=origin.version, guard=guard)]
     parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
-    kernels = [kernel_source(kernel(used[s].kernel or ""), folder, used[s].params) for s in sorted(used)]
+    plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
+    kernels = [kernel_source(kernel(n.kernel or ""), folder, n.params) for _, n in sorted(plain.items())]
     parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels)]
     parts += [_inlined(text) for text in kernels]
+    for word in _levels_used(graph):
+        parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
     return "\n".join([*parts, "#endif\n"])
+
+
+def _levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
+    """The ISA words with levels that kernels of this network need."""
+    words = {kernel(n.kernel).isa for n in graph.nodes if n.kernel}
+    return {word: levels for word, levels in LEVELS.items() if word in words}
+
+
+def _levels(word: str, nodes: list[Node]) -> list[str]:
+    """The kernels of these nodes for each level of an ISA word, and the functions that choose among them."""
+    folder = resources.runtime_c()
+    texts = [kernel_source(kernel(n.kernel or ""), folder, n.params) for n in nodes]
+    portable, *others = ([_inlined(t) for t in level_source(word, level, texts, folder)] for level in LEVELS[word])
+    return [
+        _inlined((folder / f"ge_{word}.h").read_text("ascii")),
+        *portable,
+        f"#if GE_{word.upper()}_LEVELS\n",
+        *(text for level in others for text in level),
+        "#endif\n",
+        *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in nodes),
+    ]
 
 
 def _helpers(kernels: Iterable[str]) -> list[str]:
@@ -410,8 +436,8 @@ def _helpers(kernels: Iterable[str]) -> list[str]:
 
 
 def _inlined(text: str) -> str:
-    """A runtime file without its #include lines and include guard."""
-    text = re.sub(r"^#include .*\n", "", text, flags=re.MULTILINE)
+    """Runtime files without their #include lines, those of intrinsics excepted, and include guards."""
+    text = re.sub(r"^#include (?!<(cpuid|immintrin)\.h>).*\n", "", text, flags=re.MULTILINE)
     guard = re.search(r"^#ifndef (GE_\w+_H|GE_H)\n#define \1\n", text, flags=re.MULTILINE)
     if guard:
         text = text.replace(guard.group(0), "").rstrip().removesuffix("#endif").rstrip() + "\n"
@@ -454,6 +480,7 @@ def _manifest(
         "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
         "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
         "layers": layers,
+        "levels": [level.word for levels in context["levels"].values() for level in levels],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),
         "sources": [f for f in sorted(sources) if f.endswith(".c")],

@@ -18,7 +18,7 @@ from typing import Any
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 
-ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "vnni", "avx2", "sse41")
+ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
 UART_KINDS = ("cmsdk", "nrf51", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
@@ -45,10 +45,6 @@ class Target:
     """Debian packages that hold the compiler and its C library"""
     cflags: tuple[str, ...]
     ldflags: tuple[str, ...]
-    isa_cflags: Mapping[str, tuple[str, ...]]
-    """flags on top for a file named ..._<isa word>.c"""
-    runtime_dispatch: bool
-    """True: a CPU may lack some of `isa`, so that the choice among them is made when the program runs"""
     costs: Mapping[str, float]
     """figures for cost models; absent where nobody has trustworthy ones"""
     weights: str = ""
@@ -182,8 +178,6 @@ def read_target(path: Path) -> Target:
         package=table.text("package"),
         cflags=machine + table.strings("cflags") + table.strings("warnings"),
         ldflags=machine + table.strings("ldflags"),
-        isa_cflags=_isa_cflags(table),
-        runtime_dispatch=table.boolean("runtime_dispatch", default=False),
         costs=MappingProxyType(table.numbers("costs")),
         weights=table.text("weights", default=""),
         pipeline=table.text("pipeline", default=""),
@@ -221,15 +215,6 @@ def _file_name(table: _Table, expected: str) -> str:
     if name != expected:
         raise table.error("name", f"is {name!r}, but the file is that of {expected!r}")
     return name
-
-
-def _isa_cflags(table: _Table) -> Mapping[str, tuple[str, ...]]:
-    inner = table.table("isa_cflags")
-    if inner is None:
-        return MappingProxyType({})
-    flags = {word: inner.strings(word) for word in ISA_WORDS if word in inner.values}
-    inner.finish()
-    return MappingProxyType(flags)
 
 
 def _memory(table: _Table) -> Memory:

@@ -50,7 +50,7 @@ from glowembed.run.kernel import (
     Placement,
     in_one_piece,
     in_slots,
-    runs_here,
+    variants,
 )
 from glowembed.target import Board, load_board, load_target
 
@@ -115,6 +115,7 @@ def check_op(
         _check_references(canonicalize(load(model)), samples, expected, steps, tolerance, settings)
 
 
+HOST = load_target("x86-64")
 OTHER_LAWS = {"onnx": 0.0, "glow": 2.0, "tflite": 0.5}
 """Requantization -> how much further from the float reference its outputs may be, in steps."""
 
@@ -301,8 +302,8 @@ def check_kernels(node: Node, graph: Graph, rng: np.random.Generator, fills: Seq
         call = Call(op, node.params, inputs, constants, expected, node.shares)
         _check_sizes(call, node, graph)
         for kernel in op.kernels:
-            if runs_here(kernel):
-                _check_kernel(host.load(op, kernel, node.params), call, rng, thorough=fill == "random")
+            for level in variants(kernel) if kernel.when(node, HOST) is None else ():
+                _check_kernel(host.load(op, kernel, node.params, level), call, rng, thorough=fill == "random")
             for i, board in enumerate(boards_for(kernel, node)):
                 _check_kernel(
                     emulated.load(op, kernel, node.params, board), call, rng, thorough=fill == "random" and i == 0
@@ -392,9 +393,7 @@ def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, slot
     parts = [range(a, b) for a, b in pairwise(cuts) if a < b]
     for i in rng.permutation(len(parts)):
         kernel.run(arena, call.params, inputs, call.constants, output, parts[i])
-    _equal(
-        kernel.kernel, call, arena.read(output, call.expected.dtype), f"{'slots' if slots else 'one piece'}, {parts}"
-    )
+    _equal(kernel, call, arena.read(output, call.expected.dtype), f"{'slots' if slots else 'one piece'}, {parts}")
 
 
 def _check_ring(kernel: HostKernel, call: Call, rng: np.random.Generator) -> None:
@@ -415,7 +414,7 @@ def _check_ring(kernel: HostKernel, call: Call, rng: np.random.Generator) -> Non
         kernel.run(arena, call.params, places, call.constants, output, range(y, y + 1))
         rows.append(arena.row(output, y).copy())
     _equal(
-        kernel.kernel,
+        kernel,
         call,
         np.concatenate(rows).view(call.expected.dtype),
         "rows in a ring: needs() asks for too little",
@@ -438,7 +437,7 @@ def _check_store(kernel: HostKernel, call: Call, i: int) -> None:
             for rows in parts:
                 kernel.run(arena, call.params, inputs, call.constants, output, rows)
             rule = f"store rule {kernel.kernel.store_of(call.params)!r}, input {i} begins {distance} bytes after the output"
-            _equal(kernel.kernel, call, arena.read(output, call.expected.dtype), rule)
+            _equal(kernel, call, arena.read(output, call.expected.dtype), rule)
 
 
 def _overlapped(call: Call, i: int, distance: int) -> tuple[list[Placement], Placement, int]:
@@ -457,7 +456,7 @@ def _aligned(n: int) -> int:
     return -(-n // ALIGN) * ALIGN
 
 
-def _equal(kernel: Kernel, call: Call, found: Array, how: str) -> None:
+def _equal(kernel: HostKernel, call: Call, found: Array, how: str) -> None:
     expected = np.ascontiguousarray(call.expected).reshape(-1)
     same = found.view(f"u{found.itemsize}") == expected.view(f"u{found.itemsize}")
     if found.dtype.kind == "f":
@@ -466,6 +465,6 @@ def _equal(kernel: Kernel, call: Call, found: Array, how: str) -> None:
     if different.size:
         at = int(different[0])
         raise AssertionError(
-            f"{kernel.symbol} ({how}): {np.unique(different).size} of {found.size} elements differ, "
+            f"{kernel.kernel.symbol}{f' at level {kernel.level.word}' if kernel.level else ''} ({how}): {np.unique(different).size} of {found.size} elements differ, "
             f"first at {at}: {found[at]}, int_ref says {expected[at]}\n{call.params}"
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, dsp_depthwise, fixedpoint, mve, portable, threes, winograd
+from glowembed import dsp, dsp_depthwise, fixedpoint, mve, portable, threes, winograd, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -343,6 +343,7 @@ class Conv2dS8(_Conv2dBase):
         mve.CONV3X3,
         *threes.CONV2D,
         mve.CONV2D,
+        x86.CONV2D,
         Kernel(
             "ge_conv2d_s8_dsp",
             isa="dsp",

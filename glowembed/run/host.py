@@ -65,6 +65,18 @@ class HostModel:
         self._check(self._run(self._arena.ctypes.data))
         return {t["name"]: self.read(t) for t in self.manifest["outputs"]}
 
+    def use_level(self, most: str) -> str:
+        """From now on use the best instruction set of this computer that is not above `most`; which that is.
+
+        The names are those of levels.py. Raises UsageError for a bundle that was compiled without `most`.
+        """
+        levels = self.manifest.get("levels", [])
+        if most not in levels:
+            raise UsageError(f"the bundle has no level {most!r}; it has {', '.join(levels) or 'none'}")
+        use = getattr(self._library, f"{self.manifest['name']}_use_level")
+        use.argtypes, use.restype = [ctypes.c_int32], ctypes.c_int32
+        return str(levels[use(levels.index(most))])
+
     def write(self, inputs: Mapping[str, Array]) -> None:
         """Put stored inputs into the arena."""
         for tensor in self.manifest["inputs"]:

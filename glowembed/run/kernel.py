@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed import resources
-from glowembed.csource import kernel_source
+from glowembed.csource import kernel_source, level_source, of_level
 from glowembed.cstruct import ctypes_struct, params_header, struct_name
 from glowembed.errors import ToolError
 from glowembed.ir import Array
+from glowembed.levels import LEVELS, Level
 from glowembed.op import Kernel, KernelOp
 
 ALIGN = 16
@@ -43,14 +44,6 @@ NUMPY_TYPES = {
     "uint32_t": np.uint32,
     "int64_t": np.int64,
     "float": np.float32,
-}
-
-# ISA word -> (compiler flags, flags of /proc/cpuinfo that the host must have)
-HOST_ISA: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
-    "": ((), frozenset()),
-    "sse41": (("-msse4.1",), frozenset({"sse4_1"})),
-    "avx2": (("-mavx2",), frozenset({"avx2"})),
-    "vnni": (("-mavx2", "-mavx512vl", "-mavx512vnni"), frozenset({"avx512vl", "avx512_vnni"})),
 }
 
 FLAGS = (
@@ -164,6 +157,7 @@ class HostKernel:
     op: KernelOp
     kernel: Kernel
     execute: Callable[[Invocation], None]
+    level: Level | None = None
 
     def run(
         self,
@@ -238,9 +232,11 @@ def call(
 # ----------------------------------------------------------------------------------------------- compile
 
 
-def runs_here(kernel: Kernel) -> bool:
-    """Whether this host can execute the kernel's instructions."""
-    return kernel.isa in HOST_ISA and HOST_ISA[kernel.isa][1] <= _cpu_flags()
+def variants(kernel: Kernel) -> tuple[Level | None, ...]:
+    """What this host can execute of a kernel: its levels, None for the one of a kernel without; empty: nothing."""
+    if kernel.isa in LEVELS:
+        return tuple(level for level in LEVELS[kernel.isa] if level.cpu <= _cpu_flags())
+    return () if kernel.isa else (None,)
 
 
 @cache
@@ -261,32 +257,36 @@ def _call(function: Any, i: Invocation) -> None:
     function(ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
 
 
-def load(op: KernelOp, kernel: Kernel, params: Any) -> HostKernel:
+def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
     """Compile (once per process). Raises ToolError when there is no compiler, or when it does not like the kernel."""
-    library = shared_library(wrapper(op, kernel, params), params_header([op.params]), HOST_ISA[kernel.isa][0])
+    library = shared_library(wrapper(op, kernel, params, level), params_header([op.params]))
     function = library.call
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
-    return HostKernel(op, kernel, partial(_call, function))
+    return HostKernel(op, kernel, partial(_call, function), level)
 
 
-def wrapper(op: KernelOp, kernel: Kernel, params: Any) -> str:
+def wrapper(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) -> str:
     """A C file with the kernel, for these params where it has instances, and a `call` of one signature."""
+    text, symbol = kernel_source(kernel, resources.runtime_c(), params), kernel.symbol_for(params)
+    if level is not None:
+        text = "\n".join(level_source(kernel.isa, level, [text], resources.runtime_c()))
+        symbol = of_level(symbol, kernel.isa, level)
     constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
     tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
     arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
     return (
-        f"{kernel_source(kernel, resources.runtime_c(), params)}\n"
+        f"{text}\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch) {\n"
-        f"    (void)constants;\n    {kernel.symbol_for(params)}({', '.join(arguments)});\n}}\n"
+        f"    (void)constants;\n    {symbol}({', '.join(arguments)});\n}}\n"
     )
 
 
 @cache
-def shared_library(source: str, params: str = "", flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+def shared_library(source: str, params: str = "") -> ctypes.CDLL:
     """A C file, with `params` as its ge_params.h, as a library in this process."""
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
         path = Path(folder)
@@ -296,7 +296,6 @@ def shared_library(source: str, params: str = "", flags: tuple[str, ...] = ()) -
             _compiler(),
             *FLAGS,
             *TRAP,
-            *flags,
             f"-I{resources.runtime_c()}",
             "-I.",
             "-o",

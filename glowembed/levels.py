@@ -1,0 +1,53 @@
+"""Levels of a kernel: one text, compiled once for each instruction set that a CPU may have, chosen when the program runs.
+
+In: an ISA word. Out: its levels, worst first, in the order of runtime_c/ge_x86.h, which asks the CPU. A kernel with such
+a word is written in names with the word in them (runtime_c/ge_x86_portable.h says what they mean); csource.py puts the word
+of the level there. Portable C is always among the levels, so that such a kernel runs everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """One of the variants. `word` stands in its names; `instructions` are what the compiler is to use beyond the baseline.
+
+    headers: what defines its names, in order. cpu: the flags of /proc/cpuinfo without which it does not run.
+    """
+
+    word: str
+    instructions: tuple[str, ...]
+    headers: tuple[str, ...]
+    cpu: frozenset[str]
+
+    @property
+    def defines(self) -> str:
+        """The macros for the attributes of its functions."""
+        target = f'target("{",".join(self.instructions)}")'
+        both = (target, f"always_inline, {target}") if self.instructions else ("", "")
+        texts = (f" __attribute__(({attribute}))" if attribute else "" for attribute in both)
+        return "".join(f"#define GE_{self.word.upper()}_{n}{t}\n" for n, t in zip(("FN", "INLINE"), texts, strict=True))
+
+
+_YMM = ("sse4.1", "avx", "avx2", "fma")
+_ZMM = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
+
+LEVELS: Mapping[str, tuple[Level, ...]] = {
+    "x86": (
+        Level("portable", (), ("ge_x86_portable.h",), frozenset()),
+        Level("sse41", ("ssse3", "sse4.1"), ("ge_x86_xmm.h",), frozenset({"ssse3", "sse4_1"})),
+        Level("avx2", _YMM, ("ge_x86_ymm.h", "ge_x86_avx2.h"), frozenset({"avx2", "fma"})),
+        Level(
+            "avxvnni", (*_YMM, "avxvnni"), ("ge_x86_ymm.h", "ge_x86_avxvnni.h"), frozenset({"avx2", "fma", "avx_vnni"})
+        ),
+        Level(
+            "avx512vnni",
+            (*_YMM, *_ZMM),
+            ("ge_x86_zmm.h",),
+            frozenset({"fma", "avx512f", "avx512bw", "avx512vl", "avx512_vnni"}),
+        ),
+    ),
+}

@@ -1,0 +1,138 @@
+/* Sixteen sums in four registers of 128 bits, SSE4.1: PMADDWD of int16 pairs; ge_x86_portable.h explains the names. */
+#ifndef GE_X86_XMM_H
+#define GE_X86_XMM_H
+
+#include "ge.h"
+#include "ge_x86.h"
+
+typedef int16_t ge_x86_element;
+
+typedef struct {
+    __m128i quarter[4];
+} ge_x86_sums;
+
+typedef struct {
+    __m128i pair[2];
+} ge_x86_input;
+
+/* pair[q][i]: inputs 2i and 2i + 1 of four outputs */
+typedef struct {
+    __m128i pair[4][2];
+} ge_x86_weights;
+
+typedef struct {
+    __m128i half;
+    __m128i zero_point;
+    __m128i lo;
+    __m128i hi;
+    __m128i right;
+    __m128i left;
+} ge_x86_law;
+
+#define GE_X86_TILES(T) T(2, 1) T(1, 1)
+
+static inline GE_X86_INLINE __m128i ge_x86_at(const void *from) {
+    return _mm_loadu_si128((const __m128i *)from);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
+    const ge_x86_sums sums = { { ge_x86_at(from), ge_x86_at(from + 4), ge_x86_at(from + 8), ge_x86_at(from + 12) } };
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
+    const __m128i zero = _mm_setzero_si128();
+    const ge_x86_sums sums = { { zero, zero, zero, zero } };
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b) {
+    for (int32_t q = 0; q < 4; q++) {
+        a.quarter[q] = _mm_add_epi32(a.quarter[q], b.quarter[q]);
+    }
+    return a;
+}
+
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
+    const __m128i front = _mm_set_epi64x(0x0D0C0C0C09080808, 0x0504040401000000);
+    const __m128i back = _mm_set_epi64x(0x0F0E0E0E0B0A0A0A, 0x0706060603020202);
+    ge_x86_weights weights;
+    for (int32_t q = 0; q < 4; q++) {
+        const __m128i bytes = ge_x86_at(w + 16 * q);
+        weights.pair[q][0] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, front), 8);
+        weights.pair[q][1] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, back), 8);
+    }
+    return weights;
+}
+
+static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
+    const __m128i four = _mm_loadl_epi64((const __m128i *)(const void *)x);
+    const ge_x86_input input = { { _mm_shuffle_epi32(four, 0x00), _mm_shuffle_epi32(four, 0x55) } };
+    return input;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
+    for (int32_t q = 0; q < 4; q++) {
+        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][0], x.pair[0]));
+        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][1], x.pair[1]));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
+    ge_x86_law law;
+    law.half = _mm_set1_epi64x(1LL << (shift - 1));
+    law.zero_point = _mm_set1_epi32(zero_point);
+    law.lo = _mm_set1_epi8((char)lo);
+    law.hi = _mm_set1_epi8((char)hi);
+    law.right = _mm_cvtsi32_si128(shift);
+    law.left = _mm_cvtsi32_si128(32 - shift);
+    return law;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
+                                            const ge_x86_law *law) {
+    (void)scale;
+    (void)exact;
+    for (int32_t q = 0; q < 4; q++) {
+        const __m128i m = ge_x86_at(multiplier + 4 * q), a = acc.quarter[q];
+        const __m128i even = _mm_add_epi64(_mm_mul_epi32(a, m), law->half);
+        const __m128i odd = _mm_add_epi64(_mm_mul_epi32(_mm_srli_epi64(a, 32), _mm_srli_epi64(m, 32)), law->half);
+        const __m128i y = _mm_blend_epi16(_mm_srl_epi64(even, law->right), _mm_sll_epi64(odd, law->left), 0xCC);
+        acc.quarter[q] = _mm_add_epi32(y, law->zero_point);
+    }
+    return acc;
+}
+
+static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    const __m128i packed = _mm_packs_epi16(_mm_packs_epi32(y.quarter[0], y.quarter[1]),
+                                           _mm_packs_epi32(y.quarter[2], y.quarter[3]));
+    const __m128i bytes = _mm_min_epi8(_mm_max_epi8(packed, law->lo), law->hi);
+    if (count == 16) {
+        _mm_storeu_si128((__m128i *)(void *)to, bytes);
+        return;
+    }
+    int8_t sixteen[16];
+    _mm_storeu_si128((__m128i *)(void *)sixteen, bytes);
+    memcpy(to, sixteen, (size_t)count);
+}
+
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+    (void)pieces;
+    for (int32_t v = 0; v < 4; v++) {
+        ge_x86_store1(to[v], y[v], 16, law);
+    }
+}
+
+static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t *from, int32_t count) {
+    const __m128i up = _mm_set1_epi16(128);
+    for (; count >= 8; count -= 8, to += 8, from += 8) {
+        const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)from));
+        _mm_storeu_si128((__m128i *)(void *)to, _mm_add_epi16(wide, up));
+    }
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = (int16_t)(from[i] + 128);
+    }
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* Sixteen sums in two registers of 256 bits: what the levels AVX2 and AVX-VNNI share; ge_x86_portable.h explains the names. */
+#ifndef GE_X86_YMM_H
+#define GE_X86_YMM_H
+
+#include "ge.h"
+#include "ge_x86.h"
+
+typedef struct {
+    __m256i half[2];
+} ge_x86_sums;
+
+typedef struct {
+    __m256 magic;
+    __m256i magic_bits;
+    __m256i half;
+    __m256i zero_point;
+    __m256i lo;
+    __m256i hi;
+    __m128i right;
+    __m128i left;
+} ge_x86_law;
+
+static inline GE_X86_INLINE __m256i ge_x86_at(const void *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
+    const ge_x86_sums sums = { { ge_x86_at(from), ge_x86_at(from + 8) } };
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
+    const ge_x86_sums zero = { { _mm256_setzero_si256(), _mm256_setzero_si256() } };
+    return zero;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b) {
+    a.half[0] = _mm256_add_epi32(a.half[0], b.half[0]);
+    a.half[1] = _mm256_add_epi32(a.half[1], b.half[1]);
+    return a;
+}
+
+static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
+    ge_x86_law law;
+    law.magic = _mm256_set1_ps(12582912.0f + (float)zero_point);
+    law.magic_bits = _mm256_set1_epi32(0x4B400000);
+    law.half = _mm256_set1_epi64x(1LL << (shift - 1));
+    law.zero_point = _mm256_set1_epi32(zero_point);
+    law.lo = _mm256_set1_epi8((char)lo);
+    law.hi = _mm256_set1_epi8((char)hi);
+    law.right = _mm_cvtsi32_si128(shift);
+    law.left = _mm_cvtsi32_si128(32 - shift);
+    return law;
+}
+
+static inline GE_X86_INLINE __m256i ge_x86_multiply(__m256i acc, __m256i m, const ge_x86_law *law) {
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, m), law->half);
+    const __m256i odd =
+        _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), _mm256_srli_epi64(m, 32)), law->half);
+    const __m256i y = _mm256_blend_epi32(_mm256_srl_epi64(even, law->right), _mm256_sll_epi64(odd, law->left), 0xAA);
+    return _mm256_add_epi32(y, law->zero_point);
+}
+
+static inline GE_X86_INLINE __m256i ge_x86_fused(__m256i acc, const float *scale, const ge_x86_law *law) {
+    const __m256 y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale), law->magic);
+    return _mm256_sub_epi32(_mm256_castps_si256(y), law->magic_bits);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
+                                            const ge_x86_law *law) {
+    if (exact) {
+        acc.half[0] = ge_x86_fused(acc.half[0], scale, law);
+        acc.half[1] = ge_x86_fused(acc.half[1], scale + 8, law);
+    } else {
+        acc.half[0] = ge_x86_multiply(acc.half[0], ge_x86_at(multiplier), law);
+        acc.half[1] = ge_x86_multiply(acc.half[1], ge_x86_at(multiplier + 8), law);
+    }
+    return acc;
+}
+
+/* 16 outputs of a, then 16 of b. */
+static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, const ge_x86_law *law) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i packed =
+        _mm256_packs_epi16(_mm256_packs_epi32(a.half[0], a.half[1]), _mm256_packs_epi32(b.half[0], b.half[1]));
+    const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
+    return _mm256_permutevar8x32_epi32(bytes, order);
+}
+
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+    for (int32_t i = 0; i < 4; i += 2) {
+        const __m256i bytes = ge_x86_bytes(y[i], y[i + 1], law);
+        if (pieces < 4) {
+            _mm256_storeu_si256((__m256i *)(void *)to[i], bytes);
+        } else {
+            _mm_storeu_si128((__m128i *)(void *)to[i], _mm256_castsi256_si128(bytes));
+            _mm_storeu_si128((__m128i *)(void *)to[i + 1], _mm256_extracti128_si256(bytes, 1));
+        }
+    }
+}
+
+static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    const __m128i bytes = _mm256_castsi256_si128(ge_x86_bytes(y, y, law));
+    if (count == 16) {
+        _mm_storeu_si128((__m128i *)(void *)to, bytes);
+        return;
+    }
+    int8_t sixteen[16];
+    _mm_storeu_si128((__m128i *)(void *)sixteen, bytes);
+    memcpy(to, sixteen, (size_t)count);
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* Sixteen sums at a time with AVX512-VNNI: the names that x86 kernels are written in; ge_x86_portable.h explains them. */
+#ifndef GE_X86_ZMM_H
+#define GE_X86_ZMM_H
+
+#include "ge.h"
+#include "ge_x86.h"
+
+typedef uint8_t ge_x86_element;
+typedef __m512i ge_x86_sums;
+typedef __m512i ge_x86_weights;
+typedef __m512i ge_x86_input;
+
+typedef struct {
+    __m512 magic;
+    __m512i magic_bits;
+    __m512i half;
+    __m512i zero_point;
+    __m512i lo;
+    __m512i hi;
+    __m128i right;
+    __m128i left;
+} ge_x86_law;
+
+#define GE_X86_TILES(T) T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
+    return _mm512_loadu_si512(from);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
+    return _mm512_setzero_si512();
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b) {
+    return _mm512_add_epi32(a, b);
+}
+
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
+    return _mm512_loadu_si512(w);
+}
+
+static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
+    return _mm512_dpbusd_epi32(sums, x, w);
+}
+
+static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
+    ge_x86_law law;
+    law.magic = _mm512_set1_ps(12582912.0f + (float)zero_point);
+    law.magic_bits = _mm512_set1_epi32(0x4B400000);
+    law.half = _mm512_set1_epi64(1LL << (shift - 1));
+    law.zero_point = _mm512_set1_epi32(zero_point);
+    law.lo = _mm512_set1_epi8((char)lo);
+    law.hi = _mm512_set1_epi8((char)hi);
+    law.right = _mm_cvtsi32_si128(shift);
+    law.left = _mm_cvtsi32_si128(32 - shift);
+    return law;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_multiply(ge_x86_sums acc, const int32_t *multiplier, const ge_x86_law *law) {
+    const __m512i m = _mm512_loadu_si512(multiplier);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, m), law->half);
+    const __m512i odd =
+        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), _mm512_srli_epi64(m, 32)), law->half);
+    const __m512i y = _mm512_mask_blend_epi32(0xAAAA, _mm512_srl_epi64(even, law->right), _mm512_sll_epi64(odd, law->left));
+    return _mm512_add_epi32(y, law->zero_point);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
+                                            const ge_x86_law *law) {
+    if (!exact) {
+        return ge_x86_multiply(acc, multiplier, law);
+    }
+    const __m512 y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale), law->magic);
+    return _mm512_sub_epi32(_mm512_castps_si512(y), law->magic_bits);
+}
+
+/* Outputs of four vectors as 64 bytes in order, clamped. */
+static inline GE_X86_INLINE __m512i ge_x86_bytes(const ge_x86_sums y[4], const ge_x86_law *law) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(y[0], y[1]), _mm512_packs_epi32(y[2], y[3]));
+    const __m512i bytes = _mm512_min_epi8(_mm512_max_epi8(packed, law->lo), law->hi);
+    return _mm512_permutexvar_epi32(order, bytes);
+}
+
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+    const __m512i bytes = ge_x86_bytes(y, law);
+    if (pieces == 1) {
+        _mm512_storeu_si512(to[0], bytes);
+    } else if (pieces == 2) {
+        _mm256_storeu_si256((__m256i *)(void *)to[0], _mm512_castsi512_si256(bytes));
+        _mm256_storeu_si256((__m256i *)(void *)to[2], _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+        _mm_storeu_si128((__m128i *)(void *)to[0], _mm512_castsi512_si128(bytes));
+        _mm_storeu_si128((__m128i *)(void *)to[1], _mm512_extracti32x4_epi32(bytes, 1));
+        _mm_storeu_si128((__m128i *)(void *)to[2], _mm512_extracti32x4_epi32(bytes, 2));
+        _mm_storeu_si128((__m128i *)(void *)to[3], _mm512_extracti32x4_epi32(bytes, 3));
+    }
+}
+
+static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    const ge_x86_sums four[4] = { y, y, y, y };
+    const __m128i bytes = _mm512_castsi512_si128(ge_x86_bytes(four, law));
+    _mm_mask_storeu_epi8(to, (__mmask16)((1u << count) - 1), bytes);
+}
+
+static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t *from, int32_t count) {
+    const __m512i flip = _mm512_set1_epi8(-128);
+    for (; count >= 64; count -= 64, to += 64, from += 64) {
+        _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_loadu_si512(from), flip));
+    }
+    if (count > 0) {
+        const __mmask64 some = ((__mmask64)1 << count) - 1;
+        _mm512_mask_storeu_epi8(to, some, _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, from), flip));
+    }
+}
+
+#endif

@@ -1,0 +1,239 @@
+/* Convolution of int8 [H, W, C] with int8 weights, one group, as a matrix product: one text for every level of x86-64.
+ *
+ * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring as high as the window; the
+ * windows of the pixels of an output row then lie at one pitch, as one run of bytes for each row of the kernel (for each
+ * tap, where columns are dilated). A tile is some pixels by some vectors of 16 outputs, all of it in registers: for
+ * each four inputs, the vectors of weights are loaded once and each pixel's four bytes are broadcast. A 1x1 kernel gathers the
+ * pixels of several rows, as a short row would waste a tile. The last tile of a strip begins early and computes some
+ * outputs twice rather than half a tile.
+ *
+ * Bytes behind a run meet weights that are zero.
+ */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_x86_portable.h"
+
+/* clang-format off */
+#define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
+#define CONV2D_S8_X86_SLACK 64  /* elements behind what is read on purpose */
+/* clang-format on */
+
+/* What the tiles of a layer share. */
+typedef struct {
+    const ge_x86_element **runs; /* where the runs of the first pixel begin */
+    int32_t run_count;
+    int32_t steps; /* of four inputs in a run */
+    int32_t pitch; /* elements from pixel to pixel */
+    int32_t out_c;
+    const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
+    const int32_t *bias;
+    const int32_t *multiplier;
+    const float *scale; /* negative: not exact */
+    ge_x86_law law;
+} conv2d_s8_x86_layer;
+
+/* Outputs of `rows` pixels by `wide` vectors, to `o`; channels from 16 * vector. Both numbers are constants. */
+static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer *s, const ge_x86_sums *acc, int32_t vector, int8_t *o,
+                                        const int32_t rows, const int32_t wide) {
+    const int32_t first = 16 * vector, left = s->out_c - first;
+    int32_t exact = 1;
+    ge_x86_sums y[16 * 2];
+    for (int32_t v = 0; v < wide; v++) {
+        exact &= s->scale[first + 16 * v] >= 0.0f;
+    }
+#pragma GCC unroll 16
+    for (int32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int32_t v = 0; v < wide; v++) {
+            const int32_t c = first + 16 * v;
+            y[r * wide + v] =
+                ge_x86_requantize(acc[r * wide + v], s->multiplier + c, s->scale + c, exact, &s->law);
+        }
+    }
+    const int32_t fours = left >= 16 * wide ? rows * wide / 4 : 0;
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < rows * wide / 4; i++) {
+        if (i < fours) {
+            int8_t *to[4];
+            for (int32_t k = 0; k < 4; k++) {
+                to[k] = o + (4 * i + k) / wide * s->out_c + 16 * ((4 * i + k) % wide);
+            }
+            ge_x86_store4(to, y + 4 * i, 4 / wide, &s->law);
+        }
+    }
+#pragma GCC unroll 32
+    for (int32_t i = 0; i < rows * wide; i++) {
+        const int32_t channels = left - 16 * (i % wide);
+        if (i >= 4 * fours) {
+            ge_x86_store1(o + i / wide * s->out_c + 16 * (i % wide), y[i], channels < 16 ? channels : 16, &s->law);
+        }
+    }
+}
+
+/* One tile, whose first pixel is number `pixel` of the strip; both sizes are constants. */
+static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t pixel, int32_t vector, int8_t *o,
+                                      const int32_t rows, const int32_t wide) {
+    const int32_t pitch = s->pitch, steps = s->steps, apart = s->run_count * steps * 64;
+    const int8_t *w = s->weights + (ptrdiff_t)vector * apart;
+    ge_x86_sums acc[16 * 2];
+#pragma GCC unroll 32
+    for (int32_t i = 0; i < rows * wide; i++) {
+        acc[i] = ge_x86_load(s->bias + 16 * (vector + i % wide));
+    }
+    for (int32_t run = 0; run < s->run_count; run++) {
+        const ge_x86_element *x = s->runs[run] + pixel * pitch;
+        for (int32_t step = 0; step < steps; step++) {
+            ge_x86_weights four[4];
+#pragma GCC unroll 4
+            for (int32_t v = 0; v < wide; v++) {
+                four[v] = ge_x86_weights_at(w + v * apart);
+            }
+#pragma GCC unroll 16
+            for (int32_t r = 0; r < rows; r++) {
+                const ge_x86_input input = ge_x86_input_at(x + r * pitch);
+#pragma GCC unroll 4
+                for (int32_t v = 0; v < wide; v++) {
+                    acc[r * wide + v] = ge_x86_dot(acc[r * wide + v], four[v], input);
+                }
+            }
+            x += 4;
+            w += 64;
+        }
+    }
+    conv2d_s8_x86_finish(s, acc, vector, o + (ptrdiff_t)pixel * s->out_c + 16 * vector, rows, wide);
+}
+
+/* A function for each tile, that computes all of a strip, for one or more vectors. */
+#define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
+    static GE_X86_FN void conv2d_s8_x86_tiles_##rows##_##wide(const conv2d_s8_x86_layer *s, int32_t pixels, int32_t vector,  \
+                                                       int8_t *o) {                                                    \
+        for (int32_t done = 0; done < pixels; done += rows) {                                                          \
+            conv2d_s8_x86_tile(s, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);                \
+        }                                                                                                              \
+    }
+GE_X86_TILES(CONV2D_S8_X86_TILE)
+
+/* The tile of this width that takes the fewest steps for so many pixels: a tile costs its pixels, and one to begin. */
+static GE_X86_FN int32_t conv2d_s8_x86_rows_of(int32_t pixels, int32_t want) {
+    int32_t best = 1, least = INT32_MAX;
+#define CONV2D_S8_X86_TRY(rows, wide)                                                                                  \
+    if (wide == want && rows <= pixels && (pixels + rows - 1) / rows * (rows + 1) < least) {                           \
+        best = rows;                                                                                                   \
+        least = (pixels + rows - 1) / rows * (rows + 1);                                                               \
+    }
+    GE_X86_TILES(CONV2D_S8_X86_TRY)
+    return best;
+}
+
+/* The widest tile for so many vectors. */
+static GE_X86_FN int32_t conv2d_s8_x86_width(int32_t vectors) {
+    int32_t best = 1;
+#define CONV2D_S8_X86_WIDER(rows, wide) best = wide <= vectors && wide > best ? wide : best;
+    GE_X86_TILES(CONV2D_S8_X86_WIDER)
+    return best;
+}
+
+/* All outputs of a strip of pixels. */
+static GE_X86_FN void conv2d_s8_x86_strip(const conv2d_s8_x86_layer *s, int32_t pixels, int8_t *o) {
+    const int32_t vectors = (s->out_c + 15) / 16;
+    int32_t width = 0;
+    for (int32_t vector = 0; vector < vectors; vector += width) {
+        width = conv2d_s8_x86_width(vectors - vector);
+        const int32_t rows = conv2d_s8_x86_rows_of(pixels, width);
+        switch (8 * rows + width) {
+#define CONV2D_S8_X86_CALL(rows, wide)                                                                                 \
+    case 8 * rows + wide:                                                                                              \
+        conv2d_s8_x86_tiles_##rows##_##wide(s, pixels, vector, o);                                                     \
+        break;
+            GE_X86_TILES(CONV2D_S8_X86_CALL)
+        default:
+            break;
+        }
+    }
+}
+
+/* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
+static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
+                                    ge_x86_element *to) {
+    const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
+    const int32_t left = p->pad_left < columns ? p->pad_left : columns;
+    const int32_t middle = inside < columns - left ? inside : columns - left;
+    const ge_x86_element zero = (ge_x86_element)(p->in_zero_point + 128);
+    for (int32_t i = 0; i < left * p->in_c; i++) {
+        to[i] = zero;
+    }
+    if (middle > 0) {
+        ge_x86_expand(to + left * p->in_c, (const int8_t *)ge_row(x, iy), middle * p->in_c);
+    }
+    for (int32_t i = (left + middle) * p->in_c; i < columns * p->in_c; i++) {
+        to[i] = zero;
+    }
+}
+
+/* A kernel of one tap, and no padding. */
+static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x, const ge_rows *out,
+                                    int32_t first_row, int32_t last_row, ge_x86_element *plane) {
+    const int32_t most = out->slots == NULL && p->out_w < CONV2D_S8_X86_PIXELS ? CONV2D_S8_X86_PIXELS / p->out_w : 1;
+    s->runs[0] = plane;
+    for (int32_t y = first_row; y < last_row; y += most) {
+        const int32_t rows = last_row - y < most ? last_row - y : most;
+        ge_x86_element *to = plane;
+        for (int32_t r = 0; r < rows; r++) {
+            const int8_t *row = (const int8_t *)ge_row(x, (y + r) * p->stride_h);
+            const int32_t pixels = p->stride_w == 1 ? 1 : p->out_w, together = p->out_w / pixels * p->in_c;
+            for (int32_t i = 0; i < pixels; i++) {
+                ge_x86_expand(to, row + i * p->stride_w * p->in_c, together);
+                to += together;
+            }
+        }
+        conv2d_s8_x86_strip(s, rows * p->out_w, (int8_t *)ge_row(out, y));
+    }
+}
+
+/* A window: rows of the input lie in a ring of `high` rows. */
+static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
+                                     const ge_rows *out, int32_t first_row, int32_t last_row, ge_x86_element *plane) {
+    const int32_t high = (p->kernel_h - 1) * p->dilation_h + 1;
+    const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
+    const int32_t across = s->run_count / p->kernel_h;
+    int32_t next = first_row * p->stride_h - p->pad_top;
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int32_t top = y * p->stride_h - p->pad_top;
+        for (next = next > top ? next : top; next < top + high; next++) {
+            const int32_t slot = (next + p->pad_top) % high;
+            conv2d_s8_x86_expand(p, x, next, columns, plane + slot * columns * p->in_c);
+        }
+        for (int32_t run = 0; run < s->run_count; run++) {
+            const int32_t slot = (top + p->pad_top + run / across * p->dilation_h) % high;
+            s->runs[run] = plane + (slot * columns + run % across * p->dilation_w) * p->in_c;
+        }
+        conv2d_s8_x86_strip(s, p->out_w, (int8_t *)ge_row(out, y));
+    }
+}
+
+static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
+                                const int32_t *multiplier, const float *scale, const ge_rows *out, int32_t first_row,
+                                int32_t last_row, void *scratch) {
+    const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
+    const int32_t run = p->kernel_w / across * p->in_c;
+    const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)run_count * sizeof(void *);
+    ge_x86_element *const plane = (ge_x86_element *)(behind & ~(uintptr_t)63);
+    conv2d_s8_x86_layer s = { 0 };
+    s.runs = (const ge_x86_element **)scratch;
+    s.run_count = run_count;
+    s.steps = (run + 3) / 4;
+    s.pitch = p->stride_w * p->in_c;
+    s.out_c = p->out_c;
+    s.weights = weights;
+    s.bias = bias;
+    s.multiplier = multiplier;
+    s.scale = scale;
+    s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
+    if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && (p->out_w - 1) * p->stride_w < p->in_w &&
+        (p->out_h - 1) * p->stride_h < p->in_h) {
+        s.pitch = p->in_c;
+        conv2d_s8_x86_points(p, &s, x, out, first_row, last_row, plane);
+    } else {
+        conv2d_s8_x86_windows(p, &s, x, out, first_row, last_row, plane);
+    }
+}

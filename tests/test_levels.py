@@ -1,0 +1,223 @@
+"""Levels of x86-64: what CPU and operating system allow, the choice when a bundle runs, and the float requantization."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+
+import numpy as np
+import pytest
+from small_models import model, node, saved, weights
+
+from glowembed import fixedpoint, pipeline, x86
+from glowembed.csource import level_source
+from glowembed.datasets import Dataset
+from glowembed.ir import Array
+from glowembed.levels import LEVELS, Level
+from glowembed.ops.conv import Conv2dParams
+from glowembed.pipeline import CompileOptions
+from glowembed.reference import run_int
+from glowembed.resources import runtime_c
+from glowembed.run import host
+from glowembed.run.kernel import shared_library, variants
+from glowembed.x86 import CONV2D
+
+pytestmark = pytest.mark.cc
+
+WORDS = tuple(level.word for level in LEVELS["x86"])
+
+ALLOWED = """#include "ge_x86.h"
+uint32_t allowed(const ge_x86_features *f);
+int32_t best(uint32_t allowed, int32_t most);
+uint32_t allowed(const ge_x86_features *f) { return ge_x86_allowed(f); }
+int32_t best(uint32_t allowed, int32_t most) { return ge_x86_best(allowed, most); }
+"""
+
+# (word of ge_x86_features, bit): leaf 1 ecx, leaf 7 ebx, leaf 7 ecx, leaf 7.1 eax, XCR0
+BITS = {
+    "ssse3": (0, 9), "sse4_1": (0, 19), "fma": (0, 12), "osxsave": (0, 27), "avx": (0, 28), "avx2": (1, 5),
+    "avx512f": (1, 16), "avx512bw": (1, 30), "avx512vl": (1, 31), "avx512_vnni": (2, 11), "avx_vnni": (3, 4),
+    "xmm state": (4, 1), "ymm state": (4, 2), "mask state": (4, 5), "zmm low state": (4, 6), "zmm high state": (4, 7),
+}  # fmt: skip
+
+YMM = {"ssse3", "sse4_1", "fma", "osxsave", "avx", "avx2", "xmm state", "ymm state"}
+ZMM = YMM | {"avx512f", "avx512bw", "avx512vl", "avx512_vnni", "mask state", "zmm low state", "zmm high state"}
+NEEDS = {
+    "portable": set(),
+    "sse41": {"ssse3", "sse4_1"},
+    "avx2": YMM,
+    "avxvnni": YMM | {"avx_vnni"},
+    "avx512vnni": ZMM,
+}
+
+
+def test_every_subset_of_features_allows_the_levels_that_need_no_more() -> None:
+    library = shared_library(ALLOWED)
+    for present in itertools.product((False, True), repeat=len(BITS)):
+        names = {name for name, there in zip(BITS, present, strict=True) if there}
+        words = (ctypes.c_uint32 * 5)()
+        for name in names:
+            words[BITS[name][0]] |= 1 << BITS[name][1]
+        expected = sum(1 << i for i, word in enumerate(WORDS) if NEEDS[word] <= names)
+        assert library.allowed(words) == expected, names
+
+
+@pytest.mark.parametrize(
+    ("allowed", "most", "best"),
+    [
+        (0b11111, 4, 4),
+        (0b11111, 2, 2),
+        (0b00111, 4, 2),
+        (0b10111, 3, 2),
+        (0b00001, 4, 0),
+        (0b11111, -1, 0),
+        (0b00011, 9, 1),
+    ],
+)
+def test_the_best_allowed_level_is_used_up_to_the_one_asked_for(allowed: int, most: int, best: int) -> None:
+    assert shared_library(ALLOWED).best(allowed, most) == best
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> pipeline.Bundle:
+    folder = tmp_path_factory.mktemp("levels")
+    net = model(
+        [node("Conv", "x w b", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "r"), node("Conv", "r v d", "y")],
+        {"x": [1, 3, 9, 7]},
+        {
+            "w": weights(20, 3, 3, 3),
+            "b": weights(20, seed=2),
+            "v": weights(70, 20, 1, 1, seed=3),
+            "d": weights(70, seed=4),
+        },
+    )
+    x = np.random.default_rng(5).uniform(-1, 2, (8, 3, 9, 7)).astype(np.float32)
+    data = Dataset({"x": x}, shapes={"x": (1, 3, 9, 7)})
+    return pipeline.compile_model(saved(net, folder), folder / "bundle", CompileOptions("x86-64", name="net"), data)
+
+
+@pytest.fixture(scope="module")
+def net(bundle: pipeline.Bundle) -> host.HostModel:
+    return host.load(bundle.path)
+
+
+@pytest.mark.parametrize("most", WORDS)
+def test_a_bundle_gives_the_same_bits_at_every_level(bundle: pipeline.Bundle, net: host.HostModel, most: str) -> None:
+    here = [level.word for level in variants(CONV2D) if level is not None]
+    assert bundle.manifest["levels"] == list(WORDS)
+    assert net.use_level(most) == [word for word in here if WORDS.index(word) <= WORDS.index(most)][-1]
+    shape = bundle.graph.values["x"].shape
+    for seed in range(3):
+        stored = {"x": np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)}
+        expected = run_int(bundle.graph, stored)["y"]
+        np.testing.assert_array_equal(net.run_stored(stored)["y"].reshape(-1), expected.reshape(-1))
+
+
+# ------------------------------------------------------------------------------------- float requantization
+
+LAW = """#include "ge.h"
+void all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact, const int32_t *law, int8_t *out,
+         int32_t vectors);
+static GE_{L}_FN void law_of_all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact,
+                                 const int32_t *law, int8_t *out, int32_t vectors) {{
+    const ge_{l}_law made = ge_{l}_law_of(law[0], law[1], law[2], law[3]);
+    for (int32_t i = 0; i < vectors; i++) {{
+        ge_{l}_store1(out + 16 * i, ge_{l}_requantize(ge_{l}_load(acc + 16 * i), m, scale, exact, &made), 16, &made);
+    }}
+}}
+void all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact, const int32_t *law, int8_t *out,
+         int32_t vectors) {{
+    law_of_all(acc, m, scale, exact, law, out, vectors);
+}}
+"""
+
+
+def requantized(level: Level, acc: Array, multiplier: int, scale: float | None, law: tuple[int, ...]) -> Array:
+    """What a level makes of all these sums: by the float multiplier, or by the integer one where that is None."""
+    headers = level_source("x86", level, [], runtime_c())
+    text = LAW.format(L=level.word.upper(), l=level.word)
+    padded = np.pad(acc, (0, -len(acc) % 16)).astype(np.int32)
+    out = np.zeros(padded.shape, np.int8)
+    m, s = np.full(16, multiplier, np.int32), np.full(16, scale or 0.0, np.float32)
+    shared_library("\n".join([*headers, text])).all(
+        *(a.ctypes.data_as(ctypes.c_void_p) for a in (padded, m, s)),
+        int(scale is not None),
+        np.asarray(law, np.int32).ctypes.data_as(ctypes.c_void_p),
+        out.ctypes.data_as(ctypes.c_void_p),
+        len(padded) // 16,
+    )
+    return out[: len(acc)]
+
+
+HERE = tuple(level for level in variants(CONV2D) if level is not None)
+FUSED = tuple(level for level in HERE if level.word not in ("portable", "sse41"))
+
+
+def expected(acc: Array, q: fixedpoint.Requant, law: tuple[int, ...]) -> Array:
+    return fixedpoint.requantize(acc, q, *law[1:])
+
+
+@pytest.mark.parametrize("level", HERE, ids=lambda level: level.word)
+def test_the_integer_path_is_the_law(level: Level) -> None:
+    rng = np.random.default_rng(1)
+    for scale in (2.0**-31, 3e-5, 0.0123, 0.499999, 0.5, 0.75, 1.0, 60.0):
+        q = fixedpoint.requant([scale])
+        law = (q.shift, int(rng.integers(-128, 128)), -100, 127)
+        reach = int(min(2**31 - 1, 2**30 / scale))
+        acc = np.concatenate([rng.integers(-reach, reach, 4000), np.arange(-2000, 2000), [-reach, reach, 0]])
+        np.testing.assert_array_equal(
+            requantized(level, acc, q.multiplier[0], None, law), expected(acc, q, law), str(scale)
+        )
+
+
+def test_a_float_multiplier_that_is_proved_is_the_law_for_every_sum_in_reach() -> None:
+    rng, proved = np.random.default_rng(2), 0
+    for _ in range(60):
+        q = fixedpoint.requant([float(2.0 ** rng.uniform(-17, 0))])
+        lo, hi = sorted(rng.integers(-128, 128, 2).tolist())
+        zero_point = int(rng.integers(-128, 128))
+        low, high = sorted(rng.integers(-150_000, 150_000, 2).tolist())
+        scale = multiplier_of(q, zero_point, (lo, hi), (low, high))
+        if scale < 0:
+            continue
+        proved += 1
+        acc, law = np.arange(low, high + 1), (q.shift, zero_point, lo, hi)
+        for level in FUSED:
+            found = requantized(level, acc, q.multiplier[0], scale, law)
+            np.testing.assert_array_equal(found, expected(acc, q, law), f"{level.word} {q} {law}")
+    assert proved >= 50, "nearly all channels of real networks have one"
+
+
+def multiplier_of(q: fixedpoint.Requant, zero_point: int, limits: tuple[int, int], reach: tuple[int, int]) -> float:
+    words = (np.asarray([n], np.int64) for n in (q.multiplier[0], *reach))
+    multiplier, low, high = words
+    return float(x86.float_multipliers(multiplier, q.shift, zero_point, limits, (low, high))[0])
+
+
+@pytest.mark.parametrize(
+    ("scale", "reach", "why"),
+    [
+        (0.5, (-99, 99), "halves: the law takes them up, the fused multiply-add to even"),
+        (0.001, (-(2**24) - 1, 5), "a sum that is no float"),
+        (0.9, (-99, 2**23), "an output that shares bits with 1.5 * 2^23"),
+        (0.0, (-99, 99), "a multiplier of zero, whose thresholds are nowhere"),
+    ],
+)
+def test_a_float_multiplier_is_refused(scale: float, reach: tuple[int, int], why: str) -> None:
+    assert multiplier_of(fixedpoint.requant([scale]), 3, (-128, 127), reach) < 0, why
+
+
+def test_a_channel_that_is_not_proved_takes_its_sixteen_with_it() -> None:
+    ones = dict.fromkeys(
+        ("in_h", "in_w", "out_h", "out_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "groups"), 1
+    )
+    rest = {"in_c": 8, "out_c": 20, "dilation_h": 1, "dilation_w": 1, "pad_top": 0, "pad_left": 0, "in_zero_point": 0}
+    params = Conv2dParams(**ones, **rest, shift=31, out_zero_point=0, lo=-128, hi=127)
+    constants = {
+        "weights": np.ones((20, 1, 1, 8), np.int8),
+        "bias": np.zeros(20, np.int32),
+        "multiplier": np.where(np.arange(20) == 17, 1 << 30, 12345678).astype(np.int32),
+    }
+    scale = CONV2D.packed(constants, params)["scale"]
+    assert (scale[:16] > 0).all()
+    assert (scale[16:] < 0).all()
