@@ -60,7 +60,7 @@ static inline int32_t ge_x86_best(uint32_t allowed, int32_t most) {
 #if GE_X86_LEVELS
 
 static inline ge_x86_features ge_x86_ask(void) {
-    ge_x86_features f = { 0, 0, 0, 0, 0 };
+    ge_x86_features f = {0, 0, 0, 0, 0};
     uint32_t a = 0, b = 0, c = 0, d = 0;
     if (__get_cpuid(1, &a, &b, &c, &d)) {
         f.leaf1_ecx = c;

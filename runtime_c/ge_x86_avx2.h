@@ -35,7 +35,7 @@ static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
     int32_t two[2];
     memcpy(two, x, sizeof two);
-    const ge_x86_input input = { { _mm256_set1_epi32(two[0]), _mm256_set1_epi32(two[1]) } };
+    const ge_x86_input input = {{_mm256_set1_epi32(two[0]), _mm256_set1_epi32(two[1])}};
     return input;
 }
 

@@ -14,7 +14,7 @@ typedef struct {
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
 static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
-    const ge_x86_weights weights = { { ge_x86_at(w), ge_x86_at(w + 32) } };
+    const ge_x86_weights weights = {{ge_x86_at(w), ge_x86_at(w + 32)}};
     return weights;
 }
 

@@ -42,7 +42,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
-    const ge_x86_sums zero = { { 0 } };
+    const ge_x86_sums zero = {{0}};
     return zero;
 }
 
@@ -55,13 +55,13 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b)
 
 /* 64 weights. */
 static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
-    const ge_x86_weights weights = { w };
+    const ge_x86_weights weights = {w};
     return weights;
 }
 
 /* Four inputs, for all outputs. */
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
-    const ge_x86_input input = { { x[0], x[1], x[2], x[3] } };
+    const ge_x86_input input = {{x[0], x[1], x[2], x[3]}};
     return input;
 }
 
@@ -76,15 +76,15 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weig
 }
 
 static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
-    const ge_x86_law law = { shift, zero_point, lo, hi };
+    const ge_x86_law law = {shift, zero_point, lo, hi};
     return law;
 }
 
 /* Outputs, not clamped: (acc * multiplier + 2^(shift-1)) >> shift, plus zero_point. They fit int32. Where `exact`, the
  * product with the float `scale`, rounded once, is proved to be the same (glowembed/x86.py): that is for the levels that
  * have a fused multiply-add. */
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
-                                            const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
+                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
     (void)scale;
     (void)exact;
     for (int32_t i = 0; i < 16; i++) {
@@ -102,7 +102,8 @@ static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_
 }
 
 /* Four times 16 outputs, clamped, of which 4 / `pieces` lie one behind the other: those of to[0], or of to[0] and to[2]. */
-static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                               const ge_x86_law *law) {
     (void)pieces;
     for (int32_t v = 0; v < 4; v++) {
         ge_x86_store1(to[v], y[v], 16, law);

@@ -36,13 +36,13 @@ static inline GE_X86_INLINE __m128i ge_x86_at(const void *from) {
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
-    const ge_x86_sums sums = { { ge_x86_at(from), ge_x86_at(from + 4), ge_x86_at(from + 8), ge_x86_at(from + 12) } };
+    const ge_x86_sums sums = {{ge_x86_at(from), ge_x86_at(from + 4), ge_x86_at(from + 8), ge_x86_at(from + 12)}};
     return sums;
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
     const __m128i zero = _mm_setzero_si128();
-    const ge_x86_sums sums = { { zero, zero, zero, zero } };
+    const ge_x86_sums sums = {{zero, zero, zero, zero}};
     return sums;
 }
 
@@ -67,7 +67,7 @@ static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
 
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
     const __m128i four = _mm_loadl_epi64((const __m128i *)(const void *)x);
-    const ge_x86_input input = { { _mm_shuffle_epi32(four, 0x00), _mm_shuffle_epi32(four, 0x55) } };
+    const ge_x86_input input = {{_mm_shuffle_epi32(four, 0x00), _mm_shuffle_epi32(four, 0x55)}};
     return input;
 }
 
@@ -90,8 +90,8 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     return law;
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
-                                            const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
+                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
     (void)scale;
     (void)exact;
     for (int32_t q = 0; q < 4; q++) {
@@ -105,8 +105,8 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const
 }
 
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
-    const __m128i packed = _mm_packs_epi16(_mm_packs_epi32(y.quarter[0], y.quarter[1]),
-                                           _mm_packs_epi32(y.quarter[2], y.quarter[3]));
+    const __m128i packed =
+        _mm_packs_epi16(_mm_packs_epi32(y.quarter[0], y.quarter[1]), _mm_packs_epi32(y.quarter[2], y.quarter[3]));
     const __m128i bytes = _mm_min_epi8(_mm_max_epi8(packed, law->lo), law->hi);
     if (count == 16) {
         _mm_storeu_si128((__m128i *)(void *)to, bytes);
@@ -117,7 +117,8 @@ static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_
     memcpy(to, sixteen, (size_t)count);
 }
 
-static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                               const ge_x86_law *law) {
     (void)pieces;
     for (int32_t v = 0; v < 4; v++) {
         ge_x86_store1(to[v], y[v], 16, law);

@@ -25,12 +25,12 @@ static inline GE_X86_INLINE __m256i ge_x86_at(const void *from) {
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
-    const ge_x86_sums sums = { { ge_x86_at(from), ge_x86_at(from + 8) } };
+    const ge_x86_sums sums = {{ge_x86_at(from), ge_x86_at(from + 8)}};
     return sums;
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
-    const ge_x86_sums zero = { { _mm256_setzero_si256(), _mm256_setzero_si256() } };
+    const ge_x86_sums zero = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
     return zero;
 }
 
@@ -66,8 +66,8 @@ static inline GE_X86_INLINE __m256i ge_x86_fused(__m256i acc, const float *scale
     return _mm256_sub_epi32(_mm256_castps_si256(y), law->magic_bits);
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
-                                            const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
+                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
     if (exact) {
         acc.half[0] = ge_x86_fused(acc.half[0], scale, law);
         acc.half[1] = ge_x86_fused(acc.half[1], scale + 8, law);
@@ -87,7 +87,8 @@ static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, c
     return _mm256_permutevar8x32_epi32(bytes, order);
 }
 
-static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                               const ge_x86_law *law) {
     for (int32_t i = 0; i < 4; i += 2) {
         const __m256i bytes = ge_x86_bytes(y[i], y[i + 1], law);
         if (pieces < 4) {

@@ -21,7 +21,8 @@ typedef struct {
     __m128i left;
 } ge_x86_law;
 
-#define GE_X86_TILES(T) T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
+#define GE_X86_TILES(T)                                                                                                \
+    T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
     return _mm512_loadu_si512(from);
@@ -62,17 +63,19 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     return law;
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_multiply(ge_x86_sums acc, const int32_t *multiplier, const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_sums ge_x86_multiply(ge_x86_sums acc, const int32_t *multiplier,
+                                                        const ge_x86_law *law) {
     const __m512i m = _mm512_loadu_si512(multiplier);
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, m), law->half);
     const __m512i odd =
         _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), _mm512_srli_epi64(m, 32)), law->half);
-    const __m512i y = _mm512_mask_blend_epi32(0xAAAA, _mm512_srl_epi64(even, law->right), _mm512_sll_epi64(odd, law->left));
+    const __m512i y =
+        _mm512_mask_blend_epi32(0xAAAA, _mm512_srl_epi64(even, law->right), _mm512_sll_epi64(odd, law->left));
     return _mm512_add_epi32(y, law->zero_point);
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale, int32_t exact,
-                                            const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
+                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
     if (!exact) {
         return ge_x86_multiply(acc, multiplier, law);
     }
@@ -88,7 +91,8 @@ static inline GE_X86_INLINE __m512i ge_x86_bytes(const ge_x86_sums y[4], const g
     return _mm512_permutexvar_epi32(order, bytes);
 }
 
-static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                               const ge_x86_law *law) {
     const __m512i bytes = ge_x86_bytes(y, law);
     if (pieces == 1) {
         _mm512_storeu_si512(to[0], bytes);
@@ -104,7 +108,7 @@ static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86
 }
 
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
-    const ge_x86_sums four[4] = { y, y, y, y };
+    const ge_x86_sums four[4] = {y, y, y, y};
     const __m128i bytes = _mm512_castsi512_si128(ge_x86_bytes(four, law));
     _mm_mask_storeu_epi8(to, (__mmask16)((1u << count) - 1), bytes);
 }

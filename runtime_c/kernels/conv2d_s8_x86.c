@@ -33,8 +33,9 @@ typedef struct {
 } conv2d_s8_x86_layer;
 
 /* Outputs of `rows` pixels by `wide` vectors, to `o`; channels from 16 * vector. Both numbers are constants. */
-static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer *s, const ge_x86_sums *acc, int32_t vector, int8_t *o,
-                                        const int32_t rows, const int32_t wide) {
+static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer *s, const ge_x86_sums *acc,
+                                                      int32_t vector, int8_t *o, const int32_t rows,
+                                                      const int32_t wide) {
     const int32_t first = 16 * vector, left = s->out_c - first;
     int32_t exact = 1;
     ge_x86_sums y[16 * 2];
@@ -46,8 +47,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
 #pragma GCC unroll 4
         for (int32_t v = 0; v < wide; v++) {
             const int32_t c = first + 16 * v;
-            y[r * wide + v] =
-                ge_x86_requantize(acc[r * wide + v], s->multiplier + c, s->scale + c, exact, &s->law);
+            y[r * wide + v] = ge_x86_requantize(acc[r * wide + v], s->multiplier + c, s->scale + c, exact, &s->law);
         }
     }
     const int32_t fours = left >= 16 * wide ? rows * wide / 4 : 0;
@@ -71,8 +71,8 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
 }
 
 /* One tile, whose first pixel is number `pixel` of the strip; both sizes are constants. */
-static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t pixel, int32_t vector, int8_t *o,
-                                      const int32_t rows, const int32_t wide) {
+static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t pixel, int32_t vector,
+                                                    int8_t *o, const int32_t rows, const int32_t wide) {
     const int32_t pitch = s->pitch, steps = s->steps, apart = s->run_count * steps * 64;
     const int8_t *w = s->weights + (ptrdiff_t)vector * apart;
     ge_x86_sums acc[16 * 2];
@@ -105,8 +105,8 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
 
 /* A function for each tile, that computes all of a strip, for one or more vectors. */
 #define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
-    static GE_X86_FN void conv2d_s8_x86_tiles_##rows##_##wide(const conv2d_s8_x86_layer *s, int32_t pixels, int32_t vector,  \
-                                                       int8_t *o) {                                                    \
+    static GE_X86_FN void conv2d_s8_x86_tiles_##rows##_##wide(const conv2d_s8_x86_layer *s, int32_t pixels,            \
+                                                              int32_t vector, int8_t *o) {                             \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
             conv2d_s8_x86_tile(s, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);                \
         }                                                                                                              \
@@ -154,7 +154,7 @@ static GE_X86_FN void conv2d_s8_x86_strip(const conv2d_s8_x86_layer *s, int32_t 
 
 /* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
 static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
-                                    ge_x86_element *to) {
+                                           ge_x86_element *to) {
     const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
     const int32_t left = p->pad_left < columns ? p->pad_left : columns;
     const int32_t middle = inside < columns - left ? inside : columns - left;
@@ -171,8 +171,9 @@ static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_r
 }
 
 /* A kernel of one tap, and no padding. */
-static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x, const ge_rows *out,
-                                    int32_t first_row, int32_t last_row, ge_x86_element *plane) {
+static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
+                                           const ge_rows *out, int32_t first_row, int32_t last_row,
+                                           ge_x86_element *plane) {
     const int32_t most = out->slots == NULL && p->out_w < CONV2D_S8_X86_PIXELS ? CONV2D_S8_X86_PIXELS / p->out_w : 1;
     s->runs[0] = plane;
     for (int32_t y = first_row; y < last_row; y += most) {
@@ -192,7 +193,8 @@ static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_
 
 /* A window: rows of the input lie in a ring of `high` rows. */
 static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
-                                     const ge_rows *out, int32_t first_row, int32_t last_row, ge_x86_element *plane) {
+                                            const ge_rows *out, int32_t first_row, int32_t last_row,
+                                            ge_x86_element *plane) {
     const int32_t high = (p->kernel_h - 1) * p->dilation_h + 1;
     const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
     const int32_t across = s->run_count / p->kernel_h;
@@ -211,14 +213,14 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
     }
 }
 
-static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
-                                const int32_t *multiplier, const float *scale, const ge_rows *out, int32_t first_row,
-                                int32_t last_row, void *scratch) {
+static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
+                                       const int32_t *bias, const int32_t *multiplier, const float *scale,
+                                       const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
     const int32_t run = p->kernel_w / across * p->in_c;
     const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)run_count * sizeof(void *);
     ge_x86_element *const plane = (ge_x86_element *)(behind & ~(uintptr_t)63);
-    conv2d_s8_x86_layer s = { 0 };
+    conv2d_s8_x86_layer s = {0};
     s.runs = (const ge_x86_element **)scratch;
     s.run_count = run_count;
     s.steps = (run + 3) / 4;
@@ -229,8 +231,8 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.multiplier = multiplier;
     s.scale = scale;
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
-    if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && (p->out_w - 1) * p->stride_w < p->in_w &&
-        (p->out_h - 1) * p->stride_h < p->in_h) {
+    if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
+        (p->out_w - 1) * p->stride_w < p->in_w && (p->out_h - 1) * p->stride_h < p->in_h) {
         s.pitch = p->in_c;
         conv2d_s8_x86_points(p, &s, x, out, first_row, last_row, plane);
     } else {
