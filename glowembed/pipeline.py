@@ -10,12 +10,12 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
 from glowembed.places import Places, place
 from glowembed.plan import PlanOptions
-from glowembed.precision import Config, Settings
+from glowembed.precision import Config, Precision, Settings, left_in_float
 from glowembed.precision import load as load_precision
 from glowembed.precision import resolve as resolve_precision
 from glowembed.profile import Profile, ValueProfile
@@ -206,11 +206,9 @@ def compile_model(
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):
-        precision = resolve_precision(graph, options.config())
-        graph = quantize(graph, _range_of(ranges), precision, _weights_range)
+        graph, precision = _quantized(graph, resolve_precision(graph, options.config()), ranges)
         graph = requantize_weights(graph, target.weights)
         graph = verify(finish_biases(graph, precision, ranges.mean))
-        _require_ranges(ranges)
         table = coverage(graph, precision)
         if options.require_all_quantized:
             require_all_quantized(table)
@@ -292,7 +290,7 @@ def _profile(
 
 @dataclass(frozen=True, eq=False)
 class _NoProfile(Profile):
-    """No samples: every type must come from the model. Remembers which values would have needed a range."""
+    """No samples: types come from the model. Remembers which values would have needed a range."""
 
     missing: dict[str, None] = field(default_factory=dict)
 
@@ -301,16 +299,26 @@ class _NoProfile(Profile):
         return ValueProfile(-1.0, 1.0)
 
 
-def _require_ranges(ranges: Profile) -> None:
-    missing = list(ranges.missing) if isinstance(ranges, _NoProfile) else []
-    if missing:
-        listed = "".join(f"\n  {name}" for name in missing[:20])
-        more = f"\n  and {len(missing) - 20} more" if len(missing) > 20 else ""
-        raise UsageError(
-            f"the model does not say how to store {len(missing)} of its values: give calibration data (--data) or a"
-            " profile (--profile), or keep the nodes around them in float32 (--precision)."
-            f" Without a range:{listed}{more}"
-        )
+def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Graph, Precision]:
+    """The graph with types. Without samples, nodes that a quantized model leaves in float are computed in float32."""
+    made = quantize(graph, _range_of(ranges), precision, _weights_range)
+    missing = dict(ranges.missing) if isinstance(ranges, _NoProfile) else {}
+    if not missing:
+        return made, precision
+    floating = left_in_float(graph, precision, missing) if typed_names(graph) else precision
+    if floating == precision:
+        _refuse_without(missing)
+    return _quantized(graph, floating, _NoProfile(graph.model_sha256, 0, {}))
+
+
+def _refuse_without(missing: Collection[str]) -> NoReturn:
+    listed = "".join(f"\n  {name}" for name in list(missing)[:20])
+    more = f"\n  and {len(missing) - 20} more" if len(missing) > 20 else ""
+    raise UsageError(
+        f"the model does not say how to store {len(missing)} of its values: give calibration data (--data) or a"
+        " profile (--profile), or keep the nodes around them in float32 (--precision)."
+        f" Without a range:{listed}{more}"
+    )
 
 
 def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:

@@ -14,7 +14,7 @@ type and knows no file but its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -35,6 +35,9 @@ REQUANTIZATIONS = ("default", "onnx", "glow", "tflite")
 POSITIONS = ("first", "last")
 
 DEFAULTS = "defaults"
+LEFT_IN_FLOAT = "the model leaves it in float"
+"""Stands in Settings.rules where no rule of a file decides."""
+
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")
 
@@ -310,6 +313,17 @@ def resolve(graph: Graph, config: Config | None = None) -> Precision:
     return Precision(settings, values)
 
 
+def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -> Precision:
+    """The same with float32 for the nodes that read or write one of these values, where no rule gives them a dtype."""
+    nodes = dict(precision.nodes)
+    for node in graph.nodes:
+        settings = nodes[node.name]
+        touched = any(name in values for name in (*node.inputs, *node.outputs))
+        if touched and not settings.explicit_dtype and "float32" in dtypes_of(node.op):
+            nodes[node.name] = _applied(settings, {"dtype": "float32"}, LEFT_IN_FLOAT)
+    return replace(precision, nodes=nodes)
+
+
 def _preset(graph: Graph, node: Node) -> Settings:
     """The start: the dtype of a type that the model itself fixes, and the law that comes nearest to what it means."""
     qtype = graph.values[node.outputs[0]].qtype
@@ -413,7 +427,7 @@ def template(graph: Graph) -> str:
         "  per_channel: true",
         "  bias: int32                  # " + " | ".join(BIASES),
         "  bias_correction: on          # on | off: take the mean error of rounded weights off the bias",
-        "  requantization: default      # " + " | ".join(REQUANTIZATIONS),
+        "  # requantization: default    # " + " | ".join(REQUANTIZATIONS),
         "rules: []",
         "# rules:",
         "#   - {position: first, dtype: float32}       # up to the first layer with weights",

@@ -24,7 +24,7 @@ from glowembed.ir import Graph, Node, Value
 from glowembed.op import kernel
 from glowembed.pipeline import Bundle
 from glowembed.plan import Plan
-from glowembed.precision import DEFAULTS, Precision, Settings
+from glowembed.precision import DEFAULTS, LEFT_IN_FLOAT, Precision, Settings
 from glowembed.profile import Profile
 from glowembed.target import Board, Target
 from glowembed.tune import Evaluation, Lifted, Tuned
@@ -238,7 +238,10 @@ def winograd(bundle: Bundle) -> RenderableType:
 def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
     """How many nodes compute in what, where it is not int8 all over; `precision` in bundle.json tells of each."""
     counts = Counter(str(entry["dtype"]) for entry in table)
-    return [] if set(counts) <= {"int8"} else [(f"nodes in {dtype}", number(counts[dtype])) for dtype in sorted(counts)]
+    rows = [] if set(counts) <= {"int8"} else [(f"nodes in {dtype}", number(counts[dtype])) for dtype in sorted(counts)]
+    left = [str(entry["node"]) for entry in table if entry["reason"] == LEFT_IN_FLOAT]
+    shown = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+    return [*rows, ("  left in float by the model", shown)] if left else rows
 
 
 def _saved(simplified: Json | None) -> list[tuple[str, str]]:

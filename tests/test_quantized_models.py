@@ -23,7 +23,7 @@ from glowembed.importer import load
 from glowembed.ir import Array, Graph, QType, verify
 from glowembed.lower import lower
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.precision import Config, Rule, resolve
+from glowembed.precision import Config, Rule
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
 from glowembed.simplify_q import simplify, typed_names
@@ -358,10 +358,9 @@ def test_large_biases_are_exact(largest: int, tmp_path: Path) -> None:
 
 
 def test_a_value_without_a_range_is_named(tmp_path: Path) -> None:
-    proto = model(
-        [node("Exp", "x", "e"), node("QuantizeLinear", "e s z", "xq"), *qdq(node("Tanh", "xd", "r"))[1:]], FLAT, SCALES
-    )
-    with pytest.raises(UsageError, match=r"store 1 of its values[\s\S]*--data[\s\S]*\n  x"):
+    """Nothing of the model is quantized: it does not become a float32 bundle unasked."""
+    proto = model([node("Exp", "x", "e"), node("Tanh", "e", "y")], FLAT, {})
+    with pytest.raises(UsageError, match=r"store 2 of its values[\s\S]*--data[\s\S]*\n  x\n  e"):
         compile_model(saved(proto, tmp_path), tmp_path / "out")
 
 
@@ -418,9 +417,6 @@ class Net:
     near: float
     samples: int = 60
     accuracy: float | None = None
-    float32: tuple[str, ...] = ()
-    """Ops that the model leaves in float; their values have no type in it."""
-
     integers: bool = False
     """onnxruntime computes with the model's integers, not in float32 between them: docs/quantized-models.md."""
 
@@ -435,7 +431,7 @@ NETS = [
     Net("mobilenetv2/model_qdq", 0.995, 100, 0.973),
     Net("resnet8/model_qdq", 0.995, 400, 0.875),
     Net("resnet8/model_tflite_qdq", 1.0, 400, 0.880, integers=True),
-    Net("tcn/model_qdq", 0.995, 240, 0.771, ("Affine",)),
+    Net("tcn/model_qdq", 0.995, 240, 0.771),
 ]
 
 
@@ -449,9 +445,7 @@ def test_shared_model_against_onnxruntime(net: Net, shared_models: Path, monkeyp
         monkeypatch.setattr(compare, "_session_options", lambda: options)
     file, data = shared_models / f"{net.file}.onnx", (shared_models / net.file).parent / "data.npz"
     canonical = canonicalize(load(file))
-    rules = tuple(Rule("float", kinds=(op,), settings={"dtype": "float32"}) for op in net.float32)
-    graph = quantize(canonical, no_range, resolve(canonical, Config(rules=rules)))
-    kernels = lower(simplify(graph, typed_names(canonical))[0])
+    kernels = lower(simplify(quantized_without_data(file), typed_names(canonical))[0])
     dataset = datasets.load(data, datasets.input_specs(canonical), "test").every(net.samples)
     ((name, theirs),) = run_onnxruntime(file, dataset).items()
     value = kernels.values[name]
@@ -476,6 +470,49 @@ def _stored(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
         return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
 
     return {name: one(name) for name in graph.inputs}
+
+
+class Enough(Exception):
+    """Stops a compilation."""
+
+
+def quantized_without_data(file: Path, **options: Any) -> Graph:
+    """What compile makes of a model, without any sample, until it is simplified."""
+    found: list[Graph] = []
+
+    def keep(stage: str, result: Any) -> None:
+        if stage == "quantize":
+            found.append(result)
+            raise Enough
+
+    with pytest.raises(Enough):
+        compile_model(file, file.parent / "never written", CompileOptions(**options), on_stage=keep)
+    return found[0]
+
+
+NORMALIZED = [node("Sub", "x m", "c"), node("Mul", "c k", "n"), *qdq(node("Tanh", "xd", "r"))]
+NORMALIZED[2].input[0] = "n"
+
+
+def test_what_a_model_leaves_in_float_stays_float(tmp_path: Path) -> None:
+    constants = SCALES | {"m": weights(12), "k": 0.3}
+    proto = model(NORMALIZED, FLAT, constants)
+    path = saved(proto, tmp_path)
+    graph = quantized_without_data(path)
+    assert [(n.op, graph.values[n.outputs[0]].qtype is None) for n in graph.nodes][:2] == [
+        ("Affine", True),
+        ("Quantize", False),
+    ]
+    rng, kernels = np.random.default_rng(3), lower(graph)
+    for _ in range(8):
+        x = rng.uniform(-2, 3, (1, 12)).astype(np.float32)
+        ours, theirs = run_int(kernels, {"x": x})["y"], from_onnxruntime(proto, {"x": x})["y"]
+        assert np.array_equal(ours, graph.values["y"].qtype.quantize(theirs))  # type: ignore[union-attr]
+    with pytest.raises(GlowembedError, match="not quantized:\n  Affine 'n_c': the model leaves it in float"):
+        compile_model(path, tmp_path / "out", CompileOptions(require_all_quantized=True))
+    asked = Config(rules=(Rule("rule 1", kinds=("Affine",), settings={"dtype": "int8"}),))
+    with pytest.raises(UsageError, match="store 1 of its values"):
+        compile_model(path, tmp_path / "out", CompileOptions(precision=asked))
 
 
 @pytest.mark.shared
