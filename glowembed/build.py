@@ -116,7 +116,8 @@ def _kind(memory: Memory) -> str:
 
 
 def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path, transport: str) -> Image:
-    objects = [build_dir / "obj" / "bundle" / f"{Path(name).stem}.o" for name in glue.c_sources(manifest)]
+    names = [*glue.c_sources(manifest), *(["ge_file_weights.c"] if glue.has_weights_file(manifest) else [])]
+    objects = [build_dir / "obj" / "bundle" / f"{Path(name).stem}.o" for name in names]
     weights = [path for path in objects if path.stem.endswith("_weights")]
     others = [path for path in objects if path not in weights]
     here = "harness" if transport == "serial" else "bundle.so"

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from glowembed.calibrate import METHODS
 from glowembed.datasets import IMAGE_SCALES, ImageOptions
+from glowembed.emit_weights import Weights, WeightsPlace
 from glowembed.errors import UsageError, unknown_name
 from glowembed.fixedpoint import MODES
 from glowembed.ir import Shape
@@ -32,6 +33,7 @@ from glowembed.target import default_board, load_board, load_target
 
 LAYOUTS = ("model", "nhwc")
 MAX_DIMENSION = 2**31 - 1
+WEIGHTS_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.(?!c$|h$|mk$|txt$|json$)[A-Za-z0-9]+")
 
 # ---------------------------------------------------------------------------------------------- options
 
@@ -158,13 +160,23 @@ def quantization_options(
     )
 
 
-def place_options(options: CompileOptions, io: str, input_: str) -> CompileOptions:
+def place_options(options: CompileOptions, io: str, input_: str, weights: str) -> CompileOptions:
     """The options with the places of inputs and outputs, every word checked. Rows have their channels last."""
     for kind, word, known in (("--io", io, get_args(IO)), ("--input", input_, get_args(Input))):
         if word not in known:
             raise unknown_name(kind, word, known)
     places = Places(cast(IO, io), cast(Input, input_))
+    options = replace(options, weights=_weights(weights))
     return replace(options, places=places, input_layout="nhwc" if input_ == "rows" else options.input_layout)
+
+
+def _weights(text: str) -> Weights:
+    place, colon, file = text.partition(":")
+    if place == "file" and WEIGHTS_NAME.fullmatch(file):
+        return Weights("file", file)
+    if place not in ("flash", "ram") or colon:
+        raise UsageError(f"--weights {text!r}: expected flash, ram or file:NAME, with NAME such as net_weights.bin")
+    return Weights(cast(WeightsPlace, place))
 
 
 def plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> PlanOptions:

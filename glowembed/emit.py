@@ -21,6 +21,7 @@ from glowembed import emit_schedule, resources
 from glowembed.cnames import comment, distinct, identifier
 from glowembed.csource import dispatcher, kernel_source, level_source
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
+from glowembed.emit_weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
 from glowembed.ir import Array, Graph, Node, Value
 from glowembed.levels import LEVELS, Level
 from glowembed.op import kernel, kernel_ops
@@ -32,8 +33,8 @@ SCHEMA = 1
 """Version of bundle.json."""
 
 OWN_MACROS = frozenset(
-    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES IO_ALIGN ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
-    MEM_ALIGN CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
+    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
+    MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
 """What a macro of a bundle may be called behind its name, besides those of inputs and outputs."""
 
@@ -60,6 +61,9 @@ KERNELS_HEAD = """\
 """
 
 
+IN_FLASH = Weights()
+
+
 @dataclass(frozen=True)
 class Origin:
     """What the bundle was made from and by; goes into the header and the manifest."""
@@ -71,10 +75,14 @@ class Origin:
     simplified: Mapping[str, Any] | None = None
 
 
-def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, bytes]:
+def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
     """File name -> content of the whole bundle."""
     name = identifier(graph.name)
     arrays = _arrays(graph, name)
+    weights_align = target.arena_align if _levels_used(graph) else plan.alignment
+    own = weights_file([a["data"] for a in arrays], weights_align) if weights.place == "file" else None
+    for array, offset in zip(arrays, own.offsets if own is not None else (), strict=False):
+        array["offset"] = offset
     tensors = _tensors(graph, plan)
     layers = _layers(graph, plan, name)
     context = {
@@ -89,7 +97,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
-        **_places(tensors, name),
+        **_places(tensors, name, weights),
         "glow": _placeholders(tensors, target.arena_align),
         "layers": layers,
         "groups": emit_schedule.groups(graph, plan),
@@ -97,19 +105,26 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin) -> dict[str, 
         "macs": sum(node.macs for node in graph.nodes),
         "levels": _levels_used(graph),
         "weights_bytes": sum(a["bytes"] for a in arrays),
+        "weights": weights,
+        "weights_file": own,
+        "weights_align": weights_align,
+        "fnv": {"offset": FNV_OFFSET, "prime": FNV_PRIME, "head": HEAD},
+        "sources": [f"{name}.c", *([] if own is not None else [f"{name}_weights.c"])],
     }
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
         f"{name}.c": _render("bundle.c.j2", context),
         f"{name}_kernels.h": _kernels(graph, name, origin),
         f"{name}_weights.h": _render("weights.h.j2", context),
-        f"{name}_weights.c": _render("weights.c.j2", context),
         f"{name}_glow.h": _render("glow.h.j2", context),
     }
+    if own is None:
+        files[f"{name}_weights.c"] = _render("weights.c.j2", context)
     sources = {file: text.encode("ascii") for file, text in files.items()}
     manifest = _manifest(graph, plan, target, origin, sources, context)
     built = {
         **sources,
+        **({weights.file: own.content} if own is not None and weights.file is not None else {}),
         "CMakeLists.txt": _render("CMakeLists.txt.j2", context).encode("ascii"),
         f"{name}.mk": _render("bundle.mk.j2", context).encode("ascii"),
         "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
@@ -183,21 +198,28 @@ def _declaration(value: Value, member: str, is_input: bool) -> str:
     return f"{'const ' if is_input else ''}{CTYPES[_dtype(value)]} *{member}"
 
 
-def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
+def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Weights) -> dict[str, Any]:
     """What is outside the arena: members of the struct, how functions take it and pass it on, what is wrong with it."""
     ends = [*tensors["inputs"], *tensors["outputs"]]
     for end in ends:
         end["where"] = _where(end, ends, name.upper())
     found = [end for end in ends if end["handed"] != "arena"]
-    if not found:
-        return {"places": [], "takes": "", "gives": "", "misplaced": ""}
+    if not found and weights.place != "file":
+        return {"places": [], "members": [], "takes": "", "gives": "", "misplaced": ""}
     wrong = [f"places->{t['member']}.row == NULL" for t in found if t["handed"] == "rows"]
     for t in found:
         if t["handed"] == "caller":
             pointer = f"places->{t['member']}"
             wrong += [f"{pointer} == NULL", f"(uintptr_t){pointer} % {name.upper()}_IO_ALIGN != 0"]
     misplaced = " ||\n        ".join(["places == NULL", *wrong])
-    return {"places": found, "takes": f", const {name}_places *places", "gives": ", places", "misplaced": misplaced}
+    members = [*(t["member"] for t in found), *(["weights"] if weights.place == "file" else [])]
+    return {
+        "places": found,
+        "members": members,
+        "takes": f", const {name}_places *places",
+        "gives": ", places",
+        "misplaced": misplaced,
+    }
 
 
 def _where(end: Mapping[str, Any], ends: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
@@ -288,9 +310,21 @@ def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
         if value.const is not None:
             entries.append((ids["", name], CTYPES[_dtype(value)], _stored(value)))
     return [
-        {"id": f"{bundle}_{ident}", "ctype": ctype, "count": array.size, "bytes": array.nbytes, "lines": _lines(array)}
+        {
+            "id": f"{bundle}_{ident}",
+            "ctype": ctype,
+            "count": array.size,
+            "bytes": array.nbytes,
+            "lines": _lines(array),
+            "data": array,
+        }
         for ident, ctype, array in entries
     ]
+
+
+def weights_bytes(graph: Graph) -> int:
+    """Bytes of all constants of a graph with kernels."""
+    return sum(array["bytes"] for array in _arrays(graph, ""))
 
 
 def _lines(array: Array) -> list[str]:
@@ -475,6 +509,7 @@ def _manifest(
         "precision": [dict(entry) for entry in origin.precision],
         "arena": {"size": plan.size, "align": target.arena_align, "liveness_bound": plan.bound},
         "weights_bytes": context["weights_bytes"],
+        "weights": _weights_entry(context),
         "macs": context["macs"],
         "simplified": origin.simplified,
         "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
@@ -485,6 +520,16 @@ def _manifest(
         "buffers": emit_schedule.buffers(plan),
         "sources": [f for f in sorted(sources) if f.endswith(".c")],
         "headers": [f for f in sorted(sources) if f.endswith(".h")],
+    }
+
+
+def _weights_entry(context: Mapping[str, Any]) -> dict[str, Any]:
+    own, weights = context["weights_file"], context["weights"]
+    return {
+        "place": weights.place,
+        "file": weights.file,
+        "file_bytes": len(own.content) if own is not None else None,
+        "hash": f"{own.hash:016x}" if own is not None else None,
     }
 
 

@@ -145,7 +145,8 @@ def _aligned(offset: int) -> int:
 
 def entries(manifest: Manifest) -> tuple[str, str]:
     """The functions that the harness calls: those of the bundle, or what calls them with all that lies outside the arena."""
-    outside = any(t.get("handed", "arena") != "arena" for t in (*manifest["inputs"], *manifest["outputs"]))
+    ends = (*manifest["inputs"], *manifest["outputs"])
+    outside = has_weights_file(manifest) or any(t.get("handed", "arena") != "arena" for t in ends)
     name = "ge_window" if outside else manifest["name"]
     return f"{name}_run", f"{name}_run_layers"
 
@@ -156,11 +157,15 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
     ends = [
         (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") != "arena"
     ]
-    if not ends:
+    own_weights = has_weights_file(manifest)
+    if not ends and not own_weights:
         return run, run_layers, ""
     rows = "".join(_rows_c(t) for t, _ in ends if t["handed"] == "rows")
     members = "".join(f"        .{kind}_{t['id'].lower()} = {_member(t)},\n" for t, kind in ends)
-    places = f"    uint8_t *const window = arena;\n    const {name}_places places = {{\n{members}    }};\n"
+    members += "        .weights = ge_file_weights,\n" if own_weights else ""
+    rows += "\nextern const uint8_t ge_file_weights[];\n" if own_weights else ""
+    window = "    uint8_t *const window = arena;\n" if ends else ""
+    places = f"{window}    const {name}_places places = {{\n{members}    }};\n"
     return (
         run,
         run_layers,
@@ -176,6 +181,30 @@ static int32_t {run_layers}(void *arena, int32_t first, int32_t count) {{
 }}
 """,
     )
+
+
+def has_weights_file(manifest: Manifest) -> bool:
+    """Its constants are a file that the program is given at run time."""
+    return bool(manifest.get("weights", {}).get("place") == "file")
+
+
+def weights_c(manifest: Manifest, bundle: Path) -> str | None:
+    """ge_file_weights.c: the weights file of a bundle as an array; None where it has none."""
+    if not has_weights_file(manifest):
+        return None
+    name = str(manifest["weights"]["file"])
+    if not PLAIN_FILE.fullmatch(name) or not (bundle / name).is_file():
+        raise UsageError(f"{bundle} names the weights {name!r}, which is not a file of the bundle")
+    content = (bundle / name).read_bytes()
+    lines = ",\n    ".join(", ".join(map(str, content[i : i + 24])) for i in range(0, len(content), 24))
+    return f"""/* Made from {name} of {manifest["name"]}. */
+#include <stdint.h>
+
+extern const uint8_t ge_file_weights[];
+const uint8_t ge_file_weights[] __attribute__((aligned(64))) = {{
+    {lines}
+}};
+"""
 
 
 def _member(tensor: Mapping[str, Any]) -> str:

@@ -129,7 +129,7 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
     for variant in variants:
         placed += _candidates(variant, alignment, options, placed)
     placed.sort(key=lambda p: p.placement.size)
-    limit = options.ram
+    limit = options.limit
     if options.mode == "exact" and placement.have_solver():
         least = min(p.placement.size for p in placed)
         for candidate in [p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)][
@@ -143,7 +143,7 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
     graph = _with_kernels(best)
     plan = _plan(best, alignment, graph)
     if limit is not None and plan.size > limit:
-        raise UsageError(_too_large(graph, plan, limit))
+        raise UsageError(_too_large(graph, plan, options))
     return graph, plan
 
 
@@ -173,7 +173,7 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, before:
     if not variant.streaming:
         whole = schedule.unstreamed(rows, unit, cycles, variant.budget)
         return [_placed_greedily(_prepared(variant, rows, whole, alignment))]
-    found = schedule.candidates(rows, unit, cycles, variant.budget, options.ram)
+    found = schedule.candidates(rows, unit, cycles, variant.budget, options.limit)
     tried = [c for c in found if c.groups][: None if options.ram else PLACED]
     tried += [c for c in found if not c.groups][:1]
     placed: list[_Placed] = []
@@ -200,12 +200,13 @@ def by_rows(graph: Graph) -> Graph:
     return verify(graph.with_nodes(nodes, context.values))
 
 
-def _too_large(graph: Graph, plan: Plan, limit: int) -> str:
-    peak = peak_step(plan)
+def _too_large(graph: Graph, plan: Plan, options: PlanOptions) -> str:
+    peak, needed = peak_step(plan), plan.size + options.reserved
+    weights = f" ({options.reserved} of them for weights: leave these in flash)" if options.reserved else ""
     name = graph.nodes[plan.steps[peak].node].name if plan.steps else "the inputs"
     return (
-        f"{graph.name} needs at least {plan.size} bytes of RAM, {plan.size - limit} more than --ram {limit}; "
-        f"most is alive in {name!r}. Allow more RAM, or --optimize ram if that was not asked for; a smaller input or "
+        f"{graph.name} needs at least {needed} bytes of RAM{weights}, {needed - (options.ram or 0)} more than "
+        f"--ram {options.ram}; most is alive in {name!r}. Allow more RAM, or --optimize ram if that was not asked for; a smaller input or "
         "fewer channels there would help"
     )
 

@@ -26,6 +26,7 @@ from glowembed.canonicalize import canonicalize
 from glowembed.choose import Choice, choose
 from glowembed.costs import Costs
 from glowembed.datasets import Dataset, Source
+from glowembed.emit_weights import Weights
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
@@ -79,6 +80,7 @@ class CompileOptions:
     flash: int | None = None
     places: Places = field(default_factory=Places)
     winograd: bool = False
+    weights: Weights = field(default_factory=Weights)
 
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
@@ -107,6 +109,7 @@ class CompileOptions:
             "io": self.places.io,
             "input": self.places.input,
             "winograd": self.winograd,
+            "weights": str(self.weights),
         }
 
 
@@ -223,15 +226,20 @@ def compile_model(
         graph, choices = choose(graph, target, ("winograd",) if options.winograd else ())
     on_stage("choose", graph)
     with stages.run("plan"):
-        graph, plan = memory.plan_network(graph, target.word_size, options.plan, Costs(target, _legal(choices)))
+        reserved = emit.weights_bytes(graph) if options.weights.place == "ram" else 0
+        costs = Costs(target, _legal(choices))
+        graph, plan = memory.plan_network(graph, target.word_size, replace(options.plan, reserved=reserved), costs)
         memory.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):
         origin = emit.Origin(
             VERSION, model.name, options.recorded(), tuple(entry.json() for entry in table), savings.json()
         )
-        files = emit.emit(graph, plan, target, origin)
-        _check_flash(graph, target, options.flash, json.loads(files["bundle.json"])["weights_bytes"])
+        files = emit.emit(graph, plan, target, origin, options.weights)
+        elsewhere = options.weights.place == "file"
+        _check_flash(
+            graph, target, options.flash, 0 if elsewhere else json.loads(files["bundle.json"])["weights_bytes"]
+        )
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
@@ -269,8 +277,10 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     plan = memory.plan(bundle.graph, target.word_size, PlanOptions("greedy", optimize="speed"))
     memory.check(bundle.graph, plan)
     origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])
-    files = emit.emit(replace(bundle.graph, model_sha256=manifest["model"]["sha256"]), plan, target, origin)
-    own = [f"{manifest['name']}_{part}" for part in ("weights.c", "weights.h", "kernels.h")]
+    weights = Weights(manifest["weights"]["place"], manifest["weights"]["file"])
+    files = emit.emit(replace(bundle.graph, model_sha256=manifest["model"]["sha256"]), plan, target, origin, weights)
+    own = [f"{manifest['name']}_weights.h", f"{manifest['name']}_kernels.h"]
+    own.append(weights.file if weights.file is not None else f"{manifest['name']}_weights.c")
     files |= {name: (bundle.path / name).read_bytes() for name in own}
     write_bundle(folder, files, bundle.model_path or Path(manifest["model"]["file"]))
     return replace(bundle, path=folder, manifest=json.loads(files["bundle.json"]))

@@ -19,13 +19,20 @@ class PlanOptions:
 
     mode: `exact` asks the solver where greedy placement leaves a gap, `greedy` never does. effort: how long the solver
     may try, in its own deterministic units. optimize: `balanced` = least RAM for at most 5 % more cycles, `ram` = least
-    RAM for at most twice the cycles, `speed` = no layer is called more than once. ram: bytes that must be enough.
+    RAM for at most twice the cycles, `speed` = no layer is called more than once. ram: bytes that must be enough, of which
+    `reserved` are not for the arena.
     """
 
     mode: PlanMode = "exact"
     effort: int = 1
     optimize: Optimize = "balanced"
     ram: int | None = None
+    reserved: int = 0
+
+    @property
+    def limit(self) -> int | None:
+        """What the arena may take."""
+        return None if self.ram is None else self.ram - self.reserved
 
 
 @dataclass(frozen=True)

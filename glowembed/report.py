@@ -208,13 +208,16 @@ def summary(results: Sequence[Json]) -> Table:
 # ---------------------------------------------------------------------------------------------- compile, build
 
 
+WEIGHTS_ARE_IN = {"flash": "flash", "ram": "flash and RAM", "file": "file"}
+
+
 def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> RenderableType:
     """What was made, how large it is, how long each stage took."""
     arena = manifest["arena"]
     rows = [
         ("arena (RAM)", size(arena["size"])),
         ("  liveness bound", size(arena["liveness_bound"])),
-        ("weights (flash)", size(manifest["weights_bytes"])),
+        (f"weights ({WEIGHTS_ARE_IN[manifest['weights']['place']]})", size(manifest["weights_bytes"])),
         ("layers", number(len(manifest["layers"]))),
         ("multiply-accumulates", number(manifest["macs"])),
     ]

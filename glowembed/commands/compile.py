@@ -181,6 +181,15 @@ def compile_(
             rich_help_panel="Memory",
         ),
     ] = "whole",
+    weights: Annotated[
+        str,
+        typer.Option(
+            "--weights",
+            metavar="flash|ram|file:NAME",
+            help="Constants in flash; copied to RAM at start; or in a file of the bundle, given at run time.",
+            rich_help_panel="Memory",
+        ),
+    ] = "flash",
     calib_samples: CalibSamples = None,
     stop_after: Annotated[
         str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
@@ -216,7 +225,7 @@ def compile_(
         plan_options(optimize, plan, plan_effort, ram),
         byte_count("--flash", flash),
     )
-    options = place_options(options, io, input_)
+    options = place_options(options, io, input_, weights)
     options = replace(options, winograd=winograd)
     options = quantization_options(
         options, schema, weights_schema, weights_calibration, requantization, bias_correction

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import GlowembedError, ToolError, UsageError
-from glowembed.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, window_size
+from glowembed.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
 from glowembed.ir import Array
 from glowembed.target import load_target
 
@@ -122,6 +122,10 @@ def _compile(bundle: Path, manifest: Manifest, folder: Path) -> Path:
     library = folder / f"{manifest['name']}.so"
     (folder / "ge_host.c").write_text(host_c(manifest), encoding="ascii")
     sources = [str(bundle / s) for s in manifest["sources"]] + [str(folder / "ge_host.c")]
+    own_weights = weights_c(manifest, bundle)
+    if own_weights is not None:
+        (folder / "ge_file_weights.c").write_text(own_weights, encoding="ascii")
+        sources.append(str(folder / "ge_file_weights.c"))
     command = [compiler, *target.cflags, "-I", str(bundle), *sources, *target.ldflags, "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
