@@ -32,6 +32,9 @@ from glowembed.target import Target
 SCHEMA = 1
 """Version of bundle.json."""
 
+SIZE_FLAGS = ("-Os",)
+"""What a bundle for the least flash is compiled with, behind the flags of its target."""
+
 OWN_MACROS = frozenset(
     """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
     MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
@@ -110,6 +113,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "weights_align": weights_align,
         "fnv": {"offset": FNV_OFFSET, "prime": FNV_PRIME, "head": HEAD},
         "sources": [f"{name}.c", *([] if own is not None else [f"{name}_weights.c"])],
+        "cflags": SIZE_FLAGS if origin.options.get("optimize") == "size" else (),
     }
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
@@ -518,6 +522,7 @@ def _manifest(
         "levels": [level.word for levels in context["levels"].values() for level in levels],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),
+        "cflags": list(context["cflags"]),
         "sources": [f for f in sorted(sources) if f.endswith(".c")],
         "headers": [f for f in sorted(sources) if f.endswith(".h")],
     }

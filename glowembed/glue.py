@@ -57,6 +57,11 @@ def c_sources(manifest: Manifest) -> list[str]:
     return [name for name in manifest["sources"] if name.endswith(".c")]
 
 
+def cflags(manifest: Manifest) -> list[str]:
+    """Flags for the C files besides those of the target, as far as they are ones that glowembed writes."""
+    return [flag for flag in manifest.get("cflags", ()) if flag == "-Os"]
+
+
 def bundle_c(manifest: Manifest) -> str:
     """ge_bundle.c: the ge_bundle that the harness runs, and its arena between guards."""
     manifest = in_window(manifest)

@@ -112,7 +112,7 @@ CONV2D = Kernel(
     constants=STREAM,
     arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3))),
     scratch=_conv_scratch,
-    cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 1100),
+    cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 900, 850),
     rows_cost=_conv_rows_cost,
     store="rows",
 )
@@ -169,7 +169,7 @@ DEPTHWISE = Kernel(
     constants=STREAM,
     arrange=lambda constants, p: _blocks_of_sixteen(constants),
     scratch=_depthwise_scratch,
-    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 700),
+    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 1340),
     rows_cost=_depthwise_rows_cost,
     store="rows",
 )
@@ -181,7 +181,7 @@ DEPTHWISE = Kernel(
 def _fc_cost(node: Node, target: Any) -> Cost:
     """Blocks of four outputs, 16 inputs at a time."""
     p = node.params
-    return Cost(p.rows * (_blocks(p.out_c, 4) * (20.0 * _blocks(p.in_c, LANES) + 30) + 20), 250)
+    return Cost(p.rows * (_blocks(p.out_c, 4) * (20.0 * _blocks(p.in_c, LANES) + 30) + 20), 350)
 
 
 FC = Kernel(
@@ -198,7 +198,7 @@ FC = Kernel(
 ADD = Kernel(
     "ge_add_s8_mve",
     isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * (4.5 * node.params.row + 20), 150),
+    cost=lambda node, target: Cost(node.params.rows * (4.5 * node.params.row + 20), 350),
     store="elements",
 )
 
@@ -217,7 +217,7 @@ AVGPOOL = Kernel(
     isa="mve",
     when=_avgpool_when,
     cost=lambda node, target: Cost(
-        _blocks(node.params.channels, LANES) * (12.0 * node.params.in_h * node.params.in_w + 200), 400
+        _blocks(node.params.channels, LANES) * (12.0 * node.params.in_h * node.params.in_w + 200), 560
     ),
 )
 
@@ -256,7 +256,7 @@ CONV3X3 = Kernel(
     arrange=_conv3x3_arrange,
     scratch=lambda p: _tap_bytes(p, 3),
     cost=lambda node, target: Cost(
-        _conv3x3_rows_cost(node, target, node.params.out_h), 900 * node.params.in_c // LANES
+        _conv3x3_rows_cost(node, target, node.params.out_h), 750 + 450 * node.params.in_c // LANES, 400
     ),
     rows_cost=_conv3x3_rows_cost,
     instance=lambda p: {"DEPTH": p.in_c},
@@ -270,7 +270,7 @@ CONV3X3 = Kernel(
 LUT = Kernel(
     "ge_lut_s8_mve",
     isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * (1.5 * node.params.row + 30), 80),
+    cost=lambda node, target: Cost(node.params.rows * (1.5 * node.params.row + 30), 116),
     store="elements",
 )
 
@@ -278,7 +278,7 @@ MUL = Kernel(
     "ge_mul_s8_mve",
     isa="mve",
     when=_high_word,
-    cost=lambda node, target: Cost(node.params.rows * (5.5 * node.params.row + 40), 150),
+    cost=lambda node, target: Cost(node.params.rows * (5.5 * node.params.row + 40), 220),
     store="elements",
 )
 

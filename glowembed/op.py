@@ -218,10 +218,14 @@ have as many bytes as those of the output; over any other input it is rows.
 
 @dataclass(frozen=True)
 class Cost:
-    """An estimate for one call: cycles, bytes of code, bytes of scratch."""
+    """An estimate: cycles of one call for everything, and bytes of code at -O2.
+
+    code: of one instance of the kernel; shared: of what its instances call, which is there once.
+    """
 
     cycles: float
     code: int = 0
+    shared: int = 0
 
 
 @dataclass(frozen=True)

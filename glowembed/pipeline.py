@@ -19,11 +19,11 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from glowembed import cnames, datasets, emit, glue, importer, memory, op, plot
+from glowembed import cnames, datasets, emit, footprint, glue, importer, memory, op, plot
 from glowembed.biases import finish_biases
 from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
-from glowembed.choose import Choice, choose
+from glowembed.choose import Choice, choose, within
 from glowembed.costs import Costs
 from glowembed.datasets import Dataset, Source
 from glowembed.emit_weights import Weights
@@ -31,7 +31,7 @@ from glowembed.errors import UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
 from glowembed.places import Places, place
-from glowembed.plan import PlanOptions
+from glowembed.plan import Plan, PlanOptions
 from glowembed.precision import Config, Precision, Settings, left_in_float
 from glowembed.precision import load as load_precision
 from glowembed.precision import resolve as resolve_precision
@@ -223,12 +223,13 @@ def compile_model(
         graph = place(verify(lower(graph, options.float_io)), options.places)
     on_stage("lower", graph)
     with stages.run("choose"):
-        graph, choices = choose(graph, target, ("winograd",) if options.winograd else ())
+        in_flash = None if options.weights.place == "file" else options.flash
+        graph, choices = choose(
+            graph, target, ("winograd",) if options.winograd else (), options.plan.optimize, in_flash
+        )
     on_stage("choose", graph)
     with stages.run("plan"):
-        reserved = emit.weights_bytes(graph) if options.weights.place == "ram" else 0
-        costs = Costs(target, _legal(choices))
-        graph, plan = memory.plan_network(graph, target.word_size, replace(options.plan, reserved=reserved), costs)
+        graph, plan = _plan(graph, target, options, choices)
         memory.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):
@@ -236,35 +237,39 @@ def compile_model(
             VERSION, model.name, options.recorded(), tuple(entry.json() for entry in table), savings.json()
         )
         files = emit.emit(graph, plan, target, origin, options.weights)
-        elsewhere = options.weights.place == "file"
-        _check_flash(
-            graph, target, options.flash, 0 if elsewhere else json.loads(files["bundle.json"])["weights_bytes"]
-        )
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
     return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
 
 
-def _legal(choices: tuple[Choice, ...]) -> dict[str, list[tuple[str, float]]]:
-    legal: dict[str, list[tuple[str, float]]] = {}
-    for choice in choices:
-        if choice.reason in (None, "slower"):
-            legal.setdefault(choice.node, []).append((choice.kernel, choice.cycles))
-    return legal
+def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
+    """The plan that the options ask for; where it would not fit the flash, the one without tables of rows."""
+    reserved = emit.weights_bytes(graph) if options.weights.place == "ram" else 0
+    wanted, limit = replace(options.plan, reserved=reserved), options.flash
+    costs = Costs(target, within(choices, wanted.optimize, limit))
+    flag, elsewhere = "-Os" if wanted.optimize == "size" else "-O2", options.weights.place == "file"
+    if wanted.optimize == "size":
+        wanted = replace(wanted, optimize="speed")
+    ordered, plan = memory.plan_network(graph, target.word_size, wanted, costs)
+    if limit is None or footprint.flash(ordered, plan, target, flag, elsewhere) <= limit:
+        return ordered, plan
+    if plan.groups and wanted.ram is None:
+        ordered, plan = memory.plan_network(graph, target.word_size, replace(wanted, optimize="speed"), costs)
+    if footprint.flash(ordered, plan, target, flag, elsewhere) > limit:
+        raise UsageError(_too_large(ordered, footprint.flash(ordered, plan, target, "-Os", elsewhere), limit))
+    return ordered, plan
 
 
-def _check_flash(graph: Graph, target: Target, limit: int | None, weights: int) -> None:
-    """Weights are exact, code is the estimate of the kernels. Raises UsageError above the limit."""
-    used = {n.kernel: op.kernel(n.kernel).cost(n, target).code for n in graph.nodes if n.kernel}
-    needed = weights + sum(used.values())
-    if limit is None or needed <= limit:
-        return
-    sizes = {n.name: sum(c.materialize().nbytes for c in n.constants.values()) for n in graph.nodes}
+def _too_large(graph: Graph, needed: int, limit: int) -> str:
+    """The kernels are the smallest there are by now."""
+    sizes = {n.name: footprint.constants(n, op.kernel(n.kernel)) for n in graph.nodes if n.kernel}
     largest = max(sizes, key=sizes.__getitem__)
-    raise UsageError(
-        f"{graph.name} needs about {needed} bytes of flash ({weights} of constants, the rest code), {needed - limit} more "
-        f"than --flash {limit}; the largest part is {largest!r} with {sizes[largest]} bytes"
+    total = sum(sizes.values())
+    more = "" if needed > limit else ", and --optimize size makes it fit"
+    return (
+        f"{graph.name} does not fit --flash {limit}: at least it needs about {needed} bytes, with --optimize size ({total} "
+        f"of constants, the rest code); most of them are for {largest!r}, {sizes[largest]}{more}"
     )
 
 

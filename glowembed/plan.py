@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Optimize = Literal["balanced", "ram", "speed"]
+Optimize = Literal["balanced", "speed", "ram", "size"]
 PlanMode = Literal["exact", "greedy"]
 
 SLOT_UNIT = 4
@@ -19,8 +19,8 @@ class PlanOptions:
 
     mode: `exact` asks the solver where greedy placement leaves a gap, `greedy` never does. effort: how long the solver
     may try, in its own deterministic units. optimize: `balanced` = least RAM for at most 5 % more cycles, `ram` = least
-    RAM for at most twice the cycles, `speed` = no layer is called more than once. ram: bytes that must be enough, of which
-    `reserved` are not for the arena.
+    RAM for at most twice the cycles, `speed` and `size` = no layer is called more than once (choose.py says which kernels).
+    ram: bytes that must be enough, of which `reserved` are not for the arena.
     """
 
     mode: PlanMode = "exact"

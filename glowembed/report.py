@@ -17,6 +17,7 @@ from rich.text import Text
 
 from glowembed import bundleview
 from glowembed.build import Image
+from glowembed.choose import Choice
 from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.farm import Row
 from glowembed.inspection import Inspection, Tensor
@@ -236,6 +237,36 @@ def winograd(bundle: Bundle) -> RenderableType:
     packed = [kernel(n.kernel or "").packed(c, n.params) for n, c in zip(nodes, plain, strict=True)]
     more = sum(a.nbytes for c in packed for a in c.values()) - sum(a.nbytes for c in plain for a in c.values())
     return Text(f"--winograd: {len(nodes)} layers are faster, their weights take {size(more)} more flash")
+
+
+def considered(bundle: Bundle) -> RenderableType:
+    """For each layer the kernels of its core: cycles of one call, bytes of flash (constants + code) and scratch, why not."""
+    final = {node.name: node.kernel for node in bundle.graph.nodes}
+    layers: dict[str, list[Choice]] = {}
+    for choice in bundle.choices:
+        layers.setdefault(choice.node, []).append(choice)
+    text = Text("kernels considered: estimated cycles; flash, constants + code; scratch\n", "bold")
+    for node in [*layers, *(n for n, symbol in final.items() if symbol is not None and n not in layers)]:
+        text.append(f"{node}\n")
+        for choice in layers.get(node, ()):
+            text.append_text(_considered(choice, final.get(node)))
+        if node not in layers:
+            text.append(f"  {str(final[node]).removeprefix('ge_'):<24}  made by the planner, to save RAM\n")
+    return text
+
+
+def _considered(choice: Choice, final: str | None) -> Text:
+    name = choice.kernel.removeprefix("ge_")
+    if not choice.legal:
+        return Text(f"  {name:<24}  cannot: {choice.reason}\n")
+    flash = f"{number(choice.constants)} + {number(choice.code + choice.shared)}"
+    taken, verdict = choice.kernel == final, choice.reason or "taken"
+    if taken and choice.reason is not None:
+        verdict = "taken: less RAM in this plan"
+    elif not taken and choice.reason is None:
+        verdict = "more RAM in this plan"
+    line = f"  {name:<24}{number(round(choice.cycles)):>12}  {flash:>15}  {number(choice.scratch):>7}  {verdict}\n"
+    return Text(line, GOOD if taken else "")
 
 
 def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:

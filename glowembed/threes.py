@@ -224,7 +224,7 @@ def _kernel(op: str, isa: str) -> Kernel:
         constants=CONSTANTS,
         arrange=_arrange_armv6m if armv6m else _arrange_armv7m,
         scratch=_inputs,
-        cost=_cost(23.0, 50.0, 3.0, 1100) if armv6m else _cost(24.0, 40.0, 3.0, 1000),
+        cost=_cost(23.0, 50.0, 3.0, 1670) if armv6m else _cost(24.0, 40.0, 3.0, 1790),
         store="rows",
     )
 
@@ -304,7 +304,7 @@ def _depthwise_kernel(isa: str) -> Kernel:
         constants={"weights": "int32_t", "law": "int32_t"},
         arrange=_depthwise_armv6m if armv6m else _depthwise_armv7m,
         scratch=_depthwise_scratch,
-        cost=lambda node, target: Cost(rows_cost(node, target, node.params.out_h), 1100),
+        cost=lambda node, target: Cost(rows_cost(node, target, node.params.out_h), 1680),
         rows_cost=rows_cost,
         store="rows",
     )
@@ -316,6 +316,6 @@ DEPTHWISE = (_depthwise_kernel("armv6m"), _depthwise_kernel("armv7m"))
 ADD = Kernel(
     "ge_add_s8_armv7m",
     isa="armv7m",
-    cost=lambda node, target: Cost(node.params.rows * (12.0 * node.params.row + 40), 200),
+    cost=lambda node, target: Cost(node.params.rows * (12.0 * node.params.row + 40), 380),
     store="elements",
 )

@@ -190,19 +190,38 @@ static inline void ge_threes_begin(const int32_t *law, int32_t size, int32_t *su
     }
 }
 
-/* `count` outputs from the sums of a nine or three of `size` channels. */
-static inline void ge_threes_finish(const ge_threes_range *range, const int32_t *law, int32_t size, const int32_t *sums,
-                                    int32_t count, int8_t *out) {
-    const int32_t *const end = sums + count;
-    (void)size;
+typedef struct {
+    const int32_t *sums; /* 0 */
+    const int32_t *law;  /* 4 */
+    int8_t *out;         /* 8 */
+    const int32_t *end;  /* 12: of the sums */
+    uint32_t limits;     /* 16: lo as a byte, span * 256 */
+    uint32_t saved[5];   /* 20: r4-r7, lr */
+} ge_threes_outputs;
+
+/* The outputs of all sums. r0 sums, r1 law, r2 out, r3-r6, r7 end, r12 limits, lr the struct. A function of its own: with
+ * -Os gcc takes high registers for nothing, and there are too few low ones. */
+__attribute__((naked, noinline)) static void ge_threes_requantize(ge_threes_outputs *o __attribute__((unused))) {
     __asm__ volatile(".syntax unified\n"
+                     "adds r0, r0, #20\n"
+                     "stmia r0!, {r4-r7}\n"
+                     "mov r4, lr\n"
+                     "str r4, [r0]\n"
+                     "subs r0, r0, #36\n"
+                     "mov lr, r0\n"
+                     "ldr r7, [r0, #12]\n"
+                     "ldr r3, [r0, #16]\n"
+                     "mov r12, r3\n"
+                     "ldr r2, [r0, #8]\n"
+                     "ldr r1, [r0, #4]\n"
+                     "ldr r0, [r0]\n"
                      "1:\n"
-                     "ldmia %[sums]!, {r3}\n"
-                     "ldmia %[law]!, {r4, r5}\n"
+                     "ldmia r0!, {r3}\n"
+                     "ldmia r1!, {r4, r5}\n"
                      "subs r3, r3, r4\n"
                      "cmp r3, r5\n"
                      "bhi 3f\n"
-                     "ldmia %[law]!, {r4, r5, r6}\n"
+                     "ldmia r1!, {r4, r5, r6}\n"
                      "muls r4, r3, r4\n"
                      "adds r4, r4, r6\n"
                      "lsrs r4, r4, #9\n"
@@ -210,22 +229,36 @@ static inline void ge_threes_finish(const ge_threes_range *range, const int32_t 
                      "adds r4, r4, r5\n"
                      "lsrs r4, r4, #23\n"
                      "2:\n"
-                     "add r4, %[lo]\n"
-                     "strb r4, [%[out]]\n"
-                     "adds %[out], %[out], #1\n"
-                     "cmp %[sums], %[end]\n"
+                     "add r4, r12\n" /* only the lowest byte is stored */
+                     "strb r4, [r2]\n"
+                     "adds r2, r2, #1\n"
+                     "cmp r0, r7\n"
                      "bne 1b\n"
-                     "b 4f\n"
+                     "mov r0, lr\n"
+                     "ldr r3, [r0, #36]\n"
+                     "adds r0, r0, #20\n"
+                     "ldmia r0!, {r4-r7}\n"
+                     "bx r3\n"
                      "3:\n" /* below the lowest output, or above the highest */
-                     "adds %[law], %[law], #12\n"
+                     "adds r1, r1, #12\n"
                      "asrs r3, r3, #31\n"
-                     "mov r4, %[span]\n"
+                     "mov r4, r12\n"
+                     "lsrs r4, r4, #8\n"
                      "bics r4, r4, r3\n"
-                     "b 2b\n"
-                     "4:\n"
-                     : [sums] "+&l"(sums), [law] "+&l"(law), [out] "+&l"(out)
-                     : [lo] "h"(range->lo), [span] "h"(range->span), [end] "h"(end)
-                     : "r3", "r4", "r5", "r6", "cc", "memory");
+                     "b 2b\n");
+}
+
+/* `count` outputs from the sums of a nine or three of `size` channels. */
+static inline void ge_threes_finish(const ge_threes_range *range, const int32_t *law, int32_t size, const int32_t *sums,
+                                    int32_t count, int8_t *out) {
+    ge_threes_outputs o;
+    (void)size;
+    o.sums = sums;
+    o.law = law;
+    o.out = out;
+    o.end = sums + count;
+    o.limits = ((uint32_t)range->lo & 0xFFu) | range->span << 8;
+    ge_threes_requantize(&o);
 }
 
 /* Inputs as the sums want them: x + 128. Words where both addresses allow it. */

@@ -96,6 +96,19 @@ def test_no_warnings_for_a_core_with_assembly(digits_m4: Bundle, compiler: str, 
     run([*command, *(str(digits_m4.path / f) for f in digits_m4.manifest["sources"])], tmp_path)
 
 
+@pytest.mark.arm_gcc
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3", "cortex-m55"])
+def test_assembly_of_every_core_compiles_however_it_is_optimized(target: str, tmp_path: Path) -> None:
+    """Inline assembly has few registers to spare: what fits at -O2 need not fit elsewhere."""
+    digits = Path(__file__).resolve().parents[1] / "examples" / "digits"
+    bundle = compile_model(digits / "model.onnx", tmp_path / "net", CompileOptions(target), data=digits / "data.npz")
+    assert any(layer["kernel"].endswith(load_target(target).isa) for layer in bundle.manifest["layers"])
+    core = load_target(target)
+    for level in ("-O0", "-Os", "-O3"):
+        flags = [flag for flag in core.cflags if not flag.startswith("-fcallgraph-info")]
+        run([core.compiler, *flags, level, "-c", *bundle.manifest["sources"], "-I", "."], bundle.path)
+
+
 @pytest.mark.cc
 def test_the_header_can_be_included_from_cpp(digits_host: Bundle, tmp_path: Path) -> None:
     if shutil.which("g++") is None:

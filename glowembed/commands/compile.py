@@ -131,7 +131,8 @@ def compile_(
         typer.Option(
             "--optimize",
             metavar="|".join(get_args(Optimize)),
-            help="balanced: least RAM for at most 5 % more cycles; ram: for at most twice; speed: no row by row.",
+            help="balanced: least RAM and flash for at most 5 % more cycles; ram: least RAM for at most twice the cycles; "
+            "speed: fewest cycles; size: least flash, one small kernel for each op.",
             rich_help_panel="Memory",
         ),
     ] = "balanced",
@@ -143,7 +144,9 @@ def compile_(
     ] = None,
     flash: Annotated[
         str | None,
-        typer.Option("--flash", metavar="BYTES", help="Fail if weights and code need more.", rich_help_panel="Memory"),
+        typer.Option(
+            "--flash", metavar="BYTES", help="The fastest with so much for weights and code.", rich_help_panel="Memory"
+        ),
     ] = None,
     winograd: Annotated[
         bool,
@@ -198,6 +201,9 @@ def compile_(
     image_mean: ImageMean = "0",
     image_std: ImageStd = "1",
     image_scale: ImageScale = "0..1",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every kernel that was considered: cycles, flash, scratch, why not.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a bundle: a folder of C99 that drops into any project.
@@ -253,4 +259,6 @@ def compile_(
         write_text(plot, pipeline.plot_profile(model, seen[0], options))
     if winograd and not as_json:
         show(report.winograd(bundle))
+    if verbose and not as_json:
+        show(report.considered(bundle))
     show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))

@@ -204,7 +204,7 @@ class LutS8(KernelOp):
     params = LutParams
     constants = {"table": "int8_t"}
     kernels = (
-        Kernel("ge_lut_s8", cost=lambda n, t: Cost(6.0 * n.params.rows * n.params.row, 64), store="elements"),
+        Kernel("ge_lut_s8", cost=lambda n, t: Cost(6.0 * n.params.rows * n.params.row, 130), store="elements"),
         mve.LUT,
     )
 

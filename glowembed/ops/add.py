@@ -151,7 +151,7 @@ class AddS8(KernelOp):
     params = AddParams
     inputs = ("a", "b")
     kernels = (
-        Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 120), store="elements"),
+        Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 210), store="elements"),
         threes.ADD,
         mve.ADD,
         Kernel(
@@ -159,7 +159,7 @@ class AddS8(KernelOp):
             isa="dsp",
             when=_dsp_why_not,
             instance=lambda p: {"SHIFT": p.shift},
-            cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 300),
+            cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 550),
             store="elements",
         ),
         Kernel(
@@ -193,7 +193,7 @@ class AddBroadcastS8(KernelOp):
     kernels = (
         Kernel(
             "ge_add_broadcast_s8",
-            cost=lambda n, t: Cost(18.0 * n.params.rows * prod(n.params.dims), 260),
+            cost=lambda n, t: Cost(18.0 * n.params.rows * prod(n.params.dims), 400),
             store="elements",
         ),
     )

@@ -158,7 +158,7 @@ class AffineS8(KernelOp):
     name = "affine_s8"
     params = AffineParams
     constants = {"multiplier": "int32_t", "offset": "int32_t"}
-    kernels = (Kernel("ge_affine_s8", cost=lambda n, t: Cost(10.0 * n.macs, 150), store="elements"),)
+    kernels = (Kernel("ge_affine_s8", cost=lambda n, t: Cost(10.0 * n.macs, 240), store="elements"),)
 
     def rows(self, p: AffineParams) -> int:
         return p.rows

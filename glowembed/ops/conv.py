@@ -242,7 +242,7 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
     column = 3.2 * c.steps + 30 * c.runs + 45
     block = 68 + 15 * c.steps + 4 * -(-c.steps // 8)
-    return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 1700)
+    return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 2300)
 
 
 # Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h).
@@ -316,15 +316,20 @@ def _strip_expand(p: Conv2dParams) -> float:
     )
 
 
+def _strip_code(instance: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes of an instance, and of what all share."""
+    return 420 + 56 * (instance["UNROLL"] if instance["STEPS"] > 1 else 0), 1450
+
+
 def _strip_cost(node: Node, target: Target) -> Cost:
     p: Conv2dParams = node.params
     c, groups, pixels = _strip_instance(p), -(-p.out_c // 4), p.out_h * p.out_w
     block = 55 + (4 if p.shift < 32 else 0) + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
     if p.kernel_h * p.kernel_w == 1:
         lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
-        return Cost(-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p), 1000)
+        return Cost(-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p), *_strip_code(c))
     rows = p.out_h * (100 + 16 * groups + (p.in_w + 2) * _strip_expand(p) * min(p.stride_h, p.kernel_h) * 1.1)
-    return Cost(p.out_h * -(-p.out_w // 2) * groups * block + rows, 1000)
+    return Cost(p.out_h * -(-p.out_w // 2) * groups * block + rows, *_strip_code(c))
 
 
 def _strip_rows_cost(node: Node, target: Target, rows: int) -> float:
@@ -339,7 +344,7 @@ class Conv2dS8(_Conv2dBase):
 
     name = "conv2d_s8"
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 700), store="rows"),
+        Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 770), store="rows"),
         mve.CONV3X3,
         *threes.CONV2D,
         mve.CONV2D,
@@ -446,14 +451,14 @@ def _depthwise_any_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> M
 def _depthwise_any_cost(node: Node, target: Target) -> Cost:
     p: Conv2dParams = node.params
     outputs = p.out_h * p.out_w * -(-p.out_c // 4)
-    return Cost(outputs * (110 + p.kernel_h * (25 + 13 * p.kernel_w)) + 80 * p.out_h * p.out_w, 700)
+    return Cost(outputs * (110 + p.kernel_h * (25 + 13 * p.kernel_w)) + 80 * p.out_h * p.out_w, 1420)
 
 
 def _depthwise_cost(node: Node, target: Target) -> Cost:
     p: Conv2dParams = node.params
     lines, length = (p.out_w, p.out_h) if _depthwise_down(p) else (p.out_h, p.out_w)
     line = 4 * (45 + 14.5 * length) + 90 + _depthwise_pairs(p) * 20 * p.stride_h
-    return Cost(-(-p.out_c // 4) * (lines * line + 500), 1300)
+    return Cost(-(-p.out_c // 4) * (lines * line + 500), 1440, 500)
 
 
 def _depthwise_rows_cost(node: Node, target: Target, rows: int) -> float:
@@ -491,7 +496,7 @@ class DepthwiseS8(_Conv2dBase):
 
     name = "depthwise_s8"
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 600), store="rows"),
+        Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 570), store="rows"),
         *threes.DEPTHWISE,
         Kernel(
             "ge_depthwise_s8_dsp",

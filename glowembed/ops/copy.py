@@ -152,7 +152,7 @@ def _copy_block(p: CopyParams, x: Array, y: Array) -> Array:
 def _copy_cost(node: Node, _: Any) -> Cost:
     p = node.params
     run = p.shift == 0 and p.in_strides[-1] == 1 and p.out_strides[-1] == 1
-    return Cost(prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0), 300)
+    return Cost(prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0), 520)
 
 
 class CopyS8(KernelOp):
@@ -250,7 +250,7 @@ class FillS8(KernelOp):
     name = "fill_s8"
     params = FillParams
     inputs = ()
-    kernels = (Kernel("ge_fill_s8", cost=lambda n, t: Cost(20.0 + n.params.size / 4, 20)),)
+    kernels = (Kernel("ge_fill_s8", cost=lambda n, t: Cost(20.0 + n.params.size / 4, 56)),)
 
     def row_bytes(self, p: FillParams) -> tuple[tuple[int, ...], int]:
         return (), p.size

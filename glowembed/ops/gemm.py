@@ -194,7 +194,7 @@ def _dsp_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Ar
 def _dsp_cost(node: Node, target: Target) -> Cost:
     p = node.params
     blocks, steps = -(-p.out_c // 4), _dsp_steps(p)
-    return Cost(p.rows * (blocks * (45 + 19 * steps + steps) + 1.6 * p.in_c + 150), 900)
+    return Cost(p.rows * (blocks * (45 + 19 * steps + steps) + 1.6 * p.in_c + 150), 1100)
 
 
 def _direct_why_not(node: Node) -> str | None:
@@ -213,7 +213,7 @@ class FcS8(KernelOp):
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 250), store="rows"),
+        Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 330), store="rows"),
         *threes.FC,
         mve.FC,
         Kernel(

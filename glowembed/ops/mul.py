@@ -105,7 +105,7 @@ class MulS8(KernelOp):
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
     kernels = (
-        Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 140), store="elements"),
+        Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 330), store="elements"),
         mve.MUL,
     )
 
@@ -132,7 +132,7 @@ class MulBroadcastS8(KernelOp):
     kernels = (
         Kernel(
             "ge_mul_broadcast_s8",
-            cost=lambda n, t: Cost(20.0 * n.params.rows * prod(n.params.dims), 280),
+            cost=lambda n, t: Cost(20.0 * n.params.rows * prod(n.params.dims), 520),
             store="elements",
         ),
     )

@@ -321,12 +321,12 @@ def _dsp_why_not(node: Node, target: Target) -> str | None:
 def _dsp_cost(node: Node, target: Target) -> Cost:
     p = node.params
     outputs = p.out_h * p.out_w * p.channels
-    return Cost(outputs * (1.6 * p.kernel_h * p.kernel_w + 12) + 60 * p.out_h * p.out_w, 700)
+    return Cost(outputs * (1.6 * p.kernel_h * p.kernel_w + 12) + 60 * p.out_h * p.out_w, 1100)
 
 
 def _pool_cost(node: Node, _: Any) -> Cost:
     p = node.params
-    return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 300)
+    return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 600)
 
 
 class _PoolBase(KernelOp):

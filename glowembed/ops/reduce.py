@@ -78,7 +78,7 @@ class _Reduction(KernelOp):
 
 def _cost(node: Node, _: Any) -> Cost:
     p = node.params
-    return Cost(8.0 * p.rows * p.columns * p.channels, 100)
+    return Cost(8.0 * p.rows * p.columns * p.channels, 140)
 
 
 class SumRowsS8(_Reduction):
@@ -114,7 +114,7 @@ class MeanS32S8(KernelOp):
     params = MeanParams
     inputs = ("sum",)
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(20.0 * n.params.channels, 60)),)
+    kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(20.0 * n.params.channels, 270)),)
 
     def row_bytes(self, p: MeanParams) -> tuple[tuple[int, ...], int]:
         return (4 * p.channels,), p.channels

@@ -146,7 +146,7 @@ class SoftmaxS8(KernelOp):
     kernels = (
         Kernel(
             "ge_softmax_s8",
-            cost=lambda n, t: Cost(50.0 * n.params.rows * n.params.vectors * n.params.n, 160),
+            cost=lambda n, t: Cost(50.0 * n.params.rows * n.params.vectors * n.params.n, 320),
             store="elements",
         ),
     )
