@@ -80,6 +80,8 @@ def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
     if not ops()[node.op].rounds_weights or mean is None or not x.shape or len(mean) != x.shape[-1]:
         return None
     assert w.const is not None and w.qtype is not None, w.name
+    if w.const.grid is not None:
+        return None  # the model's own integers: nothing was rounded
     error = weights_error(w.const.materialize(), w.qtype)
     if not (error.any() and mean.any()):
         return None

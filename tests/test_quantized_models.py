@@ -445,7 +445,7 @@ def test_shared_model_against_onnxruntime(net: Net, shared_models: Path, monkeyp
         monkeypatch.setattr(compare, "_session_options", lambda: options)
     file, data = shared_models / f"{net.file}.onnx", (shared_models / net.file).parent / "data.npz"
     canonical = canonicalize(load(file))
-    kernels = lower(simplify(quantized_without_data(file), typed_names(canonical))[0])
+    kernels = lower(simplify(quantized_as_compiled(file), typed_names(canonical))[0])
     dataset = datasets.load(data, datasets.input_specs(canonical), "test").every(net.samples)
     ((name, theirs),) = run_onnxruntime(file, dataset).items()
     value = kernels.values[name]
@@ -476,8 +476,8 @@ class Enough(Exception):
     """Stops a compilation."""
 
 
-def quantized_without_data(file: Path, **options: Any) -> Graph:
-    """What compile makes of a model, without any sample, until it is simplified."""
+def quantized_as_compiled(file: Path, data: datasets.Dataset | None = None, **options: Any) -> Graph:
+    """What compile makes of a model until it is simplified; without any sample, if there are none."""
     found: list[Graph] = []
 
     def keep(stage: str, result: Any) -> None:
@@ -486,8 +486,23 @@ def quantized_without_data(file: Path, **options: Any) -> Graph:
             raise Enough
 
     with pytest.raises(Enough):
-        compile_model(file, file.parent / "never written", CompileOptions(**options), on_stage=keep)
+        compile_model(file, file.parent / "never written", CompileOptions(**options), data, on_stage=keep)
     return found[0]
+
+
+def test_samples_change_nothing_in_a_quantized_model(tmp_path: Path) -> None:
+    """A bias of more than float32 holds keeps its integers too."""
+    bias = np.array([2**30 + 1, -(2**30), 1, 0], np.int32)
+    form = next(f for f in FORMS if f.name == "conv per channel")
+    path = saved(model(form.nodes, IMAGE, {**form.constants, "b": bias}), tmp_path)
+    x = np.random.default_rng(3).uniform(-2, 3, (6, 3, 8, 8)).astype(np.float32)
+    sampled = quantized_as_compiled(path, datasets.Dataset({"x": x}, shapes={"x": (1, 3, 8, 8)}))
+    plain = quantized_as_compiled(path)
+    assert [(n.op, n.inputs, n.attrs) for n in sampled.nodes] == [(n.op, n.inputs, n.attrs) for n in plain.nodes]
+    for name, value in plain.values.items():
+        assert sampled.values[name].qtype == value.qtype
+        if value.const is not None:
+            assert np.array_equal(sampled.values[name].const.materialize(), value.const.materialize())  # type: ignore[union-attr]
 
 
 NORMALIZED = [node("Sub", "x m", "c"), node("Mul", "c k", "n"), *qdq(node("Tanh", "xd", "r"))]
@@ -498,7 +513,7 @@ def test_what_a_model_leaves_in_float_stays_float(tmp_path: Path) -> None:
     constants = SCALES | {"m": weights(12), "k": 0.3}
     proto = model(NORMALIZED, FLAT, constants)
     path = saved(proto, tmp_path)
-    graph = quantized_without_data(path)
+    graph = quantized_as_compiled(path)
     assert [(n.op, graph.values[n.outputs[0]].qtype is None) for n in graph.nodes][:2] == [
         ("Affine", True),
         ("Quantize", False),
