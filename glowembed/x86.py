@@ -8,6 +8,7 @@ at the best level.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,18 +111,23 @@ def _rounded(acc: Int64, m: NDArray[np.float32], zero_point: int) -> NDArray[np.
 
 
 def _requantization(constants: Mapping[str, Array], weights: Int64, p: Any) -> dict[str, Array]:
-    """bias, multiplier and scale of [channels, inputs] weights, in whole vectors of 16 channels."""
+    """bias, multiplier and scale of [channels, inputs] weights."""
     bias, multiplier = (constants[name].astype(np.int64) for name in ("bias", "multiplier"))
-    lowest, highest = _reach(weights, bias)
-    scale = float_multipliers(multiplier, p.shift, p.out_zero_point, (p.lo, p.hi), (lowest, highest))
-    blocks = _padded(scale, 0, OUTPUTS, 0.0).reshape(-1, OUTPUTS)
-    blocks = np.where((blocks < 0).any(axis=1, keepdims=True), np.float32(-1.0), blocks)
-    folded = (bias - 128 * weights.sum(axis=1)).astype(np.int64)
-    return {
-        "bias": _padded(folded, 0, OUTPUTS).astype(np.int32),
-        "multiplier": _padded(multiplier, 0, OUTPUTS).astype(np.int32),
-        "scale": blocks.reshape(-1).astype(np.float32),
-    }
+    scale = float_multipliers(multiplier, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
+    folded = bias - 128 * weights.sum(axis=1)
+    return {"bias": folded.astype(np.int32), "multiplier": multiplier.astype(np.int32), "scale": scale}
+
+
+def _all_or_none(scale: Array, group: int) -> Array:
+    """Kernels choose between float and integers for a whole group of channels."""
+    groups = scale.reshape(-1, group)
+    return np.where((groups < 0).any(axis=1, keepdims=True), np.float32(-1.0), groups).reshape(-1).astype(np.float32)
+
+
+def _in_vectors(columns: Mapping[str, Array]) -> dict[str, Array]:
+    """Zeros up to whole vectors of 16 channels."""
+    padded = {name: _padded(array, 0, OUTPUTS) for name, array in columns.items()}
+    return {**padded, "scale": _all_or_none(padded["scale"], OUTPUTS)}
 
 
 def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
@@ -162,7 +168,7 @@ def _runs(p: Any) -> int:
 def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
     weights = _blocks(matrix.reshape(p.out_c, _runs(p), -1))
-    return {"weights": weights, **_requantization(constants, matrix.astype(np.int64), p)}
+    return {"weights": weights, **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
 
 
 def _conv_when(node: Node, target: Any) -> str | None:
@@ -206,5 +212,118 @@ CONV2D = Kernel(
     scratch=_conv_scratch,
     cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 9000),
     rows_cost=_conv_rows_cost,
+    store="rows",
+)
+
+
+def _fc_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    matrix = constants["weights"].reshape(p.out_c, -1)
+    return {"weights": _blocks(matrix[:, None]), **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
+
+
+def _fc_cost(node: Node, target: Any) -> Cost:
+    """Weights come from the second cache: 30 bytes a cycle."""
+    p = node.params
+    vectors, steps = -(-p.out_c // OUTPUTS), -(-p.in_c // INPUTS)
+    return Cost(p.rows * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50, 900)
+
+
+FC = Kernel(
+    "ge_fc_s8_x86",
+    isa="x86",
+    when=lambda node, target: _outputs_fit(node),
+    constants=MATRIX,
+    arrange=_fc_arrange,
+    scratch=lambda p: ELEMENT * p.in_c + SLACK,
+    cost=_fc_cost,
+    store="rows",
+)
+
+
+# ------------------------------------------------------------------------------------------------- depthwise
+
+GROUP, REPEAT = 64, 640
+"""DEPTHWISE_S8_X86_GROUP, DEPTHWISE_S8_X86_REPEAT"""
+
+
+def _lanes(channels: Array) -> Array:
+    """[..., 64 channels] in the order of lanes: channel 16 l + 4 q + j becomes number 16 q + 4 l + j."""
+    return channels.reshape(*channels.shape[:-1], 4, 4, 4).swapaxes(-3, -2).reshape(channels.shape)
+
+
+def _groups(p: Any) -> tuple[int, bool]:
+    """Groups of 64 positions until the weights repeat, and whether a row has no pixels; else each pixel begins anew."""
+    repeat = math.lcm(p.in_c, GROUP)
+    return (repeat // GROUP, True) if repeat <= REPEAT else (-(-p.in_c // GROUP), False)
+
+
+def _pairs_rows(p: Any) -> bool:
+    """Quads of four rows serve two rows of output."""
+    return bool(p.kernel_h == 3 and p.stride_h == 1 and p.dilation_h == 1)
+
+
+def _repeated(p: Any, channels: Array) -> Array:
+    """[..., C] -> [groups, ..., 64 in lanes]"""
+    groups, flat = _groups(p)
+    whole = channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP)
+    return np.moveaxis(_lanes(whole.reshape(*channels.shape[:-1], groups, GROUP)), -2, 0)
+
+
+def _depthwise_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """Weights [group][column][four rows of the kernel][row of output][channel][tap]."""
+    weights = constants["weights"].astype(np.int8)
+    columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p)
+    moved = [np.pad(weights, ((r, 0), (0, 0), (0, 0))) for r in range(1 + _pairs_rows(p))]
+    quads = np.stack([_padded(w, 0, INPUTS) for w in moved])
+    shaped = quads.reshape(len(moved), -1, INPUTS, p.kernel_w, p.out_c).transpose(3, 1, 0, 2, 4)
+    image = np.moveaxis(_repeated(p, shaped), -2, -1)
+    repeated = {name: _repeated(p, column).reshape(-1) for name, column in columns.items()}
+    return {
+        "weights": np.ascontiguousarray(image).reshape(-1),
+        **repeated,
+        "scale": _all_or_none(repeated["scale"], GROUP),
+    }
+
+
+def _depthwise_when(node: Node, target: Any) -> str | None:
+    p = node.params
+    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node)
+
+
+def _depthwise_row(p: Any) -> int:
+    """Elements of an expanded row."""
+    columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
+    return _up(columns, p.stride_w) * int(p.in_c)
+
+
+def _depthwise_scratch(p: Any) -> int:
+    """Pointers to taps, weights of 16 bits where a level wants these, and a ring of expanded rows."""
+    quads, both = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS), _pairs_rows(p)
+    rows = (p.kernel_h - 1) * p.dilation_h + 1 + both
+    weights = _groups(p)[0] * quads * (1 + both) * 4 * GROUP
+    return int(32 * quads + 63 + ELEMENT * (weights + rows * _depthwise_row(p)) + ELEMENT * SLACK)
+
+
+def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
+    """Interleaving and products of quads, an epilogue, and expanding the input."""
+    p = node.params
+    groups, flat = _groups(p)
+    runs = count * (-(-p.out_w * p.out_c // GROUP) if flat else p.out_w * groups)
+    quads = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS)
+    shared = 2 if _pairs_rows(p) and count > 1 else 1
+    rows = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
+    copies = p.in_w * (5 if p.stride_w > 1 else 0) + p.in_w * p.in_c / 24
+    return float(runs * (quads * (8.0 / shared + 3) + 12) + rows * (20 + copies) + count * (30 + 8 * quads) + 100)
+
+
+DEPTHWISE = Kernel(
+    "ge_depthwise_s8_x86",
+    isa="x86",
+    when=_depthwise_when,
+    constants=MATRIX,
+    arrange=_depthwise_arrange,
+    scratch=_depthwise_scratch,
+    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 4000),
+    rows_cost=_depthwise_rows_cost,
     store="rows",
 )

@@ -19,16 +19,18 @@ typedef struct {
 
 #define GE_X86_TILES(T) T(4, 1) T(3, 1) T(1, 1)
 
+/* [8 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
+static inline GE_X86_INLINE void ge_x86_widen(__m256i bytes, __m256i pair[2]) {
+    const __m256i front = _mm256_setr_epi64x(0x0504040401000000, 0x0D0C0C0C09080808, 0x0504040401000000, 0x0D0C0C0C09080808);
+    const __m256i back = _mm256_setr_epi64x(0x0706060603020202, 0x0F0E0E0E0B0A0A0A, 0x0706060603020202, 0x0F0E0E0E0B0A0A0A);
+    pair[0] = _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, front), 8);
+    pair[1] = _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, back), 8);
+}
+
 static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
-    const __m256i front = _mm256_set1_epi64x(0x0504040401000000);
-    const __m256i back = _mm256_set1_epi64x(0x0706060603020202);
-    const __m256i there = _mm256_setr_epi64x(0, 0x0808080808080808, 0, 0x0808080808080808);
     ge_x86_weights weights;
-    for (int32_t h = 0; h < 2; h++) {
-        const __m256i bytes = ge_x86_at(w + 32 * h);
-        weights.pair[h][0] = _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, _mm256_add_epi8(front, there)), 8);
-        weights.pair[h][1] = _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, _mm256_add_epi8(back, there)), 8);
-    }
+    ge_x86_widen(ge_x86_at(w), weights.pair[0]);
+    ge_x86_widen(ge_x86_at(w + 32), weights.pair[1]);
     return weights;
 }
 
@@ -56,6 +58,82 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int16_t)(from[i] + 128);
     }
+}
+
+/* ---- lanes: half[0] holds channels 0..3 and 8..11 of 16, half[1] the others */
+
+#define GE_X86_UNIT 16
+#define GE_X86_TAPS_BYTES(count) ((count) * 2)
+
+typedef int16_t ge_x86_tap;
+
+typedef struct {
+    __m256i half[2];
+} ge_x86_lanes;
+
+typedef struct {
+    __m256i pair[2][2];
+} ge_x86_quads;
+
+static inline GE_X86_INLINE __m256i ge_x86_pieces(const void *low, const void *high) {
+    const __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low));
+    return _mm256_inserti128_si256(both, _mm_loadu_si128((const __m128i *)high), 1);
+}
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    for (int32_t at = 0; at < count; at += 256) {
+        for (int32_t i = 0; i < 8; i++) {
+            const int8_t *const from = image + at + 16 * (i / 2) + 64 * (i % 2);
+            __m256i pair[2];
+            ge_x86_widen(ge_x86_pieces(from, from + 128), pair);
+            _mm256_storeu_si256((__m256i *)(void *)(room + at + 32 * i), pair[0]);
+            _mm256_storeu_si256((__m256i *)(void *)(room + at + 32 * i + 16), pair[1]);
+        }
+    }
+    return room;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
+                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
+    const __m256i a = ge_x86_at(t0), b = ge_x86_at(t1), c = ge_x86_at(t2), d = ge_x86_at(t3);
+    const ge_x86_quads quads = { { { _mm256_unpacklo_epi16(a, b), _mm256_unpacklo_epi16(c, d) },
+                                   { _mm256_unpackhi_epi16(a, b), _mm256_unpackhi_epi16(c, d) } } };
+    return quads;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
+    const int32_t *const at = from + 4 * unit;
+    const ge_x86_lanes lanes = { { ge_x86_pieces(at, at + 32), ge_x86_pieces(at + 16, at + 48) } };
+    return lanes;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
+                                                          ge_x86_quads x) {
+    for (int32_t h = 0; h < 2; h++) {
+        const ge_x86_tap *const at = w + 64 * unit + 32 * h;
+        const __m256i first = _mm256_madd_epi16(x.pair[h][0], ge_x86_at(at));
+        const __m256i second = _mm256_madd_epi16(x.pair[h][1], ge_x86_at(at + 16));
+        sums.half[h] = _mm256_add_epi32(sums.half[h], _mm256_add_epi32(first, second));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
+                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+    for (int32_t h = 0; h < 2; h++) {
+        const int32_t at = 16 * h + 4 * unit;
+        if (scale[0] >= 0.0f) {
+            const __m256 s = _mm256_castsi256_ps(ge_x86_pieces(scale + at, scale + at + 32));
+            const __m256 y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums.half[h]), s, law->magic);
+            sums.half[h] = _mm256_sub_epi32(_mm256_castps_si256(y), law->magic_bits);
+        } else {
+            sums.half[h] = ge_x86_multiply(sums.half[h], ge_x86_pieces(multiplier + at, multiplier + at + 32), law);
+        }
+    }
+    const __m256i words = _mm256_packs_epi32(sums.half[0], sums.half[1]);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08);
+    const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
+    ge_x86_store_bytes(to, _mm256_castsi256_si128(bytes), count);
 }
 
 #endif

@@ -40,4 +40,70 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
+/* ---- lanes */
+
+#define GE_X86_UNIT 32
+#define GE_X86_TAPS_BYTES(count) ((count) * 0)
+
+typedef int8_t ge_x86_tap;
+
+typedef struct {
+    __m256i q[4];
+} ge_x86_lanes;
+
+typedef struct {
+    __m256i q[4];
+} ge_x86_quads;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    (void)room;
+    (void)count;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
+                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
+    const __m256i a = ge_x86_at(t0), b = ge_x86_at(t1), c = ge_x86_at(t2), d = ge_x86_at(t3);
+    const __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
+    const __m256i cd0 = _mm256_unpacklo_epi8(c, d), cd1 = _mm256_unpackhi_epi8(c, d);
+    const ge_x86_quads quads = { { _mm256_unpacklo_epi16(ab0, cd0), _mm256_unpackhi_epi16(ab0, cd0),
+                                   _mm256_unpacklo_epi16(ab1, cd1), _mm256_unpackhi_epi16(ab1, cd1) } };
+    return quads;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
+    ge_x86_lanes lanes;
+    for (int32_t i = 0; i < 4; i++) {
+        lanes.q[i] = ge_x86_at(from + 16 * i + 8 * unit);
+    }
+    return lanes;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
+                                                          ge_x86_quads x) {
+    for (int32_t i = 0; i < 4; i++) {
+        sums.q[i] = _mm256_dpbusd_avx_epi32(sums.q[i], x.q[i], ge_x86_at(w + 64 * i + 32 * unit));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
+                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t at = 16 * i + 8 * unit;
+        sums.q[i] = scale[0] >= 0.0f ? ge_x86_fused(sums.q[i], scale + at, law)
+                                     : ge_x86_multiply(sums.q[i], ge_x86_at(multiplier + at), law);
+    }
+    const __m256i packed =
+        _mm256_packs_epi16(_mm256_packs_epi32(sums.q[0], sums.q[1]), _mm256_packs_epi32(sums.q[2], sums.q[3]));
+    const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
+    if (count == 32) {
+        _mm256_storeu_si256((__m256i *)(void *)to, bytes);
+    } else {
+        int8_t all[32];
+        _mm256_storeu_si256((__m256i *)(void *)all, bytes);
+        memcpy(to, all, (size_t)count);
+    }
+}
+
 #endif

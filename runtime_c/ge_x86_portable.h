@@ -117,4 +117,60 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
+/* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
+ *
+ * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which holds
+ * that of the narrower ones too: channel 16 * l + 4 * q + j is number 16 * q + 4 * l + j, and has four taps there. */
+
+#define GE_X86_UNIT 16
+#define GE_X86_TAPS_BYTES(count) ((count) * 0)
+
+typedef int8_t ge_x86_tap;
+typedef ge_x86_sums ge_x86_lanes;
+
+typedef struct {
+    const ge_x86_element *tap[4];
+} ge_x86_quads;
+
+/* The weights in the order in which ge_x86_lanes_dot reads them; in `room` where that is not the one of the image. */
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    (void)room;
+    (void)count;
+    return image;
+}
+
+/* Four taps for each channel of a unit. */
+static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
+                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
+    const ge_x86_quads quads = { { t0, t1, t2, t3 } };
+    return quads;
+}
+
+/* Biases of unit number `unit` of the group. */
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
+    ge_x86_lanes lanes;
+    for (int32_t c = 0; c < 16; c++) {
+        lanes.lane[c] = from[16 * (c / 4) + 4 * unit + c % 4];
+    }
+    return lanes;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
+                                                          ge_x86_quads x) {
+    for (int32_t c = 0; c < 16; c++) {
+        const ge_x86_tap *const four = w + 4 * (16 * (c / 4) + 4 * unit + c % 4);
+        for (int32_t k = 0; k < 4; k++) {
+            sums.lane[c] = (int32_t)((uint32_t)sums.lane[c] + (uint32_t)(four[k] * x.tap[k][c]));
+        }
+    }
+    return sums;
+}
+
+/* The first `count` outputs of the unit; the scales of a group are proved all or none. */
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
+                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+    const ge_x86_sums m = ge_x86_lanes_load(multiplier, unit);
+    ge_x86_store1(to, ge_x86_requantize(sums, m.lane, scale, 0, law), count, law);
+}
+
 #endif

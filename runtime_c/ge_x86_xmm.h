@@ -53,14 +53,18 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b)
     return a;
 }
 
-static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
+/* [4 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
+static inline GE_X86_INLINE void ge_x86_widen(__m128i bytes, __m128i pair[2]) {
     const __m128i front = _mm_set_epi64x(0x0D0C0C0C09080808, 0x0504040401000000);
     const __m128i back = _mm_set_epi64x(0x0F0E0E0E0B0A0A0A, 0x0706060603020202);
+    pair[0] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, front), 8);
+    pair[1] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, back), 8);
+}
+
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
     ge_x86_weights weights;
     for (int32_t q = 0; q < 4; q++) {
-        const __m128i bytes = ge_x86_at(w + 16 * q);
-        weights.pair[q][0] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, front), 8);
-        weights.pair[q][1] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, back), 8);
+        ge_x86_widen(ge_x86_at(w + 16 * q), weights.pair[q]);
     }
     return weights;
 }
@@ -90,16 +94,19 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     return law;
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
-                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
+static inline GE_X86_INLINE __m128i ge_x86_multiply(__m128i acc, __m128i m, const ge_x86_law *law) {
+    const __m128i even = _mm_add_epi64(_mm_mul_epi32(acc, m), law->half);
+    const __m128i odd = _mm_add_epi64(_mm_mul_epi32(_mm_srli_epi64(acc, 32), _mm_srli_epi64(m, 32)), law->half);
+    const __m128i y = _mm_blend_epi16(_mm_srl_epi64(even, law->right), _mm_sll_epi64(odd, law->left), 0xCC);
+    return _mm_add_epi32(y, law->zero_point);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale,
+                                                          int32_t exact, const ge_x86_law *law) {
     (void)scale;
     (void)exact;
     for (int32_t q = 0; q < 4; q++) {
-        const __m128i m = ge_x86_at(multiplier + 4 * q), a = acc.quarter[q];
-        const __m128i even = _mm_add_epi64(_mm_mul_epi32(a, m), law->half);
-        const __m128i odd = _mm_add_epi64(_mm_mul_epi32(_mm_srli_epi64(a, 32), _mm_srli_epi64(m, 32)), law->half);
-        const __m128i y = _mm_blend_epi16(_mm_srl_epi64(even, law->right), _mm_sll_epi64(odd, law->left), 0xCC);
-        acc.quarter[q] = _mm_add_epi32(y, law->zero_point);
+        acc.quarter[q] = ge_x86_multiply(acc.quarter[q], ge_x86_at(multiplier + 4 * q), law);
     }
     return acc;
 }
@@ -134,6 +141,72 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int16_t)(from[i] + 128);
     }
+}
+
+/* ---- lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
+
+#define GE_X86_UNIT 16
+#define GE_X86_TAPS_BYTES(count) ((count) * 2)
+
+typedef int16_t ge_x86_tap;
+typedef ge_x86_sums ge_x86_lanes;
+
+typedef struct {
+    __m128i pair[4][2];
+} ge_x86_quads;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    for (int32_t at = 0; at < count; at += 256) {
+        for (int32_t i = 0; i < 16; i++) {
+            __m128i pair[2];
+            ge_x86_widen(ge_x86_at(image + at + 16 * (i / 4) + 64 * (i % 4)), pair);
+            _mm_storeu_si128((__m128i *)(void *)(room + at + 16 * i), pair[0]);
+            _mm_storeu_si128((__m128i *)(void *)(room + at + 16 * i + 8), pair[1]);
+        }
+    }
+    return room;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
+                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
+    ge_x86_quads quads;
+    for (int32_t i = 0; i < 2; i++) {
+        const __m128i a = ge_x86_at(t0 + 8 * i), b = ge_x86_at(t1 + 8 * i);
+        const __m128i c = ge_x86_at(t2 + 8 * i), d = ge_x86_at(t3 + 8 * i);
+        quads.pair[2 * i][0] = _mm_unpacklo_epi16(a, b);
+        quads.pair[2 * i][1] = _mm_unpacklo_epi16(c, d);
+        quads.pair[2 * i + 1][0] = _mm_unpackhi_epi16(a, b);
+        quads.pair[2 * i + 1][1] = _mm_unpackhi_epi16(c, d);
+    }
+    return quads;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
+    ge_x86_lanes lanes;
+    for (int32_t q = 0; q < 4; q++) {
+        lanes.quarter[q] = ge_x86_at(from + 16 * q + 4 * unit);
+    }
+    return lanes;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
+                                                          ge_x86_quads x) {
+    for (int32_t q = 0; q < 4; q++) {
+        const ge_x86_tap *const at = w + 64 * unit + 16 * q;
+        const __m128i first = _mm_madd_epi16(x.pair[q][0], ge_x86_at(at));
+        const __m128i second = _mm_madd_epi16(x.pair[q][1], ge_x86_at(at + 8));
+        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_add_epi32(first, second));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
+                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+    (void)scale;
+    for (int32_t q = 0; q < 4; q++) {
+        sums.quarter[q] = ge_x86_multiply(sums.quarter[q], ge_x86_at(multiplier + 16 * q + 4 * unit), law);
+    }
+    ge_x86_store1(to, sums, count, law);
 }
 
 #endif

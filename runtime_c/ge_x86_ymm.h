@@ -100,15 +100,18 @@ static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86
     }
 }
 
-static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
-    const __m128i bytes = _mm256_castsi256_si128(ge_x86_bytes(y, y, law));
+static inline GE_X86_INLINE void ge_x86_store_bytes(int8_t *to, __m128i bytes, int32_t count) {
     if (count == 16) {
         _mm_storeu_si128((__m128i *)(void *)to, bytes);
-        return;
+    } else {
+        int8_t all[16];
+        _mm_storeu_si128((__m128i *)(void *)all, bytes);
+        memcpy(to, all, (size_t)count);
     }
-    int8_t sixteen[16];
-    _mm_storeu_si128((__m128i *)(void *)sixteen, bytes);
-    memcpy(to, sixteen, (size_t)count);
+}
+
+static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    ge_x86_store_bytes(to, _mm256_castsi256_si128(ge_x86_bytes(y, y, law)), count);
 }
 
 #endif

@@ -124,4 +124,70 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
+/* ---- lanes */
+
+#define GE_X86_UNIT 64
+#define GE_X86_TAPS_BYTES(count) ((count) * 0)
+
+typedef int8_t ge_x86_tap;
+
+typedef struct {
+    __m512i q[4];
+} ge_x86_lanes;
+
+typedef struct {
+    __m512i q[4];
+} ge_x86_quads;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    (void)room;
+    (void)count;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
+                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
+    const __m512i a = _mm512_loadu_si512(t0), b = _mm512_loadu_si512(t1);
+    const __m512i c = _mm512_loadu_si512(t2), d = _mm512_loadu_si512(t3);
+    const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
+    const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
+    const ge_x86_quads quads = { { _mm512_unpacklo_epi16(ab0, cd0), _mm512_unpackhi_epi16(ab0, cd0),
+                                   _mm512_unpacklo_epi16(ab1, cd1), _mm512_unpackhi_epi16(ab1, cd1) } };
+    return quads;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
+    ge_x86_lanes lanes;
+    (void)unit;
+    for (int32_t i = 0; i < 4; i++) {
+        lanes.q[i] = _mm512_loadu_si512(from + 16 * i);
+    }
+    return lanes;
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
+                                                          ge_x86_quads x) {
+    (void)unit;
+    for (int32_t i = 0; i < 4; i++) {
+        sums.q[i] = _mm512_dpbusd_epi32(sums.q[i], x.q[i], _mm512_loadu_si512(w + 64 * i));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
+                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+    (void)unit;
+    for (int32_t i = 0; i < 4; i++) {
+        sums.q[i] = ge_x86_requantize(sums.q[i], multiplier + 16 * i, scale + 16 * i, scale[0] >= 0.0f, law);
+    }
+    const __m512i packed =
+        _mm512_packs_epi16(_mm512_packs_epi32(sums.q[0], sums.q[1]), _mm512_packs_epi32(sums.q[2], sums.q[3]));
+    const __m512i bytes = _mm512_min_epi8(_mm512_max_epi8(packed, law->lo), law->hi);
+    if (count == 64) {
+        _mm512_storeu_si512(to, bytes);
+    } else {
+        _mm512_mask_storeu_epi8(to, ((__mmask64)1 << count) - 1, bytes);
+    }
+}
+
 #endif

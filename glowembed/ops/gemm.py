@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint, mve, threes
+from glowembed import dsp, fixedpoint, mve, threes, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
@@ -216,6 +216,7 @@ class FcS8(KernelOp):
         Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 330), store="rows"),
         *threes.FC,
         mve.FC,
+        x86.FC,
         Kernel(
             "ge_fc_s8_dsp",
             isa="dsp",

@@ -1,0 +1,169 @@
+/* Depthwise convolution of int8 [H, W, C] with int8 weights [kh, kw, C]: one text for every level of x86-64.
+ *
+ * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring; where windows are `stride`
+ * columns apart, column x goes to the part x % stride of its row. For one tap, the elements that a row of output reads
+ * then lie one behind the other just as the outputs do: the work has no pixels, only positions. Four taps of one column of
+ * the kernel are interleaved to a quad for each position, and a quad is multiplied and summed like four inputs of a matrix
+ * product. With three taps down and a stride of 1 down, the quads of four rows serve two rows of output.
+ *
+ * Weights repeat along a row with the channels: they are stored for as many groups of 64 positions as it takes until they
+ * repeat, or, where that would be many, for the channels of a pixel, and every pixel begins a group. Elements are summed in
+ * `lanes`, the order that interleaving within 16 bytes gives.
+ */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_x86_portable.h"
+
+/* clang-format off */
+#define DEPTHWISE_S8_X86_GROUP 64   /* positions that share a block of constants */
+#define DEPTHWISE_S8_X86_REPEAT 640 /* positions after which weights may repeat at the latest */
+/* clang-format on */
+
+typedef struct {
+    const ge_x86_element **taps; /* four pointers for each quad */
+    const ge_x86_tap *weights;   /* [group][quad][rows][256] */
+    const int32_t *bias;         /* [group][64] */
+    const int32_t *multiplier;
+    const float *scale;
+    int32_t quads;
+    int32_t groups;
+    int32_t rows; /* of output that a block of weights is for: 1 or 2 */
+    ge_x86_law law;
+} depthwise_s8_x86_layer;
+
+/* `positions` outputs from `begin` on, of `rows` rows of output at once; `rows` is a constant. */
+static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
+                                                      int8_t *const o[2], const int32_t rows) {
+    int32_t unit = 0, group = 0;
+    for (int32_t at = 0; at < positions; at += GE_X86_UNIT) {
+        const ge_x86_tap *w = s->weights + group * s->quads * s->rows * 256;
+        const int32_t c = group * DEPTHWISE_S8_X86_GROUP, left = positions - at;
+        ge_x86_lanes acc[2];
+        for (int32_t r = 0; r < rows; r++) {
+            acc[r] = ge_x86_lanes_load(s->bias + c, unit);
+        }
+        for (int32_t quad = 0; quad < s->quads; quad++) {
+            const ge_x86_element *const *t = s->taps + 4 * quad;
+            const ge_x86_quads x = ge_x86_interleave(t[0] + begin + at, t[1] + begin + at, t[2] + begin + at, t[3] + begin + at);
+            for (int32_t r = 0; r < rows; r++) {
+                acc[r] = ge_x86_lanes_dot(acc[r], w + 256 * r, unit, x);
+            }
+            w += 256 * s->rows;
+        }
+        for (int32_t r = 0; r < rows; r++) {
+            ge_x86_lanes_store(o[r] + begin + at, acc[r], left < GE_X86_UNIT ? left : GE_X86_UNIT, s->multiplier + c,
+                               s->scale + c, unit, &s->law);
+        }
+        unit++;
+        if (unit == DEPTHWISE_S8_X86_GROUP / GE_X86_UNIT) {
+            unit = 0;
+            group = group + 1 == s->groups ? 0 : group + 1;
+        }
+    }
+}
+
+static GE_X86_FN void depthwise_s8_x86_one(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
+                                           int8_t *const o[2]) {
+    depthwise_s8_x86_run(s, begin, positions, o, 1);
+}
+
+static GE_X86_FN void depthwise_s8_x86_two(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
+                                           int8_t *const o[2]) {
+    depthwise_s8_x86_run(s, begin, positions, o, 2);
+}
+
+/* Where the elements of a row lie: `parts` of `length` columns. */
+typedef struct {
+    int32_t parts;
+    int32_t length;
+    int32_t row; /* elements */
+} depthwise_s8_x86_plane;
+
+static GE_X86_FN depthwise_s8_x86_plane depthwise_s8_x86_plane_of(const ge_conv2d_params *p) {
+    const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
+    depthwise_s8_x86_plane plane;
+    plane.parts = p->stride_w;
+    plane.length = (columns + p->stride_w - 1) / p->stride_w;
+    plane.row = plane.parts * plane.length * p->in_c;
+    return plane;
+}
+
+/* Row iy of the input, or padding. */
+static GE_X86_FN void depthwise_s8_x86_expand(const ge_conv2d_params *p, const depthwise_s8_x86_plane *plane,
+                                              const ge_rows *x, int32_t iy, ge_x86_element *to) {
+    const int8_t *const row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;
+    const ge_x86_element zero = (ge_x86_element)(p->in_zero_point + 128);
+    const int32_t together = plane->parts == 1 && row != NULL ? p->in_w : 1;
+    for (int32_t part = 0; part < plane->parts; part++) {
+        for (int32_t i = 0; i < plane->length;) {
+            const int32_t ix = i * plane->parts + part - p->pad_left;
+            ge_x86_element *const at = to + (part * plane->length + i) * p->in_c;
+            if (row == NULL || ix < 0 || ix >= p->in_w) {
+                for (int32_t c = 0; c < p->in_c; c++) {
+                    at[c] = zero;
+                }
+                i++;
+            } else {
+                const int32_t fit = plane->length - i < together - ix ? plane->length - i : together - ix;
+                const int32_t count = together > 1 ? fit : 1;
+                ge_x86_expand(at, row + ix * p->in_c, count * p->in_c);
+                i += count;
+            }
+        }
+    }
+}
+
+static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
+                                          const int32_t *bias, const int32_t *multiplier, const float *scale,
+                                          const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+    const depthwise_s8_x86_plane plane = depthwise_s8_x86_plane_of(p);
+    const int32_t both = p->kernel_h == 3 && p->stride_h == 1 && p->dilation_h == 1;
+    const int32_t high = (p->kernel_h - 1) * p->dilation_h + 1 + both, down = (p->kernel_h + 3) / 4;
+    int32_t a = p->in_c, b = DEPTHWISE_S8_X86_GROUP;
+    while (b != 0) {
+        const int32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    const int32_t repeat = p->in_c / a * DEPTHWISE_S8_X86_GROUP, flat = repeat <= DEPTHWISE_S8_X86_REPEAT;
+    depthwise_s8_x86_layer s = { 0 };
+    s.quads = p->kernel_w * down;
+    s.groups = flat ? repeat / DEPTHWISE_S8_X86_GROUP : (p->in_c + DEPTHWISE_S8_X86_GROUP - 1) / DEPTHWISE_S8_X86_GROUP;
+    s.rows = 1 + both;
+    s.bias = bias;
+    s.multiplier = multiplier;
+    s.scale = scale;
+    s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
+    s.taps = (const ge_x86_element **)scratch;
+    uintptr_t free = ((uintptr_t)scratch + (uintptr_t)s.quads * 4 * sizeof(void *) + 63) & ~(uintptr_t)63;
+    s.weights = ge_x86_taps_of((ge_x86_tap *)free, weights, s.groups * s.quads * s.rows * 256);
+    free += (uintptr_t)GE_X86_TAPS_BYTES((uintptr_t)(s.groups * s.quads * s.rows * 256));
+    ge_x86_element *const ring = (ge_x86_element *)free;
+
+    int32_t next = first_row * p->stride_h - p->pad_top;
+    for (int32_t y = first_row; y < last_row;) {
+        const int32_t top = y * p->stride_h - p->pad_top, rows = both && y + 1 < last_row ? 2 : 1;
+        const int32_t end = top + high - both + rows - 1;
+        for (next = next > top ? next : top; next < end; next++) {
+            depthwise_s8_x86_expand(p, &plane, x, next, ring + (next + p->pad_top) % high * plane.row);
+        }
+        for (int32_t quad = 0; quad < s.quads; quad++) {
+            const int32_t column = quad / down * p->dilation_w;
+            const int32_t offset = (column % plane.parts * plane.length + column / plane.parts) * p->in_c;
+            for (int32_t k = 0; k < 4; k++) {
+                const int32_t tap = quad % down * 4 + k, used = tap < p->kernel_h + rows - 1 ? tap : 0;
+                s.taps[4 * quad + k] = ring + (top + p->pad_top + used * p->dilation_h) % high * plane.row + offset;
+            }
+        }
+        int8_t *const o[2] = { (int8_t *)ge_row(out, y), (int8_t *)ge_row(out, y + rows - 1) };
+        const int32_t runs = flat ? 1 : p->out_w, positions = flat ? p->out_w * p->out_c : p->out_c;
+        for (int32_t i = 0; i < runs; i++) {
+            if (rows == 2) {
+                depthwise_s8_x86_two(&s, i * positions, positions, o);
+            } else {
+                depthwise_s8_x86_one(&s, i * positions, positions, o);
+            }
+        }
+        y += rows;
+    }
+}
