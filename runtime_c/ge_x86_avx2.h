@@ -21,8 +21,10 @@ typedef struct {
 
 /* [8 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
 static inline GE_X86_INLINE void ge_x86_widen(__m256i bytes, __m256i pair[2]) {
-    const __m256i front = _mm256_setr_epi64x(0x0504040401000000, 0x0D0C0C0C09080808, 0x0504040401000000, 0x0D0C0C0C09080808);
-    const __m256i back = _mm256_setr_epi64x(0x0706060603020202, 0x0F0E0E0E0B0A0A0A, 0x0706060603020202, 0x0F0E0E0E0B0A0A0A);
+    const __m256i front =
+        _mm256_setr_epi64x(0x0504040401000000, 0x0D0C0C0C09080808, 0x0504040401000000, 0x0D0C0C0C09080808);
+    const __m256i back =
+        _mm256_setr_epi64x(0x0706060603020202, 0x0F0E0E0E0B0A0A0A, 0x0706060603020202, 0x0F0E0E0E0B0A0A0A);
     pair[0] = _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, front), 8);
     pair[1] = _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, back), 8);
 }
@@ -96,14 +98,14 @@ static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, c
 static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
                                                            const ge_x86_element *t2, const ge_x86_element *t3) {
     const __m256i a = ge_x86_at(t0), b = ge_x86_at(t1), c = ge_x86_at(t2), d = ge_x86_at(t3);
-    const ge_x86_quads quads = { { { _mm256_unpacklo_epi16(a, b), _mm256_unpacklo_epi16(c, d) },
-                                   { _mm256_unpackhi_epi16(a, b), _mm256_unpackhi_epi16(c, d) } } };
+    const ge_x86_quads quads = {{{_mm256_unpacklo_epi16(a, b), _mm256_unpacklo_epi16(c, d)},
+                                 {_mm256_unpackhi_epi16(a, b), _mm256_unpackhi_epi16(c, d)}}};
     return quads;
 }
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     const int32_t *const at = from + 4 * unit;
-    const ge_x86_lanes lanes = { { ge_x86_pieces(at, at + 32), ge_x86_pieces(at + 16, at + 48) } };
+    const ge_x86_lanes lanes = {{ge_x86_pieces(at, at + 32), ge_x86_pieces(at + 16, at + 48)}};
     return lanes;
 }
 
@@ -118,8 +120,9 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
-                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
+                                                    const int32_t *multiplier, const float *scale, int32_t unit,
+                                                    const ge_x86_law *law) {
     for (int32_t h = 0; h < 2; h++) {
         const int32_t at = 16 * h + 4 * unit;
         if (scale[0] >= 0.0f) {

@@ -66,8 +66,8 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
     const __m256i a = ge_x86_at(t0), b = ge_x86_at(t1), c = ge_x86_at(t2), d = ge_x86_at(t3);
     const __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
     const __m256i cd0 = _mm256_unpacklo_epi8(c, d), cd1 = _mm256_unpackhi_epi8(c, d);
-    const ge_x86_quads quads = { { _mm256_unpacklo_epi16(ab0, cd0), _mm256_unpackhi_epi16(ab0, cd0),
-                                   _mm256_unpacklo_epi16(ab1, cd1), _mm256_unpackhi_epi16(ab1, cd1) } };
+    const ge_x86_quads quads = {{_mm256_unpacklo_epi16(ab0, cd0), _mm256_unpackhi_epi16(ab0, cd0),
+                                 _mm256_unpacklo_epi16(ab1, cd1), _mm256_unpackhi_epi16(ab1, cd1)}};
     return quads;
 }
 
@@ -87,8 +87,9 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
-                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
+                                                    const int32_t *multiplier, const float *scale, int32_t unit,
+                                                    const ge_x86_law *law) {
     for (int32_t i = 0; i < 4; i++) {
         const int32_t at = 16 * i + 8 * unit;
         sums.q[i] = scale[0] >= 0.0f ? ge_x86_fused(sums.q[i], scale + at, law)

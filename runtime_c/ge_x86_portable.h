@@ -142,7 +142,7 @@ static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, c
 /* Four taps for each channel of a unit. */
 static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
                                                            const ge_x86_element *t2, const ge_x86_element *t3) {
-    const ge_x86_quads quads = { { t0, t1, t2, t3 } };
+    const ge_x86_quads quads = {{t0, t1, t2, t3}};
     return quads;
 }
 
@@ -167,8 +167,9 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
 }
 
 /* The first `count` outputs of the unit; the scales of a group are proved all or none. */
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
-                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
+                                                    const int32_t *multiplier, const float *scale, int32_t unit,
+                                                    const ge_x86_law *law) {
     const ge_x86_sums m = ge_x86_lanes_load(multiplier, unit);
     ge_x86_store1(to, ge_x86_requantize(sums, m.lane, scale, 0, law), count, law);
 }

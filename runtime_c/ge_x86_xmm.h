@@ -101,8 +101,8 @@ static inline GE_X86_INLINE __m128i ge_x86_multiply(__m128i acc, __m128i m, cons
     return _mm_add_epi32(y, law->zero_point);
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier, const float *scale,
-                                                          int32_t exact, const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
+                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
     (void)scale;
     (void)exact;
     for (int32_t q = 0; q < 4; q++) {
@@ -200,8 +200,9 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
-                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
+                                                    const int32_t *multiplier, const float *scale, int32_t unit,
+                                                    const ge_x86_law *law) {
     (void)scale;
     for (int32_t q = 0; q < 4; q++) {
         sums.quarter[q] = ge_x86_multiply(sums.quarter[q], ge_x86_at(multiplier + 16 * q + 4 * unit), law);

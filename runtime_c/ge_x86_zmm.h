@@ -151,8 +151,8 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
     const __m512i c = _mm512_loadu_si512(t2), d = _mm512_loadu_si512(t3);
     const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
     const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
-    const ge_x86_quads quads = { { _mm512_unpacklo_epi16(ab0, cd0), _mm512_unpackhi_epi16(ab0, cd0),
-                                   _mm512_unpacklo_epi16(ab1, cd1), _mm512_unpackhi_epi16(ab1, cd1) } };
+    const ge_x86_quads quads = {{_mm512_unpacklo_epi16(ab0, cd0), _mm512_unpackhi_epi16(ab0, cd0),
+                                 _mm512_unpacklo_epi16(ab1, cd1), _mm512_unpackhi_epi16(ab1, cd1)}};
     return quads;
 }
 
@@ -174,8 +174,9 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count, const int32_t *multiplier,
-                                                    const float *scale, int32_t unit, const ge_x86_law *law) {
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
+                                                    const int32_t *multiplier, const float *scale, int32_t unit,
+                                                    const ge_x86_law *law) {
     (void)unit;
     for (int32_t i = 0; i < 4; i++) {
         sums.q[i] = ge_x86_requantize(sums.q[i], multiplier + 16 * i, scale + 16 * i, scale[0] >= 0.0f, law);

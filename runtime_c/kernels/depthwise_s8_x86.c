@@ -44,7 +44,8 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
         }
         for (int32_t quad = 0; quad < s->quads; quad++) {
             const ge_x86_element *const *t = s->taps + 4 * quad;
-            const ge_x86_quads x = ge_x86_interleave(t[0] + begin + at, t[1] + begin + at, t[2] + begin + at, t[3] + begin + at);
+            const ge_x86_quads x =
+                ge_x86_interleave(t[0] + begin + at, t[1] + begin + at, t[2] + begin + at, t[3] + begin + at);
             for (int32_t r = 0; r < rows; r++) {
                 acc[r] = ge_x86_lanes_dot(acc[r], w + 256 * r, unit, x);
             }
@@ -126,7 +127,7 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
         b = rest;
     }
     const int32_t repeat = p->in_c / a * DEPTHWISE_S8_X86_GROUP, flat = repeat <= DEPTHWISE_S8_X86_REPEAT;
-    depthwise_s8_x86_layer s = { 0 };
+    depthwise_s8_x86_layer s = {0};
     s.quads = p->kernel_w * down;
     s.groups = flat ? repeat / DEPTHWISE_S8_X86_GROUP : (p->in_c + DEPTHWISE_S8_X86_GROUP - 1) / DEPTHWISE_S8_X86_GROUP;
     s.rows = 1 + both;
@@ -155,7 +156,7 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
                 s.taps[4 * quad + k] = ring + (top + p->pad_top + used * p->dilation_h) % high * plane.row + offset;
             }
         }
-        int8_t *const o[2] = { (int8_t *)ge_row(out, y), (int8_t *)ge_row(out, y + rows - 1) };
+        int8_t *const o[2] = {(int8_t *)ge_row(out, y), (int8_t *)ge_row(out, y + rows - 1)};
         const int32_t runs = flat ? 1 : p->out_w, positions = flat ? p->out_w * p->out_c : p->out_c;
         for (int32_t i = 0; i < runs; i++) {
             if (rows == 2) {
