@@ -115,6 +115,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "sources": [f"{name}.c", *([] if own is not None else [f"{name}_weights.c"])],
         "cflags": SIZE_FLAGS if origin.options.get("optimize") == "size" else (),
     }
+    context["sizes"] = _sizes(graph, plan, context)
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
         f"{name}.c": _render("bundle.c.j2", context),
@@ -526,6 +527,35 @@ def _manifest(
         "sources": [f for f in sorted(sources) if f.endswith(".c")],
         "headers": [f for f in sorted(sources) if f.endswith(".h")],
     }
+
+
+def _sizes(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """For the header: every size that this bundle has, and what is proved about it."""
+    weights: Weights = context["weights"]
+    ends = [*context["inputs"], *context["outputs"]]
+    inside, outside = ([t for t in ends if (t["offset"] is None) == out] for out in (False, True))
+    yours = [t["bytes"] // (t["rows"] or 1) for t in outside if t["handed"] == "caller"]
+    scratch = max((kernel(n.kernel).scratch(n.params) for n in graph.nodes if n.kernel), default=0)
+    proved = (
+        "proved to be the least that its order of calls can do with"
+        if plan.proof == "optimal"
+        else f"its order of calls cannot do with less than {plan.row_bound}"
+    )
+    where = {
+        "flash": "bytes of flash",
+        "ram": "bytes of RAM, and as many of flash to fill it from",
+        "file": f"bytes of the file {weights.file}",
+    }
+    return [
+        ("arena", f"{plan.size:9} bytes of RAM; {proved}; whole tensors would need {plan.bound}"),
+        ("scratch", f"{scratch:9} bytes of it, at most, for a kernel while it runs"),
+        ("in, out", f"{sum(t['bytes'] for t in inside):9} bytes of it, if they lay apart, for inputs and outputs"),
+        *([("yours", f"{sum(yours):9} bytes of RAM or flash for inputs and outputs in your buffers")] if yours else []),
+        *[("rows", f"{t['bytes'] // t['rows']:9} bytes each of {t['comment']}, never kept whole") for t in outside if t["rows"]],
+        ("weights", f"{context['weights_bytes']:9} {where[weights.place]}"),
+        ("stack", "          as your compiler makes it: `glowembed build` and `validate` tell the bound and what was used"),
+        ("work", f"{context['macs']:9} multiply-accumulates per run"),
+    ]  # fmt: skip
 
 
 def _weights_entry(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -356,12 +356,12 @@ def _weights_range(weights: Array, settings: Settings) -> Range:
 # ---------------------------------------------------------------------------------------------- on disk
 
 
-def check_out_dir(out_dir: Path) -> None:
-    """Refuse, before any work, a place that cannot be written or that holds something else than a bundle."""
+def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.json") -> None:
+    """Refuse, before any work, a place that cannot be written or that holds something else than what has this marker."""
     if out_dir.exists() and not out_dir.is_dir():
-        raise UsageError(f"{out_dir} is a file; -o names the folder for the bundle")
-    if out_dir.is_dir() and any(out_dir.iterdir()) and not (out_dir / "bundle.json").is_file():
-        raise UsageError(f"{out_dir} is not empty and holds no bundle; name another folder with -o")
+        raise UsageError(f"{out_dir} is a file; -o names the folder for the {what}")
+    if out_dir.is_dir() and any(out_dir.iterdir()) and not (out_dir / marker).is_file():
+        raise UsageError(f"{out_dir} is not empty and holds no {what}; name another folder with -o")
     parent = out_dir.absolute().parent
     while not parent.exists():
         parent = parent.parent
@@ -373,6 +373,12 @@ def check_out_dir(out_dir: Path) -> None:
 
 
 def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None:
+    """Write a bundle, and where its model was."""
+    note = json.dumps({"model": str(model.absolute())}) + "\n"
+    write_folder(out_dir, {**files, MEMORY_FILE: note.encode("utf-8")})
+
+
+def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
     """Write the files beside `out_dir` and swap them in by renaming: the folder is whole, or as it was."""
     parent = out_dir.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
@@ -381,8 +387,6 @@ def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None
         for name, content in files.items():
             (fresh / name).parent.mkdir(parents=True, exist_ok=True)
             (fresh / name).write_bytes(content)
-        note = {"model": str(model.absolute())}
-        (fresh / MEMORY_FILE).write_text(json.dumps(note) + "\n", encoding="utf-8")
         fresh.chmod(0o755)
         if out_dir.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}-old-", dir=parent))

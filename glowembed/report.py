@@ -209,6 +209,17 @@ def summary(results: Sequence[Json]) -> Table:
 # ---------------------------------------------------------------------------------------------- compile, build
 
 
+def combined(manifest: Json, folder: str) -> RenderableType:
+    """Bundles that share an arena, each with its own need."""
+    rows = [(f"arena of {b['name']}", size(b["arena"])) for b in manifest["bundles"]]
+    rows += [("shared arena (RAM)", size(manifest["arena"]["size"]))]
+    rows += [("weights", size(sum(b["weights_bytes"] for b in manifest["bundles"])))]
+    head = Text.assemble(
+        ("combined ", GOOD), f"{len(manifest['bundles'])} bundles for {manifest['target']} into {folder}"
+    )
+    return Group(head, _table("", (manifest["name"], ""), rows))
+
+
 WEIGHTS_ARE_IN = {"flash": "flash", "ram": "flash and RAM", "file": "file"}
 
 

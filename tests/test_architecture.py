@@ -20,7 +20,7 @@ LAYERS = [
     {"ops"},
     {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "plot", "precision", "quantize", "biases", "simplify_q", "lower", "places", "choose", "memory",
      "emit", "glue", "mlperf", "elf"},
-    {"pipeline", "build", "inspection"},
+    {"pipeline", "build", "combine", "inspection"},
     {"run"},
     {"measure"},
     {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress", "farm"},

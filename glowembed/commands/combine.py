@@ -1,0 +1,36 @@
+"""`glowembed combine`: several bundles in one program, with one arena."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed import report
+from glowembed.cli import AsJson, show
+from glowembed.combine import combine
+
+PLACE = 35
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(name="combine", epilog="Example:  glowembed combine wakeword gesture -o both")(combine_)
+
+
+def combine_(
+    bundles: Annotated[
+        list[Path], typer.Argument(metavar="BUNDLE...", help="The folders that `compile` wrote.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for all of them.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the header and its macros are called.")] = (
+        "combined"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Put several bundles into one folder with one arena, as large as the largest of theirs.
+
+    They run one at a time. Every bundle keeps its own header.
+    """
+    manifest = combine(bundles, out, name)
+    show(dict(manifest) if as_json else report.combined(manifest, str(out)))
