@@ -80,6 +80,7 @@ class CompileOptions:
     flash: int | None = None
     places: Places = field(default_factory=Places)
     winograd: bool = False
+    polynomial: bool = False
     weights: Weights = field(default_factory=Weights)
 
     def config(self) -> Config:
@@ -87,6 +88,10 @@ class CompileOptions:
         given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
         options = {name: getattr(self, name) for name in OPTIONS_OF_NODES if getattr(self, name) is not None}
         return replace(given, defaults={**options, **given.defaults})
+
+    def kernel_options(self) -> tuple[str, ...]:
+        """What is allowed of `Kernel.option`."""
+        return tuple(name for name in ("winograd", "polynomial") if getattr(self, name))
 
     def recorded(self) -> dict[str, Any]:
         """What goes into the manifest."""
@@ -109,6 +114,7 @@ class CompileOptions:
             "io": self.places.io,
             "input": self.places.input,
             "winograd": self.winograd,
+            "polynomial": self.polynomial,
             "weights": str(self.weights),
         }
 
@@ -224,9 +230,7 @@ def compile_model(
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
-        graph, choices = choose(
-            graph, target, ("winograd",) if options.winograd else (), options.plan.optimize, in_flash
-        )
+        graph, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, in_flash)
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _plan(graph, target, options, choices)

@@ -239,15 +239,15 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
 
 
-def winograd(bundle: Bundle) -> RenderableType:
-    """How many layers --winograd changed, and what it costs."""
-    nodes = [n for n in bundle.graph.nodes if n.kernel and kernel(n.kernel).option == "winograd"]
+def kernel_option(bundle: Bundle, option: str) -> RenderableType:
+    """How many layers --winograd or the like has changed, and what it costs."""
+    nodes = [n for n in bundle.graph.nodes if n.kernel and kernel(n.kernel).option == option]
     if not nodes:
-        return Text("--winograd: it makes no layer faster")
+        return Text(f"--{option}: it makes no layer faster")
     plain = [{name: c.materialize() for name, c in n.constants.items()} for n in nodes]
     packed = [kernel(n.kernel or "").packed(c, n.params) for n, c in zip(nodes, plain, strict=True)]
     more = sum(a.nbytes for c in packed for a in c.values()) - sum(a.nbytes for c in plain for a in c.values())
-    return Text(f"--winograd: {len(nodes)} layers are faster, their weights take {size(more)} more flash")
+    return Text(f"--{option}: {len(nodes)} layers are faster, their weights take {size(more)} more flash")
 
 
 def considered(bundle: Bundle) -> RenderableType:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_models import canonical, model, node, weights
 
-from glowembed import winograd
+from glowembed import polynomial, winograd
 from glowembed.choose import choose
 from glowembed.ir import Const, Graph
 from glowembed.lower import lower
@@ -56,6 +56,21 @@ def test_winograd_is_exact_for_the_largest_weights_and_inputs() -> None:
         assert np.abs(u).max() < 2**15 and np.abs(v).max() < 2**15
         direct = [[(d[y : y + 3, x : x + 3] * g).sum() for x in range(2)] for y in range(2)]
         assert np.array_equal(a @ (u * v) @ a.T, 4 * np.array(direct))
+
+
+def test_polynomial_refuses_sums_that_do_not_fit_a_field(tmp_path: Path) -> None:
+    """8191 is the largest sum of |w| that 21 bits of a field take: 65 weights of 127 are too many, 64 are not."""
+    target = load_target("cortex-m4")
+    for channels, legal in ((64, True), (68, False)):
+        w = np.ones((4, channels, 1, 1), np.float32)
+        graph = canonical(
+            model([node("Conv", "x w", "y")], {"x": (1, channels, 4, 4)}, {"w": w}), tmp_path, twice=False
+        )
+        ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
+        conv = lower(quantize(graph, lambda name, settings, r=ranges: r[name]))
+        reason = polynomial.KERNEL.when(next(n for n in conv.nodes if n.op == "conv2d_s8"), target)
+        assert (reason is None) == legal
+        assert legal or "can reach" in reason
 
 
 def test_winograd_refuses_sums_whose_fourfold_does_not_fit(convolutions: Graph) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, dsp_depthwise, fixedpoint, mve, portable, threes, winograd, x86
+from glowembed import dsp, dsp_depthwise, fixedpoint, mve, polynomial, portable, threes, winograd, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -372,6 +372,7 @@ class Conv2dS8(_Conv2dBase):
             rows_cost=_strip_rows_cost,
         ),
         winograd.KERNEL,
+        polynomial.KERNEL,
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:

@@ -1,0 +1,113 @@
+"""Convolution 1x1 with three products in one 64-bit multiplication: the proof that sums fit, weights, cost.
+
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`, for the op file to list. It is taken only where the
+user allows it, as its weights take twice the flash.
+runtime_c/kernels/conv2d_polynomial_s8_dsp.c says how it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed import dsp
+from glowembed.ir import Array, Node
+from glowembed.op import Cost, Kernel
+from glowembed.target import Target
+
+FIELD = 21
+"""Bits from sum to sum in a 64-bit word; a sum has a sign, so it is below half of that."""
+
+TILE_BYTES = 3072
+TILE_MAX = 24
+OUT_MAX = 1360
+"""Channels out: two pixels further is an offset of a store."""
+
+
+def _tile(p: Any) -> int:
+    """Pixels in scratch."""
+    pixels = -(-p.out_h * p.out_w // 3) * 3
+    return int(max(6, min(TILE_BYTES // (8 * p.in_c) * 3, TILE_MAX, pixels)))
+
+
+def _unroll(steps: int) -> int:
+    """Steps of 32 bytes in the loop: half a kilobyte at most."""
+    return min(range(1, min(steps, dsp.UNROLL_MAX) + 1), key=lambda u: (dsp.turns(steps, u), u))
+
+
+def _instance(p: Any) -> Mapping[str, int]:
+    return {
+        "IN": p.in_c, "OUT": p.out_c, "TILE": _tile(p), "UNROLL": _unroll(p.in_c), "UP": 32 - p.shift,
+    }  # fmt: skip
+
+
+def _scratch(p: Any) -> int:
+    return _tile(p) // 3 * 8 * int(p.in_c)
+
+
+def _why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.kernel_h * p.kernel_w != 1 or p.groups > 1:
+        return "it is for windows of one tap and one group"
+    if p.pad_top or p.pad_left or (p.out_w - 1) * p.stride_w >= p.in_w or (p.out_h - 1) * p.stride_h >= p.in_h:
+        return "a window of one tap lies in padding"
+    if p.in_c % 4 or p.in_c > 8000 or not 4 <= p.out_c <= OUT_MAX:
+        return f"it takes a multiple of 4 channels in and 4..{OUT_MAX} out"
+    if p.out_w < 3:
+        return "it takes three pixels at a time"
+    if p.shift not in dsp.SHIFTS:
+        return f"the shift of the requantization is {p.shift}"
+    sums = 128 * np.abs(node.constants["weights"].materialize().astype(np.int64)).reshape(p.out_c, -1).sum(axis=1)
+    worst = int(sums.argmax())
+    if sums[worst] >= 1 << (FIELD - 1):
+        return f"the sum of channel {worst} can reach {sums[worst]}, {1 << (FIELD - 1)} and more is too much"
+    bound = sums + np.abs(node.constants["bias"].materialize().astype(np.int64))
+    if bound.max() << (32 - p.shift) >= 2**31:
+        return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
+    return None
+
+
+def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then of each channel what ends its sum, and its multiplier."""
+    w = constants["weights"].astype(np.int64).reshape(p.out_c, p.in_c)
+    index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
+    pairs = w[index][:, 0::2] + (w[index][:, 1::2] << FIELD)
+    bias = (constants["bias"].astype(np.int64) - (1 << (FIELD - 1))) << (32 - p.shift)
+    last = np.stack([bias, constants["multiplier"].astype(np.int64)], axis=1)[index]
+    words = [pairs.transpose(0, 2, 1).reshape(len(index), -1), last.reshape(len(index), -1)]
+    return {"stream": (np.concatenate(words, axis=1) & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
+
+
+def _cycles(p: Any, pixels: int) -> float:
+    groups, tile = -(-p.out_c // 4), _tile(p)
+    block = 107 + 9 * p.in_c + dsp.turns(p.in_c, _unroll(p.in_c))
+    threes = -(-pixels // 3)
+    return float(groups * threes * block + threes * (9.2 * p.in_c + 22) + -(-pixels // tile) * (70 + 12 * groups))
+
+
+def _cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    return Cost(_cycles(p, p.out_h * p.out_w), 700 + 32 * _unroll(p.in_c))
+
+
+def _rows_cost(node: Node, target: Target, rows: int) -> float:
+    """Rows in slots do not follow each other: the threes of each end with it."""
+    p = node.params
+    return _cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _cycles(p, p.out_w)
+
+
+KERNEL = Kernel(
+    "ge_conv2d_polynomial_s8_dsp",
+    isa="dsp",
+    option="polynomial",
+    when=_why_not,
+    constants={"stream": "uint32_t"},
+    arrange=_arrange,
+    instance=_instance,
+    scratch=_scratch,
+    cost=_cost,
+    rows_cost=_rows_cost,
+    store="rows",
+)
