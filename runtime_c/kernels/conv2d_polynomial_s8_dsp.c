@@ -16,19 +16,20 @@
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
-#define CONV2D_POLYNOMIAL_S8_DSP_IN 16    /* channels, a multiple of 4 */
-#define CONV2D_POLYNOMIAL_S8_DSP_OUT 16   /* channels: bytes from output to output */
-#define CONV2D_POLYNOMIAL_S8_DSP_TILE 12  /* pixels in scratch, a multiple of 3 */
+#define CONV2D_POLYNOMIAL_S8_DSP_IN 16     /* channels, a multiple of 4 */
+#define CONV2D_POLYNOMIAL_S8_DSP_OUT 16    /* channels: bytes from output to output */
+#define CONV2D_POLYNOMIAL_S8_DSP_TILE 12   /* pixels in scratch, a multiple of 3 */
 #define CONV2D_POLYNOMIAL_S8_DSP_UNROLL 16 /* steps in the loop */
-#define CONV2D_POLYNOMIAL_S8_DSP_UP 0     /* 32 - shift */
+#define CONV2D_POLYNOMIAL_S8_DSP_UP 0      /* 32 - shift */
 
 /* In the order of registers s0-s5. */
 typedef struct {
     const uint32_t *x;
     int8_t *out;
     const uint32_t *x_end;
-    int32_t groups;    /* of four channels */
-    const uint32_t *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up), multiplier */
+    int32_t groups; /* of four channels */
+    const uint32_t
+        *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up), multiplier */
     int32_t zero_point;
 } conv2d_polynomial_s8_dsp_job;
 
@@ -215,8 +216,8 @@ static void conv2d_polynomial_s8_dsp_multiply(const ge_conv2d_params *p, const u
 
 /* `count` pixels, three or more, `step` bytes from each to the next. */
 __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_pixels(const ge_conv2d_params *p, const int8_t *x,
-                                                                      const uint32_t *stream, int8_t *out,
-                                                                      int32_t step, int32_t count, uint32_t *words) {
+                                                                      const uint32_t *stream, int8_t *out, int32_t step,
+                                                                      int32_t count, uint32_t *words) {
     const int32_t size = 2 * CONV2D_POLYNOMIAL_S8_DSP_IN;
     const int32_t threes = count / 3;
     const int32_t last = count - 3;
