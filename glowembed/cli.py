@@ -26,6 +26,7 @@ from glowembed.ir import Shape
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.places import IO, Input, Places
 from glowembed.plan import Optimize, PlanMode, PlanOptions
+from glowembed.precision import DTYPES, WEIGHT_DTYPES
 from glowembed.profile import Profile
 from glowembed.progress import Progress, terminal
 from glowembed.schema import SCHEMAS
@@ -138,6 +139,8 @@ def quantization_options(
     weights_calibration: str = "minmax",
     requantization: str | None = None,
     bias_correction: str = "on",
+    dtype: str | None = None,
+    weights_dtype: str | None = None,
 ) -> CompileOptions:
     """The options with those of the panel "Quantization", every name checked."""
     words = (
@@ -146,6 +149,8 @@ def quantization_options(
         ("weights calibration", weights_calibration, METHODS),
         ("requantization", requantization or "default", MODES),
         ("bias correction", bias_correction, ("on", "off")),
+        ("dtype", dtype or "int8", DTYPES),
+        ("dtype of weights", weights_dtype or "int8", WEIGHT_DTYPES),
     )
     for kind, word, known in words:
         if word not in known:
@@ -157,6 +162,8 @@ def quantization_options(
         weights_calibration=weights_calibration,
         requantization=requantization,
         bias_correction=bias_correction == "on",
+        dtype=dtype,
+        weights_dtype=weights_dtype,
     )
 
 

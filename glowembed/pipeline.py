@@ -49,7 +49,8 @@ from glowembed.weights import requantize_weights
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 
 OPTIONS_OF_NODES = (
-    "calibration", "percentile", "per_channel", "schema", "weights_schema", "weights_calibration", "requantization", "bias_correction",
+    "dtype", "calibration", "percentile", "per_channel", "schema", "weights_schema", "weights_calibration",
+    "requantization", "bias_correction",
 )  # fmt: skip
 """Options of the whole network that a precision.yaml may set for each node."""
 
@@ -73,6 +74,8 @@ class CompileOptions:
     weights_schema: str = "symmetric"
     weights_calibration: str = "minmax"
     requantization: str | None = None
+    dtype: str | None = None
+    weights_dtype: str | None = None
     bias_correction: bool = True
     precision: Path | Config | None = None
     require_all_quantized: bool = False
@@ -87,6 +90,8 @@ class CompileOptions:
         """The precision configuration: the options are its defaults, the file goes before them."""
         given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
         options = {name: getattr(self, name) for name in OPTIONS_OF_NODES if getattr(self, name) is not None}
+        if self.weights_dtype is not None:
+            options["weights"] = self.weights_dtype
         return replace(given, defaults={**options, **given.defaults})
 
     def kernel_options(self) -> tuple[str, ...]:
@@ -98,6 +103,8 @@ class CompileOptions:
         return {
             "input_layout": self.input_layout,
             "float_io": self.float_io,
+            "dtype": self.dtype,
+            "weights_dtype": self.weights_dtype,
             "calibration": self.calibration,
             "percentile": self.percentile if "percentile" in (self.calibration, self.weights_calibration) else None,
             "per_channel": self.per_channel,

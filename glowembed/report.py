@@ -513,15 +513,19 @@ def tuned(result: Tuned) -> RenderableType:
     """Accuracy against cost of what was tried, the answer last, and which nodes it lifts."""
     ends = [lifted for lifted in dict.fromkeys(((), result.lifted)) if lifted is not None]
     rows = [_tried(lifted, result.tried[lifted]) for lifted in ends]
-    columns = ("nodes lifted", "score", "noise", "arena", "weights", "cycles")
+    columns = ("nodes lifted", "score", "noise", "arena", "flash", "cycles")
     table = _table(f"float scores {result.float_score:.4f}, the goal is {result.goal:.4f}", columns, rows)
     if result.lifted is None:
         return Group(table, Text(f"the goal was not reached by any of {len(result.tried)} configurations", style=BAD))
-    names = [Text(f"  {dtype}  {name}") for name, dtype in result.lifted]
-    head = f"lifted: {len(result.lifted)} of {result.nodes} nodes; {len(result.tried)} configurations were tried"
+    names = [Text(f"  {change}  {name or 'all nodes'}") for name, change in result.lifted]
+    head = f"lifted: {_nodes(result.lifted)} of {result.nodes} nodes; {len(result.tried)} configurations were tried"
     return Group(table, Text(head, style=GOOD), *names)
 
 
+def _nodes(lifted: Lifted) -> int:
+    return sum(bool(name) for name, _ in lifted)
+
+
 def _tried(lifted: Lifted, e: Evaluation) -> list[str]:
-    cost = [size(e.arena), size(e.weights), number(round(e.cycles))]
-    return [str(len(lifted)), f"{e.score:.4f}", f"{e.noise:.4f}", *cost]
+    cost = [size(e.arena), size(e.flash), number(round(e.cycles))]
+    return [str(_nodes(lifted)), f"{e.score:.4f}", f"{e.noise:.4f}", *cost]

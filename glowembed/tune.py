@@ -1,10 +1,11 @@
-"""Which nodes need more than int8: the smallest set to lift to int16 or float32 that keeps the accuracy asked for.
+"""What a network needs besides plain int8: a calibration, and the fewest nodes in int16 or float32, to keep its accuracy.
 
 In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration and what every
 configuration that was tried gave and cost. Deterministic: the same input gives the same answer, however many workers.
 
-Every node is lifted alone once; its gain is the noise at the outputs that this takes away. Nodes are then taken by
-gain until the goal is met, the shortest such list is found by bisection, and nodes that prove needless are dropped.
+Another calibration costs nothing, so all are tried first, and the best stays. Then every node is lifted alone once; its
+gain is the noise at the outputs that this takes away. Nodes are taken by gain until the goal is met, the shortest such
+list is found by bisection, and nodes that prove needless are dropped.
 An evaluation is a pure function of picklable data, so any `concurrent.futures.Executor` can run them.
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from glowembed import compare, datasets, pipeline
+from glowembed import compare, datasets, footprint, pipeline
 from glowembed.datasets import Dataset
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Value
@@ -38,14 +39,30 @@ from glowembed.target import load_target
 from glowembed.version import VERSION
 
 METRICS = ("top1", "rmse", "cosine")
-LIFTS = ("int16", "float32")
+LIFTS = ("int16", "int16 weights", "float32")
+"""What a node may be lifted to, the cheapest first; int16 alone has weights of int8."""
+
+RECALIBRATIONS = ("sqnr", "mse", "percentile", "kl")
+"""Calibrations of the whole network that are tried besides its own."""
+
+CHANGES: Mapping[str, Mapping[str, str]] = {
+    "int16": {"dtype": "int16"},
+    "int16 weights": {"dtype": "int16", "weights": "int16"},
+    "float32": {"dtype": "float32"},
+    **{name: {"calibration": name} for name in RECALIBRATIONS},
+}
+"""Change -> the settings of a rule that makes it."""
+
+ALL = ""
+"""As the name of a node: all of them."""
+
 PYTHON = "python:"
 
 Outputs = Mapping[str, Array]
 """Output name -> [n, ...] real numbers."""
 
 Lifted = tuple[tuple[str, str], ...]
-"""(node name, dtype), sorted: all other nodes are int8."""
+"""(node name, change), sorted, so that what holds for ALL comes first; the rest is as the options say."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +80,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a configuration gives and costs. score: higher is better; noise: RMS error over RMS output; bytes."""
+    """What a configuration gives and costs. score: higher is better; noise: RMS error over RMS output.
+
+    arena: bytes of RAM. flash: bytes of weights, exact, and of kernels, estimated. cycles: estimated.
+    """
 
     score: float
     noise: float
     arena: int
-    weights: int
+    flash: int
     cycles: float
 
 
@@ -77,11 +97,11 @@ class Budget:
     """What a configuration may cost at most; None: anything."""
 
     arena: int | None = None
-    weights: int | None = None
+    flash: int | None = None
     cycles: float | None = None
 
     def admits(self, e: Evaluation) -> bool:
-        limits = ((self.arena, e.arena), (self.weights, e.weights), (self.cycles, e.cycles))
+        limits = ((self.arena, e.arena), (self.flash, e.flash), (self.cycles, e.cycles))
         return all(limit is None or cost <= limit for limit, cost in limits)
 
 
@@ -101,8 +121,12 @@ class Tuned:
 
     def yaml(self) -> str:
         """The precision.yaml."""
-        rules = [{"name": glob(name), "dtype": dtype} for name, dtype in self.lifted or ()]
-        text: str = yaml.safe_dump({"defaults": {"dtype": "int8"}, "rules": rules}, sort_keys=False, allow_unicode=True)
+        defaults: dict[str, str] = {"dtype": "int8"}
+        for name, change in self.lifted or ():
+            if name == ALL:
+                defaults |= CHANGES[change]
+        rules = [{"name": glob(name), **CHANGES[change]} for name, change in self.lifted or () if name != ALL]
+        text: str = yaml.safe_dump({"defaults": defaults, "rules": rules}, sort_keys=False, allow_unicode=True)
         return text
 
 
@@ -127,6 +151,28 @@ def tune(
     names = [n.name for n in loaded.graph.nodes]
     lifted = _lift(search, loaded.graph, goal, budget, lifts)
     return Tuned(goal, loaded.float_score, lifted, len(names), dict(search.tried))
+
+
+def table(result: Tuned) -> str:
+    """Accuracy against cost of all that was tried, the best score first, as a Markdown table."""
+    order = sorted(result.tried, key=lambda s: (-result.tried[s].score, result.tried[s].cycles, s))
+    lines = [
+        f"float scores {result.float_score:.6g}, the goal is {result.goal:.6g}; noise: RMS error over RMS output",
+        "",
+        "| | what differs from the base | score | noise | arena, bytes | flash, bytes | cycles |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for lifted in order:
+        e, chosen = result.tried[lifted], "chosen" if lifted == result.lifted else ""
+        cost = f"{e.arena:,} | {e.flash:,} | {round(e.cycles):,}"
+        lines.append(f"| {chosen} | {described(lifted)} | {e.score:.6g} | {e.noise:.4g} | {cost} |")
+    return "\n".join(lines) + "\n"
+
+
+def described(lifted: Lifted) -> str:
+    """`sqnr; conv_1: int16`, or `nothing`."""
+    words = (change if name == ALL else f"{name}: {change}" for name, change in lifted)
+    return "; ".join(words).replace("|", "\\|") or "nothing"
 
 
 def glob(name: str) -> str:
@@ -165,26 +211,49 @@ class _Search:
 
 
 def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Sequence[str]) -> Lifted | None:
-    def good(lifted: Lifted) -> bool:
-        e = search.one(lifted)
-        return e.score >= goal and budget.admits(e)
+    """The first answer within the budget. Only the score guides the search: with more nodes it rises, as the cost does."""
 
-    if good(()):
+    def good(lifted: Lifted) -> bool:
+        return search.one(lifted).score >= goal
+
+    def affordable(lifted: Lifted) -> bool:
+        return good(lifted) and budget.admits(search.one(lifted))
+
+    if affordable(()):
         return ()
-    for dtype in lifts:
-        ranked = _ranked(search, graph, dtype)
-        length = _shortest(lambda n: good(_set(ranked[:n])), len(ranked))  # noqa: B023  used at once
+    base = _recalibrated(search)
+    if affordable(base):
+        return base
+    for change in lifts:
+        ranked = _ranked(search, graph, change, base)
+        length = _shortest(lambda n: good(_set([*base, *ranked[:n]])), len(ranked))  # noqa: B023  used at once
         if length is not None:
-            return _pruned(ranked[:length], good)
+            found = _pruned(base, ranked[:length], good)
+            if affordable(found):
+                return found
     return None
 
 
-def _ranked(search: _Search, graph: Graph, dtype: str) -> list[tuple[str, str]]:
-    """(node, dtype), the one first whose lifting alone takes most noise away; float32 where the op has no int16."""
-    nodes = [(n.name, dtype if dtype in dtypes_of(n.op) else "float32") for n in graph.nodes if _computes(n.op)]
-    results = search.all([(node,) for node in nodes], "sensitivity")
+def _recalibrated(search: _Search) -> Lifted:
+    """The calibration of the whole network that leaves least noise; () is its own."""
+    sets: list[Lifted] = [(), *(((ALL, name),) for name in RECALIBRATIONS)]
+    results = search.all(sets, "calibration")
+    return min(zip(results, sets, strict=True), key=lambda pair: pair[0].noise)[1]
+
+
+def _ranked(search: _Search, graph: Graph, change: str, base: Lifted) -> list[tuple[str, str]]:
+    """(node, change), the one first whose lifting alone takes most noise away."""
+    nodes = [(n.name, _possible(change, n.op)) for n in graph.nodes if _computes(n.op)]
+    results = search.all([_set([*base, node]) for node in nodes], "sensitivity")
     order = sorted(range(len(nodes)), key=lambda i: (results[i].noise, i))
     return [nodes[i] for i in order]
+
+
+def _possible(change: str, op: str) -> str:
+    """The change, or what comes nearest for this op: plain int16 without weights, float32 where there is no int16."""
+    if CHANGES[change]["dtype"] not in dtypes_of(op):
+        return "float32"
+    return change if ops()[op].has_weights or change == "float32" else "int16"
 
 
 def _computes(op: str) -> bool:
@@ -206,14 +275,14 @@ def _shortest(good: Callable[[int], bool], count: int) -> int | None:
     return high
 
 
-def _pruned(nodes: Sequence[tuple[str, str]], good: Callable[[Lifted], bool]) -> Lifted:
+def _pruned(base: Lifted, nodes: Sequence[tuple[str, str]], good: Callable[[Lifted], bool]) -> Lifted:
     """Without the nodes that are not needed, the least useful first."""
     kept = list(nodes)
     for node in reversed(nodes):
         without = [n for n in kept if n != node]
-        if without and good(_set(without)):
+        if without and good(_set([*base, *without])):
             kept = without
-    return _set(kept)
+    return _set([*base, *kept])
 
 
 def _set(nodes: Iterable[tuple[str, str]]) -> Lifted:
@@ -261,7 +330,7 @@ def _load(task: Task) -> _Loaded:
 def evaluate(task: Task, lifted: Lifted) -> Evaluation:
     """Compile in memory with these nodes lifted, run the integer reference over the samples, measure."""
     loaded = _loaded(task)
-    rules = tuple(Rule(f"lift {name}", (glob(name),), settings={"dtype": dtype}) for name, dtype in lifted)
+    rules = tuple(Rule(f"lift {name}", (glob(name) or "*",), settings=CHANGES[change]) for name, change in lifted)
     given = task.options.config()
     config = Config(given.defaults, (*given.rules, *rules))
     graph, plan = _compiled(task, replace(task.options, precision=config), loaded.profile)
@@ -275,7 +344,7 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
         _score(task.metric, found, floats, loaded.dataset.labels),
         float(np.sqrt(noise / signal)) if signal else float(np.sqrt(noise)),
         plan.size,
-        sum(const.materialize().nbytes for node in graph.nodes for const in node.constants.values()),
+        footprint.flash(graph, plan, target),
         sum(kernel(node.kernel).cost(node, target).cycles for node in graph.nodes if node.kernel),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -127,9 +128,74 @@ def test_the_written_file_is_a_precision_configuration(known: tune.Tuned, tmp_pa
     path = tmp_path / "precision.yaml"
     path.write_text(result.yaml(), "utf-8")
     config = precision.load(path)
-    assert [(rule.names[0], rule.settings["dtype"]) for rule in config.rules] == [
-        (tune.glob(name), dtype) for name, dtype in result.lifted or ()
-    ]
+    lifted = [(tune.glob(name), tune.CHANGES[change]) for name, change in result.lifted or () if name != tune.ALL]
+    assert [(rule.names[0], dict(rule.settings)) for rule in config.rules] == lifted
+    assert lifted
+
+
+def test_a_calibration_is_tried_before_any_node_is_lifted(tmp_path: Path) -> None:
+    """One sample of calibration is far out: min-max loses on all others what a clip keeps."""
+    rng = np.random.default_rng(2)
+    path = saved(model([node("Gemm", "x w", "y", transB=1)], {"x": (1, 6)}, {"w": weights(4, 6)}), tmp_path)
+    calib = rng.normal(size=(2000, 6)).astype(np.float32)
+    calib[0] *= 20
+    np.savez(tmp_path / "data.npz", calib_x=calib, test_x=calib[1:41])
+    profile_model(path, tmp_path / "data.npz", CompileOptions()).save(tmp_path / "p.yaml")
+    asked = Task(path, tmp_path / "data.npz", tmp_path / "p.yaml", "rmse", None, CompileOptions())
+    result = tune.tune(asked, drop=0.08)
+    assert result.base.score < result.goal
+    assert result.lifted is not None
+    ((name, change),) = result.lifted
+    assert name == tune.ALL
+    assert result.yaml() == f"defaults:\n  dtype: int8\n  calibration: {change}\nrules: []\n"
+
+
+def test_weights_of_int16_are_found_where_only_they_help(tmp_path: Path) -> None:
+    nodes = [node("Gemm", "x u", "h", transB=1), node("Relu", "h", "r"), node("Gemm", "r v", "y", transB=1)]
+    constants = {"u": weights(16, 16), "v": weights(8, 16, seed=3)}
+    path = saved(model(nodes, {"x": (1, 16)}, constants), tmp_path)
+    np.savez(tmp_path / "data.npz", calib_x=np.random.default_rng(1).normal(size=(50, 16)).astype(np.float32))
+    profile_model(path, tmp_path / "data.npz", CompileOptions()).save(tmp_path / "p.yaml")
+    task = Task(path, tmp_path / "data.npz", tmp_path / "p.yaml", "rmse", None, CompileOptions())
+    result = tune.tune(task, drop=0.0005)
+    assert result.lifted == (("n_h", "int16 weights"), ("n_y", "int16 weights"))
+
+
+def two_of_each(folder: Path) -> tuple[Path, Path]:
+    nodes = [node("Gemm", "a w", "p", transB=1), node("Gemm", "b v", "q", transB=1), node("Add", "p q", "r"),
+             node("Mul", "p q", "y")]  # fmt: skip
+    constants = {"w": weights(3, 4), "v": weights(3, 4, seed=2)}
+    path = saved(model(nodes, {"a": (1, 4), "b": (1, 4)}, constants, ("r", "y")), folder)
+    rng = np.random.default_rng(1)
+    arrays = {
+        f"{kind}_{name}": rng.normal(size=(24, 4)).astype(np.float32) for kind in ("calib", "test") for name in "ab"
+    }
+    np.savez(folder / "data.npz", **arrays)
+    return path, folder / "data.npz"
+
+
+def worst(outputs: Mapping[str, np.ndarray], labels: np.ndarray | None) -> float:
+    """A metric as a user writes one: the largest number of any output."""
+    return float(max(np.abs(outputs["r"]).max(), np.abs(outputs["y"]).max()))
+
+
+@pytest.mark.parametrize("metric", ["rmse", "cosine", "python:test_tune.worst"])
+def test_several_inputs_and_outputs_and_any_metric(metric: str, tmp_path: Path) -> None:
+    path, data = two_of_each(tmp_path)
+    profile_model(path, data, CompileOptions()).save(tmp_path / "p.yaml")
+    result = tune.tune(Task(path, data, tmp_path / "p.yaml", metric, None, CompileOptions()), drop=1e-4)
+    assert result.lifted is not None
+    assert result.lifted or metric.startswith(tune.PYTHON)
+    assert result.tried[result.lifted].score >= result.goal
+
+
+def test_a_budget_of_flash_counts_weights_and_code(task: Task, known: tune.Tuned) -> None:
+    assert known.lifted is not None
+    needed = known.tried[known.lifted].flash
+    enough = tune.tune(task, drop=0.05, budget=Budget(flash=needed))
+    assert enough.lifted == known.lifted
+    less = tune.tune(task, drop=0.05, budget=Budget(flash=known.base.flash), lifts=("float32",))
+    assert less.lifted is None
 
 
 @pytest.mark.parametrize("name", ["plain", "a*b", "a?[0]", "[x]"])
@@ -162,6 +228,9 @@ def test_the_command_writes_the_file_and_says_what_it_did(
     assert main([*words, "--samples", "10", "--workers", "1"]) == 0
     assert precision.load(out).rules
     assert "lifted:" in capsys.readouterr().out
+    report = (tmp_path / "precision.yaml.report.md").read_text("utf-8")
+    assert report.count("| chosen |") == 1
+    assert "| nothing |" in report
     assert json.loads((tmp_path / "precision.yaml.state.json").read_text("utf-8"))["evaluations"]
 
 

@@ -41,6 +41,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.fixedpoint import MODES
 from glowembed.places import IO, Input
 from glowembed.plan import Optimize, PlanMode
+from glowembed.precision import DTYPES, WEIGHT_DTYPES
 from glowembed.profile import Profile
 from glowembed.schema import SCHEMAS
 
@@ -101,6 +102,24 @@ def compile_(
             metavar="|".join(MODES),
             help="default: one rounding. onnx: halves to even, as onnxruntime; where nothing is said, sums and averages of "
             "quantized models. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
+            rich_help_panel="Quantization",
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype",
+            metavar="|".join(DTYPES),
+            help="What all layers compute in; int8 where nothing is said.",
+            rich_help_panel="Quantization",
+        ),
+    ] = None,
+    weights_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--weights-dtype",
+            metavar="|".join(WEIGHT_DTYPES),
+            help="Weights of layers in int16: int8, or int16 where the rounding of weights is what costs accuracy.",
             rich_help_panel="Quantization",
         ),
     ] = None,
@@ -242,7 +261,7 @@ def compile_(
     options = place_options(options, io, input_, weights)
     options = replace(options, winograd=winograd, polynomial=polynomial)
     options = quantization_options(
-        options, schema, weights_schema, weights_calibration, requantization, bias_correction
+        options, schema, weights_schema, weights_calibration, requantization, bias_correction, dtype, weights_dtype
     )
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from glowembed import pipeline, report, tune
-from glowembed.cli import progress_bar, show
+from glowembed.cli import byte_count, progress_bar, show, write_text
 from glowembed.errors import UsageError, ValidationDiffers, unknown_name
 from glowembed.pipeline import CompileOptions
 from glowembed.tune import Budget, Task, Tuned
@@ -40,8 +40,10 @@ def command(
         int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")
     ] = None,
     labels: Annotated[str | None, typer.Option("--labels", metavar="KEY", help="Key of the labels.")] = None,
-    ram: Annotated[int | None, typer.Option("--ram", metavar="BYTES", min=1, help="Largest arena.")] = None,
-    flash: Annotated[int | None, typer.Option("--flash", metavar="BYTES", min=1, help="Largest weights.")] = None,
+    ram: Annotated[str | None, typer.Option("--ram", metavar="BYTES", help="Largest arena, as 20K.")] = None,
+    flash: Annotated[
+        str | None, typer.Option("--flash", metavar="BYTES", help="Largest weights and code, as 64K.")
+    ] = None,
     cycles: Annotated[int | None, typer.Option("--cycles", metavar="N", min=1, help="Most estimated cycles.")] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", min=1, help="Evaluations side by side; by default, cores.")
@@ -49,14 +51,17 @@ def command(
 ) -> None:
     """Find the nodes that int8 hurts, and lift as few of them as possible to int16 or float32.
 
-    Every node is lifted alone once; the most useful are taken until the metric is within --drop of the float model's.
+    Other calibrations are tried first, as they cost nothing. Then every node is lifted alone once; the most useful are
+    taken until the metric is within --drop of the float model's.
     For top1, --drop is a share of samples; for rmse and cosine it is relative to the outputs; for a function of yours
     (python:module.function, called with outputs by name and labels) it is relative to what it gives for the float
     model. The search can be stopped and goes on where it was: what was tried is beside the output, in FILE.state.json.
+    FILE.report.md lists what was tried, accuracy against cost.
     """
     if metric not in tune.METRICS and not metric.startswith(tune.PYTHON):
         raise unknown_name("metric", metric, (*tune.METRICS, "python:module.function"))
     sys.path.insert(0, str(Path.cwd()))
+    budget = Budget(byte_count("--ram", ram), byte_count("--flash", flash), cycles)
     state = out.with_name(out.name + ".state.json")
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         options = CompileOptions(target=target)
@@ -64,9 +69,9 @@ def command(
         pipeline.profile_model(model, data, options, progress).save(profile)
         task = Task(model, data, profile, metric, samples, options, labels)
         with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as executor:
-            budget = Budget(ram, flash, cycles)
             result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
     show(report.tuned(result))
+    write_text(out.with_name(out.name + ".report.md"), tune.table(result))
     _write(out, result)
 
 
