@@ -35,6 +35,7 @@ from glowembed.glue import read_manifest  # noqa: E402
 from glowembed.run import qemu, serial  # noqa: E402
 from glowembed.run.device import Device, Info, Settings  # noqa: E402
 from glowembed.run.line import Line, program_line, qemu_line  # noqa: E402
+from glowembed.run.pieces import pieces  # noqa: E402
 from glowembed.target import load_board  # noqa: E402
 
 BYTES = 96
@@ -126,8 +127,8 @@ def one_run(number: int, line: Line, image: Image, manifest: dict[str, object], 
         for sample in samples:
             found = session.step(partial(serial.infer, session, sample.tobytes()))
             what = what if found == right(sample) else "WRONG"
-        layers = [[right(samples[0])], [right(samples[0])]]
-        if number % 4 == 0 and serial.locate(session, samples[0].tobytes(), layers, None) is not None:
+        values = dict.fromkeys(("a", "y"), right(samples[0]))
+        if number % 4 == 0 and serial.locate(session, samples[0].tobytes(), values, pieces(manifest)) is not None:
             what = "WRONG"
     except GlowembedError as error:
         what, words = "error", f"{type(error).__name__}: {error}"

@@ -499,6 +499,7 @@ def _manifest(
             "kernel": layer["kernel"],
             "macs": layer["macs"],
             "streamed": layer["streamed"],
+            "constants": layer["constants"],
             "outputs": [_value_entry(graph.values[n], plan, owners) for n in layer["outputs"]],
         }
         for layer in context["layers"]

@@ -111,14 +111,19 @@ def _verdict(json: Json) -> Text:
     if json["bit_exact"]:
         return Text.assemble(where, ("bit-exact", GOOD), " with the integer reference")
     first = json["first_difference"]
-    place = f"layer {first['layer']!r}, tensor" if "layer" in first else "output"
-    flash = "; the weights in its flash are not those of the bundle" if first.get("weights_in_flash_differ") else ""
-    return Text.assemble(
-        where,
-        ("NOT bit-exact", BAD),
-        f". First difference: sample {first['sample']}, {place} {first['output']!r}, index {first['index']}:"
-        f" expected {first['expected']}, found {first['found']}{flash}",
-    )
+    parts: list[str | tuple[str, str]] = [where, ("NOT bit-exact", BAD)]
+    if "sample" in first:
+        place = f"layer {first['layer']!r}, tensor" if "layer" in first else "output"
+        parts.append(
+            f". First difference: sample {first['sample']}, {place} {first['output']!r}, index {first['index']}:"
+            f" expected {first['expected']}, found {first['found']}"
+        )
+    if first.get("constants_in_flash_differ"):
+        whose = "" if "sample" in first or "layer" not in first else f" of layer {first['layer']!r}"
+        parts.append(
+            f". In its flash {', '.join(first['constants_in_flash_differ'])}{whose} is not what the bundle has"
+        )
+    return Text.assemble(*parts)
 
 
 def _outputs(outputs: Sequence[Json]) -> Table:

@@ -137,20 +137,19 @@ def _run_on_device(
     right = [np.ascontiguousarray(expected[t["name"]]).reshape(len(rows), -1) for t in bundle.manifest["outputs"]]
     reference = Reference(
         np.concatenate([array.view(np.uint8) for array in right], axis=1),
-        lambda index: _layer_bytes(bundle, {name: array[index] for name, array in inputs.items()}),
+        lambda index: _value_bytes(bundle, {name: array[index] for name, array in inputs.items()}),
+        [node.outputs for node in bundle.graph.nodes if node.kernel],
     )
     with progress.counter(f"on {image.board.name}") as counter:
         few = min(LAYER_SAMPLES, len(rows)) if layers else 0
         return ondevice.run(image, bundle.manifest, link, rows, reference, few, counter)
 
 
-def _layer_bytes(bundle: Bundle, sample: Arrays) -> list[list[bytes]]:
+def _value_bytes(bundle: Bundle, sample: Arrays) -> dict[str, bytes]:
     """What every layer must give for one sample."""
     values = run_int(bundle.graph, sample)
-    return [
-        [np.ascontiguousarray(values[t["name"]]).tobytes() for t in layer["outputs"]]
-        for layer in bundle.manifest["layers"]
-    ]
+    made = (name for node in bundle.graph.nodes if node.kernel for name in node.outputs)
+    return {name: np.ascontiguousarray(values[name]).tobytes() for name in made}
 
 
 def _layers_of(bundle: Bundle, result: RunResult, expected: Arrays) -> _Layers:
@@ -417,13 +416,17 @@ def _validation(run: _Run) -> Validation:
     floats = {name: run.floats[name] for name in real}
     accuracy = compare.accuracy(run.dataset.labels, floats, real)
     metrics = [_without_classes(run, m) for m in compare.metrics(floats, real)]
-    differs = difference is not None or any(check.difference is not None for check in run.layers.checks)
+    differs = (
+        difference is not None
+        or run.wrong is not None
+        or any(check.difference is not None for check in run.layers.checks)
+    )
     json = {
         **_head(run),
         "bit_exact": not differs,
         "first_difference": _first_difference(difference, run.layers.checks)
         if run.wrong is None
-        else _located(run, difference),
+        else _located(run, run.wrong, difference),
         "outputs": [vars(m) for m in metrics],
         "accuracy": accuracy.json() if accuracy else None,
         **_figures(run),
@@ -456,13 +459,14 @@ def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -
     return output.json() if output else None
 
 
-def _located(run: _Run, output: Difference | None) -> dict[str, Any] | None:
-    """What the device told about the sample that is wrong."""
-    wrong = run.wrong
-    if wrong is None or wrong.located is None:
-        return output.json() if output else None
-    layer = run.bundle.manifest["layers"][wrong.located.layer]
-    name = layer["outputs"][wrong.located.output]["name"]
+def _located(run: _Run, wrong: Wrong, output: Difference | None) -> dict[str, Any]:
+    """What the device told about the sample that is wrong, and about its flash."""
+    layers = run.bundle.manifest["layers"]
+    flash = {"constants_in_flash_differ": list(wrong.constants)}
+    if wrong.located is None:
+        owners = [layer["name"] for layer in layers if set(wrong.constants) & set(layer.get("constants", ()))]
+        return {**(output.json() if output else {}), **({"layer": owners[0]} if owners else {}), **flash}
+    name = wrong.located.value
     value = run.bundle.graph.values[name]
     right, found = (
         {name: _logical(value, _tensor(value, np.frombuffer(raw, np.uint8)[None]))}
@@ -470,8 +474,8 @@ def _located(run: _Run, output: Difference | None) -> dict[str, Any] | None:
     )
     difference = compare.first_difference(right, found)
     assert difference is not None, "their checksums differ"
-    place = {"layer": layer["name"], "weights_in_flash_differ": wrong.located.weights_differ}
-    return {**difference.json(), "sample": wrong.sample, **place}
+    layer = layers[wrong.located.layer]["name"]
+    return {**difference.json(), "sample": wrong.sample, "layer": layer, **flash}
 
 
 def _head(run: _Run) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from glowembed import resources
 from glowembed.__main__ import main
 from glowembed.commands import ports
 from glowembed.errors import ToolError, UsageError
-from glowembed.run import lab, qemu
+from glowembed.run import lab, qemu, serial
 from glowembed.run.line import Line, LineClosed, open_port, qemu_line
 from glowembed.validation import build_bundle
 
@@ -261,6 +261,81 @@ def test_scons_validates_and_flashes(bridge: Any, digits: Path, openocd: Path, t
     done = scons(tmp_path, "flash", "board=nucleo-l4r5zi", *net)
     assert done.returncode == 0, done.stderr
     assert "firmware.elf verify reset exit" in openocd.read_text()
+
+
+# ---------------------------------------------------------------------------------------------- injected bugs
+
+PLANS = {"layer by layer": "speed", "row by row": "ram"}
+"""`compile --optimize`; in the second, /depthwise/conv/Conv and what follows it keep rows only"""
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def planned(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bugs") / "net"
+    words = ["compile", str(digits / "model.onnx"), "--data", str(digits / "data.npz"), "--target", "cortex-m4"]
+    assert main([*words, "--optimize", PLANS[request.param], "-o", str(folder)]) == 0
+    groups = json.loads((folder / "bundle.json").read_text())["schedule"]["groups"]
+    assert bool(groups) == (request.param == "row by row")
+    return folder
+
+
+def found_bug(planned: Path, digits: Path, tmp_path: Path, elf: Path) -> dict[str, Any]:
+    """What validate says of the planned bundle, when a board runs this firmware instead of its own."""
+    image = build_bundle(planned, BOARD, transport="serial")
+    with qemu_line(qemu.machine(image.board, elf), BOARD) as line:
+        server = Bridge(line)
+        command = words(planned, digits, f"socket://127.0.0.1:{server.port}")
+        assert main([*command, "--json", str(tmp_path / "result.json")]) == 1
+        server.server.close()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert not result["bit_exact"]
+    first: dict[str, Any] = result["first_difference"]
+    return first
+
+
+@pytest.mark.parametrize("layer", ["/widen/conv/Conv", "/pointwise/conv/Conv", "/classify/Gemm"])
+def test_a_flipped_weight_in_flash(
+    planned: Path, digits: Path, tmp_path: Path, layer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = build_bundle(planned, BOARD, transport="serial")
+    weights = serial.weights_of(image.elf)
+    name = layer.strip("/").replace("/", "_")
+    ((constant, start, size),) = [entry for entry in weights.constants if name in entry[0]]
+    program = bytearray(image.elf.read_bytes())
+    assert program.count(weights.data) == 1
+    program[program.index(weights.data) + start + size // 2] ^= 0x40
+    (tmp_path / "flipped.elf").write_bytes(program)
+    first = found_bug(planned, digits, tmp_path, tmp_path / "flipped.elf")
+    assert (first["layer"], first["constants_in_flash_differ"]) == (layer, [constant])
+    assert f"In its flash {constant} " in " ".join(capsys.readouterr().out.split())
+
+
+KERNEL_BUGS = {
+    "/depthwise/conv/Conv": ("ge_depthwise", "p->out_zero_point", "p->out_zero_point + 1"),
+    "/average/GlobalAveragePool/sum": ("ge_sum_rows", "y == 0 ? 0", "y == 0 ? 99"),
+}
+"""Layer -> its kernel, a constant in it, and a wrong one"""
+
+
+@pytest.mark.parametrize(
+    ("planned", "layer"),
+    [
+        ("layer by layer", "/depthwise/conv/Conv"),
+        ("row by row", "/depthwise/conv/Conv"),
+        ("row by row", "/average/GlobalAveragePool/sum"),
+    ],
+    indirect=["planned"],
+)
+def test_a_wrong_constant_in_a_kernel(planned: Path, digits: Path, tmp_path: Path, layer: str) -> None:
+    shutil.copytree(planned, tmp_path / "net")
+    kernels = tmp_path / "net/model_kernels.h"
+    kernel, right, wrong = KERNEL_BUGS[layer]
+    before, name, after = kernels.read_text().partition(f"static void {kernel}")
+    assert right in after
+    kernels.write_text(before + name + after.replace(right, wrong, 1))
+    image = build_bundle(tmp_path / "net", BOARD, transport="serial")
+    first = found_bug(planned, digits, tmp_path, image.elf)
+    assert (first["layer"], first["constants_in_flash_differ"]) == (layer, [])
 
 
 # ---------------------------------------------------------------------------------------------- labgrid

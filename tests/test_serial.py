@@ -23,6 +23,7 @@ from glowembed.glue import GUARD_BYTES, read_manifest
 from glowembed.run import protocol, qemu, serial
 from glowembed.run.device import Device, DeviceError, DeviceFault, NoAnswer, Refused, Settings, WrongFirmware
 from glowembed.run.line import FileLine, Line, LineClosed, open_port, program_line, qemu_line
+from glowembed.run.pieces import Piece, pieces
 from glowembed.run.store import Store, key
 from glowembed.target import board_names, load_board
 
@@ -80,8 +81,10 @@ def test_every_board_through_its_uart(make: Any, tmp_path: Path, board: str) -> 
         assert (info.board, info.target, info.name) == (board, image.board.target, "fake")
         assert info.clock_hz == image.board.clock_hz
         weights = serial.weights_of(image.elf)
-        assert weights[:8] == bytes([1] * 8)
-        assert serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), weights) is None
+        assert weights.data[:8] == bytes([1] * 8)
+        assert weights.constants == (("fake_weights", 0, 8),)
+        assert serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), where(image)) is None
+        assert serial.constants_that_differ(session, weights) == ()
     files = build(image.bundle, image.board, tmp_path / "build", "semihosting")
     bulk = qemu.run(files, read_manifest(image.bundle), SAMPLES, layers=True)
     whole = qemu.run(files, read_manifest(image.bundle), SAMPLES)
@@ -91,9 +94,13 @@ def test_every_board_through_its_uart(make: Any, tmp_path: Path, board: str) -> 
     assert result.stack == whole.stack
 
 
-def layers_of(index: int) -> list[list[bytes]]:
+def layers_of(index: int) -> dict[str, bytes]:
     a, y = fake_bundle.reference(SAMPLES[index : index + 1])
-    return [[a.tobytes()], [y.tobytes()]]
+    return {"a": a.tobytes(), "y": y.tobytes()}
+
+
+def where(image: Image) -> list[Piece]:
+    return pieces(read_manifest(image.bundle))
 
 
 @pytest.mark.cc
@@ -108,7 +115,7 @@ def test_requests(make: Any) -> None:
         assert device.echo(data) == data
         device.write(0, SAMPLES[0].tobytes())
         device.layers(0, 1, 1)
-        assert device.read(8, 8) == layers_of(0)[0][0]
+        assert device.read(8, 8) == layers_of(0)["a"]
         for refused in (
             lambda: device.write(20, bytes(8)),
             lambda: device.read(24, 1),
@@ -393,9 +400,10 @@ def test_a_flipped_weight_is_found(make: Any, tmp_path: Path) -> None:
     with line_to(flipped) as line:
         session = session_on(line, flipped)
         assert not np.array_equal(results(session), RIGHT)
-        found = serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), serial.weights_of(image.elf))
+        found = serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), where(image))
+        constants = serial.constants_that_differ(session, serial.weights_of(image.elf))
     assert found is not None
-    assert (found.layer, found.weights_differ, found.expected) == (0, True, layers_of(0)[0][0])
+    assert (found.layer, constants, found.expected) == (0, ("fake_weights",), layers_of(0)["a"])
 
 
 @pytest.mark.arm_gcc
@@ -404,9 +412,10 @@ def test_a_wrong_constant_in_a_kernel_is_found(make: Any) -> None:
     image = make("mps2-an386", fake_bundle.ADD_AND_DOUBLE.replace("2 * x[8 + i]", "3 * x[8 + i]"))
     with line_to(image) as line:
         session = session_on(line, image)
-        found = serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), serial.weights_of(image.elf))
+        found = serial.locate(session, SAMPLES[0].tobytes(), layers_of(0), where(image))
+        constants = serial.constants_that_differ(session, serial.weights_of(image.elf))
     assert found is not None
-    assert (found.layer, found.weights_differ) == (1, False)
+    assert (found.layer, found.value, constants) == (1, "y", ())
 
 
 @pytest.mark.arm_gcc

@@ -19,11 +19,9 @@ from glowembed.build import Image
 from glowembed.errors import Interrupted, ToolError, UsageError
 from glowembed.run import Bytes, RunResult, flash, serial
 from glowembed.run.device import Device, Settings
+from glowembed.run.pieces import pieces
 from glowembed.run.serial import Located, Session
 from glowembed.run.store import Store, key
-
-LayerBytes = Sequence[Sequence[bytes]]
-"""[layer][output of it]: raw bytes"""
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,24 @@ class Link:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the samples must give: outputs, one row each; and of one sample, what every layer must give."""
+    """What the samples must give: outputs, one row each; and of one sample, raw bytes of every value. made: the values of
+    each layer.
+    """
 
     outputs: Bytes
-    layers: Callable[[int], LayerBytes]
+    values: Callable[[int], Mapping[str, bytes]]
+    made: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A sample with a wrong result, and the layer that it comes from; None where every layer was right by itself."""
+    """sample: the first with a wrong result, None where there is none. located: the layer that it comes from; None where
+    every layer was right by itself. constants: those in flash that are not the bundle's, shown by a sample or not.
+    """
 
-    sample: int
+    sample: int | None
     located: Located | None
+    constants: tuple[str, ...]
 
 
 def run(
@@ -105,20 +109,20 @@ def _settings(image: Image, link: Link) -> Settings:
 
 
 def _wrong(session: Session, image: Image, samples: Bytes, result: RunResult, reference: Reference) -> Wrong | None:
+    constants = serial.constants_that_differ(session, serial.weights_of(image.elf)) if image.board.memories else ()
     found = np.concatenate(result.outputs, axis=1)
     differs = np.flatnonzero(np.any(found != reference.outputs, axis=1))
     if not len(differs):
-        return None
+        return Wrong(None, None, constants) if constants else None
     first = int(differs[0])
-    weights = serial.weights_of(image.elf) if image.board.memories else None
-    right = reference.layers(first)
-    return Wrong(first, serial.locate(session, samples[first].tobytes(), right, weights))
+    where = pieces(session.manifest, reference.made)
+    return Wrong(first, serial.locate(session, samples[first].tobytes(), reference.values(first), where), constants)
 
 
 def _layers(session: Session, samples: Bytes, reference: Reference) -> tuple[tuple[Bytes, ...], ...]:
     """Per layer and output: [samples, bytes]. Only checksums cross the line, and what differs."""
     rows = [
-        session.step(partial(_layers_of, session, sample.tobytes(), reference.layers(index)))
+        session.step(partial(_layers_of, session, sample.tobytes(), reference.values(index)))
         for index, sample in enumerate(samples)
     ]
     return tuple(
@@ -127,12 +131,14 @@ def _layers(session: Session, samples: Bytes, reference: Reference) -> tuple[tup
     )
 
 
-def _layers_of(session: Session, sample: bytes, right: LayerBytes, device: Device) -> LayerBytes:
+def _layers_of(
+    session: Session, sample: bytes, right: Mapping[str, bytes], device: Device
+) -> Sequence[Sequence[bytes]]:
     serial.write_sample(device, session.manifest, sample)
     found = []
     for index, layer in enumerate(session.manifest["layers"]):
         device.layers(index, 1, session.seconds)
-        found.append([_tensor(device, t, data) for t, data in zip(layer["outputs"], right[index], strict=True)])
+        found.append([_tensor(device, tensor, right[tensor["name"]]) for tensor in layer["outputs"]])
     return found
 
 

@@ -18,6 +18,7 @@ from zlib import crc32
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from glowembed.build import Image
 from glowembed.errors import UsageError
@@ -37,6 +38,7 @@ from glowembed.run.device import (
     WrongFirmware,
 )
 from glowembed.run.line import Line
+from glowembed.run.pieces import Piece
 from glowembed.run.store import Store
 from glowembed.target import Board
 
@@ -60,13 +62,23 @@ CYCLES_PER_MAC = 100
 
 @dataclass(frozen=True)
 class Located:
-    """Where a wrong result comes from: the first layer whose output differs, and what it should have been."""
+    """Where a wrong result comes from: the first layer whose output differs, and what it should have been.
+
+    expected, found: the whole tensor; where only a part of it could be read, the rest of `found` is as expected.
+    """
 
     layer: int
-    output: int
+    value: str
     expected: bytes
     found: bytes
-    weights_differ: bool
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What must be in flash. constants: name, offset and size of each."""
+
+    data: bytes
+    constants: tuple[tuple[str, int, int], ...]
 
 
 @contextmanager
@@ -303,30 +315,44 @@ def _counted(base: RunResult, board: Board, whole: Ticks, layers: Sequence[Ticks
 # ---------------------------------------------------------------------------------------------- what is wrong
 
 
-def locate(
-    session: Session, sample: bytes, expected: Sequence[Sequence[bytes]], weights: bytes | None
-) -> Located | None:
-    """The first layer whose outputs are not the expected ones, in order of execution; None where all are right.
+def locate(session: Session, sample: bytes, expected: Mapping[str, bytes], where: Sequence[Piece]) -> Located | None:
+    """The first layer that makes a value which is not the expected one, in order of execution; None where all are right.
 
-    Layer by layer the device sums up its outputs, so that only checksums cross the line, and one tensor that differs.
+    Layer by layer the device sums up its outputs, so that only checksums cross the line, and one piece that differs.
     """
-    return session.step(lambda device: _locate(session, device, sample, expected, weights))
+    return session.step(lambda device: _locate(session, device, sample, expected, where))
 
 
 def _locate(
-    session: Session, device: Device, sample: bytes, expected: Sequence[Sequence[bytes]], weights: bytes | None
+    session: Session, device: Device, sample: bytes, expected: Mapping[str, bytes], where: Sequence[Piece]
 ) -> Located | None:
-    info = session.info
-    same = weights is None or info is None or info.weights_bytes != len(weights)
-    differ = not same and device.checksum(0, len(weights or b""), weights=True) != crc32(weights or b"")
     write_sample(device, session.manifest, sample)
-    for index, layer in enumerate(session.manifest["layers"]):
+    for index in range(len(session.manifest["layers"])):
         device.layers(index, 1, session.seconds)
-        for number, (tensor, right) in enumerate(zip(layer["outputs"], expected[index], strict=True)):
-            if device.checksum(tensor["offset"], tensor["bytes"]) != crc32(right):
-                found = device.read(tensor["offset"], tensor["bytes"])
-                return Located(index, number, right, found, differ)
+        for piece in (piece for piece in where if piece.after == index):
+            right, end = expected[piece.value], piece.start + piece.size
+            if device.checksum(piece.offset, piece.size) != crc32(right[piece.start : end]):
+                found = right[: piece.start] + device.read(piece.offset, piece.size) + right[end:]
+                return Located(piece.layer, piece.value, right, found)
     return None
+
+
+def constants_that_differ(session: Session, weights: Weights) -> tuple[str, ...]:
+    """Names of the constants in flash that are not the bundle's."""
+    return session.step(lambda device: _constants_that_differ(session, device, weights))
+
+
+def _constants_that_differ(session: Session, device: Device, weights: Weights) -> tuple[str, ...]:
+    info = session.info
+    if info is None or info.weights_bytes != len(weights.data):
+        return ()
+    if device.checksum(0, len(weights.data), weights=True) == crc32(weights.data):
+        return ()
+    return tuple(
+        name
+        for name, start, size in weights.constants
+        if device.checksum(start, size, weights=True) != crc32(weights.data[start : start + size])
+    )
 
 
 def open_session(
@@ -336,8 +362,13 @@ def open_session(
     return Session(Device(opened, settings), in_window(manifest), image)
 
 
-def weights_of(program: Path) -> bytes:
+def weights_of(program: Path) -> Weights:
     """The weights of a firmware, as they must be in flash."""
     with program.open("rb") as file:
-        section = ELFFile(file).get_section_by_name(".weights")
-        return bytes(section.data()) if section is not None else b""
+        elf = ELFFile(file)
+        section, symbols = elf.get_section_by_name(".weights"), elf.get_section_by_name(".symtab")
+        if section is None or not isinstance(symbols, SymbolTableSection):
+            return Weights(b"", ())
+        data, start = bytes(section.data()), section["sh_addr"]
+        inside = [s for s in symbols.iter_symbols() if s["st_size"] and start <= s["st_value"] < start + len(data)]
+        return Weights(data, tuple((s.name, s["st_value"] - start, s["st_size"]) for s in inside))
