@@ -1,7 +1,7 @@
-"""Depthwise 3x3 on Cortex-M4, M7 and M33 from rows as they lie: when it is legal, its constants and its cost.
+"""Depthwise on Cortex-M4, M7 and M33 from rows as they lie, 3x3 and any window: when, their constants and costs.
 
-In: kernel-level depthwise nodes and their params. Out: the `Kernel`, for the op file to list.
-runtime_c/kernels/depthwise3x3_rows_s8_dsp.c says how it works.
+In: kernel-level depthwise nodes and their params. Out: `Kernel`s, for the op file to list. How they work say
+runtime_c/kernels/depthwise3x3_rows_s8_dsp.c and depthwise_window_s8_dsp.c.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed import dsp
 from glowembed.ir import Array, Node
 from glowembed.op import Cost, Kernel
 from glowembed.target import Target
@@ -95,3 +96,98 @@ def _cost(node: Node, target: Target) -> Cost:
     row = 35 + (18 if p.stride_w == 1 else 22) * p.out_w + turns * 10 + (p.shift < 32) * p.out_w
     code = 250 + 64 * (unroll * (turns > 0) + rest)
     return Cost(p.out_h * (p.out_c * row + 90), code)
+
+
+# ----------------------------------------------------------------------------------------------- any window
+
+UNROLL_TAPS, UNROLL_ROWS = 18, 40
+"""Taps that are written out; in a window of one column, whose rows have no loop, so many."""
+
+
+def _pitch(p: Any) -> int:
+    """Bytes from pixel to pixel, copied or not."""
+    return max(int(p.out_c), 4)
+
+
+def _columns(p: Any) -> int:
+    """That a row of output sees, padding included."""
+    return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
+
+
+def _copies(p: Any) -> bool:
+    return bool(p.in_c != _pitch(p) or p.pad_left > 0 or _columns(p) > p.in_w)
+
+
+def _any_instance(p: Any) -> Mapping[str, int]:
+    loop = p.kernel_w > 1 and p.kernel_h * p.kernel_w > UNROLL_TAPS and p.kernel_h > 1
+    step = p.dilation_w * _pitch(p) if p.kernel_w > 1 else 0
+    return {"ROWS": p.kernel_h, "TAPS": p.kernel_w, "STEP": step, "UP": 32 - p.shift, "LOOP": int(loop)}
+
+
+def _any_why_not(p: Any) -> str | None:
+    if (p.kernel_w - 1) * p.dilation_w * _pitch(p) > OFFSET_MAX:
+        return "a row of the window has too many bytes"
+    if p.kernel_h > UNROLL_ROWS or p.kernel_w > UNROLL_ROWS:
+        return "the window is too large"
+    return None
+
+
+def _any_scratch(p: Any) -> int:
+    row = _columns(p) * _pitch(p) + 3 & ~3
+    span = (p.kernel_h - 1) * p.dilation_h + 1
+    ring = span if _copies(p) else 0
+    return int(4 * max(p.kernel_h, 5) + 4 * span + row * (1 + ring) + (4 * p.out_w if p.out_c < 4 else 0))
+
+
+def _any_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four channels: bias 0 2 1 3, a word of four weights for each tap, multipliers."""
+    weights, bias, multiplier = constants["weights"].reshape(-1, p.out_c), constants["bias"], constants["multiplier"]
+    if p.out_c < 4:
+        few = (0, 4 - p.out_c)
+        weights, bias, multiplier = np.pad(weights, ((0, 0), few)), np.pad(bias, few), np.pad(multiplier, few)
+    index = np.asarray([range(s, s + 4) for s in dsp.block_starts(len(bias))])
+    words = np.ascontiguousarray(weights[:, index].transpose(1, 0, 2)).astype(np.int8).view("<u4")[..., 0]
+    sums = [part[index].astype("<i4").view("<u4") for part in (bias[:, None], multiplier[:, None])]
+    parts = [sums[0][..., 0][:, [0, 2, 1, 3]], words, sums[1][..., 0]]
+    return {"stream": np.concatenate(parts, axis=1).astype(np.uint32).reshape(-1)}
+
+
+def _any_rows_cost(node: Node, target: Target, rows: int) -> float:
+    """Blocks of four outputs; rows are copied once, those of the first window in every call again."""
+    p = node.params
+    blocks = -(-p.out_c // 4)
+    pairs, odd = (
+        (p.kernel_h // 2, p.kernel_h % 2)
+        if p.kernel_w == 1
+        else (p.kernel_w // 2 * p.kernel_h, p.kernel_w % 2 * p.kernel_h)
+    )
+    loads = 3.0 * pairs + 2.0 * odd if p.kernel_w == 1 else 3.0 * p.kernel_h
+    loop = 9.0 * p.kernel_h if _any_instance(p)["LOOP"] else 0.0
+    block = 28 + (4 if p.shift < 32 else 0) + 21.0 * pairs + 11.0 * odd + loads + loop
+    outputs = rows * p.out_w * (blocks * block + 12) + rows * (110 + 14 * p.kernel_h) + 1.2 * _pitch(p) * _columns(p)
+    copied = min((rows - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if _copies(p) else 0
+    each = 1.3 if p.in_c == _pitch(p) else 7.0
+    few = 10.0 * rows * p.out_w * p.out_c if p.out_c < 4 else 0.0
+    return float(outputs + copied * (60 + each * _columns(p) * _pitch(p)) + few + 150)
+
+
+def window_kernel(sums_why_not: Callable[[Node], str | None]) -> Kernel:
+    """The kernel for any window; `sums_why_not` as above."""
+
+    def cost(node: Node, target: Target) -> Cost:
+        numbers = _any_instance(node.params)
+        rows = 1 if numbers["LOOP"] else numbers["ROWS"]
+        return Cost(_any_rows_cost(node, target, node.params.out_h), 900 + 42 * numbers["TAPS"] * rows, 0)
+
+    return Kernel(
+        "ge_depthwise_window_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _any_why_not(n.params) or sums_why_not(n),
+        constants={"stream": "uint32_t"},
+        arrange=_any_arrange,
+        instance=_any_instance,
+        scratch=_any_scratch,
+        cost=cost,
+        rows_cost=_any_rows_cost,
+        store="rows",
+    )

@@ -244,6 +244,20 @@ static inline int32_t ge_dsp_words(int32_t count) {
     return (count >> 2) * 2 + ((count & 3) + 1) / 2;
 }
 
+/* memcpy of the small C libraries goes byte by byte. */
+static inline void ge_dsp_copy(int8_t *to, const int8_t *from, int32_t bytes) {
+    for (; bytes >= 8; bytes -= 8) {
+        uint32_t word[2];
+        memcpy(word, from, 8);
+        memcpy(to, word, 8);
+        to += 8;
+        from += 8;
+    }
+    for (; bytes > 0; bytes--) {
+        *to++ = *from++;
+    }
+}
+
 /* Brings n outputs into lo..hi, limits that lie inside those of int8. */
 static inline void ge_dsp_clamp(int8_t *y, int32_t n, int32_t lo, int32_t hi) {
     for (int32_t i = 0; i < n; i++) {

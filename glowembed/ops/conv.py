@@ -510,6 +510,7 @@ class DepthwiseS8(_Conv2dBase):
         ),
         _DEPTHWISE3X3,
         dsp_depthwise.rows_kernel(_depthwise_sums_why_not),
+        dsp_depthwise.window_kernel(_depthwise_sums_why_not),
         mve.DEPTHWISE,
         x86.DEPTHWISE,
     )
