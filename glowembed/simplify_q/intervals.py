@@ -76,9 +76,16 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
     return node.op == "Conv" and node.attrs["group"] > 1 and graph.values[node.inputs[1]].shape[1] == 1
 
 
-def is_dense(node: Node) -> bool:
-    """Each output channel sums over all input channels."""
-    return node.op == "Gemm" or (node.op == "Conv" and node.attrs["group"] == 1)
+def is_sum(graph: Graph, node: Node) -> bool:
+    """Each output channel sums over the input channels of its group."""
+    return node.op in ("Gemm", "ConvTranspose") or (node.op == "Conv" and not is_depthwise(graph, node))
+
+
+def channels_read(graph: Graph, node: Node) -> Array:
+    """[outputs, inputs of a group]: the input channel that each weight of a sum belongs to."""
+    outputs, inputs = graph.values[node.inputs[1]].shape[:2]
+    group = node.attrs.get("group", 1)
+    return np.asarray(np.arange(outputs)[:, None] // (outputs // group) * inputs + np.arange(inputs))
 
 
 def _anything(value: Value) -> Interval:
@@ -96,8 +103,10 @@ def _of_output(graph: Graph, node: Node, known: Intervals) -> Interval:
     output = graph.values[node.outputs[0]]
     if not is_understood(graph, node) or any(name not in known for name in node.inputs[:1]):
         return _anything(output)
-    if node.op in ("Conv", "Gemm"):
+    if is_sum(graph, node) or is_depthwise(graph, node):
         return _of_linear(graph, node, known)
+    if node.op == "Softmax":
+        return _of_softmax(graph, node, known)
     if node.op in MOVES:
         return _of_move(graph, node, known)
     if is_pointwise(node):
@@ -113,12 +122,20 @@ def _of_output(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def constants_of(graph: Graph, node: Node) -> LinearConstants:
-    """The very constants that lowering makes of a Conv or Gemm."""
+    """The very constants that lowering makes of a sum or a depthwise Conv."""
     x, w, b = (graph.values[name] for name in node.inputs)
     y = graph.values[node.outputs[0]]
     assert w.const is not None and b.const is not None
     assert x.qtype is not None and w.qtype is not None and y.qtype is not None
-    return linear_constants(w.const, w.qtype, b.const, x.qtype, y.qtype, node.name, mode_of(node.attrs))
+    xq = replace(x.qtype, zero_point=(folded_zero(graph, node),))
+    return linear_constants(w.const, w.qtype, b.const, xq, y.qtype, node.name, mode_of(node.attrs))
+
+
+def folded_zero(graph: Graph, node: Node) -> int:
+    """What the bias takes care of: the input's zero point, but 0 for a ConvTranspose, which subtracts it by itself."""
+    x = graph.values[node.inputs[0]].qtype
+    assert x is not None
+    return 0 if node.op == "ConvTranspose" else x.zero_point[0]
 
 
 def weights_of(k: LinearConstants) -> Array:
@@ -131,7 +148,8 @@ def weights_of(k: LinearConstants) -> Array:
 
 
 def is_padded(node: Node) -> bool:
-    return any(node.attrs.get("pads", ()))
+    """Whether an output may see less than all taps; the others count as the input's zero point."""
+    return node.op == "ConvTranspose" or any(node.attrs.get("pads", ()))
 
 
 def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
@@ -139,13 +157,12 @@ def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
     assert x is not None and y is not None
     k = constants_of(graph, node)
     weights = weights_of(k)
-    outputs, inputs = weights.shape[:2]
-    taps = weights.reshape(outputs, inputs, -1)
-    group = node.attrs.get("group", 1)
-    read = np.arange(outputs)[:, None] // (outputs // group) * inputs + np.arange(inputs)
+    taps, read = weights.reshape(*weights.shape[:2], -1), channels_read(graph, node)
     low, high = known[node.inputs[0]].low[read], known[node.inputs[0]].high[read]
     if is_padded(node):
         low, high = np.minimum(low, x.zero_point[0]), np.maximum(high, x.zero_point[0])
+    given = x.zero_point[0] - folded_zero(graph, node)
+    low, high = low - given, high - given
     positive, negative = np.maximum(taps, 0).sum(axis=2), np.minimum(taps, 0).sum(axis=2)
     bias = k.bias.materialize().astype(np.int64)
     ends = (
@@ -217,6 +234,34 @@ def _of_pool(graph: Graph, node: Node, known: Intervals) -> Interval:
     return Interval(first.min(axis=0), last.max(axis=0))
 
 
+def distances(known: Interval) -> Array:
+    """At least so far is each channel from the largest of its vector, in steps, at most 255."""
+    return np.asarray(np.clip(known.low.max() - known.high, 0, 255))
+
+
+def softmax_terms(graph: Graph, node: Node, known: Interval) -> tuple[Array, Array] | None:
+    """The most that each channel adds to the sum, and whether its own output is always 0; None for another law.
+
+    The sum holds at least the term of the largest, table[0].
+    """
+    made, *rest = lowered(graph, node).nodes
+    if rest or made.op != "softmax_s8" or made.params.n > 256:  # more channels would mean another table
+        return None
+    table = made.constants["table"].materialize().astype(np.int64)
+    terms = table[distances(known)]
+    return terms, np.asarray(2 * made.params.steps * terms < table[0])
+
+
+def _of_softmax(graph: Graph, node: Node, known: Intervals) -> Interval:
+    output = graph.values[node.outputs[0]]
+    anything, found = _anything(output), softmax_terms(graph, node, known[node.inputs[0]])
+    if found is None:
+        return anything
+    assert output.qtype is not None
+    nothing = np.full_like(anything.low, output.qtype.zero_point[0])
+    return Interval(nothing, np.where(found[1], nothing, anything.high))
+
+
 def evaluate(graph: Graph, node: Node, stored: list[Array]) -> Array:
     """What the lowered node makes of [rows, channels] in place of its inputs."""
     values = dict(graph.values)
@@ -226,9 +271,15 @@ def evaluate(graph: Graph, node: Node, stored: list[Array]) -> Array:
     return _run(replace(graph, values=values), node, stored).reshape(stored[0].shape)
 
 
-def _run(graph: Graph, node: Node, stored: list[Array]) -> Array:
+def lowered(graph: Graph, node: Node) -> LowerContext:
+    """What lowering makes of this one node."""
     context = LowerContext(graph)
     ops()[node.op].lower(node, context)
+    return context
+
+
+def _run(graph: Graph, node: Node, stored: list[Array]) -> Array:
+    context = lowered(graph, node)
     known: dict[str, Any] = dict(zip(node.inputs, (a.astype(np.int8) for a in stored), strict=False))
     for made in context.nodes:
         constants = {name: const.materialize() for name, const in made.constants.items()}
