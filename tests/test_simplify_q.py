@@ -177,7 +177,9 @@ def test_compiled_and_run(tmp_path: Path) -> None:
     table = "\n".join(str(row) for row in report._saved(saving))
     assert f"{saving['macs_before'] - saving['macs_after']:,}" in table
     layers = {layer.name: layer for layer in debug(bundle, data, "host").layers}
-    assert all(layer.cumulated for name, layer in layers.items() if name.startswith("n_v") and not name.endswith("/sum"))
+    assert all(
+        layer.cumulated for name, layer in layers.items() if name.startswith("n_v") and not name.endswith("/sum")
+    )
 
 
 def small(*layers: str, w: Mapping[str, Any], inputs: Mapping[str, Any] | None = None) -> onnx.ModelProto:
@@ -338,7 +340,12 @@ def test_random_networks(data: st.DataObject, tmp_path_factory: pytest.TempPathF
         if kind == "transposed":
             outputs = data.draw(st.integers(1, 5))
             w = rng.normal(0, 0.3, (count, outputs, 2, 2)) * (rng.random((count, outputs, 1, 1)) < 0.6)
-            net.conv(w * (rng.random((1, outputs, 1, 1)) < 0.7), rng.normal(0, 0.5, outputs), op="ConvTranspose", strides=[2, 2])
+            net.conv(
+                w * (rng.random((1, outputs, 1, 1)) < 0.7),
+                rng.normal(0, 0.5, outputs),
+                op="ConvTranspose",
+                strides=[2, 2],
+            )
             count = outputs
             continue
         outputs = count if kind in ("depthwise", "residual") else data.draw(st.integers(1, 7))

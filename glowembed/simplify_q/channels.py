@@ -353,7 +353,8 @@ def _smaller_by_channel(graph: Graph, node: Node, kept: Kept, values: dict[str, 
 @dataclass(frozen=True, eq=False)
 class _Cut:
     """What stays of a sum. `outputs`: channels; `columns` [outputs, kept inputs of a group]: their weights' second
-    indices; `stays` [all outputs, inputs of a group]: whether the channel of a weight stays; `group`: how many groups."""
+    indices; `stays` [all outputs, inputs of a group]: whether the channel of a weight stays; `group`: how many groups.
+    """
 
     outputs: Array
     columns: Array
@@ -398,9 +399,7 @@ def _per_input(before: LinearConstants) -> Array:
     return np.asarray(weights.reshape(*weights.shape[:2], -1).sum(axis=2))
 
 
-def _folded_bias(
-    graph: Graph, node: Node, cut: _Cut, known: Intervals, before: LinearConstants
-) -> tuple[Array, Array]:
+def _folded_bias(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: LinearConstants) -> tuple[Array, Array]:
     """The step of the bias, and the bias in steps with w * (k - zero point) of each constant channel that goes."""
     x, w = graph.values[node.inputs[0]].qtype, graph.values[node.inputs[1]].qtype
     assert x is not None and w is not None
