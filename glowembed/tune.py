@@ -334,7 +334,7 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
     given = task.options.config()
     config = Config(given.defaults, (*given.rules, *rules))
     graph, plan = _compiled(task, replace(task.options, precision=config), loaded.profile)
-    found = _outputs(graph, loaded.dataset)
+    found = integer_outputs(graph, loaded.dataset)
     found = {name: array.reshape(loaded.floats[name].shape) for name, array in found.items()}
     floats = {name: loaded.floats[name] for name in found}
     signal = sum(float(np.sum(a.astype(np.float64) ** 2)) for a in floats.values())
@@ -364,7 +364,8 @@ def _compiled(task: Task, options: CompileOptions, profile: Profile) -> tuple[Gr
     return made["choose"], made["plan"]
 
 
-def _outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
+def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
+    """What the integer reference gives for every sample, as real numbers in the layout of the model."""
     rows = []
     for index in range(len(dataset)):
         sample = dataset.sample(index)
