@@ -27,7 +27,7 @@ class Level:
     def defines(self) -> str:
         """The macros for the attributes of its functions."""
         target = f'target("{",".join(self.instructions)}")'
-        both = (target, f"always_inline, {target}") if self.instructions else ("", "")
+        both = (f"{target} GE_X86_TUNE", f"always_inline, {target}") if self.instructions else ("", "")
         texts = (f" __attribute__(({attribute}))" if attribute else "" for attribute in both)
         return "".join(f"#define GE_{self.word.upper()}_{n}{t}\n" for n, t in zip(("FN", "INLINE"), texts, strict=True))
 

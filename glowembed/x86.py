@@ -297,11 +297,13 @@ def _depthwise_row(p: Any) -> int:
 
 
 def _depthwise_scratch(p: Any) -> int:
-    """Pointers to taps, weights of 16 bits where a level wants these, and a ring of expanded rows."""
+    """Pointers to taps, weights of 16 bits where a level wants these, offsets of columns, and a ring of expanded rows."""
     quads, both = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS), _pairs_rows(p)
     rows = (p.kernel_h - 1) * p.dilation_h + 1 + both
     weights = _groups(p)[0] * quads * (1 + both) * 4 * GROUP
-    return int(32 * quads + 63 + ELEMENT * (weights + rows * _depthwise_row(p)) + ELEMENT * SLACK)
+    return int(
+        32 * quads + 63 + _up(4 * p.kernel_w, 64) + ELEMENT * (weights + rows * _depthwise_row(p)) + ELEMENT * SLACK
+    )
 
 
 def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
@@ -327,3 +329,43 @@ DEPTHWISE = Kernel(
     rows_cost=_depthwise_rows_cost,
     store="rows",
 )
+
+
+# ---------------------------------------------------------------------------------------- element by element, and pools
+
+ADD = Kernel(
+    "ge_add_s8_x86",
+    isa="x86",
+    cost=lambda node, target: Cost(node.params.rows * (0.4 * node.params.row + 20), 700),
+    store="elements",
+)
+
+
+def _product_fits(node: Node, target: Any) -> str | None:
+    multiplier = int(node.constants["multiplier"].materialize()[0])
+    return (
+        None if (255 * 255 * multiplier) >> node.params.shift < 2**30 else "an output leaves int32 before it is clamped"
+    )
+
+
+MUL = Kernel(
+    "ge_mul_s8_x86",
+    isa="x86",
+    when=_product_fits,
+    cost=lambda node, target: Cost(node.params.rows * (0.9 * node.params.row + 20), 700),
+    store="elements",
+)
+
+
+def _mean_fits(node: Node, target: Any) -> str | None:
+    p = node.params
+    largest = 255 * p.kernel_h * p.kernel_w * int(node.constants["multiplier"].materialize().max())
+    return None if largest >> p.shift < 2**30 else "an output leaves int32 before it is clamped"
+
+
+def _avgpool_cost(node: Node, target: Any) -> Cost:
+    p = node.params
+    return Cost(p.out_h * p.out_w * (-(-p.channels // OUTPUTS) * (1.5 * p.kernel_h * p.kernel_w + 20) + 60), 900)
+
+
+AVGPOOL = Kernel("ge_avgpool_s8_x86", isa="x86", when=_mean_fits, cost=_avgpool_cost, store="rows")

@@ -17,6 +17,13 @@
 #define GE_X86_LEVELS 0
 #endif
 
+/* gcc copies sums between registers at each step of a tile, twice the time, when it coalesces variables. */
+#if defined(__clang__)
+#define GE_X86_TUNE
+#else
+#define GE_X86_TUNE , optimize("no-tree-coalesce-vars")
+#endif
+
 /* Best last. The order is that of glowembed/levels.py. */
 enum { GE_X86_PORTABLE, GE_X86_SSE41, GE_X86_AVX2, GE_X86_AVXVNNI, GE_X86_AVX512VNNI };
 

@@ -110,11 +110,45 @@ static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86
     }
 }
 
+/* Padding. */
+static inline GE_X86_INLINE void ge_x86_fill(ge_x86_element *to, ge_x86_element x, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = x;
+    }
+}
+
 /* Inputs as elements. */
 static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t *from, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         to[i] = (uint8_t)(from[i] + 128);
     }
+}
+
+/* The first `count` numbers, zeros behind them; none beyond them is read. */
+static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t count) {
+    ge_x86_sums sums = ge_x86_zero();
+    for (int32_t i = 0; i < count; i++) {
+        sums.lane[i] = x[i];
+    }
+    return sums;
+}
+
+/* ge_requantize_pair without its clamp; `wide`, a constant: multipliers are not int16. */
+static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b, int32_t multiplier_a,
+                                                    int32_t multiplier_b, int32_t offset, int32_t shift, int32_t wide) {
+    (void)wide;
+    for (int32_t i = 0; i < 16; i++) {
+        a.lane[i] = (a.lane[i] * multiplier_a + b.lane[i] * multiplier_b + offset) >> shift;
+    }
+    return a;
+}
+
+/* (a - zero_a) * (b - zero_b) */
+static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b) {
+    for (int32_t i = 0; i < 16; i++) {
+        a.lane[i] = (a.lane[i] - zero_a) * (b.lane[i] - zero_b);
+    }
+    return a;
 }
 
 /* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64

@@ -47,6 +47,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b) {
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         a.quarter[q] = _mm_add_epi32(a.quarter[q], b.quarter[q]);
     }
@@ -63,6 +64,7 @@ static inline GE_X86_INLINE void ge_x86_widen(__m128i bytes, __m128i pair[2]) {
 
 static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
     ge_x86_weights weights;
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         ge_x86_widen(ge_x86_at(w + 16 * q), weights.pair[q]);
     }
@@ -76,6 +78,7 @@ static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][0], x.pair[0]));
         sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][1], x.pair[1]));
@@ -105,6 +108,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const
                                                           const float *scale, int32_t exact, const ge_x86_law *law) {
     (void)scale;
     (void)exact;
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         acc.quarter[q] = ge_x86_multiply(acc.quarter[q], ge_x86_at(multiplier + 4 * q), law);
     }
@@ -127,8 +131,18 @@ static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_
 static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
                                                const ge_x86_law *law) {
     (void)pieces;
+#pragma GCC unroll 4
     for (int32_t v = 0; v < 4; v++) {
         ge_x86_store1(to[v], y[v], 16, law);
+    }
+}
+
+static inline GE_X86_INLINE void ge_x86_fill(ge_x86_element *to, ge_x86_element x, int32_t count) {
+    for (; count >= 8; count -= 8, to += 8) {
+        _mm_storeu_si128((__m128i *)(void *)to, _mm_set1_epi16(x));
+    }
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = x;
     }
 }
 
@@ -141,6 +155,43 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int16_t)(from[i] + 128);
     }
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t count) {
+    int8_t all[16] = {0};
+    if (count < 16) {
+        memcpy(all, x, (size_t)count);
+        x = all;
+    }
+    const __m128i bytes = ge_x86_at(x);
+    const ge_x86_sums sums = {{_mm_cvtepi8_epi32(bytes), _mm_cvtepi8_epi32(_mm_srli_si128(bytes, 4)),
+                               _mm_cvtepi8_epi32(_mm_srli_si128(bytes, 8)),
+                               _mm_cvtepi8_epi32(_mm_srli_si128(bytes, 12))}};
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b, int32_t multiplier_a,
+                                                    int32_t multiplier_b, int32_t offset, int32_t shift, int32_t wide) {
+    const int32_t both = (int32_t)((uint32_t)multiplier_b << 16 | ((uint32_t)multiplier_a & 0xFFFF));
+    const __m128i m = _mm_set1_epi32(both), ma = _mm_set1_epi32(multiplier_a), mb = _mm_set1_epi32(multiplier_b);
+#pragma GCC unroll 4
+    for (int32_t q = 0; q < 4; q++) {
+        const __m128i x = a.quarter[q], y = b.quarter[q];
+        const __m128i pairs = _mm_blend_epi16(x, _mm_slli_epi32(y, 16), 0xAA);
+        const __m128i sums =
+            wide ? _mm_add_epi32(_mm_mullo_epi32(x, ma), _mm_mullo_epi32(y, mb)) : _mm_madd_epi16(pairs, m);
+        a.quarter[q] = _mm_sra_epi32(_mm_add_epi32(sums, _mm_set1_epi32(offset)), _mm_cvtsi32_si128(shift));
+    }
+    return a;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b) {
+#pragma GCC unroll 4
+    for (int32_t q = 0; q < 4; q++) {
+        const __m128i x = _mm_sub_epi32(a.quarter[q], _mm_set1_epi32(zero_a));
+        a.quarter[q] = _mm_mullo_epi32(x, _mm_sub_epi32(b.quarter[q], _mm_set1_epi32(zero_b)));
+    }
+    return a;
 }
 
 /* ---- lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
@@ -170,6 +221,7 @@ static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, c
 static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
                                                            const ge_x86_element *t2, const ge_x86_element *t3) {
     ge_x86_quads quads;
+#pragma GCC unroll 2
     for (int32_t i = 0; i < 2; i++) {
         const __m128i a = ge_x86_at(t0 + 8 * i), b = ge_x86_at(t1 + 8 * i);
         const __m128i c = ge_x86_at(t2 + 8 * i), d = ge_x86_at(t3 + 8 * i);
@@ -183,6 +235,7 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     ge_x86_lanes lanes;
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         lanes.quarter[q] = ge_x86_at(from + 16 * q + 4 * unit);
     }
@@ -191,6 +244,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
                                                           ge_x86_quads x) {
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         const ge_x86_tap *const at = w + 64 * unit + 16 * q;
         const __m128i first = _mm_madd_epi16(x.pair[q][0], ge_x86_at(at));
@@ -204,6 +258,7 @@ static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sum
                                                     const int32_t *multiplier, const float *scale, int32_t unit,
                                                     const ge_x86_law *law) {
     (void)scale;
+#pragma GCC unroll 4
     for (int32_t q = 0; q < 4; q++) {
         sums.quarter[q] = ge_x86_multiply(sums.quarter[q], ge_x86_at(multiplier + 16 * q + 4 * unit), law);
     }

@@ -89,6 +89,7 @@ static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, c
 
 static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
                                                const ge_x86_law *law) {
+#pragma GCC unroll 4
     for (int32_t i = 0; i < 4; i += 2) {
         const __m256i bytes = ge_x86_bytes(y[i], y[i + 1], law);
         if (pieces < 4) {
@@ -112,6 +113,45 @@ static inline GE_X86_INLINE void ge_x86_store_bytes(int8_t *to, __m128i bytes, i
 
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
     ge_x86_store_bytes(to, _mm256_castsi256_si128(ge_x86_bytes(y, y, law)), count);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t count) {
+    int8_t all[16] = {0};
+    ge_x86_sums sums;
+    if (count < 16) {
+        memcpy(all, x, (size_t)count);
+        x = all;
+    }
+#pragma GCC unroll 2
+    for (int32_t h = 0; h < 2; h++) {
+        sums.half[h] = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + 8 * h)));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b, int32_t multiplier_a,
+                                                    int32_t multiplier_b, int32_t offset, int32_t shift, int32_t wide) {
+    const int32_t both = (int32_t)((uint32_t)multiplier_b << 16 | ((uint32_t)multiplier_a & 0xFFFF));
+    const __m256i m = _mm256_set1_epi32(both), ma = _mm256_set1_epi32(multiplier_a),
+                  mb = _mm256_set1_epi32(multiplier_b);
+#pragma GCC unroll 2
+    for (int32_t h = 0; h < 2; h++) {
+        const __m256i x = a.half[h], y = b.half[h];
+        const __m256i pairs = _mm256_blend_epi16(x, _mm256_slli_epi32(y, 16), 0xAA);
+        const __m256i sums =
+            wide ? _mm256_add_epi32(_mm256_mullo_epi32(x, ma), _mm256_mullo_epi32(y, mb)) : _mm256_madd_epi16(pairs, m);
+        a.half[h] = _mm256_sra_epi32(_mm256_add_epi32(sums, _mm256_set1_epi32(offset)), _mm_cvtsi32_si128(shift));
+    }
+    return a;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b) {
+#pragma GCC unroll 2
+    for (int32_t h = 0; h < 2; h++) {
+        const __m256i x = _mm256_sub_epi32(a.half[h], _mm256_set1_epi32(zero_a));
+        a.half[h] = _mm256_mullo_epi32(x, _mm256_sub_epi32(b.half[h], _mm256_set1_epi32(zero_b)));
+    }
+    return a;
 }
 
 #endif

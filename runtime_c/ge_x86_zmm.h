@@ -113,6 +113,14 @@ static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_
     _mm_mask_storeu_epi8(to, (__mmask16)((1u << count) - 1), bytes);
 }
 
+static inline GE_X86_INLINE void ge_x86_fill(ge_x86_element *to, ge_x86_element x, int32_t count) {
+    const __m512i all = _mm512_set1_epi8((char)x);
+    for (; count >= 64; count -= 64, to += 64) {
+        _mm512_storeu_si512(to, all);
+    }
+    _mm512_mask_storeu_epi8(to, ((__mmask64)1 << count) - 1, all);
+}
+
 static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t *from, int32_t count) {
     const __m512i flip = _mm512_set1_epi8(-128);
     for (; count >= 64; count -= 64, to += 64, from += 64) {
@@ -122,6 +130,34 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
         const __mmask64 some = ((__mmask64)1 << count) - 1;
         _mm512_mask_storeu_epi8(to, some, _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, from), flip));
     }
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t count) {
+    if (count == 16) {
+        return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x));
+    }
+    return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8((__mmask16)((1u << count) - 1), x));
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b, int32_t multiplier_a,
+                                                    int32_t multiplier_b, int32_t offset, int32_t shift, int32_t wide) {
+    const __m512i half = _mm512_set1_epi32(offset);
+    __m512i sums;
+    if (wide) {
+        const __m512i left = _mm512_mullo_epi32(a, _mm512_set1_epi32(multiplier_a));
+        sums = _mm512_add_epi32(left, _mm512_mullo_epi32(b, _mm512_set1_epi32(multiplier_b)));
+    } else {
+        const int32_t both = (int32_t)((uint32_t)multiplier_b << 16 | ((uint32_t)multiplier_a & 0xFFFF));
+        const __m512i pairs = _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
+        sums = _mm512_madd_epi16(pairs, _mm512_set1_epi32(both));
+    }
+    return _mm512_sra_epi32(_mm512_add_epi32(sums, half), _mm_cvtsi32_si128(shift));
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b) {
+    const __m512i x = _mm512_sub_epi32(a, _mm512_set1_epi32(zero_a)),
+                  y = _mm512_sub_epi32(b, _mm512_set1_epi32(zero_b));
+    return _mm512_mullo_epi32(x, y);
 }
 
 /* ---- lanes */
@@ -159,6 +195,7 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     ge_x86_lanes lanes;
     (void)unit;
+#pragma GCC unroll 4
     for (int32_t i = 0; i < 4; i++) {
         lanes.q[i] = _mm512_loadu_si512(from + 16 * i);
     }
@@ -168,6 +205,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
                                                           ge_x86_quads x) {
     (void)unit;
+#pragma GCC unroll 4
     for (int32_t i = 0; i < 4; i++) {
         sums.q[i] = _mm512_dpbusd_epi32(sums.q[i], x.q[i], _mm512_loadu_si512(w + 64 * i));
     }
@@ -178,6 +216,7 @@ static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sum
                                                     const int32_t *multiplier, const float *scale, int32_t unit,
                                                     const ge_x86_law *law) {
     (void)unit;
+#pragma GCC unroll 4
     for (int32_t i = 0; i < 4; i++) {
         sums.q[i] = ge_x86_requantize(sums.q[i], multiplier + 16 * i, scale + 16 * i, scale[0] >= 0.0f, law);
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint, mve, threes
+from glowembed import broadcast, fixedpoint, mve, threes, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of
@@ -154,6 +154,7 @@ class AddS8(KernelOp):
         Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 210), store="elements"),
         threes.ADD,
         mve.ADD,
+        x86.ADD,
         Kernel(
             "ge_add_s8_dsp",
             isa="dsp",

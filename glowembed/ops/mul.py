@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint, mve
+from glowembed import broadcast, fixedpoint, mve, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of, output_scales
@@ -107,6 +107,7 @@ class MulS8(KernelOp):
     kernels = (
         Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 330), store="elements"),
         mve.MUL,
+        x86.MUL,
     )
 
     def rows(self, p: MulParams) -> int:

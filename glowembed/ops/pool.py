@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import fixedpoint, mve
+from glowembed import fixedpoint, mve, x86
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
@@ -368,6 +368,7 @@ class AvgpoolS8(_PoolBase):
     kernels = (
         Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),
         mve.AVGPOOL,
+        x86.AVGPOOL,
         Kernel(
             "ge_avgpool_s8_dsp",
             isa="dsp",

@@ -39,6 +39,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     const int32_t first = 16 * vector, left = s->out_c - first;
     int32_t exact = 1;
     ge_x86_sums y[16 * 2];
+#pragma GCC unroll 4
     for (int32_t v = 0; v < wide; v++) {
         exact &= s->scale[first + 16 * v] >= 0.0f;
     }
@@ -55,6 +56,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     for (int32_t i = 0; i < rows * wide / 4; i++) {
         if (i < fours) {
             int8_t *to[4];
+#pragma GCC unroll 4
             for (int32_t k = 0; k < 4; k++) {
                 to[k] = o + (4 * i + k) / wide * s->out_c + 16 * ((4 * i + k) % wide);
             }
@@ -159,15 +161,12 @@ static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_r
     const int32_t left = p->pad_left < columns ? p->pad_left : columns;
     const int32_t middle = inside < columns - left ? inside : columns - left;
     const ge_x86_element zero = (ge_x86_element)(p->in_zero_point + 128);
-    for (int32_t i = 0; i < left * p->in_c; i++) {
-        to[i] = zero;
-    }
+    ge_x86_fill(to, zero, left * p->in_c);
     if (middle > 0) {
         ge_x86_expand(to + left * p->in_c, (const int8_t *)ge_row(x, iy), middle * p->in_c);
     }
-    for (int32_t i = (left + middle) * p->in_c; i < columns * p->in_c; i++) {
-        to[i] = zero;
-    }
+    const int32_t done = middle > 0 ? left + middle : left;
+    ge_x86_fill(to + done * p->in_c, zero, (columns - done) * p->in_c);
 }
 
 /* A kernel of one tap, and no padding. */
@@ -205,9 +204,13 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
             const int32_t slot = (next + p->pad_top) % high;
             conv2d_s8_x86_expand(p, x, next, columns, plane + slot * columns * p->in_c);
         }
-        for (int32_t run = 0; run < s->run_count; run++) {
-            const int32_t slot = (top + p->pad_top + run / across * p->dilation_h) % high;
-            s->runs[run] = plane + (slot * columns + run % across * p->dilation_w) * p->in_c;
+        int32_t slot = (top + p->pad_top) % high;
+        for (int32_t run = 0; run < s->run_count; run += across) {
+            for (int32_t column = 0; column < across; column++) {
+                s->runs[run + column] = plane + (slot * columns + column * p->dilation_w) * p->in_c;
+            }
+            slot += p->dilation_h;
+            slot -= slot >= high ? high : 0;
         }
         conv2d_s8_x86_strip(s, p->out_w, (int8_t *)ge_row(out, y));
     }

@@ -39,6 +39,7 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
         const ge_x86_tap *w = s->weights + group * s->quads * s->rows * 256;
         const int32_t c = group * DEPTHWISE_S8_X86_GROUP, left = positions - at;
         ge_x86_lanes acc[2];
+#pragma GCC unroll 2
         for (int32_t r = 0; r < rows; r++) {
             acc[r] = ge_x86_lanes_load(s->bias + c, unit);
         }
@@ -46,11 +47,13 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
             const ge_x86_element *const *t = s->taps + 4 * quad;
             const ge_x86_quads x =
                 ge_x86_interleave(t[0] + begin + at, t[1] + begin + at, t[2] + begin + at, t[3] + begin + at);
+#pragma GCC unroll 2
             for (int32_t r = 0; r < rows; r++) {
                 acc[r] = ge_x86_lanes_dot(acc[r], w + 256 * r, unit, x);
             }
             w += 256 * s->rows;
         }
+#pragma GCC unroll 2
         for (int32_t r = 0; r < rows; r++) {
             ge_x86_lanes_store(o[r] + begin + at, acc[r], left < GE_X86_UNIT ? left : GE_X86_UNIT, s->multiplier + c,
                                s->scale + c, unit, &s->law);
@@ -94,23 +97,22 @@ static GE_X86_FN void depthwise_s8_x86_expand(const ge_conv2d_params *p, const d
                                               const ge_rows *x, int32_t iy, ge_x86_element *to) {
     const int8_t *const row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;
     const ge_x86_element zero = (ge_x86_element)(p->in_zero_point + 128);
-    const int32_t together = plane->parts == 1 && row != NULL ? p->in_w : 1;
-    for (int32_t part = 0; part < plane->parts; part++) {
-        for (int32_t i = 0; i < plane->length;) {
-            const int32_t ix = i * plane->parts + part - p->pad_left;
-            ge_x86_element *const at = to + (part * plane->length + i) * p->in_c;
-            if (row == NULL || ix < 0 || ix >= p->in_w) {
-                for (int32_t c = 0; c < p->in_c; c++) {
-                    at[c] = zero;
-                }
-                i++;
-            } else {
-                const int32_t fit = plane->length - i < together - ix ? plane->length - i : together - ix;
-                const int32_t count = together > 1 ? fit : 1;
-                ge_x86_expand(at, row + ix * p->in_c, count * p->in_c);
-                i += count;
-            }
+    const int32_t step = plane->parts, c = p->in_c;
+    for (int32_t part = 0; part < step; part++) {
+        ge_x86_element *const at = to + part * plane->length * c;
+        const int32_t left = p->pad_left - part, right = p->in_w + left;
+        const int32_t begin = row != NULL && left > 0 ? (left + step - 1) / step : 0;
+        const int32_t first = begin < plane->length ? begin : plane->length;
+        const int32_t end = row != NULL && right > 0 ? (right + step - 1) / step : 0;
+        const int32_t last = end < first ? first : (end < plane->length ? end : plane->length);
+        ge_x86_fill(at, zero, first * c);
+        if (step == 1 && last > first) {
+            ge_x86_expand(at + first * c, row + (first - left) * c, (last - first) * c);
         }
+        for (int32_t i = first; step > 1 && i < last; i++) {
+            ge_x86_expand(at + i * c, row + (i * step - left) * c, c);
+        }
+        ge_x86_fill(at + last * c, zero, (plane->length - last) * c);
     }
 }
 
@@ -139,7 +141,12 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
     uintptr_t free = ((uintptr_t)scratch + (uintptr_t)s.quads * 4 * sizeof(void *) + 63) & ~(uintptr_t)63;
     s.weights = ge_x86_taps_of((ge_x86_tap *)free, weights, s.groups * s.quads * s.rows * 256);
     free += (uintptr_t)GE_X86_TAPS_BYTES((uintptr_t)(s.groups * s.quads * s.rows * 256));
-    ge_x86_element *const ring = (ge_x86_element *)free;
+    int32_t *const offsets = (int32_t *)free;
+    ge_x86_element *const ring = (ge_x86_element *)(free + (uintptr_t)((p->kernel_w + 15) / 16 * 64));
+    for (int32_t column = 0; column < p->kernel_w; column++) {
+        const int32_t at = column * p->dilation_w;
+        offsets[column] = (at % plane.parts * plane.length + at / plane.parts) * p->in_c;
+    }
 
     int32_t next = first_row * p->stride_h - p->pad_top;
     for (int32_t y = first_row; y < last_row;) {
@@ -148,12 +155,12 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
         for (next = next > top ? next : top; next < end; next++) {
             depthwise_s8_x86_expand(p, &plane, x, next, ring + (next + p->pad_top) % high * plane.row);
         }
-        for (int32_t quad = 0; quad < s.quads; quad++) {
-            const int32_t column = quad / down * p->dilation_w;
-            const int32_t offset = (column % plane.parts * plane.length + column / plane.parts) * p->in_c;
-            for (int32_t k = 0; k < 4; k++) {
-                const int32_t tap = quad % down * 4 + k, used = tap < p->kernel_h + rows - 1 ? tap : 0;
-                s.taps[4 * quad + k] = ring + (top + p->pad_top + used * p->dilation_h) % high * plane.row + offset;
+        const ge_x86_element *const highest = ring + (top + p->pad_top) % high * plane.row;
+        for (int32_t tap = 0; tap < 4 * down; tap++) {
+            const ge_x86_element *at = highest + (tap < p->kernel_h + rows - 1 ? tap : 0) * p->dilation_h * plane.row;
+            at -= at >= ring + high * plane.row ? high * plane.row : 0;
+            for (int32_t column = 0; column < p->kernel_w; column++) {
+                s.taps[4 * (column * down + tap / 4) + tap % 4] = at + offsets[column];
             }
         }
         int8_t *const o[2] = {(int8_t *)ge_row(out, y), (int8_t *)ge_row(out, y + rows - 1)};

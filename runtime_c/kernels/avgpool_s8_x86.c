@@ -1,0 +1,73 @@
+/* Mean of each window of int8 [H, W, C]: one text for every level of x86-64. 16 channels at a time over all taps.
+ * The division is a multiplication: there is one multiplier for each number of rows and columns that can count. */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_x86_portable.h"
+
+/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+static GE_X86_FN int32_t avgpool_s8_x86_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first,
+                                             int32_t last) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t i = start + k * dilation;
+        count += i >= first && i < last;
+    }
+    return count;
+}
+
+/* Sums of `count` channels from c on, over the elements of the window from row `top` and column `left` on that exist. */
+static inline GE_X86_INLINE ge_x86_sums avgpool_s8_x86_window(const ge_avgpool_params *p, const ge_rows *x, int32_t top,
+                                                              int32_t left, int32_t c, int32_t count) {
+    ge_x86_sums even = ge_x86_zero(), odd = ge_x86_zero();
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = top + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) {
+            continue;
+        }
+        const int8_t *row = (const int8_t *)ge_row(x, iy) + c;
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int32_t ix = left + kx * p->dilation_w;
+            if (ix >= 0 && ix < p->in_w) {
+                const ge_x86_sums sum = ge_x86_add(odd, ge_x86_widened(row + ix * p->channels, count));
+                odd = even;
+                even = sum;
+            }
+        }
+    }
+    return ge_x86_add(even, odd);
+}
+
+/* One output row, whose windows begin at row `top`. */
+static GE_X86_FN void avgpool_s8_x86_row(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier,
+                                         const ge_x86_law *law, int32_t top, int8_t *o) {
+    const int32_t rows = avgpool_s8_x86_taps(top, p->kernel_h, p->dilation_h, 0, p->in_h);
+    const int32_t down = avgpool_s8_x86_taps(top, p->kernel_h, p->dilation_h, p->count_top, p->count_bottom);
+    const int32_t first = (down - p->min_rows) * p->table_columns - p->min_columns;
+    for (int32_t ox = 0; ox < p->out_w; ox++) {
+        const int32_t left = ox * p->stride_w - p->pad_left;
+        const int32_t columns = avgpool_s8_x86_taps(left, p->kernel_w, p->dilation_w, 0, p->in_w);
+        const int32_t across = avgpool_s8_x86_taps(left, p->kernel_w, p->dilation_w, p->count_left, p->count_right);
+        int32_t zero[16], sixteen[16];
+        for (int32_t i = 0; i < 16; i++) {
+            zero[i] = -rows * columns * p->in_zero_point;
+            sixteen[i] = multiplier[first + across];
+        }
+        for (int32_t c = 0; c < p->channels; c += 16) {
+            const int32_t count = p->channels - c < 16 ? p->channels - c : 16;
+            const ge_x86_sums sums = count == 16 ? avgpool_s8_x86_window(p, x, top, left, c, 16)
+                                                 : avgpool_s8_x86_window(p, x, top, left, c, count);
+            const ge_x86_sums acc = ge_x86_add(sums, ge_x86_load(zero));
+            ge_x86_store1(o + c, ge_x86_requantize(acc, sixteen, NULL, 0, law), count, law);
+        }
+        o += p->channels;
+    }
+}
+
+static GE_X86_FN void ge_avgpool_s8_x86(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier,
+                                        const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+    const ge_x86_law law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        avgpool_s8_x86_row(p, x, multiplier, &law, y * p->stride_h - p->pad_top, (int8_t *)ge_row(out, y));
+    }
+}
