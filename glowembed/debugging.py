@@ -95,19 +95,43 @@ def debug(
     """Run some samples (SAMPLES by default, evenly spaced) layer by layer on the board and in both references."""
     bundle = bundle if isinstance(bundle, Bundle) else pipeline.load_bundle(bundle)
     graph = bundle.graph
-    if not isinstance(data, Dataset):
-        data = datasets.load(data, datasets.input_specs(graph), "test")
-    chosen = data.every(samples or SAMPLES)
+    chosen = _chosen(graph, data, samples)
     floats = _floats(bundle, find_model(bundle, model), chosen, progress)
     with progress.stage("build"):
         image = build_bundle(bundle, board, build_dir)
     inputs = stored_inputs(graph, chosen)
     found = run_layers(bundle, board, image, inputs, progress)
-    reference = _stack(run_int(graph, {n: a[i] for n, a in inputs.items()}) for i in range(len(chosen)))
+    reference = _references(graph, inputs)
     layers = tuple(_layer(graph, node, reference, floats, found) for node in graph.nodes if node.kernel)
     tensors = {f"board/{n}": a for n, a in found.items()} | {f"float/{n}": a for n, a in floats.items()}
     names = [n for n, v in graph.values.items() if v.const is None]
     return DebugRun(layers, {**tensors, **{f"reference/{n}": reference[n] for n in names}})
+
+
+def losses(
+    bundle: Bundle,
+    data: Path | Source | Dataset,
+    samples: int | None = None,
+    progress: Progress = SILENT,
+    model: Path | None = None,
+) -> tuple[LayerReport, ...]:
+    """The same of the references alone: what every layer loses against float, without a board."""
+    graph = bundle.graph
+    chosen = _chosen(graph, data, samples)
+    floats = _floats(bundle, find_model(bundle, model), chosen, progress)
+    reference = _references(graph, stored_inputs(graph, chosen))
+    return tuple(_layer(graph, node, reference, floats, {}) for node in graph.nodes if node.kernel)
+
+
+def _chosen(graph: Graph, data: Path | Source | Dataset, samples: int | None) -> Dataset:
+    if not isinstance(data, Dataset):
+        data = datasets.load(data, datasets.input_specs(graph), "test")
+    return data.every(samples or SAMPLES)
+
+
+def _references(graph: Graph, inputs: Tensors) -> dict[str, Array]:
+    count = len(next(iter(inputs.values())))
+    return _stack(run_int(graph, {n: a[i] for n, a in inputs.items()}) for i in range(count))
 
 
 def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -> dict[str, Array]:

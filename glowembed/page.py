@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed.debugging import LayerReport
 from glowembed.ir import Array
 from glowembed.validation import Validation
 
@@ -35,8 +36,8 @@ svg { max-width: 100%; height: auto; background: var(--soft) } svg text { font: 
 """
 
 
-def page(result: Validation) -> str:
-    """The page."""
+def page(result: Validation, losses: Sequence[LayerReport] = ()) -> str:
+    """The page. losses: what every layer loses against float."""
     json = result.json
     title = escape(f"{json['model']} on {json['board']}")
     parts = [
@@ -45,7 +46,7 @@ def page(result: Validation) -> str:
         _section("Accuracy", _accuracy(json)) if json["accuracy"] else "",
         _section("Confusion matrix", _confusion(result)),
         _section("Float model and device", _scatters(result)),
-        _section("Layers", _layers(result)),
+        _section("Layers", _layers(result, losses)),
         _section("Memory over time", _memory(result)),
         _section("Costs", _costs(json)),
         _section("Serial line", _pairs(json["line"].items())) if "line" in json else "",
@@ -162,18 +163,27 @@ def _scatter(name: str, floats: Array, found: Array) -> str:
     return _svg(SIDE, SIDE, [line, *dots, words])
 
 
-def _layers(result: Validation) -> str:
+def _layers(result: Validation, losses: Sequence[LayerReport]) -> str:
     rows = result.json["layers"]
-    checks = {check.name: check for check in result.layers}
+    checks, lost = {check.name: check for check in result.layers}, {loss.name: loss for loss in losses}
     table = [
         (
             row["name"], row["op"], _text(row["macs"]), _text(row["instructions"]), _text(row["cycles_estimate"]),
-            _text(row.get("cycles_measured")), *_check(checks.get(row["name"])),
+            _text(row.get("cycles_measured")), *_check(checks.get(row["name"])), *_loss(lost.get(row["name"])),
         )
         for row in rows
     ]  # fmt: skip
-    heads = ("layer", "op", "MACs", "instructions", "cycles, estimate", "cycles, measured", "saturated", "exact")
-    return _bars(rows) + _table(heads, table)
+    heads = (
+        "layer", "op", "MACs", "instructions", "cycles, estimate", "cycles, measured", "saturated", "exact",
+        "SQNR to here", "SQNR of the layer",
+    )  # fmt: skip
+    return _cost_bars(rows) + _error_bars(losses) + _table(heads, table)
+
+
+def _loss(loss: LayerReport | None) -> tuple[str, str]:
+    known = (None, None) if loss is None else (loss.cumulated, loss.isolated)
+    here, alone = ("-" if found is None else f"{found.sqnr_db:.1f} dB" for found in known)
+    return here, alone
 
 
 def _check(check: Any) -> tuple[str, str]:
@@ -182,7 +192,7 @@ def _check(check: Any) -> tuple[str, str]:
     )
 
 
-def _bars(rows: Sequence[Json]) -> str:
+def _cost_bars(rows: Sequence[Json]) -> str:
     """Share of every layer of the cycles, instructions or MACs, whichever is known first."""
     known = [
         key
@@ -191,16 +201,28 @@ def _bars(rows: Sequence[Json]) -> str:
     ]
     if not known:
         return ""
-    key, step = known[0], 18
-    most = max(1, *(row[key] or 0 for row in rows))
-    bars = []
-    for index, row in enumerate(rows):
-        width = (WIDE - 360) * (row[key] or 0) / most
+    bars = [(row["name"], row[known[0]] or 0, _text(row[known[0]])) for row in rows]
+    return _bars(known[0].replace("_", " "), bars, PALETTE[0])
+
+
+def _error_bars(losses: Sequence[LayerReport]) -> str:
+    """Noise of every layer alone, its input being the float model's: RMS over RMS of the signal."""
+    known = [(loss.name, 10 ** (-loss.isolated.sqnr_db / 20)) for loss in losses if loss.isolated is not None]
+    bars = [(name, noise, f"{100 * noise:.3g} %") for name, noise in known]
+    return _bars("error against float of the layer alone, RMS", bars, PALETTE[1]) if bars else ""
+
+
+def _bars(title: str, bars: Sequence[tuple[str, float, str]], colour: str) -> str:
+    """One line per layer: name, a bar, words."""
+    step, most = 18, max(1e-9, *(length for _, length, _ in bars))
+    parts = [f'<text x="260" y="14">{escape(title)}</text>']
+    for index, (name, length, words) in enumerate(bars):
+        width = (WIDE - 360) * length / most
         y = 22 + index * step
-        bars.append(f'<text x="4" y="{y + 12}">{escape(row["name"][-40:])}</text>')
-        bars.append(f'<rect x="260" y="{y}" width="{width:.1f}" height="{step - 4}" fill="{PALETTE[0]}"/>')
-        bars.append(f'<text x="{264 + width:.1f}" y="{y + 12}">{_text(row[key])}</text>')
-    return _svg(WIDE, 30 + len(rows) * step, [f'<text x="260" y="14">{key.replace("_", " ")}</text>', *bars])
+        parts.append(f'<text x="4" y="{y + 12}">{escape(name[-40:])}</text>')
+        parts.append(f'<rect x="260" y="{y}" width="{width:.1f}" height="{step - 4}" fill="{colour}"/>')
+        parts.append(f'<text x="{264 + width:.1f}" y="{y + 12}">{escape(words)}</text>')
+    return _svg(WIDE, 30 + len(bars) * step, parts)
 
 
 def _memory(result: Validation) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glowembed.debugging import LayerReport, Loss
 from glowembed.page import page
 from glowembed.validation import Validation
 
@@ -71,19 +72,35 @@ def test_the_page_is_whole(changes: dict[str, object]) -> None:
     assert not re.search(r"(src|href)=|url\(|https?://", text), "it must need nothing else"
     assert ("Confusion matrix" in text) == ("labels" not in changes)
     assert ("Memory over time" in text) == ("buffers" not in changes)
+    assert " dB" not in text
     for words in ("NOT bit-exact", "Float model and device", "conv &amp; relu", "1,234"):
         assert words in text
     assert text == page(validation(**changes))
+
+
+def lost() -> tuple[LayerReport, ...]:
+    loss = Loss(40.0, 1.0, 2.0)
+    return (
+        LayerReport("conv & relu", "conv2d_s8", "y", None, 0.0, loss, loss),
+        LayerReport("x", "x", "x", None, 0, None, None),
+    )
+
+
+def test_what_layers_lose() -> None:
+    text = page(validation(), lost())
+    assert text.count("40.0 dB") == 2
+    assert "error against float of the layer alone" in text
+    assert ">1 %<" in text
 
 
 def test_a_browser_shows_it(tmp_path: Path) -> None:
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip(f"no browser ({', '.join(BROWSERS)}; Debian package chromium)")
-    (tmp_path / "page.html").write_text(page(validation()), encoding="utf-8")
+    (tmp_path / "page.html").write_text(page(validation(), lost()), encoding="utf-8")
     common = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     address = (tmp_path / "page.html").as_uri()
     done = subprocess.run([*common, "--dump-dom", address], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.count("<svg") == 4
+    assert done.stdout.count("<svg") == 5
     assert done.stdout.count("<circle") == 200
-    assert done.stdout.count("<rect") == 16 + 1 + 3
+    assert done.stdout.count("<rect") == 16 + 1 + 1 + 3

@@ -21,6 +21,7 @@ from glowembed.cli import (
     write_json,
 )
 from glowembed.datasets import Source
+from glowembed.debugging import losses
 from glowembed.errors import unknown_name
 from glowembed.page import page
 from glowembed.run.ondevice import Link
@@ -113,7 +114,9 @@ def validate(
         )
     write_json(json_file, result.json)
     if html is not None:
-        html.write_text(page(result), encoding="utf-8")
+        with progress_bar() as progress:
+            lost = losses(opened, source, progress=progress, model=model)
+        html.write_text(page(result, lost), encoding="utf-8")
     if json_file != Path("-"):
         show(report.validation(result))
     if not result.bit_exact:
