@@ -25,7 +25,7 @@ from glowembed.fixedpoint import MODES
 from glowembed.ir import Shape
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.places import IO, Input, Places
-from glowembed.plan import Optimize, PlanMode, PlanOptions
+from glowembed.plan import Optimize, PlanMode, PlanOptions, Ram
 from glowembed.precision import DTYPES, WEIGHT_DTYPES
 from glowembed.profile import Profile
 from glowembed.progress import Progress, terminal
@@ -34,6 +34,7 @@ from glowembed.target import default_board, load_board, load_target
 
 LAYOUTS = ("model", "nhwc")
 MAX_DIMENSION = 2**31 - 1
+RAM = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.+)")
 WEIGHTS_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.(?!c$|h$|mk$|txt$|json$)[A-Za-z0-9]+")
 
 # ---------------------------------------------------------------------------------------------- options
@@ -186,7 +187,9 @@ def _weights(text: str) -> Weights:
     return Weights(cast(WeightsPlace, place))
 
 
-def plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> PlanOptions:
+def plan_options(
+    optimize: str, plan: str, effort: int, ram: str | None, memory: list[str] | None = None
+) -> PlanOptions:
     """How memory is planned, every name checked."""
     for kind, word, known in (("optimization", optimize, get_args(Optimize)), ("plan", plan, get_args(PlanMode))):
         if word not in known:
@@ -194,7 +197,15 @@ def plan_options(optimize: str, plan: str, effort: int, ram: str | None) -> Plan
     if not 0 <= effort <= 1000:
         raise UsageError(f"--plan-effort must be 0 to 1000, found {effort}")
     mode: PlanMode = "greedy" if plan == "greedy" or effort == 0 else "exact"
-    return PlanOptions(mode, effort, cast(Optimize, optimize), byte_count("--ram", ram))
+    return PlanOptions(mode, effort, cast(Optimize, optimize), byte_count("--ram", ram), rams=_rams(memory or []))
+
+
+def _rams(texts: list[str]) -> tuple[Ram, ...]:
+    found = [RAM.fullmatch(text) for text in texts]
+    names = [match[1].lower() for match in found if match is not None]
+    if None in found or len(set(names)) < len(names):
+        raise UsageError(f"--memory {' '.join(texts)}: expected NAME=BYTES, such as dtcm=64K, each name once")
+    return tuple(Ram(m[1], byte_count("--memory", m[2]) or 0) for m in found if m is not None)
 
 
 def byte_count(option: str, text: str | None) -> int | None:

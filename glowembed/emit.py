@@ -25,7 +25,7 @@ from glowembed.emit_weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights
 from glowembed.ir import Array, Graph, Node, Value
 from glowembed.levels import LEVELS, Level
 from glowembed.op import kernel, kernel_ops
-from glowembed.plan import Plan
+from glowembed.plan import Plan, Ram
 from glowembed.rows import outside
 from glowembed.target import Target
 
@@ -100,8 +100,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
-        **_places(tensors, name, weights),
-        "glow": _placeholders(tensors, target.arena_align),
+        **_places(tensors, name, weights, plan),
         "layers": layers,
         "groups": emit_schedule.groups(graph, plan),
         "slot_tables": emit_schedule.slot_tables(plan),
@@ -115,6 +114,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "sources": [f"{name}.c", *([] if own is not None else [f"{name}_weights.c"])],
         "cflags": SIZE_FLAGS if origin.options.get("optimize") == "size" else (),
     }
+    context["glow"] = _placeholders(tensors, target.arena_align, plan.arena_size, context["rams"])
     context["sizes"] = _sizes(graph, plan, context)
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
@@ -154,8 +154,11 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------------------------------------- tensors
 
 
-def _placeholders(tensors: Mapping[str, list[dict[str, Any]]], align: int) -> dict[str, Any]:
-    """Where inputs and outputs lie in the mutable memory of the Glow interface, each aligned, one after the other.
+def _placeholders(
+    tensors: Mapping[str, list[dict[str, Any]]], align: int, arena: int, rams: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Where inputs and outputs lie in the mutable memory of the Glow interface, each aligned, one after the other; and where
+    other RAMs lie behind the arena in the activations.
 
     A placeholder whose macro would be one of the bundle's own gets _TENSOR behind its name.
     """
@@ -164,9 +167,14 @@ def _placeholders(tensors: Mapping[str, list[dict[str, Any]]], align: int) -> di
         ident = tensor["id"]
         if ident not in at:
             at[ident], offset = offset, offset + -(-tensor["bytes"] // align) * align
-            taken = ident in OWN_MACROS or ident.startswith(("INPUT_", "OUTPUT_"))
+            taken = ident in OWN_MACROS or ident.startswith(("INPUT_", "OUTPUT_", "RAM_"))
             names[ident] = f"{ident}_TENSOR" if taken else ident
-    return {"size": offset, "at": at, "names": names}
+    places: list[tuple[int, Mapping[str, Any]]] = []
+    end = arena
+    for ram in rams:
+        places.append((-(-end // align) * align, ram))
+        end = places[-1][0] + ram["size"]
+    return {"size": offset, "at": at, "names": names, "rams": places, "activations": end}
 
 
 def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -203,23 +211,34 @@ def _declaration(value: Value, member: str, is_input: bool) -> str:
     return f"{'const ' if is_input else ''}{CTYPES[_dtype(value)]} *{member}"
 
 
-def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Weights) -> dict[str, Any]:
+def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Weights, plan: Plan) -> dict[str, Any]:
     """What is outside the arena: members of the struct, how functions take it and pass it on, what is wrong with it."""
     ends = [*tensors["inputs"], *tensors["outputs"]]
     for end in ends:
         end["where"] = _where(end, ends, name.upper())
     found = [end for end in ends if end["handed"] != "arena"]
-    if not found and weights.place != "file":
-        return {"places": [], "members": [], "takes": "", "gives": "", "misplaced": ""}
+    rams = [
+        {"member": ram_member(ram), "id": ram.name.upper(), "size": ram.size, "name": ram.name} for ram, _ in plan.rams
+    ]
+    if not found and not rams and weights.place != "file":
+        return {"rams": [], "places": [], "members": [], "takes": "", "gives": "", "misplaced": ""}
     wrong = [f"places->{t['member']}.row == NULL" for t in found if t["handed"] == "rows"]
     for t in found:
         if t["handed"] == "caller":
             pointer = f"places->{t['member']}"
             wrong += [f"{pointer} == NULL", f"(uintptr_t){pointer} % {name.upper()}_IO_ALIGN != 0"]
+    for ram in rams:
+        pointer = f"places->{ram['member']}"
+        wrong += [f"{pointer} == NULL", f"(uintptr_t){pointer} % {name.upper()}_ARENA_ALIGN != 0"]
     misplaced = " ||\n        ".join(["places == NULL", *wrong])
-    members = [*(t["member"] for t in found), *(["weights"] if weights.place == "file" else [])]
+    members = [
+        *(t["member"] for t in found),
+        *(r["member"] for r in rams),
+        *(["weights"] if weights.place == "file" else []),
+    ]
     return {
         "places": found,
+        "rams": rams,
         "members": members,
         "takes": f", const {name}_places *places",
         "gives": ", places",
@@ -379,7 +398,7 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
                 "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
                 "constants": [f"{bundle}_{ids[node.name, c]}" for c in kernel(node.kernel).ctypes(op)],
                 "rows": op.rows(node.params),
-                "scratch": f"arena + {plan.scratch[node.name]}" if node.name in plan.scratch else "NULL",
+                "scratch": _address(plan, plan.scratch[node.name]) if node.name in plan.scratch else "NULL",
                 "streamed": number in plan.streamed,
                 "outputs": [v for v in node.outputs if emit_schedule.is_whole(plan, number, v)],
             }
@@ -410,8 +429,22 @@ def _rows(
     if name in members:
         return f"{members[name]}, NULL"
     if name in slots:
-        return f"arena, {slots[name]}"
-    return f"arena + {plan.offsets[name]}, NULL"
+        return f"{_base(plan.ram_at(min(plan.slots[name]))[0])}, {slots[name]}"
+    return f"{_address(plan, plan.offsets[name])}, NULL"
+
+
+def _address(plan: Plan, offset: int) -> str:
+    ram, inside = plan.ram_at(offset)
+    return f"{_base(ram)} + {inside}"
+
+
+def _base(ram: Ram | None) -> str:
+    return "arena" if ram is None else f"(uint8_t *)places->{ram_member(ram)}"
+
+
+def ram_member(ram: Ram) -> str:
+    """What a RAM beside the arena is called among the places."""
+    return f"ram_{ram.name.lower()}"
 
 
 def _wrap(initialiser: str, width: int = 96) -> list[str]:
@@ -513,7 +546,8 @@ def _manifest(
         "model": {"file": origin.model_file, "sha256": graph.model_sha256},
         "options": dict(origin.options),
         "precision": [dict(entry) for entry in origin.precision],
-        "arena": {"size": plan.size, "align": target.arena_align, "liveness_bound": plan.bound},
+        "arena": {"size": plan.arena_size, "align": target.arena_align, "liveness_bound": plan.bound},
+        "rams": [{"name": ram.name, "size": ram.size, "offset": start} for ram, start in plan.rams],
         "weights_bytes": context["weights_bytes"],
         "weights": _weights_entry(context),
         "macs": context["macs"],
@@ -548,7 +582,8 @@ def _sizes(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple[s
         "file": f"bytes of the file {weights.file}",
     }
     return [
-        ("arena", f"{plan.size:9} bytes of RAM; {proved}; whole tensors would need {plan.bound}"),
+        ("arena", f"{plan.arena_size:9} bytes of RAM; {proved}; whole tensors would need {plan.bound}"),
+        *[("", f"{ram.size:9} bytes of the RAM {ram.name}, for what is used most") for ram, _ in plan.rams],
         ("scratch", f"{scratch:9} bytes of it, at most, for a kernel while it runs"),
         ("in, out", f"{sum(t['bytes'] for t in inside):9} bytes of it, if they lay apart, for inputs and outputs"),
         *([("yours", f"{sum(yours):9} bytes of RAM or flash for inputs and outputs in your buffers")] if yours else []),

@@ -70,7 +70,8 @@ def slot_tables(plan: Plan) -> list[dict[str, Any]]:
     """Row tables in units of GE_SLOT_UNIT."""
     ids, tables = slot_ids(plan), {}
     for name, offsets in plan.slots.items():
-        tables[ids[name]] = [offset // SLOT_UNIT for offset in offsets]
+        start = min(offsets) - plan.ram_at(min(offsets))[1]
+        tables[ids[name]] = [(offset - start) // SLOT_UNIT for offset in offsets]
     return [{"id": ident, "count": len(slots), "lines": _lines(slots, 16)} for ident, slots in tables.items()]
 
 
@@ -79,8 +80,8 @@ def _lines(numbers: Sequence[int], width: int) -> list[str]:
 
 
 def is_whole(plan: Plan, node: int, value: str) -> bool:
-    """The value is in one piece when its layer, or the group that it is in, has run."""
-    if value in plan.slots:
+    """The value is in one piece when its layer, or the group that it is in, has run, and the arena holds it."""
+    if value in plan.slots or plan.ram_at(plan.offsets.get(value, 0))[0] is not None:
         return False
     return all(not first <= node < last - 1 for first, last in plan.groups)
 

@@ -151,7 +151,9 @@ def _aligned(offset: int) -> int:
 def entries(manifest: Manifest) -> tuple[str, str]:
     """The functions that the harness calls: those of the bundle, or what calls them with all that lies outside the arena."""
     ends = (*manifest["inputs"], *manifest["outputs"])
-    outside = has_weights_file(manifest) or any(t.get("handed", "arena") != "arena" for t in ends)
+    outside = (
+        has_weights_file(manifest) or manifest.get("rams") or any(t.get("handed", "arena") != "arena" for t in ends)
+    )
     name = "ge_window" if outside else manifest["name"]
     return f"{name}_run", f"{name}_run_layers"
 
@@ -162,12 +164,14 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
     ends = [
         (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") != "arena"
     ]
-    own_weights = has_weights_file(manifest)
-    if not ends and not own_weights:
+    own_weights, rams = has_weights_file(manifest), manifest.get("rams", [])
+    if not ends and not own_weights and not rams:
         return run, run_layers, ""
     rows = "".join(_rows_c(t) for t, _ in ends if t["handed"] == "rows")
     members = "".join(f"        .{kind}_{t['id'].lower()} = {_member(t)},\n" for t, kind in ends)
     members += "        .weights = ge_file_weights,\n" if own_weights else ""
+    members += "".join(f"        .ram_{ram['name'].lower()} = ram_{ram['name'].lower()},\n" for ram in rams)
+    rows += "".join(_ram_c(ram, int(manifest["arena"]["align"])) for ram in rams)
     rows += "\nextern const uint8_t ge_file_weights[];\n" if own_weights else ""
     window = "    uint8_t *const window = arena;\n" if ends else ""
     places = f"{window}    const {name}_places places = {{\n{members}    }};\n"
@@ -186,6 +190,23 @@ static int32_t {run_layers}(void *arena, int32_t first, int32_t count) {{
 }}
 """,
     )
+
+
+def _ram_c(ram: Mapping[str, Any], align: int) -> str:
+    return f"""
+static uint8_t ram_{ram["name"].lower()}[{ram["size"]}] __attribute__((aligned({align}), section("ge_ram_{ram["name"]}")));
+"""
+
+
+def check_rams(manifest: Manifest, board: Board) -> None:
+    """Raises UsageError where the bundle wants a RAM that the board does not have."""
+    there = [memory.name for memory in board.memories if memory.kind != "flash"]
+    for ram in manifest.get("rams", []):
+        if ram["name"] not in there:
+            raise UsageError(
+                f"the bundle {manifest['name']} keeps {ram['size']} bytes in the RAM {ram['name']!r}, and board "
+                f"{board.name!r} has {', '.join(there)}: compile with one of these for --memory NAME=BYTES, or without"
+            )
 
 
 def has_weights_file(manifest: Manifest) -> bool:
@@ -249,7 +270,8 @@ def board_h(board: Board) -> str:
     """ge_board.h: the numbers of board.toml for C."""
     if board.uart is None:
         raise UsageError(f"board {board.name!r} has no [uart] in its board.toml, which firmware needs")
-    total = {kind: sum(m.size for m in board.memories if m.kind == kind) for kind in ("flash", "ram")}
+    flash = sum(m.size for m in board.memories if m.kind == "flash")
+    total = {"flash": flash, "ram": sum(m.size for m in board.memories) - flash}
     return f"""/* Made from board.toml of {board.name}. */
 #ifndef GE_BOARD_H
 #define GE_BOARD_H
@@ -272,5 +294,10 @@ def memory_ld(board: Board) -> str:
         f"ORIGIN = 0x{memory.start:08X}, LENGTH = 0x{memory.size:X}"
         for memory in board.memories
     ]
-    lines = ["MEMORY", "{", *rows, "}", f"ge_stack_size = 0x{board.stack_size:X};", ""]
+    others = [
+        f"SECTIONS {{ .ge_ram_{m.name} (NOLOAD) : ALIGN(64) {{ *(ge_ram_{m.name}) }} > {m.name} }} INSERT AFTER .bss;"
+        for m in board.memories
+        if m.kind != "flash"
+    ]
+    lines = ["MEMORY", "{", *rows, "}", *others, f"ge_stack_size = 0x{board.stack_size:X};", ""]
     return f"/* Made from board.toml of {board.name}. */\n" + "\n".join(lines)

@@ -185,7 +185,7 @@ def _boards(target: str | None) -> list[str]:
 
 
 def _fit(board: Board, arena: int, flash: int) -> Fit:
-    ram = sum(memory.size for memory in board.memories if memory.kind == "ram")
+    ram = sum(memory.size for memory in board.memories if memory.kind != "flash")
     rom = sum(memory.size for memory in board.memories if memory.kind == "flash")
     fits = arena + board.stack_size <= ram and flash <= rom if board.memories else None
     return Fit(board.name, ram, rom, fits)

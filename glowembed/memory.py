@@ -20,9 +20,10 @@ from glowembed.ir import Graph, Node, verify
 from glowembed.op import LowerContext, kernel, kernel_ops
 from glowembed.order import best_order
 from glowembed.placement import Conflicts, Item, Placement
-from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Step
+from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step
 from glowembed.rows import STORES, Rows, rows_of
 from glowembed.schedule import Candidate, Lives
+from glowembed.split import split
 
 SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
@@ -141,8 +142,9 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
     else:
         best = min(placed, key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))  # fmt: skip
     graph = _with_kernels(best)
-    plan = _plan(best, alignment, graph)
-    if limit is not None and plan.size > limit:
+    rams = _split(best, options.rams, alignment)
+    plan = _plan(best, alignment, graph, rams)
+    if options.arena_limit is not None and plan.arena_size > options.arena_limit:
         raise UsageError(_too_large(graph, plan, options))
     return graph, plan
 
@@ -201,7 +203,7 @@ def by_rows(graph: Graph) -> Graph:
 
 
 def _too_large(graph: Graph, plan: Plan, options: PlanOptions) -> str:
-    peak, needed = peak_step(plan), plan.size + options.reserved
+    peak, needed = peak_step(plan), plan.arena_size + options.reserved
     weights = f" ({options.reserved} of them for weights: leave these in flash)" if options.reserved else ""
     name = graph.nodes[plan.steps[peak].node].name if plan.steps else "the inputs"
     return (
@@ -330,7 +332,47 @@ def _with_kernels(best: _Placed) -> Graph:
     return replace(best.variant.graph, nodes=tuple(nodes))
 
 
-def _plan(best: _Placed, alignment: int, graph: Graph) -> Plan:
+def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ram, int], ...]:
+    """Move what is used most to other RAMs; their offsets go on behind the arena. Where each begins."""
+    if not rams:
+        return ()
+    rows, items = best.rows, best.items
+
+    def stays(item: Item) -> bool:
+        return any(
+            rows.storages[s].is_input or rows.storages[s].is_output for s in (item.storage, *item.also) if s >= 0
+        )
+
+    *parts, arena = split(items, best.forbidden, rams, stays, _traffic(best))
+    offsets, end, found = [0] * len(items), max(arena.placement.size, alignment), []
+    for part in (arena, *parts):
+        start = 0 if part is arena else _aligned(end, alignment)
+        for i, offset in zip(part.items, part.placement.offsets, strict=True):
+            offsets[i] = start + offset
+        end = max(end, start + part.placement.size)
+        found += [(replace(part.ram, size=part.placement.size), start)] if part.ram is not None else []
+    best.placement = Placement(tuple(offsets), end)
+    return tuple(found)
+
+
+def _traffic(best: _Placed) -> dict[int, float]:
+    """Bytes read and written of every item; scratch is taken to be written and read once in each call for each row."""
+    rows, bytes_of = best.rows, [0.0] * len(best.rows.storages)
+    calls: dict[str, int] = {}
+    for position, first, last in best.candidate.calls:
+        work = rows.works[position]
+        for storage, spans in (*zip(work.inputs, work.reads, strict=True), (work.output, work.writes)):
+            bytes_of[storage] += rows.storages[storage].row_bytes * sum(b - a for a, b in spans[first:last])
+        calls[SCRATCH + work.name] = calls.get(SCRATCH + work.name, 0) + last - first
+    counts = {s: sum(1 for item in best.items if item.storage == s) for s in {item.storage for item in best.items}}
+    return {
+        number: 2.0 * item.size * calls[item.name] if item.storage < 0
+        else sum(bytes_of[s] for s in (item.storage, *item.also)) / counts[item.storage]
+        for number, item in enumerate(best.items)
+    }  # fmt: skip
+
+
+def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, int], ...] = ()) -> Plan:
     rows = best.rows
     offsets, slots, scratch = {}, {}, {}
     table: dict[int, list[int]] = {}
@@ -352,7 +394,7 @@ def _plan(best: _Placed, alignment: int, graph: Graph) -> Plan:
         tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
-        best.extra, best.live,
+        best.extra, best.live, rams,
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def view(manifest: Mapping[str, Any]) -> View:
     schedule, arena = manifest["schedule"], manifest["arena"]
     moments = tuple(_moments(manifest))
     return View(
-        manifest["name"], arena["size"], arena["liveness_bound"], schedule["row_bound"], schedule["proof"],
+        manifest["name"], max([arena["size"], *(r["offset"] + r["size"] for r in manifest.get("rams", []))]), arena["liveness_bound"], schedule["row_bound"], schedule["proof"],
         len(schedule["calls_by_layer"]), _peak_layer(manifest), blocks, moments,
     )  # fmt: skip
 

@@ -123,6 +123,7 @@ class CompileOptions:
             "winograd": self.winograd,
             "polynomial": self.polynomial,
             "weights": str(self.weights),
+            "rams": {ram.name: ram.size for ram in self.plan.rams},
         }
 
 

@@ -14,13 +14,21 @@ SLOT_UNIT = 4
 
 
 @dataclass(frozen=True)
+class Ram:
+    """A RAM beside the arena: its name in C, and how many bytes of it the plan may use."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
 class PlanOptions:
     """What a user may ask of the plan.
 
     mode: `exact` asks the solver where greedy placement leaves a gap, `greedy` never does. effort: how long the solver
     may try, in its own deterministic units. optimize: `balanced` = least RAM for at most 5 % more cycles, `ram` = least
     RAM for at most twice the cycles, `speed` and `size` = no layer is called more than once (choose.py says which kernels).
-    ram: bytes that must be enough, of which `reserved` are not for the arena.
+    ram: bytes that must be enough, of which `reserved` are not for the arena. rams: what else may be used, the fastest first.
     """
 
     mode: PlanMode = "exact"
@@ -28,11 +36,17 @@ class PlanOptions:
     optimize: Optimize = "balanced"
     ram: int | None = None
     reserved: int = 0
+    rams: tuple[Ram, ...] = ()
+
+    @property
+    def arena_limit(self) -> int | None:
+        """What the arena may take."""
+        return None if self.ram is None else self.ram - self.reserved
 
     @property
     def limit(self) -> int | None:
-        """What the arena may take."""
-        return None if self.ram is None else self.ram - self.reserved
+        """What the arena and the other RAMs may take together."""
+        return None if self.arena_limit is None else self.arena_limit + sum(ram.size for ram in self.rams)
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,7 @@ class Plan:
     scratch: of each node that has some. bound: what a planner that keeps whole tensors needs for this order. row_bound:
     the rows alive at once in these steps: no placement can need less. proof: `optimal` means that no other offsets need
     less for these steps. groups: nodes first..last-1 that are streamed together. live: bytes that matter, step by step.
+    rams: what lies beside the arena, with the bytes that are used and the offset of the first: offsets go on behind the arena.
     """
 
     offsets: Mapping[str, int]
@@ -85,6 +100,15 @@ class Plan:
     proof: Literal["optimal", "feasible"]
     extra_cycles: float = 0.0
     live: tuple[int, ...] = ()
+    rams: tuple[tuple[Ram, int], ...] = ()
+
+    @property
+    def arena_size(self) -> int:
+        return self.rams[0][1] if self.rams else self.size
+
+    def ram_at(self, offset: int) -> tuple[Ram | None, int]:
+        """The RAM of an offset, None for the arena, and the offset in it."""
+        return next(((ram, offset - start) for ram, start in reversed(self.rams) if offset >= start), (None, offset))
 
     @property
     def streamed(self) -> frozenset[int]:

@@ -233,6 +233,7 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     arena = manifest["arena"]
     rows = [
         ("arena (RAM)", size(arena["size"])),
+        *[(f"  and in {ram['name']}", size(ram["size"])) for ram in manifest["rams"]],
         ("  liveness bound", size(arena["liveness_bound"])),
         (f"weights ({WEIGHTS_ARE_IN[manifest['weights']['place']]})", size(manifest["weights_bytes"])),
         ("layers", number(len(manifest["layers"]))),
@@ -428,7 +429,7 @@ def ports(rows: Iterable[Sequence[str]]) -> Table:
 
 def boards(entries: Iterable[Board]) -> Table:
     rows = [
-        (b.name, b.target, b.description, *(size(sum(m.size for m in b.memories if m.kind == k) or None) for k in ("ram", "flash")))
+        (b.name, b.target, b.description, *(size(sum(m.size for m in b.memories if (m.kind == "flash") == k) or None) for k in (False, True)))
         for b in entries
     ]  # fmt: skip
     return _table("", ("board", "target", "", "RAM", "flash"), rows, left=3)

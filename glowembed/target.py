@@ -55,12 +55,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Memory:
-    """A contiguous memory. `kind`: flash (code and constants) or ram."""
+    """A contiguous memory. `kind`: flash (code and constants), ram, or tcm (RAM at the core). `wait_states`: cycles that an
+    access waits at the board's clock; None where nobody has said.
+    """
 
     name: str
     start: int
     size: int
     kind: str
+    wait_states: int | None = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,8 @@ def _memory(table: _Table) -> Memory:
         name=table.text("name"),
         start=table.integer("start"),
         size=table.integer("size"),
-        kind=table.text("kind", allowed=("flash", "ram")),
+        kind=table.text("kind", allowed=("flash", "ram", "tcm")),
+        wait_states=table.integer("wait_states") if "wait_states" in table.values else None,
     )
     table.finish()
     return memory

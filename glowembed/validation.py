@@ -339,7 +339,7 @@ def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0) -
 @contextmanager
 def _whole(bundle: Bundle, image: Image) -> Iterator[tuple[Bundle, Image]]:
     """The bundle, or where it streams layers a twin that does not: rows that were there and are gone tell nothing."""
-    if not any(layer.get("streamed") for layer in bundle.manifest["layers"]):
+    if not any(layer.get("streamed") for layer in bundle.manifest["layers"]) and not bundle.manifest.get("rams"):
         yield bundle, image
         return
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:

@@ -193,6 +193,15 @@ def compile_(
         int,
         typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
     ] = 1,
+    memory: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--memory",
+            metavar="NAME=BYTES",
+            help="A RAM beside the arena, for what is used most: dtcm=64K. Repeatable, the fastest first.",
+            rich_help_panel="Memory",
+        ),
+    ] = None,
     io: Annotated[
         str,
         typer.Option(
@@ -255,7 +264,7 @@ def compile_(
         per_tensor,
         precision,
         require_all_quantized,
-        plan_options(optimize, plan, plan_effort, ram),
+        plan_options(optimize, plan, plan_effort, ram, memory),
         byte_count("--flash", flash),
     )
     options = place_options(options, io, input_, weights)

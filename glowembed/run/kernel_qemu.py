@@ -92,7 +92,7 @@ def _rest(board: Board) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
     (folder / "memory.ld").write_text(glue.memory_ld(board), encoding="utf-8")
-    image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind == "ram") * 3 // 4)
+    image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind != "flash") * 3 // 4)
     paths = (folder, harness, resources.runtime_c(), resources.boards() / "common")
     words = [f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u", *(f"-I{path}" for path in paths), "-c"]
     _compile(folder, board, [*words, harness / "kernel_pipe.c", harness / "semihost.c", *board.sources], "the harness")
