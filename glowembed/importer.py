@@ -92,12 +92,12 @@ def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
     graph, found = _import(read(Path(path)), shapes)
     if graph is None or found:
-        supported = ", ".join(sorted({*importers(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}))
-        raise UnsupportedModelError(
-            f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:\n"
-            + "".join(f"  {problem}\n" for problem in found)
-            + f"supported operators: {supported}"
-        )
+        known = {*importers(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        lines = [f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:"]
+        lines += [f"  {problem}" for problem in found]
+        if any(problem.op not in (*known, "input", "output") for problem in found):
+            lines.append(f"supported operators: {', '.join(sorted(known))}")
+        raise UnsupportedModelError("\n".join(lines))
     return verify(inputs_channels_last(graph) if input_layout == "nhwc" else graph)
 
 
@@ -209,14 +209,9 @@ def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
         walk.integers.add(info.name)
     elif kind not in FLOATS:
         name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
-        walk.found.append(
-            Problem(
-                info.name,
-                "input",
-                f"its type is {name.lower()}",
-                "float, or int8 or uint8 in quantized models, are supported",
-            )
-        )
+        hint = "float, or int8 or uint8 in quantized models, are supported"
+        walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", hint))
+        walk.unknown.add(info.name)
     if walk.shapes[info.name][:1] != (1,) and len(walk.shapes[info.name]) >= 3:
         shape = walk.shapes[info.name]
         example = f"--shape {info.name}={','.join(map(str, (1, *shape[1:])))}"
@@ -305,7 +300,7 @@ def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: s
     walk.builder.rollback(mark)
     for output in filter(None, proto.output):
         name = walk.resolve(output)
-        integers = proto.op_type in onnxquant.OPERATORS
+        integers = proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear")
         if output in walk.inferred and name not in walk.builder.values and not integers:
             walk.builder.activation(name, walk.inferred[output])
         else:
@@ -332,6 +327,8 @@ def _has_subgraph(proto: NodeProto) -> bool:
 def _onnx_node(walk: _Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode:
     outputs = tuple(walk.resolve(name) if name else "" for name in proto.output)
     opset = walk.file.opset
+    if proto.op_type in ("DequantizeLinear", "QuantizeLinear") and not "".join(inputs[1:2]):
+        raise Refused("it has no scale", "quantize the model again")
     if proto.domain in ("", "ai.onnx") and onnx.defs.has(proto.op_type):
         _check_node(walk, proto)
     return OnnxNode(proto.op_type, name_of(proto), tuple(inputs), outputs, _attributes(walk, proto), opset)

@@ -96,7 +96,9 @@ class _Parameters:
         return QType("int8", (float(self.scale.reshape(())),), (int(self.zero_point.reshape(-1)[0]) - shift,))
 
 
-def _parameters(q: Quantized, scale: str | None, zero: str | None, dtype: str | None) -> _Parameters:
+def _parameters(
+    q: Quantized, scale: str | None, zero: str | None, dtype: str | None, allowed: tuple[str, ...] = ACTIVATIONS
+) -> _Parameters:
     """Scale and zero point, checked. `dtype` is that of the integers where it is known; without any: uint8."""
     if scale is None:
         raise Refused("it has no scale", "quantize the model again")
@@ -109,7 +111,7 @@ def _parameters(q: Quantized, scale: str | None, zero: str | None, dtype: str | 
     points = _constant(q, zero, "zero point")
     if dtype is not None and points.dtype.name != dtype:
         raise Refused(f"its zero point {zero!r} is {points.dtype.name}, the tensor {dtype}", "both have one type")
-    _supported(points.dtype.name, CONSTANTS)
+    _supported(points.dtype.name, allowed)
     if points.size not in (1, values.size):
         raise Refused(f"it has {values.size} scales and {points.size} zero points", "as many of both")
     return _Parameters(values, np.broadcast_to(points.astype(np.int64).reshape(-1), (values.size,)), points.dtype.name)
@@ -123,7 +125,7 @@ def _constant(q: Quantized, name: str, what: str) -> Array:
 
 def _supported(dtype: str, allowed: tuple[str, ...]) -> None:
     if dtype not in allowed:
-        raise Refused(f"integers of type {dtype}", f"supported are {', '.join(allowed)}: quantize to 8 bits")
+        raise Refused(f"values quantized to {dtype}", f"supported are {', '.join(allowed)}: quantize to 8 bits")
 
 
 # ------------------------------------------------------------------------------------------------ to and from integers
@@ -152,7 +154,7 @@ def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
     if x in q.arrays:
         array = q.arrays[x]
         _supported(array.dtype.name, CONSTANTS)
-        p = _parameters(q, node.input(1), node.input(2), array.dtype.name)
+        p = _parameters(q, node.input(1), node.input(2), array.dtype.name, CONSTANTS)
         if node.attrs.get("block_size", 0):
             raise Refused("blocks with a scale each", "quantize per tensor or per channel")
         const = stored_constant(array, p.scale, p.zero_point, axis)

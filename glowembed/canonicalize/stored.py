@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed
+from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.op import ops
 
@@ -100,12 +101,25 @@ def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
     x, w, b = node.inputs
     const, bias, x_type = values[w].const, values[b].const, type_of(graph, values, x)
     if const is None or values[w].qtype is not None or (qtype := grid_type(const, 0)) is None:
+        _refuse_wide(node, w, const)
         return
     if x_type is not None and bias is not None:
         exact = _snapped(bias, x_type.scale[0] * np.asarray(qtype.scale))
         values[b] = replace(values[b], const=exact or bias)
         qtype = qtype if exact is not None else _finer(qtype, const)
     values[w] = replace(values[w], qtype=qtype)
+
+
+def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
+    """Weights that the model stores with more than 8 bits would be rounded once more, unasked."""
+    if const is None or const.grid is None or const.grid.shape != const.array.shape:
+        return
+    stored = np.rint(const.array / const.grid).astype(np.int64)
+    if stored.size and np.abs(stored).max() > 255:
+        raise UnsupportedModelError(
+            f"{node.op} {node.name!r}: its weights {name!r} hold integers from {stored.min()} to {stored.max()};"
+            " 8 bits are supported: quantize them to int8 or uint8"
+        )
 
 
 def _finer(qtype: QType, const: Const) -> QType:
