@@ -414,7 +414,18 @@ def test_bad_model(
 USAGE = ("a scale of NaN", "a scale that nothing makes")
 """No sound models; the others are sound, but not for us."""
 
-KINDS = ["INT2", "UINT2", "INT4", "UINT4", "INT16", "UINT16", "FLOAT4E2M1", "FLOAT8E4M3FN", "FLOAT8E5M2", "FLOAT8E4M3FNUZ"]
+KINDS = [
+    "INT2",
+    "UINT2",
+    "INT4",
+    "UINT4",
+    "INT16",
+    "UINT16",
+    "FLOAT4E2M1",
+    "FLOAT8E4M3FN",
+    "FLOAT8E5M2",
+    "FLOAT8E4M3FNUZ",
+]
 
 
 def zeros(name: str, kind: str, *shape: int) -> TensorProto:
