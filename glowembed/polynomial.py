@@ -1,8 +1,8 @@
-"""Convolution 1x1 with three products in one 64-bit multiplication: the proof that sums fit, weights, cost.
+"""Convolution with three products in one 64-bit multiplication: the proof that sums fit, weights, cost.
 
-In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`, for the op file to list. It is taken only where the
-user allows it, as its weights take twice the flash.
-runtime_c/kernels/conv2d_polynomial_s8_dsp.c says how it works.
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s, for the op file to list: 1x1, which is taken only where
+the user allows it, as weights take twice the flash, and windows of few products, where that is little.
+runtime_c/ge_isa_dsp_polynomial.h says how they work.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from glowembed.target import Target
 
 FIELD = 21
 """Bits from sum to sum in a 64-bit word; a sum has a sign, so it is below half of that."""
+
+OFFSET_MAX = 4095
+"""Of a load."""
 
 TILE_BYTES = 3072
 TILE_MAX = 24
@@ -57,6 +60,11 @@ def _why_not(node: Node, target: Target) -> str | None:
         return f"it takes a multiple of 4 channels in and 4..{OUT_MAX} out"
     if p.out_w < 3:
         return "it takes three pixels at a time"
+    return _sums_why_not(node)
+
+
+def _sums_why_not(node: Node) -> str | None:
+    p = node.params
     if p.shift not in dsp.SHIFTS:
         return f"the shift of the requantization is {p.shift}"
     sums = 128 * np.abs(node.constants["weights"].materialize().astype(np.int64)).reshape(p.out_c, -1).sum(axis=1)
@@ -71,7 +79,7 @@ def _why_not(node: Node, target: Target) -> str | None:
 
 def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     """For each four channels: w0 + w1 z and w2 + w3 z for each k; then of each channel what ends its sum, and its multiplier."""
-    w = constants["weights"].astype(np.int64).reshape(p.out_c, p.in_c)
+    w = constants["weights"].astype(np.int64).reshape(p.out_c, -1)
     index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
     pairs = w[index][:, 0::2] + (w[index][:, 1::2] << FIELD)
     bias = (constants["bias"].astype(np.int64) - (1 << (FIELD - 1))) << (32 - p.shift)
@@ -98,7 +106,7 @@ def _rows_cost(node: Node, target: Target, rows: int) -> float:
     return _cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _cycles(p, p.out_w)
 
 
-KERNEL = Kernel(
+ONE_TAP = Kernel(
     "ge_conv2d_polynomial_s8_dsp",
     isa="dsp",
     option="polynomial",
@@ -109,5 +117,81 @@ KERNEL = Kernel(
     scratch=_scratch,
     cost=_cost,
     rows_cost=_rows_cost,
+    store="rows",
+)
+
+
+# Few products: all of a window written out, input rows as words.
+
+FEW_MAX = 48
+"""Products for an output: 32 bytes of code each, and twice the flash for weights of that size is little."""
+
+FEW_BYTES = 2048
+"""Of rows of words, where the window does not need more."""
+
+
+def _few_row(p: Any) -> int:
+    """Bytes of a row of words: what the windows of all but the last pixel see, in fours."""
+    return int(-(-((p.out_w - 2) * p.stride_w + p.kernel_w) * p.in_c // 4) * 16)
+
+
+def _few_turn(p: Any) -> int:
+    """Rows of outputs until rows of words move to the beginning of scratch."""
+    if p.stride_h >= p.kernel_h:
+        return 1
+    lines = max(p.kernel_h, FEW_BYTES // _few_row(p))
+    return int(min((lines - p.kernel_h) // p.stride_h + 1, p.out_h))
+
+
+def _few_instance(p: Any) -> Mapping[str, int]:
+    return {
+        "HEIGHT": p.kernel_h, "RUN": p.kernel_w * p.in_c, "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c,
+        "OUT": p.out_c, "TURN": _few_turn(p), "UP": 32 - p.shift,
+    }  # fmt: skip
+
+
+def _few_scratch(p: Any) -> int:
+    lines = p.kernel_h + (_few_turn(p) - 1) * p.stride_h
+    return int(lines * _few_row(p))
+
+
+def _few_why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.groups > 1 or (p.dilation_h > 1 and p.kernel_h > 1) or (p.dilation_w > 1 and p.kernel_w > 1):
+        return "it takes one group, and taps that touch"
+    if p.kernel_h * p.kernel_w * p.in_c > FEW_MAX:
+        return f"an output has more than {FEW_MAX} products"
+    if p.out_w < 3:
+        return "it takes three pixels at a time"
+    if not 4 <= p.out_c <= OUT_MAX:
+        return f"it takes 4..{OUT_MAX} channels out"
+    reach = (p.kernel_h - 1) * _few_row(p) + 4 * (p.kernel_w + p.stride_w) * p.in_c
+    if reach > OFFSET_MAX or 12 * p.stride_w * p.in_c > OFFSET_MAX:
+        return "a row is too long for the offset of a load"
+    return _sums_why_not(node)
+
+
+def _few_cycles(p: Any, rows: int) -> float:
+    block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107
+    threes = -(-p.out_w // 3) * -(-p.out_c // 4) * block + (90 if p.out_w % 3 else 50)
+    line = 1.4 * _few_row(p) + 30 * (2 * p.pad_left + 2 * p.stride_w) * p.in_c + 80
+    return float(rows * (threes + min(p.stride_h, p.kernel_h) * line) + max(0, p.kernel_h - p.stride_h) * line + 100)
+
+
+def _few_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    return Cost(_few_cycles(p, p.out_h), 900 + 32 * p.kernel_h * p.kernel_w * p.in_c)
+
+
+FEW = Kernel(
+    "ge_conv2d_few_s8_dsp",
+    isa="dsp",
+    when=_few_why_not,
+    constants={"stream": "uint32_t"},
+    arrange=_arrange,
+    instance=_few_instance,
+    scratch=_few_scratch,
+    cost=_few_cost,
+    rows_cost=lambda n, t, rows: _few_cycles(n.params, rows),
     store="rows",
 )

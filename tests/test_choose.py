@@ -68,7 +68,7 @@ def test_polynomial_refuses_sums_that_do_not_fit_a_field(tmp_path: Path) -> None
         )
         ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
         conv = lower(quantize(graph, lambda name, settings, r=ranges: r[name]))
-        reason = polynomial.KERNEL.when(next(n for n in conv.nodes if n.op == "conv2d_s8"), target)
+        reason = polynomial.ONE_TAP.when(next(n for n in conv.nodes if n.op == "conv2d_s8"), target)
         assert (reason is None) == legal
         assert legal or "can reach" in reason
 

@@ -372,7 +372,8 @@ class Conv2dS8(_Conv2dBase):
             rows_cost=_strip_rows_cost,
         ),
         winograd.KERNEL,
-        polynomial.KERNEL,
+        polynomial.ONE_TAP,
+        polynomial.FEW,
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:

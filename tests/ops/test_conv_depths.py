@@ -33,6 +33,8 @@ CASES = [
     conv("3x3 of 20, width 9", 5, 9, 20, (3, 3), 9, pads=[1, 1, 1, 1]),
     conv("3x3 of 8, width 14", 3, 14, 8, (3, 3), 5, pads=[1, 0, 1, 2]),
     conv("3x3 of 84, width 3", 3, 3, 84, (3, 3), 4, pads=[1, 1, 1, 1]),
+    conv("3x3 of 3, width 50: rows move on", 5, 50, 3, (3, 3), 5, pads=[1, 1, 1, 1]),
+    conv("4x2 of 2, width 7, stride 2", 13, 7, 2, (4, 2), 4, strides=[2, 2], pads=[2, 1, 1, 0]),
     conv("1x1 of 4 to 5, width 3, stride 2", 3, 5, 4, (1, 1), 5, strides=[2, 2]),
     conv("1x1 of 20, 10 pixels", 2, 5, 20, (1, 1), 7),
     conv("1x1 of 64, 29 pixels", 1, 29, 64, (1, 1), 8),

@@ -1,0 +1,125 @@
+/* What the kernels with three products in one multiplication share, on Cortex-M4, M7 and M33.
+ *
+ * With z = 2^21, a word of weights holds two channels, w0 + w1 z, and a word of inputs two pixels, x0 + x1 z. One SMLAL of
+ * both adds three sums up in 64 bits: (w0 x0) + (w0 x1 + w1 x0) z + (w1 x1) z^2. With a second word x1 + x2 z there are two
+ * such words U, V for two channels and three pixels, and the mixed sums come apart: the lowest field of V is w0 x1.
+ * Sums begin at 2^20 (the mixed ones at 2^21), so that no field borrows from the next; bias takes it off again.
+ * Exact where each sum of products of a channel is below 2^20, which the compiler proves. Weights take two bytes each.
+ *
+ * 4 channels x 3 pixels: r0 weights, r1 x, r2-r9 U01 V01 U23 V23 (low, high), r10 r11 weights, r12 lr x.
+ * 9 cycles for 12 products, 107 for each 12 outputs besides. Pixels come in threes; where three do not divide them the
+ * last three begin earlier, and some outputs are made twice. */
+#ifndef GE_ISA_DSP_POLYNOMIAL_H
+#define GE_ISA_DSP_POLYNOMIAL_H
+
+#include <stdint.h>
+
+/* In the order of registers s0-s5. */
+typedef struct {
+    const uint32_t *x;
+    int8_t *out;
+    const uint32_t *x_end;
+    int32_t groups; /* of four channels */
+    const uint32_t
+        *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up), multiplier */
+    int32_t zero_point;
+} ge_dsp_polynomial_job;
+
+/* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. */
+#define GE_DSP_POLYNOMIAL_STORE(ul, uh, vl, vh, at)                                                             \
+    "    vmov r12, s8\n"                                                                                               \
+    "    ubfx r10, " vl ", #0, #21\n"                                                                                  \
+    "    smlal " ul ", " uh ", r10, r12\n"                                                                             \
+    "    vmov r1, s5\n"                                                                                                \
+    "    lsr.w r11, " uh ", #10\n"                                                                                     \
+    "    smlal " vl ", " vh ", r11, r12\n"                                                                             \
+    "    ubfx r12, " ul ", #0, #21\n"                                                                                  \
+    "    lsr.w " ul ", " ul ", #21\n"                                                                                  \
+    "    bfi " ul ", " uh ", #11, #10\n"                                                                               \
+    "    ldr.w " uh ", [r0], #4\n"                                                                                     \
+    "    ldr.w lr, [r0], #4\n"                                                                                         \
+    "    lsr.w " vl ", " vl ", #21\n"                                                                                  \
+    "    bfi " vl ", " vh ", #11, #10\n"                                                                               \
+    "    lsr.w " vh ", " vh ", #10\n"                                                                                  \
+    "    add.w r12, " uh ", r12, lsl #ge_up\n"                                                                         \
+    "    add.w r10, " uh ", r10, lsl #ge_up\n"                                                                         \
+    "    add.w " vl ", " uh ", " vl ", lsl #ge_up\n"                                                                   \
+    "    smmlar r12, r12, lr, r1\n"                                                                                    \
+    "    smmlar r10, r10, lr, r1\n"                                                                                    \
+    "    smmlar " vl ", " vl ", lr, r1\n"                                                                              \
+    "    ldr.w " uh ", [r0], #4\n"                                                                                     \
+    "    ldr.w lr, [r0], #4\n"                                                                                         \
+    "    ssat r12, #8, r12\n"                                                                                          \
+    "    ssat r10, #8, r10\n"                                                                                          \
+    "    ssat " vl ", #8, " vl "\n"                                                                                    \
+    "    add.w " ul ", " uh ", " ul ", lsl #ge_up\n"                                                                   \
+    "    add.w r11, " uh ", r11, lsl #ge_up\n"                                                                         \
+    "    add.w " vh ", " uh ", " vh ", lsl #ge_up\n"                                                                   \
+    "    vmov " uh ", s7\n"                                                                                            \
+    "    smmlar " ul ", " ul ", lr, r1\n"                                                                              \
+    "    smmlar r11, r11, lr, r1\n"                                                                                    \
+    "    smmlar " vh ", " vh ", lr, r1\n"                                                                              \
+    "    ssat " ul ", #8, " ul "\n"                                                                                    \
+    "    ssat r11, #8, r11\n"                                                                                          \
+    "    ssat " vh ", #8, " vh "\n"                                                                                    \
+    "    strb.w r12, [" uh ", #" at "]\n"                                                                              \
+    "    strb.w " ul ", [" uh ", #" at "+1]\n"                                                                         \
+    "    strb.w r10, [" uh ", #" at "+ge_out]\n"                                                                       \
+    "    strb.w r11, [" uh ", #" at "+ge_out+1]\n"                                                                     \
+    "    strb.w " vl ", [" uh ", #" at "+2*ge_out]\n"                                                                  \
+    "    strb.w " vh ", [" uh ", #" at "+2*ge_out+1]\n"
+
+/* What a loop begins with: r0 the job; assembler symbols ge_out, ge_up. */
+#define GE_DSP_POLYNOMIAL_BEGIN                                                                                        \
+    "    vldmia r0, {s0-s5}\n"                                                                                         \
+    "    vmov s15, r7\n"                                                                                               \
+    "    movw r1, #0x400\n"                                                                                            \
+    "    movt r1, #0x4000\n"                                                                                           \
+    "    vmov s9, r1\n" /* the upper half of what sums begin at */                                                     \
+    "    mvn.w r1, #0x1F0000\n"                                                                                        \
+    "    sub.w r1, r1, #0xFF00\n"                                                                                      \
+    "    sub.w r1, r1, #0xFF\n"                                                                                        \
+    "    vmov s8, r1\n" /* -z */
+
+/* Sums of a block at their beginning. */
+#define GE_DSP_POLYNOMIAL_ZERO                                                                                         \
+    "    vmov r0, s4\n"                                                                                                \
+    "    vmov r3, s9\n"                                                                                                \
+    "    mov.w r2, #0x100000\n"                                                                                        \
+    "    mov r5, r3\n"                                                                                                 \
+    "    mov r4, r2\n"                                                                                                 \
+    "    mov r7, r3\n"                                                                                                 \
+    "    mov r6, r2\n"                                                                                                 \
+    "    mov r9, r3\n"                                                                                                 \
+    "    mov r8, r2\n"
+
+#define GE_DSP_POLYNOMIAL_PRODUCTS                                                                                     \
+    "    smlal r2, r3, r10, r12\n"                                                                                     \
+    "    smlal r4, r5, r10, lr\n"                                                                                      \
+    "    smlal r6, r7, r11, r12\n"                                                                                     \
+    "    smlal r8, r9, r11, lr\n"
+
+/* Behind the products: outputs of a block, then the next three pixels (2b), then the next four channels (1b). */
+#define GE_DSP_POLYNOMIAL_END                                                                                          \
+    "    vmov s10, r1\n" GE_DSP_POLYNOMIAL_STORE("r2", "r3", "r4", "r5", "0")                                           \
+        GE_DSP_POLYNOMIAL_STORE("r6", "r7", "r8", "r9", "2") "    vmov r1, s10\n"                                      \
+                                                             "    vmov r12, s2\n"                                      \
+                                                             "    addw r7, r7, #3*ge_out\n"                            \
+                                                             "    cmp.w r1, r12\n"                                     \
+                                                             "    vmov s7, r7\n"                                       \
+                                                             "    bne.w 2b\n"                                          \
+                                                             "    vmov s4, r0\n"                                       \
+                                                             "    vmov r1, s1\n"                                       \
+                                                             "    add.w r1, r1, #4\n"                                  \
+                                                             "    vmov s1, r1\n"                                       \
+                                                             "    vmov r1, s3\n"                                       \
+                                                             "    subs.w r1, r1, #1\n"                                 \
+                                                             "    vmov s3, r1\n"                                       \
+                                                             "    bne.w 1b\n"                                          \
+                                                             "    vmov r7, s15\n"
+
+#define GE_DSP_POLYNOMIAL_CLOBBERED                                                                                    \
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2", "s3",  \
+        "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15"
+
+#endif
