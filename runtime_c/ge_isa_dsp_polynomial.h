@@ -26,7 +26,7 @@ typedef struct {
 } ge_dsp_polynomial_job;
 
 /* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. */
-#define GE_DSP_POLYNOMIAL_STORE(ul, uh, vl, vh, at)                                                             \
+#define GE_DSP_POLYNOMIAL_STORE(ul, uh, vl, vh, at)                                                                    \
     "    vmov r12, s8\n"                                                                                               \
     "    ubfx r10, " vl ", #0, #21\n"                                                                                  \
     "    smlal " ul ", " uh ", r10, r12\n"                                                                             \
@@ -101,7 +101,7 @@ typedef struct {
 
 /* Behind the products: outputs of a block, then the next three pixels (2b), then the next four channels (1b). */
 #define GE_DSP_POLYNOMIAL_END                                                                                          \
-    "    vmov s10, r1\n" GE_DSP_POLYNOMIAL_STORE("r2", "r3", "r4", "r5", "0")                                           \
+    "    vmov s10, r1\n" GE_DSP_POLYNOMIAL_STORE("r2", "r3", "r4", "r5", "0")                                          \
         GE_DSP_POLYNOMIAL_STORE("r6", "r7", "r8", "r9", "2") "    vmov r1, s10\n"                                      \
                                                              "    vmov r12, s2\n"                                      \
                                                              "    addw r7, r7, #3*ge_out\n"                            \
@@ -119,7 +119,7 @@ typedef struct {
                                                              "    vmov r7, s15\n"
 
 #define GE_DSP_POLYNOMIAL_CLOBBERED                                                                                    \
-    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2", "s3",  \
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2", "s3", \
         "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15"
 
 #endif
