@@ -39,9 +39,13 @@ from glowembed.run.pieces import pieces  # noqa: E402
 from glowembed.target import load_board  # noqa: E402
 
 BYTES = 96
-PATIENCE = 5.0
+PATIENCE = 20.0
+"""Seconds: on a busy machine the emulator itself may stand still for some."""
+
 BAUD = 921600
-HANG_SECONDS = 60.0
+HANG_SECONDS = 3 * serial.PATIENCES * PATIENCE + 10.0
+"""A run has three steps at most, and none takes longer than PATIENCES times the patience."""
+
 RATES = (1e-4, 1e-2)
 IDLE = ("-icount", "sleep=on,align=on")
 """The emulator sleeps where it is faster than the chip: most of a run is waiting, and several may run side by side."""
