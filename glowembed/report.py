@@ -180,18 +180,22 @@ def _line(json: Json) -> Table:
 
 
 def _layers(result: Validation) -> Table:
+    """Cycles that a board has measured stand beside the estimate."""
+    measured = any("cycles_measured" in layer for layer in result.json["layers"])
     rows = [
         (
             check.name,
             number(layer["macs"]),
             number(layer["instructions"]),
             number(layer["cycles_estimate"]),
+            *([number(layer.get("cycles_measured"))] if measured else []),
             f"{100 * check.saturated:.1f} %",
             "yes" if check.difference is None else "NO",
         )
         for check, layer in zip(result.layers, result.json["layers"], strict=True)
     ]
-    return _table("Layers", ("layer", "MACs", "instructions", "cycles", "saturated", "exact"), rows)
+    heads = ("layer", "MACs", "instructions", "cycles", *(["measured"] if measured else []), "saturated", "exact")
+    return _table("Layers", heads, rows)
 
 
 def summary(results: Sequence[Json]) -> Table:

@@ -6,6 +6,7 @@ on the board. Board and integer reference must agree in every bit; both are judg
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_int
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
 from glowembed.run.ondevice import Link, Reference, Wrong
-from glowembed.target import Board, load_board
+from glowembed.target import Board, default_board, load_board
 
 SCHEMA = 1
 LAYER_SAMPLES = 20
@@ -111,7 +112,7 @@ def validate(
     found = _outputs(bundle, result)
     floats = _model_outputs(bundle.graph, compare.run_onnxruntime(original, dataset, progress))
     if layers and image.transport == "serial":
-        checks = _layers_of(bundle, result, expected)
+        checks = _layers_of(bundle, result, expected, _estimate(bundle, place, build_dir, inputs, progress))
     else:
         checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
     return _validation(_Run(bundle, place, image, dataset, result, floats, found, expected, checks, wrong))
@@ -152,12 +153,24 @@ def _value_bytes(bundle: Bundle, sample: Arrays) -> dict[str, bytes]:
     return {name: np.ascontiguousarray(values[name]).tobytes() for name in made}
 
 
-def _layers_of(bundle: Bundle, result: RunResult, expected: Arrays) -> _Layers:
+def _layers_of(bundle: Bundle, result: RunResult, expected: Arrays, estimate: Measurement | None) -> _Layers:
     assert result.layer_outputs is not None, "a run with layers gives their outputs"
     pairs = zip(bundle.manifest["layers"], result.layer_outputs, strict=True)
-    return _Layers(
-        tuple(_layer_check(bundle.graph, layer, raw, expected) for layer, raw in pairs), result.layer_instructions
-    )
+    checks = tuple(_layer_check(bundle.graph, layer, raw, expected) for layer, raw in pairs)
+    return _Layers(checks, result.layer_instructions, estimate)
+
+
+def _estimate(
+    bundle: Bundle, place: Board, build_dir: Path | None, inputs: Arrays, progress: Progress
+) -> Measurement | None:
+    """Of the same core under QEMU, to stand beside what a board has measured; None where there is no emulator."""
+    board = place if place.qemu is not None else default_board(bundle.manifest["target"])
+    if board.qemu is None or shutil.which("qemu-system-arm") is None:
+        return None
+    folder = build_dir / "estimate" if build_dir is not None else None
+    with progress.stage("estimate"):
+        image = build_bundle(bundle, board.name, folder, "semihosting")
+        return measure_bundle(bundle, image, _rows(bundle, {name: array[:1] for name, array in inputs.items()}))
 
 
 # ---------------------------------------------------------------------------------------------- what goes in
