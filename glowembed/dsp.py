@@ -5,7 +5,7 @@ In: integer constants of an op. Out: streams of words in reading order; runtime_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,18 @@ def unroll(steps: int) -> int:
     return min(range(1, min(max(steps, 1), UNROLL_MAX) + 1), key=lambda u: (turns(steps, u), u))
 
 
+def why_not_wide(node: Node) -> str | None:
+    """None where ge_dsp_gemm_wide takes the weights; otherwise the reason."""
+    p, weights = node.params, node.constants["weights"].materialize().astype(np.int64)
+    if p.shift not in SHIFTS:
+        return f"the shift of the requantization is {p.shift}, not {SHIFTS.start}..{SHIFTS.stop - 1}"
+    sums = 128 * np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1)
+    largest = int(np.max(np.where(sums > 0, sums + np.abs(node.constants["bias"].materialize().astype(np.int64)), 0)))
+    if largest << (32 - p.shift) >= 1 << 31:
+        return f"a sum can reach {largest}, too much for a shift of {p.shift}"
+    return None
+
+
 def words(count: int) -> int:
     """Words that `count` int8 take as int16 (ge_dsp_words)."""
     return count // 4 * 2 + (count % 4 + 1) // 2
@@ -68,20 +80,34 @@ def block_starts(channels: int) -> list[int]:
     return [0, *range(rest, channels - 3, 4)] if rest and channels > 4 else list(range(0, channels, 4))
 
 
-def gemm_stream(weights: Array, bias: Array, multiplier: Array, order: Sequence[int], p: Any) -> Words:
+Block = Callable[[Array, Array, Array], Words]
+
+
+def gemm_stream(
+    weights: Array, bias: Array, multiplier: Array, order: Sequence[int], p: Any, block: Block | None = None
+) -> Words:
     """For each block of four channels: start values, weights of pairs of channels and of k, multipliers.
 
     weights [channels, K]; `order` names the element of K for each half-word of a column, -1 for none.
     """
+    block = block or shared_block
     bias, multiplier = without_dead_channels(weights, bias, multiplier, p)
     channels = weights.shape[0]
     index = np.asarray([[min(c, channels - 1) for c in range(s, s + 4)] for s in block_starts(channels)])
     padded = np.concatenate([weights, np.zeros((channels, 1), np.int8)], axis=1)[:, list(order)].astype(np.int64)
-    blocks = [_block(padded[four], bias[four].astype(np.int64), multiplier[four]) for four in index]
+    blocks = [block(padded[four], bias[four].astype(np.int64), multiplier[four]) for four in index]
     return np.concatenate(blocks)
 
 
-def _block(weights: Array, bias: Array, multiplier: Array) -> Words:
+def wide_block(weights: Array, bias: Array, multiplier: Array) -> Words:
+    """As ge_dsp_gemm_wide reads it: four sums, for each pair of k the bytes a0 b0 a1 b1 and c0 d0 c1 d1, multipliers."""
+    pairs = weights.astype(np.int8).reshape(2, 2, -1, 2).transpose(2, 0, 3, 1)
+    parts = [bias.astype("<i4"), np.ascontiguousarray(pairs).reshape(-1), multiplier.astype("<i4")]
+    return np.concatenate([part.view("<u4") for part in parts]).astype(np.uint32)
+
+
+def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
+    """As ge_dsp_gemm reads it: two channels in a half-word."""
     a, b = weights[0::2], weights[1::2]
     halves = 256 * a + b
     pairs = (halves[:, 0::2] & 0xFFFF) | ((halves[:, 1::2] & 0xFFFF) << 16)

@@ -30,50 +30,111 @@ typedef struct {
 #define GE_DSP_GEMM_STEP 56
 #define GE_DSP_GEMM_UNROLL 8
 
-static inline uint32_t ge_dsp_gemm_skip(int32_t steps) {
+static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     const int32_t rest = steps % GE_DSP_GEMM_UNROLL;
-    return rest == 0 ? 0u : (uint32_t)((GE_DSP_GEMM_UNROLL - rest) * GE_DSP_GEMM_STEP);
+    return rest == 0 ? 0u : (uint32_t)((GE_DSP_GEMM_UNROLL - rest) * step);
 }
+
+/* clang-format off */
+
+/* Groups, pairs of pixels, up to the unrolled loop at 3: r2 r4 r6 r8 and r3 r5 r7 r9 hold what sums begin with. */
+#define GE_DSP_GEMM_BEGIN \
+    "    vldmia r0, {s0-s9}\n" \
+    "    vmov s15, r7\n" \
+    "    adr r1, 3f\n" \
+    "    vmov r2, s6\n" \
+    "    add r1, r1, r2\n" \
+    "    orr r1, r1, #1\n" \
+    "    vmov s6, r1\n" \
+    "    b 1f\n" \
+    "    .balign 4\n" \
+    "1:\n" /* four channels */ \
+    "    vmov r0, s4\n" \
+    "    vmov r1, s5\n" \
+    "    add r1, r1, r0\n" \
+    "    add r1, r1, #16\n" \
+    "    vmov s10, r1\n" /* end of the weights */ \
+    "    vmov.f32 s11, s0\n" \
+    "    vmov.f32 s12, s1\n" \
+    "    vmov.f32 s13, s2\n" \
+    "    .balign 4\n" \
+    "2:\n" /* two pixels */ \
+    "    vmov r0, s4\n" \
+    "    vmov r1, s11\n" \
+    "    vmov r12, s6\n" \
+    "    ldr r2, [r0], #4\n" \
+    "    ldr r4, [r0], #4\n" \
+    "    ldr r6, [r0], #4\n" \
+    "    ldr r8, [r0], #4\n" \
+    "    mov r3, r2\n" \
+    "    mov r5, r4\n" \
+    "    mov r7, r6\n" \
+    "    mov r9, r8\n" \
+    "    bx r12\n" \
+    "    .balign 4\n" \
+    "3:\n"
+
+/* From 4 on: r2 r3 sums of the first channel, r4 r5 second, r6 r7 third, r8 r9 fourth; up to the end of the loops. */
+#define GE_DSP_GEMM_END \
+    "4:\n" \
+    "    ldr r10, [r0], #4\n" \
+    "    ldr r11, [r0], #4\n" \
+    "    ldr r12, [r0], #4\n" \
+    "    ldr lr, [r0], #4\n" \
+    "    vmov r1, s7\n" \
+    "    smmlar r2, r2, r10, r1\n" \
+    "    smmlar r3, r3, r10, r1\n" \
+    "    smmlar r4, r4, r11, r1\n" \
+    "    smmlar r5, r5, r11, r1\n" \
+    "    smmlar r6, r6, r12, r1\n" \
+    "    smmlar r7, r7, r12, r1\n" \
+    "    smmlar r8, r8, lr, r1\n" \
+    "    smmlar r9, r9, lr, r1\n" \
+    "    vmov r10, s12\n" \
+    "    ssat r2, #8, r2\n" \
+    "    ldr r11, [r10], #4\n" \
+    "    ldr r12, [r10], #4\n" \
+    "    vmov s12, r10\n" \
+    "    vmov r10, s9\n" \
+    "    add r11, r11, r10\n" \
+    "    add r12, r12, r10\n" \
+    "    ssat r3, #8, r3\n" \
+    "    ssat r4, #8, r4\n" \
+    "    ssat r5, #8, r5\n" \
+    "    ssat r6, #8, r6\n" \
+    "    ssat r7, #8, r7\n" \
+    "    ssat r8, #8, r8\n" \
+    "    ssat r9, #8, r9\n" \
+    "    vmov r10, s13\n" \
+    "    strb r3, [r12]\n" \
+    "    strb r5, [r12, #1]\n" \
+    "    strb r7, [r12, #2]\n" \
+    "    strb r9, [r12, #3]\n" \
+    "    subs r10, r10, #1\n" \
+    "    strb r2, [r11]\n" \
+    "    strb r4, [r11, #1]\n" \
+    "    strb r6, [r11, #2]\n" \
+    "    strb r8, [r11, #3]\n" \
+    "    vmov s13, r10\n" \
+    "    bne.w 2b\n" \
+    "    vmov s4, r0\n" /* the next group begins where this one ends */ \
+    "    vmov r1, s9\n" \
+    "    add r1, r1, #4\n" \
+    "    vmov s9, r1\n" \
+    "    vmov r1, s3\n" \
+    "    subs r1, r1, #1\n" \
+    "    vmov s3, r1\n" \
+    "    bne.w 1b\n" \
+    "    b 6f\n"
+
+/* clang-format on */
 
 /* 4 channels x 2 pixels: y = ssat8(((acc << (8 - down)) * multiplier + 2^31 >> 32) + zero_point).
  * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x.
  * 15 cycles for 16 products, 68 for each 8 outputs besides. A lone last pixel is given twice: its twin is overwritten. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile("    vldmia r0, {s0-s9}\n"
-                     "    vmov s15, r7\n"
-                     "    adr r1, 3f\n"
-                     "    vmov r2, s6\n"
-                     "    add r1, r1, r2\n"
-                     "    orr r1, r1, #1\n"
-                     "    vmov s6, r1\n"
-                     "    b 1f\n"
-                     "    .balign 4\n"
-                     "1:\n" /* four channels */
-                     "    vmov r0, s4\n"
-                     "    vmov r1, s5\n"
-                     "    add r1, r1, r0\n"
-                     "    add r1, r1, #16\n"
-                     "    vmov s10, r1\n" /* end of the weights */
-                     "    vmov.f32 s11, s0\n"
-                     "    vmov.f32 s12, s1\n"
-                     "    vmov.f32 s13, s2\n"
-                     "    .balign 4\n"
-                     "2:\n" /* two pixels */
-                     "    vmov r0, s4\n"
-                     "    vmov r1, s11\n"
-                     "    vmov r12, s6\n"
-                     "    ldr r2, [r0], #4\n"
-                     "    ldr r4, [r0], #4\n"
-                     "    ldr r6, [r0], #4\n"
-                     "    ldr r8, [r0], #4\n"
-                     "    mov r3, r2\n"
-                     "    mov r5, r4\n"
-                     "    mov r7, r6\n"
-                     "    mov r9, r8\n"
-                     "    bx r12\n"
-                     "    .balign 4\n"
-                     "3:\n"
+    __asm__ volatile(GE_DSP_GEMM_BEGIN
                      "    .rept 8\n"
                      "    ldr.w r10, [r0], #4\n"
                      "    ldr.w r11, [r0], #4\n"
@@ -105,58 +166,7 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
                      "    asr r6, r6, r12\n"
                      "    asr r7, r7, r12\n"
                      "    cmp r12, #8\n"
-                     "    bne 5f\n"
-                     "4:\n"
-                     "    ldr r10, [r0], #4\n"
-                     "    ldr r11, [r0], #4\n"
-                     "    ldr r12, [r0], #4\n"
-                     "    ldr lr, [r0], #4\n"
-                     "    vmov r1, s7\n"
-                     "    smmlar r2, r2, r10, r1\n"
-                     "    smmlar r3, r3, r10, r1\n"
-                     "    smmlar r4, r4, r11, r1\n"
-                     "    smmlar r5, r5, r11, r1\n"
-                     "    smmlar r6, r6, r12, r1\n"
-                     "    smmlar r7, r7, r12, r1\n"
-                     "    smmlar r8, r8, lr, r1\n"
-                     "    smmlar r9, r9, lr, r1\n"
-                     "    vmov r10, s12\n"
-                     "    ssat r2, #8, r2\n"
-                     "    ldr r11, [r10], #4\n"
-                     "    ldr r12, [r10], #4\n"
-                     "    vmov s12, r10\n"
-                     "    vmov r10, s9\n"
-                     "    add r11, r11, r10\n"
-                     "    add r12, r12, r10\n"
-                     "    ssat r3, #8, r3\n"
-                     "    ssat r4, #8, r4\n"
-                     "    ssat r5, #8, r5\n"
-                     "    ssat r6, #8, r6\n"
-                     "    ssat r7, #8, r7\n"
-                     "    ssat r8, #8, r8\n"
-                     "    ssat r9, #8, r9\n"
-                     "    vmov r10, s13\n"
-                     "    strb r3, [r12]\n"
-                     "    strb r5, [r12, #1]\n"
-                     "    strb r7, [r12, #2]\n"
-                     "    strb r9, [r12, #3]\n"
-                     "    subs r10, r10, #1\n"
-                     "    strb r2, [r11]\n"
-                     "    strb r4, [r11, #1]\n"
-                     "    strb r6, [r11, #2]\n"
-                     "    strb r8, [r11, #3]\n"
-                     "    vmov s13, r10\n"
-                     "    bne.w 2b\n"
-
-                     "    vmov s4, r0\n" /* the next group begins where this one ends */
-                     "    vmov r1, s9\n"
-                     "    add r1, r1, #4\n"
-                     "    vmov s9, r1\n"
-                     "    vmov r1, s3\n"
-                     "    subs r1, r1, #1\n"
-                     "    vmov s3, r1\n"
-                     "    bne.w 1b\n"
-                     "    b 6f\n"
+                     "    bne 5f\n" GE_DSP_GEMM_END
                      "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */
                      "    rsb r12, r12, #8\n"
                      "    lsl r4, r4, r12\n"
@@ -166,6 +176,55 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
                      "    b 4b\n"
                      "6:\n"
                      "    vmov r7, s15\n"
+                     : "+r"(r0)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
+                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
+}
+
+#define GE_DSP_GEMM_WIDE_STEP 64
+
+/* The same job for weights that do not share a half-word: w has for each group 4 sums to begin with, two words for each
+ * pair of k, 4 multipliers; the words are the bytes a0 b0 a1 b1 and c0 d0 c1 d1 of channels a, b, c, d. Sums may have 32
+ * bits, also shifted up by 8 - down. 18 cycles for 16 products. */
+__attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm_job *job) {
+    register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
+    __asm__ volatile(GE_DSP_GEMM_BEGIN "    .rept 8\n"
+                                       "    ldr.w r10, [r0], #4\n"
+                                       "    ldr.w r12, [r1], #4\n"
+                                       "    ldr.w lr, [r1], #4\n"
+                                       "    sxtb16 r11, r10\n"
+                                       "    sxtb16 r10, r10, ror #8\n"
+                                       "    smlad r2, r11, r12, r2\n"
+                                       "    smlad r3, r11, lr, r3\n"
+                                       "    smlad r4, r10, r12, r4\n"
+                                       "    smlad r5, r10, lr, r5\n"
+                                       "    ldr.w r10, [r0], #4\n"
+                                       "    sxtb16 r11, r10\n"
+                                       "    sxtb16 r10, r10, ror #8\n"
+                                       "    smlad r6, r11, r12, r6\n"
+                                       "    smlad r7, r11, lr, r7\n"
+                                       "    smlad r8, r10, r12, r8\n"
+                                       "    smlad r9, r10, lr, r9\n"
+                                       "    .endr\n"
+                                       "    vmov r12, s10\n"
+                                       "    cmp r0, r12\n"
+                                       "    bne.w 3b\n"
+                                       "    vmov s11, r1\n"
+                                       "    vmov r12, s8\n"
+                                       "    rsbs r12, r12, #8\n"
+                                       "    bne 5f\n" GE_DSP_GEMM_END "5:\n" /* shift below 32 */
+                                       "    lsl r2, r2, r12\n"
+                                       "    lsl r3, r3, r12\n"
+                                       "    lsl r4, r4, r12\n"
+                                       "    lsl r5, r5, r12\n"
+                                       "    lsl r6, r6, r12\n"
+                                       "    lsl r7, r7, r12\n"
+                                       "    lsl r8, r8, r12\n"
+                                       "    lsl r9, r9, r12\n"
+                                       "    b 4b\n"
+                                       "6:\n"
+                                       "    vmov r7, s15\n"
                      : "+r"(r0)
                      :
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",

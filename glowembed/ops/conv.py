@@ -237,11 +237,17 @@ def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str
     return {"stream": np.concatenate([dsp.gemm_stream(w.reshape(len(w), -1), b, m, order, p) for w, b, m in parts])}
 
 
-def _dsp_cost(node: Node, target: Target) -> Cost:
+def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+    order = _Columns.of(p).order()
+    groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
+    return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, dsp.wide_block) for group in groups])}
+
+
+def _dsp_cost(node: Node, target: Target, step: int = 15) -> Cost:
     p, c = node.params, _Columns.of(node.params)
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
     column = 3.2 * c.steps + 30 * c.runs + 45
-    block = 68 + 15 * c.steps + 4 * -(-c.steps // 8)
+    block = 68 + step * c.steps + 4 * -(-c.steps // 8)
     return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 2300)
 
 
@@ -357,6 +363,16 @@ class Conv2dS8(_Conv2dBase):
             arrange=_dsp_arrange,
             scratch=_dsp_scratch,
             cost=_dsp_cost,
+            store="rows",
+        ),
+        Kernel(
+            "ge_conv2d_wide_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: dsp.why_not_wide(n),
+            constants={"stream": "uint32_t"},
+            arrange=_wide_arrange,
+            scratch=_dsp_scratch,
+            cost=lambda n, t: _dsp_cost(n, t, 18),
             store="rows",
         ),
         Kernel(
