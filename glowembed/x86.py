@@ -178,6 +178,9 @@ def _conv_when(node: Node, target: Any) -> str | None:
 POINTS = 64
 """CONV2D_S8_X86_PIXELS"""
 
+AHEAD = 2
+"""CONV2D_S8_X86_AHEAD"""
+
 ELEMENT = 2
 """Bytes of an expanded input at the level that needs most."""
 
@@ -188,7 +191,7 @@ SLACK = 64
 def _conv_scratch(p: Any) -> int:
     """Pointers to runs, and a ring of expanded rows, or the pixels that a kernel of one tap gathers."""
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
-    plane = ((p.kernel_h - 1) * p.dilation_h + 1) * columns * p.in_c
+    plane = ((p.kernel_h - 1) * p.dilation_h + 1 + AHEAD * p.stride_h) * columns * p.in_c
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
     return int(8 * _runs(p) + 63 + ELEMENT * plane + SLACK)

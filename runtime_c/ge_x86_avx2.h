@@ -17,7 +17,7 @@ typedef struct {
     __m256i pair[2][2];
 } ge_x86_weights;
 
-#define GE_X86_TILES(T) T(4, 1) T(3, 1) T(1, 1)
+#define GE_X86_TILES(T) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
 /* [8 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
 static inline GE_X86_INLINE void ge_x86_widen(__m256i bytes, __m256i pair[2]) {
@@ -37,9 +37,8 @@ static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
 }
 
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
-    int32_t two[2];
-    memcpy(two, x, sizeof two);
-    const ge_x86_input input = {{_mm256_set1_epi32(two[0]), _mm256_set1_epi32(two[1])}};
+    const __m128i first = _mm_loadu_si32(x), second = _mm_loadu_si32(x + 2);
+    const ge_x86_input input = {{_mm256_broadcastd_epi32(first), _mm256_broadcastd_epi32(second)}};
     return input;
 }
 

@@ -15,7 +15,7 @@
 
 /* clang-format off */
 #define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
-#define CONV2D_S8_X86_SLACK 64  /* elements behind what is read on purpose */
+#define CONV2D_S8_X86_AHEAD 2   /* rows of output, for which the input is expanded before it is needed */
 /* clang-format on */
 
 /* What the tiles of a layer share. */
@@ -190,21 +190,24 @@ static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_
     }
 }
 
-/* A window: rows of the input lie in a ring of `high` rows. */
+/* A window: rows of the input lie in a ring, some of them before they are needed: bytes that were just stored are slow to
+ * load in other pieces. */
 static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                             const ge_rows *out, int32_t first_row, int32_t last_row,
                                             ge_x86_element *plane) {
-    const int32_t high = (p->kernel_h - 1) * p->dilation_h + 1;
+    const int32_t window = (p->kernel_h - 1) * p->dilation_h + 1, high = window + CONV2D_S8_X86_AHEAD * p->stride_h;
     const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
-    const int32_t across = s->run_count / p->kernel_h;
-    int32_t next = first_row * p->stride_h - p->pad_top;
+    const int32_t across = s->run_count / p->kernel_h, bottom = (last_row - 1) * p->stride_h - p->pad_top + window;
+    int32_t next = first_row * p->stride_h - p->pad_top, slot_of_next = 0, slot_of_top = 0;
     for (int32_t y = first_row; y < last_row; y++) {
-        const int32_t top = y * p->stride_h - p->pad_top;
-        for (next = next > top ? next : top; next < top + high; next++) {
-            const int32_t slot = (next + p->pad_top) % high;
-            conv2d_s8_x86_expand(p, x, next, columns, plane + slot * columns * p->in_c);
+        const int32_t top = y * p->stride_h - p->pad_top, end = top + high < bottom ? top + high : bottom;
+        for (; next < end; next++) {
+            if (next >= top) {
+                conv2d_s8_x86_expand(p, x, next, columns, plane + slot_of_next * columns * p->in_c);
+            }
+            slot_of_next = slot_of_next + 1 == high ? 0 : slot_of_next + 1;
         }
-        int32_t slot = (top + p->pad_top) % high;
+        int32_t slot = slot_of_top;
         for (int32_t run = 0; run < s->run_count; run += across) {
             for (int32_t column = 0; column < across; column++) {
                 s->runs[run + column] = plane + (slot * columns + column * p->dilation_w) * p->in_c;
@@ -212,6 +215,8 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
             slot += p->dilation_h;
             slot -= slot >= high ? high : 0;
         }
+        slot_of_top += p->stride_h;
+        slot_of_top -= slot_of_top >= high ? high : 0;
         conv2d_s8_x86_strip(s, p->out_w, (int8_t *)ge_row(out, y));
     }
 }

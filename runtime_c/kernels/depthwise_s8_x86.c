@@ -31,19 +31,20 @@ typedef struct {
     ge_x86_law law;
 } depthwise_s8_x86_layer;
 
-/* `positions` outputs from `begin` on, of `rows` rows of output at once; `rows` is a constant. */
+/* `positions` outputs from `begin` on, of `rows` rows of output at once; `rows` is a constant, `quads` may be one. */
 static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
-                                                      int8_t *const o[2], const int32_t rows) {
+                                                      int8_t *const o[2], const int32_t rows, const int32_t quads) {
     int32_t unit = 0, group = 0;
     for (int32_t at = 0; at < positions; at += GE_X86_UNIT) {
-        const ge_x86_tap *w = s->weights + group * s->quads * s->rows * 256;
+        const ge_x86_tap *w = s->weights + group * quads * s->rows * 256;
         const int32_t c = group * DEPTHWISE_S8_X86_GROUP, left = positions - at;
         ge_x86_lanes acc[2];
 #pragma GCC unroll 2
         for (int32_t r = 0; r < rows; r++) {
             acc[r] = ge_x86_lanes_load(s->bias + c, unit);
         }
-        for (int32_t quad = 0; quad < s->quads; quad++) {
+#pragma GCC unroll 3
+        for (int32_t quad = 0; quad < quads; quad++) {
             const ge_x86_element *const *t = s->taps + 4 * quad;
             const ge_x86_quads x =
                 ge_x86_interleave(t[0] + begin + at, t[1] + begin + at, t[2] + begin + at, t[3] + begin + at);
@@ -68,12 +69,23 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
 
 static GE_X86_FN void depthwise_s8_x86_one(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                            int8_t *const o[2]) {
-    depthwise_s8_x86_run(s, begin, positions, o, 1);
+    depthwise_s8_x86_run(s, begin, positions, o, 1, s->quads);
 }
 
 static GE_X86_FN void depthwise_s8_x86_two(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                            int8_t *const o[2]) {
-    depthwise_s8_x86_run(s, begin, positions, o, 2);
+    depthwise_s8_x86_run(s, begin, positions, o, 2, s->quads);
+}
+
+/* A kernel of three columns, unrolled. */
+static GE_X86_FN void depthwise_s8_x86_one_by_three(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
+                                                    int8_t *const o[2]) {
+    depthwise_s8_x86_run(s, begin, positions, o, 1, 3);
+}
+
+static GE_X86_FN void depthwise_s8_x86_two_by_three(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
+                                                    int8_t *const o[2]) {
+    depthwise_s8_x86_run(s, begin, positions, o, 2, 3);
 }
 
 /* Where the elements of a row lie: `parts` of `length` columns. */
@@ -166,7 +178,11 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
         int8_t *const o[2] = {(int8_t *)ge_row(out, y), (int8_t *)ge_row(out, y + rows - 1)};
         const int32_t runs = flat ? 1 : p->out_w, positions = flat ? p->out_w * p->out_c : p->out_c;
         for (int32_t i = 0; i < runs; i++) {
-            if (rows == 2) {
+            if (s.quads == 3 && rows == 2) {
+                depthwise_s8_x86_two_by_three(&s, i * positions, positions, o);
+            } else if (s.quads == 3) {
+                depthwise_s8_x86_one_by_three(&s, i * positions, positions, o);
+            } else if (rows == 2) {
                 depthwise_s8_x86_two(&s, i * positions, positions, o);
             } else {
                 depthwise_s8_x86_one(&s, i * positions, positions, o);
