@@ -30,7 +30,9 @@ def boards(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("uart", UART_KINDS)
-@pytest.mark.parametrize(("target", "ticks"), [("cortex-m0", "systick"), ("cortex-m33", "dwt")])
+@pytest.mark.parametrize(
+    ("target", "ticks"), [("cortex-m0", "systick"), ("cortex-m0", "timer_nrf"), ("cortex-m33", "dwt")]
+)
 def test_what_is_made_is_a_board(boards: Path, uart: str, target: str, ticks: str) -> None:
     made = board.make("my-board", ANSWERS | {"uart": uart, "target": target, "ticks": ticks}, boards)
     assert (made.name, made.target, made.clock_hz) == ("my-board", target, 16_000_000)

@@ -192,9 +192,14 @@ def test_ctrl_c_and_resume(
         env={**os.environ, "PYTHONPATH": str(resources.PACKAGE.parent)},
     )
     end = server.received + whole["line"]["received"] // 3
-    server.on_bytes = lambda received: process.send_signal(signal.SIGINT) if received > end else None
+
+    def press_once(received: int) -> None:
+        if received > end:
+            server.on_bytes = lambda received: None
+            process.send_signal(signal.SIGINT)
+
+    server.on_bytes = press_once
     said = process.communicate()[1]
-    server.on_bytes = lambda received: None
     assert process.returncode == 130
     kept = re.fullmatch(rf"error: interrupted\n(\d+) of {SAMPLES} results are on disk: .* --resume goes on\n", said)
     assert kept, said

@@ -13,12 +13,13 @@ from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.target import UART_KINDS, Board, load_target, read_board
 
+TICKS = ("dwt", "systick", "timer_nrf")
 QUESTIONS = """# The questions for `glowembed board new NAME --answers FILE`. Addresses stand in the chip's reference manual.
 description = "My board, chip: core at so many MHz, flash, RAM"
 target = "cortex-m4"            # glowembed targets
 clock_hz = 16_000_000           # of the core when main() runs
 stack_size = 0x1000
-ticks = "dwt"                   # dwt: from Cortex-M3 on; systick: any core that has one, and QEMU
+ticks = "dwt"                   # dwt: from Cortex-M3 on; systick: any core that has one, and QEMU; timer_nrf: nRF51
 flash_start = 0x08000000
 flash_size = 0x80000
 ram_start = 0x20000000
@@ -94,8 +95,8 @@ def make(name: str, answers: dict[str, Any], place: Path) -> Board:
     load_target(answers["target"])
     if answers["uart"] not in UART_KINDS:
         raise unknown_name("uart", answers["uart"], UART_KINDS)
-    if answers["ticks"] not in ("dwt", "systick"):
-        raise unknown_name("ticks", answers["ticks"], ("dwt", "systick"))
+    if answers["ticks"] not in TICKS:
+        raise unknown_name("ticks", answers["ticks"], TICKS)
     folder.mkdir(parents=True)
     try:
         for file, text in files(name, answers).items():
