@@ -165,11 +165,12 @@ static void conv2d_few_s8_dsp_multiply(const ge_conv2d_params *p, const uint32_t
     conv2d_few_s8_dsp_products(&job);
 }
 
-static void ge_conv2d_few_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
-                                 const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+/* A function of its own: else what it keeps on the stack would be there during the calls of all other kernels. */
+__attribute__((noinline)) static void conv2d_few_s8_dsp_run(const ge_conv2d_params *p, const ge_rows *x,
+                                                            const uint32_t *stream, const ge_rows *out,
+                                                            int32_t first_row, int32_t last_row, uint32_t *rows) {
     const int32_t row = CONV2D_FEW_S8_DSP_ROW / 4;
     const int32_t kept = p->stride_h < p->kernel_h ? p->kernel_h - p->stride_h : 0;
-    uint32_t *const rows = (uint32_t *)scratch;
     uint32_t *window = rows;
     for (int32_t y = first_row; y < last_row; y++) {
         uint32_t *const before = window + p->stride_h * row;
@@ -189,4 +190,9 @@ static void ge_conv2d_few_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, co
             ge_dsp_clamp(to, p->out_w * p->out_c, p->lo, p->hi);
         }
     }
+}
+
+static void ge_conv2d_few_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
+                                 const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+    conv2d_few_s8_dsp_run(p, x, stream, out, first_row, last_row, (uint32_t *)scratch);
 }
