@@ -2,13 +2,15 @@
  *
  * SXTAB16 adds two channels at a time in half-words, sixteen channels in a pass where there are as many: eight words of
  * sums. At most 256 elements, so that no half-word overflows; then they go into 32-bit sums.
- * 1.2 cycles for each element of a window, where windows are wide. scratch: the sums of all channels. */
+ * 1.2 cycles for each element of a window, where windows are wide. Small windows are summed four channels at a time
+ * without 32-bit sums on the way. scratch: the sums of all channels. */
 #include "ge.h"
 #include "ge_dsp_pool.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-#define AVGPOOL_S8_DSP_RUN 256 /* elements whose sum fits half a word */
+#define AVGPOOL_S8_DSP_RUN 256  /* elements whose sum fits half a word */
+#define AVGPOOL_S8_DSP_SMALL 32 /* elements of a window that is summed in one go */
 
 /* Adds `count` elements, `step` bytes apart, of sixteen channels. */
 static void avgpool_s8_dsp_sixteen(const int8_t *x, int32_t step, int32_t count, int32_t *sums) {
@@ -95,11 +97,44 @@ static void avgpool_s8_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, co
     }
 }
 
+/* Sums of four channels of all elements of a window that has at most 256 of them. */
+static void avgpool_s8_dsp_window(const ge_avgpool_params *p, const ge_rows *x, const ge_dsp_window *w, int32_t channel,
+                                  int32_t *sums) {
+    int32_t even = 0, odd = 0;
+    for (int32_t y = w->top; y < w->bottom; y++) {
+        const int8_t *from = (const int8_t *)ge_row(x, y) + w->left * p->channels + channel;
+        for (int32_t i = w->left; i < w->right; i++) {
+            int32_t s;
+            __asm__("    ldr.w %[s], [%[from]]\n"
+                    "    add.w %[from], %[from], %[step]\n"
+                    "    sxtab16 %[even], %[even], %[s]\n"
+                    "    sxtab16 %[odd], %[odd], %[s], ror #8\n"
+                    : [even] "+&r"(even), [odd] "+&r"(odd), [from] "+&r"(from), [s] "=&r"(s)
+                    : [step] "r"(p->channels)
+                    : "memory");
+        }
+    }
+    sums[0] = (int16_t)even;
+    sums[1] = (int16_t)odd;
+    sums[2] = even >> 16;
+    sums[3] = odd >> 16;
+}
+
 /* How many of `taps` positions from `start` on lie in first..last-1. */
 static int32_t avgpool_s8_dsp_taps(int32_t start, int32_t taps, int32_t first, int32_t last) {
     const int32_t begin = start < first ? first : start;
     const int32_t end = start + taps < last ? start + taps : last;
     return end > begin ? end - begin : 0;
+}
+
+/* All channels of one output. Params are read first: the compiler must believe that outputs may change them. */
+static void avgpool_s8_dsp_outputs(const ge_avgpool_params *p, const int32_t *sums, int32_t zero,
+                                   const int32_t *multiplier, int32_t entry, int8_t *o) {
+    const int32_t shift = p->shift, zero_point = p->out_zero_point, lo = p->lo, hi = p->hi;
+    const int32_t *const end = sums + p->channels;
+    while (sums < end) {
+        *o++ = ge_requantize(*sums++ - zero, multiplier, entry, shift, zero_point, lo, hi);
+    }
 }
 
 static void ge_avgpool_s8_dsp(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier,
@@ -116,10 +151,17 @@ static void ge_avgpool_s8_dsp(const ge_avgpool_params *p, const ge_rows *x, cons
             const int32_t zero = avgpool_s8_dsp_taps(top, p->kernel_h, 0, p->in_h) *
                                  avgpool_s8_dsp_taps(left, p->kernel_w, 0, p->in_w) * p->in_zero_point;
             const int32_t entry = (down - p->min_rows) * p->table_columns + across - p->min_columns;
-            avgpool_s8_dsp_sums(p, x, &w, sums);
-            for (int32_t c = 0; c < p->channels; c++) {
-                *o++ = ge_requantize(sums[c] - zero, multiplier, entry, p->shift, p->out_zero_point, p->lo, p->hi);
+            const int32_t elements = (w.bottom - w.top) * (w.right - w.left);
+            if (elements > AVGPOOL_S8_DSP_SMALL) {
+                avgpool_s8_dsp_sums(p, x, &w, sums);
+            } else {
+                for (int32_t c = 0; c < p->channels; c += 4) {
+                    const int32_t channel = c < p->channels - 4 ? c : p->channels - 4;
+                    avgpool_s8_dsp_window(p, x, &w, channel, sums + channel);
+                }
             }
+            avgpool_s8_dsp_outputs(p, sums, zero, multiplier, entry, o);
+            o += p->channels;
         }
     }
 }
