@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from glowembed import resources
 from glowembed.csource import kernel_source, level_source, of_level
-from glowembed.cstruct import ctypes_struct, params_header, struct_name
+from glowembed.cstruct import c_initialiser, ctypes_struct, params_header, struct_name
 from glowembed.errors import ToolError
 from glowembed.ir import Array
 from glowembed.levels import LEVELS, Level
@@ -266,22 +266,34 @@ def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) 
     return HostKernel(op, kernel, partial(_call, function), level)
 
 
-def wrapper(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) -> str:
-    """A C file with the kernel, for these params where it has instances, and a `call` of one signature."""
+def wrapper(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None, constant: bool = False) -> str:
+    """A C file with the kernel, for these params where it has instances, and a `call` of one signature.
+
+    constant: the kernel gets these params as a constant, as in a bundle, so that the compiler knows their numbers.
+    """
     text, symbol = kernel_source(kernel, resources.runtime_c(), params), kernel.symbol_for(params)
     if level is not None:
         text = "\n".join(level_source(kernel.isa, level, [text], resources.runtime_c()))
         symbol = of_level(symbol, kernel.isa, level)
     constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
     tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
-    arguments = ["p", *tensors[:-1], *constants, tensors[-1], "first_row", "last_row", "scratch"]
+    known = f"static const {struct_name(op.params)} known = {c_initialiser(params)};\n" if constant else ""
+    arguments = [
+        "&known" if constant else "p",
+        *tensors[:-1],
+        *constants,
+        tensors[-1],
+        "first_row",
+        "last_row",
+        "scratch",
+    ]
     return (
-        f"{text}\n"
+        f"{text}\n{known}"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
         f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch) {\n"
-        f"    (void)constants;\n    {symbol}({', '.join(arguments)});\n}}\n"
+        f"    (void)p;\n    (void)constants;\n    {symbol}({', '.join(arguments)});\n}}\n"
     )
 
 

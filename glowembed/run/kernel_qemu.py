@@ -57,11 +57,22 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("qemu-system-arm", "arm-none-eabi-gcc"))
 
 
-def load(op: KernelOp, kernel: Kernel, params: Any, board: Board) -> HostKernel:
-    """Build the firmware (once per process). Raises ToolError when the compiler does not like the kernel."""
-    return HostKernel(
-        op, kernel, _session(wrapper(op, kernel, params), params_header([op.params]), kernel.symbol, board).execute
-    )
+def load(op: KernelOp, kernel: Kernel, params: Any, board: Board, constant: bool = False) -> HostKernel:
+    """Build the firmware (once per process); see wrapper. Raises ToolError when the compiler does not like the kernel."""
+    source = wrapper(op, kernel, params, constant=constant)
+    return HostKernel(op, kernel, _session(source, params_header([op.params]), kernel.symbol, board).execute)
+
+
+def close() -> None:
+    """End all firmwares; what is loaded next is built anew."""
+    for session in _STARTED:
+        session.end()
+    _STARTED.clear()
+    _session.cache_clear()
+
+
+_STARTED: list[_Session] = []
+"""Sessions of this process whose QEMU may run."""
 
 
 @cache
@@ -69,7 +80,9 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
     folder = Path(tempfile.mkdtemp(prefix="glowembed-kernel-"))
     (folder / "kernel.c").write_text(source, encoding="utf-8")
     (folder / "ge_params.h").write_text(params, encoding="utf-8")
-    return _Session(folder, _build(folder, symbol, board), board, symbol)
+    session = _Session(folder, _build(folder, symbol, board), board, symbol)
+    _STARTED.append(session)
+    return session
 
 
 # ------------------------------------------------------------------------------------------------- firmware
@@ -164,17 +177,17 @@ class _Session:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said
             )
-        atexit.register(self._end)
+        atexit.register(self.end)
         # Opened for both directions, so that opening does not wait for the other side; QEMU reads one, writes the other.
         self.pipes = [os.open(self.folder / "request", os.O_RDWR), os.open(self.folder / "answer", os.O_RDWR)]
         os.set_blocking(self.pipes[0], False)
 
     def _failed(self, what: str) -> ToolError:
         said = (self.folder / "said").read_text(errors="replace").strip()
-        self._end()
+        self.end()
         return ToolError(f"{self.symbol} on {self.board.name} under QEMU {what}; {said or 'it said nothing'}")
 
-    def _end(self) -> None:
+    def end(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
