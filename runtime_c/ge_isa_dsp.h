@@ -12,6 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The text of some loops is longer than the 4095 characters that C99 asks of every compiler; those that know this
+ * assembly take it. */
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 /* What ge_dsp_gemm reads; the order of the words is that of its registers s0-s9. */
 typedef struct {
     const uint32_t *x;  /* columns of two pixels interleaved: for each pair of k, the word of the one and the other */

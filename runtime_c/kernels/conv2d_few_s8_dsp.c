@@ -36,9 +36,9 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
         "    .balign 4\n"
         "2:\n" /* three pixels */
         GE_DSP_POLYNOMIAL_ZERO
-        "    .set ge_row, 0\n"
+        "    .set ge_line, 0\n"
         "    .rept %c[height]\n"
-        "    .set ge_at, ge_row\n"
+        "    .set ge_at, ge_line\n"
         "    .rept %c[run]\n"
         "    ldr.w r10, [r0], #4\n"
         "    ldr.w r11, [r0], #4\n"
@@ -47,7 +47,7 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
         GE_DSP_POLYNOMIAL_PRODUCTS
         "    .set ge_at, ge_at+4\n"
         "    .endr\n"
-        "    .set ge_row, ge_row+%c[row]\n"
+        "    .set ge_line, ge_line+%c[row]\n"
         "    .endr\n"
         "    addw r1, r1, #3*%c[pixel]\n"
         GE_DSP_POLYNOMIAL_END
