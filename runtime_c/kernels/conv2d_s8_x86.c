@@ -37,17 +37,12 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
                                                       int32_t vector, int8_t *o, const int32_t rows,
                                                       const int32_t wide) {
     const int32_t first = 16 * vector, left = s->out_c - first;
-    int32_t exact = 1;
     ge_x86_sums y[16 * 2];
 #pragma GCC unroll 4
     for (int32_t v = 0; v < wide; v++) {
-        exact &= s->scale[first + 16 * v] >= 0.0f;
-    }
+        const int32_t c = first + 16 * v, exact = s->scale[c] >= 0.0f;
 #pragma GCC unroll 16
-    for (int32_t r = 0; r < rows; r++) {
-#pragma GCC unroll 4
-        for (int32_t v = 0; v < wide; v++) {
-            const int32_t c = first + 16 * v;
+        for (int32_t r = 0; r < rows; r++) {
             y[r * wide + v] = ge_x86_requantize(acc[r * wide + v], s->multiplier + c, s->scale + c, exact, &s->law);
         }
     }
