@@ -10,9 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+from small_models import model, node, saved, weights
 
 from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.precision import NODE_SETTINGS
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 PEERS = json.loads((BENCHMARKS / "peers.json").read_text("utf-8"))
@@ -25,8 +28,38 @@ def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     return module
+
+
+def test_accuracy_knows_every_setting_and_draws_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One small network through the figures and the bits of the host; settings that an op refuses are a line that says so."""
+    accuracy = script("accuracy", monkeypatch)
+    for settings in accuracy.CONFIGURATIONS.values():
+        assert not set(settings) - set(NODE_SETTINGS)
+    folder = tmp_path / "gemm"
+    folder.mkdir()
+    saved(model([node("Gemm", "x w", "y", transB=1)], {"x": (1, 4)}, {"w": weights(3, 4)}), folder)
+    samples = np.random.default_rng(1).normal(size=(12, 4)).astype(np.float32)
+    np.savez(folder / "data.npz", x=samples)
+    chosen = ["default", "int16, weights int16", "power of two, kl, per tensor"]
+    words = ["accuracy.py", str(tmp_path), "--only", "gemm", "--configurations", *chosen]
+    monkeypatch.setattr(sys, "argv", [*words, "--boards", "host", "--json", str(tmp_path / "r.json")])
+    assert accuracy.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("|")] == [
+        "configuration",
+        "---",
+        "float",
+        *chosen,
+    ]
+    results = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    assert [r["bit_exact"] for r in results if "board" in r] == [True] * 3
+    sqnr = [r["sqnr_db"] for r in results if "sqnr_db" in r]
+    assert sqnr[1] > 70 > sqnr[0] > sqnr[2]
 
 
 @pytest.mark.parametrize("name", sorted(PEERS["kernels"]))
