@@ -235,6 +235,82 @@ def test_form(form: Form, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ com.microsoft
 
 
+def contrib(op: str, inputs: str, output: str, **attrs: Any) -> onnx.NodeProto:
+    return node(op, inputs, output, domain="com.microsoft", **attrs)
+
+
+OPERATORS = [
+    # name, nodes from the integers xq to the integers yq, least share of equal outputs
+    ("QLinearAdd", [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearAdd", "xq s z h u p t o", "yq")], 1.0),
+    ("QLinearAdd, a constant", [contrib("QLinearAdd", "xq s z c u p t o", "yq")], 1.0),
+    ("QLinearMul", [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearMul", "xq s z h u p t o", "yq")], 0.999),
+    ("QLinearConcat", [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearConcat", "t o xq s z h u p", "yq", axis=1)], 0.98),
+    ("QLinearSigmoid", [contrib("QLinearSigmoid", "xq s z v p", "yq")], 1.0),
+    ("QLinearLeakyRelu", [contrib("QLinearLeakyRelu", "xq s z t o", "yq", alpha=0.2)], 0.999),
+    ("QLinearAveragePool", [contrib("QLinearAveragePool", "xq s z t o", "yq", kernel_shape=[3, 3], pads=[1, 1, 1, 1])], 0.999),
+    ("QLinearAveragePool, one type", [contrib("QLinearAveragePool", "xq s z s z", "yq", kernel_shape=[2, 2])], 0.999),
+    ("QLinearGlobalAveragePool", [contrib("QLinearGlobalAveragePool", "xq s z s z", "yq", channels_last=0)], 1.0),
+    ("QLinearSoftmax", [contrib("QLinearSoftmax", "xq s z k l", "yq", axis=1, opset=13)], 0.99),
+    ("QLinearConv", [node("QLinearConv", "xq s z w ws wz t o b", "yq", pads=[1, 1, 1, 1])], 1.0),
+    ("QLinearConv per channel", [node("QLinearConv", "xq s z w wv wo t o b", "yq", strides=[2, 2])], 1.0),
+    ("QLinearMatMul", [node("Reshape", "xq shape", "f"), node("QLinearMatMul", "f s z m ws wz t o", "yq")], 1.0),
+    ("QGemm", [node("Reshape", "xq shape", "f"), contrib("QGemm", "f s z m ws wz b5 t o", "yq", transB=0)], 1.0),
+]
+
+
+@pytest.mark.parametrize("unsigned", [False, True], ids=["int8", "uint8"])
+@pytest.mark.parametrize(("name", "body", "same"), OPERATORS, ids=[o[0] for o in OPERATORS])
+def test_integer_operator(
+    name: str, body: list[onnx.NodeProto], same: float, unsigned: bool, tmp_path: Path
+) -> None:
+    """One operator on integers of either type: outputs equal those of onnxruntime but for its own float32.
+
+    The scale of x is exact in it, so that halves are halves there too. Zero points are even: its QLinearAveragePool adds them
+    before it rounds, where QuantizeLinear, and ours, adds them behind.
+    """
+    kind = np.uint8 if unsigned else np.int8
+    shift = 128 if unsigned else 0
+    points = {key: kind(value + shift) for key, value in (("z", 4), ("o", -10), ("p", -20), ("l", -128))}
+    w = {"ws": np.float32(0.01), "wz": np.int8(0), "w": int8(4, 3, 3, 3), "m": int8(192, 5), "b": CONV["b"]}
+    constants: dict[str, Any] = {
+        **points, **w, "s": 1 / 64, "t": 0.0517, "u": 0.01137, "v": 1 / 128, "k": np.float32(1 / 256),
+        "wv": PER_CHANNEL["ws"], "wo": np.zeros(4, np.int8), "b5": np.arange(-2, 3, dtype=np.int32) * 999,
+        "c": RNG.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
+    }  # fmt: skip
+    out = body[-1].input
+    scale, zero = (out[0], out[1]) if body[-1].op_type == "QLinearConcat" else _output_type(body[-1])
+    ends = [node("QuantizeLinear", "x s z", "xq"), *body, node("DequantizeLinear", f"yq {scale} {zero}", "y")]
+    used = {i for n in ends for i in n.input}
+    proto = model(ends, IMAGE, {k: v for k, v in constants.items() if k in used})
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    steps = differences(proto, imported(proto, tmp_path))
+    assert steps.max() <= 1
+    assert (steps == 0).mean() >= same
+
+
+def _output_type(last: onnx.NodeProto) -> tuple[str, str]:
+    """Names of the scale and zero point that the operator writes with."""
+    at = {"QLinearConv": 6, "QLinearMatMul": 6, "QLinearAdd": 6, "QLinearMul": 6, "QGemm": 7}.get(last.op_type, 3)
+    return last.input[at], last.input[at + 1]
+
+
+def test_dynamic_quantization_is_a_float_island(tmp_path: Path) -> None:
+    """Between layers of stored types: weights keep their integers, the rest is float32, no samples are asked for."""
+    nodes = [
+        *qdq(node("Tanh", "xd", "r")), node("DynamicQuantizeLinear", "y", "dq ds dz"),
+        node("MatMulInteger", "dq m dz wz", "i"), node("Cast", "i", "f", to=1), node("Mul", "f ds", "g"),
+        node("Mul", "g ws", "out"),
+    ]  # fmt: skip
+    proto = model(nodes, FLAT, SCALES | {"m": int8(12, 5), "ws": 0.01, "wz": np.int8(0)}, outputs=("out",))
+    graph = quantized_as_compiled(saved(proto, tmp_path))
+    assert {n.op: graph.values[n.outputs[0]].qtype is None for n in graph.nodes}["Gemm"]
+    kernels, rng = lower(graph), np.random.default_rng(4)
+    x = rng.uniform(-2, 3, (1, 12)).astype(np.float32)
+    stored = {"x": graph.values["x"].qtype.quantize(x)}  # type: ignore[union-attr]
+    theirs = from_onnxruntime(proto, {"x": x})["out"]
+    assert np.abs(run_int(kernels, stored)["out"] - theirs).max() < 0.01 * np.abs(theirs).max()
+
+
 class Random(CalibrationDataReader):  # type: ignore[misc]
     """A few samples for onnxruntime's own quantizer."""
 
