@@ -10,17 +10,28 @@ from collections.abc import Mapping
 import numpy as np
 
 from glowembed.errors import UsageError
-from glowembed.ir import Array, Graph
+from glowembed.ir import Array, Graph, Value
 from glowembed.op import kernel_ops, ops
 
 
 def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Every value of a semantic graph in float32, constants included."""
-    known = _inputs(graph, inputs) | {name: _float32(array) for name, array in _constants(graph).items()}
+    """Every value of a semantic graph in float32, constants included.
+
+    A value that has a type already, as in a model that is quantized, does not leave the range of that type: it often
+    stands for a ReLU. Nothing is rounded.
+    """
+    given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, inputs).items()}
+    known = given | {name: _float32(array) for name, array in _constants(graph).items()}
     for node in graph.nodes:
         results = ops()[node.op].float_ref(node.attrs, [known[name] for name in node.inputs])
-        known.update(zip(node.outputs, results, strict=True))
+        known.update({n: _within(graph.values[n], y) for n, y in zip(node.outputs, results, strict=True)})
     return known
+
+
+def _within(value: Value, array: Array) -> Array:
+    if value.qtype is None or value.qtype.axis is not None:
+        return array
+    return np.clip(array, *np.float32(value.qtype.range()))
 
 
 def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

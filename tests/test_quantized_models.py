@@ -18,6 +18,7 @@ from small_models import Inputs, model, node, saved, weights
 from glowembed import compare, datasets
 from glowembed.canonicalize import canonicalize
 from glowembed.compare import run_onnxruntime
+from glowembed.debugging import debug
 from glowembed.errors import GlowembedError, UnsupportedModelError, UsageError
 from glowembed.importer import load
 from glowembed.ir import Array, Graph, QType, verify
@@ -251,8 +252,8 @@ OPERATORS = [
     ("QLinearAveragePool, one type", [contrib("QLinearAveragePool", "xq s z s z", "yq", kernel_shape=[2, 2])], 0.999),
     ("QLinearGlobalAveragePool", [contrib("QLinearGlobalAveragePool", "xq s z s z", "yq", channels_last=0)], 1.0),
     ("QLinearSoftmax", [contrib("QLinearSoftmax", "xq s z k l", "yq", axis=1, opset=13)], 0.99),
-    ("QLinearConv", [node("QLinearConv", "xq s z w ws wz t o b", "yq", pads=[1, 1, 1, 1])], 1.0),
-    ("QLinearConv per channel", [node("QLinearConv", "xq s z w wv wo t o b", "yq", strides=[2, 2])], 1.0),
+    ("QLinearConv", [node("QLinearConv", "xq s z w ws wz t o b", "yq", pads=[1, 1, 1, 1])], 0.99),
+    ("QLinearConv per channel", [node("QLinearConv", "xq s z w wv wo t o b", "yq", strides=[2, 2])], 0.99),
     ("QLinearMatMul", [node("Reshape", "xq shape", "f"), node("QLinearMatMul", "f s z m ws wz t o", "yq")], 1.0),
     ("QGemm", [node("Reshape", "xq shape", "f"), contrib("QGemm", "f s z m ws wz b5 t o", "yq", transB=0)], 1.0),
 ]
@@ -271,11 +272,13 @@ def test_integer_operator(
     kind = np.uint8 if unsigned else np.int8
     shift = 128 if unsigned else 0
     points = {key: kind(value + shift) for key, value in (("z", 4), ("o", -10), ("p", -20), ("l", -128))}
-    w = {"ws": np.float32(0.01), "wz": np.int8(0), "w": int8(4, 3, 3, 3), "m": int8(192, 5), "b": CONV["b"]}
+    rng = np.random.default_rng(7)
+    w = {"w": rng.integers(-128, 128, (4, 3, 3, 3)).astype(np.int8), "m": rng.integers(-128, 128, (192, 5)).astype(np.int8),
+         "ws": np.float32(0.01), "wz": np.int8(0), "b": CONV["b"]}  # fmt: skip
     constants: dict[str, Any] = {
         **points, **w, "s": 1 / 64, "t": 0.0517, "u": 0.01137, "v": 1 / 128, "k": np.float32(1 / 256),
         "wv": PER_CHANNEL["ws"], "wo": np.zeros(4, np.int8), "b5": np.arange(-2, 3, dtype=np.int32) * 999,
-        "c": RNG.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
+        "c": rng.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
     }  # fmt: skip
     out = body[-1].input
     scale, zero = (out[0], out[1]) if body[-1].op_type == "QLinearConcat" else _output_type(body[-1])
@@ -630,6 +633,23 @@ def test_samples_change_nothing_in_a_quantized_model(tmp_path: Path) -> None:
         assert sampled.values[name].qtype == value.qtype
         if value.const is not None:
             assert np.array_equal(sampled.values[name].const.materialize(), value.const.materialize())  # type: ignore[union-attr]
+
+
+def test_the_float_reference_keeps_the_clips_of_the_types(tmp_path: Path) -> None:
+    """A type that begins at 0 is all that is left of a ReLU; profiles and `debug` must see it."""
+    form = next(f for f in FORMS if f.name == "conv per channel")
+    proto = model(form.nodes, IMAGE, {**form.constants, "o": np.int8(-128)})
+    path = saved(proto, tmp_path)
+    graph, x = canonicalize(load(path)), np.random.default_rng(3).uniform(-2, 3, (1, 3, 8, 8)).astype(np.float32)
+    theirs = from_onnxruntime(proto, {"x": x})["y"]
+    assert (theirs == 0).mean() > 0.2
+    ours = graph.values["y"].logical(run_float(graph, {"x": datasets.stored(graph.values["x"], x)})["y"])
+    assert ours.min() == 0
+    assert np.abs(ours - theirs).max() < 6 * SCALES["t"]
+    bundle = compile_model(path, tmp_path / "bundle", CompileOptions("x86-64"))
+    run = debug(bundle, datasets.Dataset({"x": np.repeat(x, 2, axis=0)}, shapes={"x": (1, 3, 8, 8)}), "host")
+    losses = [layer.isolated.max_steps for layer in run.layers if layer.isolated]
+    assert max(losses) < 6
 
 
 NORMALIZED = [node("Sub", "x m", "c"), node("Mul", "c k", "n"), *qdq(node("Tanh", "xd", "r"))]
