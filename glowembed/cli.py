@@ -275,6 +275,10 @@ def tell_notes(*profiles: Profile) -> None:
         typer.echo(f"note: {note}", err=True)
 
 
+PIPED = 160
+"""Columns of tables that no terminal shows."""
+
+
 def show(what: Any) -> None:
     """Text and tables for a person; anything made of dicts and lists as JSON."""
     if isinstance(what, Mapping | list):
@@ -282,7 +286,10 @@ def show(what: Any) -> None:
     elif isinstance(what, str | Text):
         typer.echo(str(what))
     else:
-        Console(highlight=False).print(what)
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = max(console.width, PIPED)  # a file or another program wraps nothing by itself
+        console.print(what)
 
 
 def write_json(path: Path | None, result: Mapping[str, Any]) -> None:

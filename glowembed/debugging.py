@@ -16,10 +16,9 @@ import numpy as np
 from glowembed import compare, datasets, pipeline
 from glowembed.datasets import Dataset, Source
 from glowembed.ir import Array, Graph, Node, Value
-from glowembed.op import kernel_ops
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.progress import SILENT, Progress
-from glowembed.reference import run_float, run_int
+from glowembed.reference import run_float, run_int, run_node
 from glowembed.validation import build_bundle, find_model, run_layers, saturated, stored_inputs, unfinished_tensors
 
 SAMPLES = 8
@@ -179,15 +178,9 @@ def _layer(graph: Graph, node: Node, reference: Tensors, floats: Tensors, found:
 
 def _isolated(graph: Graph, node: Node, reference: Tensors, floats: Tensors) -> Array:
     """The reference of one node on the float model's tensors, as far as it has them; else on the reference's own."""
-    constants = {name: const.materialize() for name, const in node.constants.items()}
     inputs = [_as_stored(graph.values[name], reference, floats) for name in node.inputs]
-    shape = graph.values[node.outputs[0]].shape
     count = len(next(iter(reference.values())))
-    rows = [
-        kernel_ops()[node.op].int_ref(node.params, [array[index] for array in inputs], constants).reshape(shape)
-        for index in range(count)
-    ]
-    return np.stack(rows)
+    return np.stack([run_node(graph, node.name, *(array[index] for array in inputs)) for index in range(count)])
 
 
 def _as_stored(value: Value, reference: Tensors, floats: Tensors) -> Array:

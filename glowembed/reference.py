@@ -5,12 +5,12 @@ In: a graph and its inputs by name, as stored (shape of the Value). Out: every v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from glowembed.errors import UsageError
-from glowembed.ir import Array, Graph, Value
+from glowembed.errors import UsageError, unknown_name
+from glowembed.ir import Array, Graph, Node, Value
 from glowembed.op import kernel_ops, ops
 
 
@@ -31,17 +31,43 @@ def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def _within(value: Value, array: Array) -> Array:
     if value.qtype is None or value.qtype.axis is not None:
         return array
-    return np.clip(array, *np.float32(value.qtype.range()))
+    low, high = value.qtype.range()
+    return np.asarray(np.clip(array, np.float32(low), np.float32(high)))
 
 
 def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value of a kernel-level graph as stored; constants of the nodes are materialized, not packed."""
     known = _inputs(graph, inputs) | _constants(graph)
     for node in graph.nodes:
-        constants = {name: const.materialize() for name, const in node.constants.items()}
-        result = kernel_ops()[node.op].int_ref(node.params, [known[name] for name in node.inputs], constants)
-        known[node.outputs[0]] = np.asarray(result).reshape(graph.values[node.outputs[0]].shape)
+        known[node.outputs[0]] = _computed(graph, node, [known[name] for name in node.inputs])
     return known
+
+
+def run_node(graph: Graph, name: str, *inputs: Array) -> Array:
+    """What one node of a kernel-level graph, as that of a Bundle, makes of these stored inputs, bit for bit.
+
+    Raises UsageError for a name that is not there, and for inputs whose number, shapes or dtypes are not the node's.
+    """
+    node = next((n for n in graph.nodes if n.name == name), None)
+    if node is None:
+        raise unknown_name("node", name, [n.name for n in graph.nodes])
+    if len(inputs) != len(node.inputs):
+        raise UsageError(f"{name!r} has {len(node.inputs)} inputs ({', '.join(node.inputs)}), {len(inputs)} are given")
+    for source, array in zip(node.inputs, inputs, strict=True):
+        value = graph.values[source]
+        dtype = value.qtype.dtype if value.qtype else value.dtype
+        if array.shape != value.shape or array.dtype != dtype:
+            raise UsageError(
+                f"{name!r} reads {source!r} as {dtype} of shape {list(value.shape)},"
+                f" found {array.dtype} of shape {list(array.shape)}"
+            )
+    return _computed(graph, node, inputs)
+
+
+def _computed(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    constants = {name: const.materialize() for name, const in node.constants.items()}
+    result = kernel_ops()[node.op].int_ref(node.params, inputs, constants)
+    return np.asarray(result).reshape(graph.values[node.outputs[0]].shape)
 
 
 def _inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -485,7 +485,7 @@ def _node_text(graph: Graph, node: Node) -> str:
 
 def losses(run: DebugRun) -> RenderableType:
     """One row per layer, and the layers that cost most."""
-    columns = ["layer", "op", "bits", "saturated", "SQNR dB", "steps", "SQNR dB", "steps"]
+    columns = ["layer", "op", "bits", "saturated", *["SQNR dB", "cosine", "steps"] * 2]
     rows = _table("Layers: error cumulated, then isolated", columns, map(_losses, run.layers), left=3)
     names = ", ".join(layer.name for layer in run.costliest())
     return Group(rows, Text(f"cost most accuracy by themselves: {names}"))
@@ -497,7 +497,7 @@ def _losses(layer: LayerReport) -> list[str]:
 
 
 def _loss(loss: Loss | None) -> list[str]:
-    return ["-", "-"] if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.max_steps:.1f}"]
+    return ["-"] * 3 if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.cosine:.4f}", f"{loss.max_steps:.1f}"]
 
 
 # ---------------------------------------------------------------------------------------------- quantization

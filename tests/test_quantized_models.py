@@ -242,13 +242,29 @@ def contrib(op: str, inputs: str, output: str, **attrs: Any) -> onnx.NodeProto:
 
 OPERATORS = [
     # name, nodes from the integers xq to the integers yq, least share of equal outputs
-    ("QLinearAdd", [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearAdd", "xq s z h u p t o", "yq")], 1.0),
+    (
+        "QLinearAdd",
+        [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearAdd", "xq s z h u p t o", "yq")],
+        1.0,
+    ),
     ("QLinearAdd, a constant", [contrib("QLinearAdd", "xq s z c u p t o", "yq")], 1.0),
-    ("QLinearMul", [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearMul", "xq s z h u p t o", "yq")], 0.999),
-    ("QLinearConcat", [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearConcat", "t o xq s z h u p", "yq", axis=1)], 0.98),
+    (
+        "QLinearMul",
+        [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearMul", "xq s z h u p t o", "yq")],
+        0.999,
+    ),
+    (
+        "QLinearConcat",
+        [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearConcat", "t o xq s z h u p", "yq", axis=1)],
+        0.98,
+    ),
     ("QLinearSigmoid", [contrib("QLinearSigmoid", "xq s z v p", "yq")], 1.0),
     ("QLinearLeakyRelu", [contrib("QLinearLeakyRelu", "xq s z t o", "yq", alpha=0.2)], 0.999),
-    ("QLinearAveragePool", [contrib("QLinearAveragePool", "xq s z t o", "yq", kernel_shape=[3, 3], pads=[1, 1, 1, 1])], 0.999),
+    (
+        "QLinearAveragePool",
+        [contrib("QLinearAveragePool", "xq s z t o", "yq", kernel_shape=[3, 3], pads=[1, 1, 1, 1])],
+        0.999,
+    ),
     ("QLinearAveragePool, one type", [contrib("QLinearAveragePool", "xq s z s z", "yq", kernel_shape=[2, 2])], 0.999),
     ("QLinearGlobalAveragePool", [contrib("QLinearGlobalAveragePool", "xq s z s z", "yq", channels_last=0)], 1.0),
     ("QLinearSoftmax", [contrib("QLinearSoftmax", "xq s z k l", "yq", axis=1, opset=13)], 0.99),
@@ -261,9 +277,7 @@ OPERATORS = [
 
 @pytest.mark.parametrize("unsigned", [False, True], ids=["int8", "uint8"])
 @pytest.mark.parametrize(("name", "body", "same"), OPERATORS, ids=[o[0] for o in OPERATORS])
-def test_integer_operator(
-    name: str, body: list[onnx.NodeProto], same: float, unsigned: bool, tmp_path: Path
-) -> None:
+def test_integer_operator(name: str, body: list[onnx.NodeProto], same: float, unsigned: bool, tmp_path: Path) -> None:
     """One operator on integers of either type: outputs equal those of onnxruntime but for its own float32.
 
     The scale of x is exact in it, so that halves are halves there too. Zero points are even: its QLinearAveragePool adds them

@@ -14,7 +14,7 @@ from glowembed.importer import load
 from glowembed.ir import Array, Graph
 from glowembed.lower import lower
 from glowembed.quantize import quantize
-from glowembed.reference import run_float, run_int
+from glowembed.reference import run_float, run_int, run_node
 
 
 def network(folder: Path) -> Graph:
@@ -55,3 +55,26 @@ def test_integers_follow_floats_through_a_network(tmp_path: Path) -> None:
 def test_wrong_inputs_are_refused(inputs: dict[str, Array], words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):
         run_float(network(tmp_path), inputs)
+
+
+def test_a_single_node_is_replayed(tmp_path: Path) -> None:
+    """Each layer on the inputs that it had gives what it gave; other data is taken too, of other shapes refused."""
+    proto = model(
+        [node("Conv", "x w", "c"), node("Relu", "c", "r"), node("Add", "r r", "y")],
+        {"x": (1, 2, 5, 5)},
+        {"w": weights(3, 2, 3, 3)},
+    )
+    graph = lower(quantize(canonicalize(load(saved(proto, tmp_path))), lambda *_: (-2.0, 2.0)))
+    x = np.random.default_rng(1).integers(-128, 128, (1, 2, 5, 5)).astype(np.int8)
+    known = run_int(graph, {"x": x})
+    for n in graph.nodes:
+        found = run_node(graph, n.name, *(known[name] for name in n.inputs))
+        np.testing.assert_array_equal(found, known[n.outputs[0]])
+    first = graph.nodes[0]
+    assert run_node(graph, first.name, np.zeros_like(x)).shape == graph.values[first.outputs[0]].shape
+    with pytest.raises(UsageError, match="unknown node 'none'"):
+        run_node(graph, "none", x)
+    with pytest.raises(UsageError, match="has 1 inputs"):
+        run_node(graph, first.name, x, x)
+    with pytest.raises(UsageError, match=r"reads 'x' as int8 of shape \[1, 2, 5, 5\], found float32 of shape \[1\]"):
+        run_node(graph, first.name, np.zeros(1, np.float32))
