@@ -246,7 +246,8 @@ def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[st
 def _dsp_cost(node: Node, target: Target, step: int = 15) -> Cost:
     p, c = node.params, _Columns.of(node.params)
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
-    column = 3.2 * c.steps + 30 * c.runs + 45
+    unaligned = 85 if c.run % 4 else 0  # copied first
+    column = 3.2 * c.steps + (30 + unaligned) * c.runs + 45
     block = 68 + step * c.steps + 4 * -(-c.steps // 8)
     return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 2300)
 
