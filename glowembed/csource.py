@@ -1,7 +1,7 @@
 """The C text of a kernel. In: a Kernel and the folder runtime_c. Out: its source, with the requantization of its op.
 
 A kernel with instances is a C file whose layer constants are #defines; an instance has its own numbers there, and its
-names end in them.
+names end in them. Several kernels may be instances of one file, their `template`.
 
 A kernel in another mode is its portable file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, and all
 that the file defines ends in the mode too. So there is one source, no branch at run time, and a bundle may hold both.
@@ -37,7 +37,7 @@ def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
 
 
 def _instance(kernel: Kernel, text: str, params: Any) -> str:
-    stem, own = kernel.symbol.removeprefix("ge_"), kernel.symbol_for(params).removeprefix("ge_")
+    stem, own = kernel.file.removesuffix(".c"), kernel.symbol_for(params).removeprefix("ge_")
     assert kernel.instance is not None
     for name, number in kernel.instance(params).items():
         define = rf"^#define {stem.upper()}_{name} \S+"

@@ -66,9 +66,11 @@ def curve_of(nodes: Sequence[Sequence[Option]], floor: int) -> Curve:
     return Curve(tuple(needs), tuple(cycles)) if nodes else Curve((floor,), (0.0,))
 
 
-def chosen(nodes: Sequence[Sequence[Option]], limit: int) -> list[int]:
-    """For each node the fastest kernel within the limit, of equal ones that with the least memory."""
-    return [
-        min((o for o in options if o.need <= limit), key=lambda o: (o.cycles, o.need, o.index)).index
-        for options in nodes
-    ]
+def chosen(nodes: Sequence[Sequence[Option]], limit: int, aim: int) -> list[int]:
+    """For each node the fastest kernel within the aim, or the one that needs the least within the limit."""
+
+    def rank(option: Option) -> tuple[int, float, int, int]:
+        above = max(0, option.need - aim)
+        return above, option.cycles, option.need, option.index
+
+    return [min((o for o in options if o.need <= limit), key=rank).index for options in nodes]

@@ -74,28 +74,35 @@ def run_order(count: int) -> list[int]:
     return [*fours, *rest, *([-1] * (len(rest) % 2))]
 
 
-def block_starts(channels: int) -> list[int]:
-    """First channels of the blocks of four. Where four do not divide, the second begins inside the first."""
-    rest = channels % 4
-    return [0, *range(rest, channels - 3, 4)] if rest and channels > 4 else list(range(0, channels, 4))
+def block_starts(channels: int, size: int = 4) -> list[int]:
+    """First channels of the blocks of `size`. Where that does not divide, the second begins inside the first."""
+    rest = channels % size
+    overlap = rest and channels > size
+    return [0, *range(rest, channels - size + 1, size)] if overlap else list(range(0, channels, size))
 
 
 Block = Callable[[Array, Array, Array], Words]
 
 
 def gemm_stream(
-    weights: Array, bias: Array, multiplier: Array, order: Sequence[int], p: Any, block: Block | None = None
+    weights: Array,
+    bias: Array,
+    multiplier: Array,
+    order: Sequence[int],
+    p: Any,
+    block: Block | None = None,
+    size: int = 4,
 ) -> Words:
-    """For each block of four channels: start values, weights of pairs of channels and of k, multipliers.
+    """For each block of `size` channels: start values, weights of pairs of channels and of k, multipliers.
 
     weights [channels, K]; `order` names the element of K for each half-word of a column, -1 for none.
     """
     block = block or shared_block
     bias, multiplier = without_dead_channels(weights, bias, multiplier, p)
     channels = weights.shape[0]
-    index = np.asarray([[min(c, channels - 1) for c in range(s, s + 4)] for s in block_starts(channels)])
+    index = np.asarray([[min(c, channels - 1) for c in range(s, s + size)] for s in block_starts(channels, size)])
     padded = np.concatenate([weights, np.zeros((channels, 1), np.int8)], axis=1)[:, list(order)].astype(np.int64)
-    blocks = [block(padded[four], bias[four].astype(np.int64), multiplier[four]) for four in index]
+    blocks = [block(padded[some], bias[some].astype(np.int64), multiplier[some]) for some in index]
     return np.concatenate(blocks)
 
 

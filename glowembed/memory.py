@@ -41,7 +41,7 @@ EFFORT_UNIT = 0.05
 SOLVED = 2
 """Candidates that go to the solver, from the smallest greedy placement on."""
 
-PLACED = 4
+PLACED = 12
 """Candidates of the schedule that are placed: their bounds differ, and so does how close the placement comes."""
 
 
@@ -173,11 +173,11 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, before:
     rows = rows_of(variant.graph, legal)
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
     if not variant.streaming:
-        whole = schedule.unstreamed(rows, unit, cycles, variant.budget)
-        return [_placed_greedily(_prepared(variant, rows, whole, alignment))]
+        found = schedule.unstreamed(rows, unit, cycles, variant.budget)
+        return [_placed_greedily(_prepared(variant, rows, candidate, alignment)) for candidate in found]
     found = schedule.candidates(rows, unit, cycles, variant.budget, options.limit)
     tried = [c for c in found if c.groups][: None if options.ram else PLACED]
-    tried += [c for c in found if not c.groups][:1]
+    tried += [c for c in found if not c.groups]
     placed: list[_Placed] = []
     for candidate in tried:
         one = _prepared(variant, rows, candidate, alignment)

@@ -232,7 +232,8 @@ class Cost:
 class Kernel:
     """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
-    template: the symbol of the kernel whose file this one is made from, by another requantization (see csource.py).
+    template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers of
+    an instance (see csource.py).
     any_law: other requantizations are made from this file too; always so of portable kernels.
     isa: the word that the target must have ("" = portable C). option: what the user must allow ("" = nothing): an option
     of `compile`, for kernels that take much flash. when: None where it applies, else why not (proofs

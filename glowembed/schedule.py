@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import inf
 
 import numpy as np
@@ -39,6 +39,9 @@ CHEAP = 0.1
 """Share of the budget up to which a group needs no larger blocks of rows."""
 
 BLOCKS = (2, 4, 8, 16)
+
+ROOMS = (0.0, 0.06)
+"""Shares of the limit that kernels leave where they can."""
 
 STEPS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Limits to try: the least that is possible, and so much more."""
@@ -297,8 +300,12 @@ class _Segments:
         """`live`: without scratch, with what comes before the first call and after the last one."""
         options = self.options(positions, calls, life, live)
         curve = curve_of(options, int(live[1:-1].max(initial=0)))
-        whole = sum(self.cycles(p, 0, self.rows.works[p].rows) for p in positions)
+        whole = self.whole(positions)
         return replace(curve, cycles=tuple(c - whole for c in curve.cycles))
+
+    def whole(self, positions: Iterable[int]) -> float:
+        """Cycles of one call of each node's own kernel."""
+        return sum(self.cycles(p, 0, self.rows.works[p].rows) for p in positions)
 
     def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
         """For each position, what its calls need and take with each kernel that may be called so."""
@@ -355,7 +362,7 @@ class _Segments:
 
 
 def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float, limit: int | None = None) -> list[Candidate]:
-    """From the least memory on, each with fewer cycles than the one before; the last one streams nothing.
+    """From the least memory on; the last one streams nothing.
 
     Only those that take at most `budget` cycles more than if each node's own kernel were called once. With a limit of
     bytes, no fewer than it are aimed at.
@@ -368,20 +375,16 @@ def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float, limit: int 
         cut = _cut(options, single, aim)
         if cut is None or cut[0] > budget + SLACK:
             continue
-        candidate = _candidate(segments, aim, cut[1], budget, limit)
-        if not found or candidate.extra < found[-1].extra:
-            found.append(candidate)
-    if not found or found[-1].groups:
-        found.append(_unstreamed(segments, budget, limit))
-    return found
+        found += [c for c in _candidates(segments, aim, cut[1], budget, limit) if c not in found]
+    return [c for c in found if c.groups] + _unstreamed(segments, budget, limit)
 
 
-def unstreamed(rows: Rows, unit: int, cycles: Cycles, budget: float) -> Candidate:
+def unstreamed(rows: Rows, unit: int, cycles: Cycles, budget: float) -> list[Candidate]:
     """Each node called once, for all of its rows."""
     return _unstreamed(_Segments(rows, unit, cycles), budget, None)
 
 
-def _unstreamed(segments: _Segments, budget: float, limit: int | None) -> Candidate:
+def _unstreamed(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
     return _assembled(segments, limit or 0, [(i, i + 1, None) for i in range(len(segments.rows.works))], budget, limit)
 
 
@@ -458,25 +461,40 @@ def _cut(
 Way = tuple[int, int, Pull | None]
 
 
-def _candidate(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> Candidate:
+def _candidates(
+    segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None
+) -> list[Candidate]:
     """Improve each group by itself, then put the calls together."""
     better = [(a, b, _improved(segments, aim, a, b, pull) if pull is not None else None) for a, b, pull in ways]
     return _assembled(segments, aim, better, budget, limit)
 
 
-def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> Candidate:
-    """All calls, with the kernels that need the least memory within the budget; or, with a limit, the fastest for the aim."""
+def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> list[Candidate]:
+    """All calls, with the kernels that need the least memory within the budget; or, with a limit, the fastest for the aim.
+
+    Also with kernels that leave some room beside what needs the most: that is easier to place.
+    """
     rows = segments.rows
-    calls = [call for way in ways for call in segments.calls(*way)]
+    calls = tuple(call for way in ways for call in segments.calls(*way))
     groups = tuple((first, last) for first, last, pull in ways if pull is not None)
     life = lives(rows, calls)
     live = live_bytes(in_one_piece(rows, groups), calls, life, segments.unit)
     positions = range(len(rows.works))
+    options = segments.options(positions, calls, life, live)
     curve = segments.curve(positions, calls, life, live)
     least = curve.within(budget)
-    need = least if limit is None else max(least, aim)
-    kernels = chosen(segments.options(positions, calls, life, live), need)
-    return Candidate(tuple(calls), groups, tuple(kernels), curve.at(need))
+    needs = (least, max(least, aim)) if limit is None else (max(least, aim),)
+    whole = segments.whole(positions)
+    found: list[Candidate] = []
+    for need, room in product(needs, ROOMS):
+        kernels = chosen(options, need, int(need * (1 - room)))
+        extra = (
+            sum(next(o.cycles for o in mine if o.index == i) for mine, i in zip(options, kernels, strict=True)) - whole
+        )
+        candidate = Candidate(calls, groups, tuple(kernels), extra)
+        if extra <= budget + SLACK and candidate not in found:
+            found.append(candidate)
+    return found
 
 
 def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) -> Pull:

@@ -16,6 +16,7 @@
 typedef struct {
     void (*run)(const ge_dsp_gemm_job *job);
     int32_t step; /* bytes of a step in its loop of GE_DSP_GEMM_UNROLL */
+    int32_t tile; /* pixels at a time, even: as many at most */
 } ge_dsp_gemm_kind;
 
 #define GE_DSP_COLUMNS_TILE_BYTES 2048
@@ -31,7 +32,7 @@ typedef struct {
     int32_t tile;  /* pixels, even */
 } ge_dsp_columns_shape;
 
-static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_params *p) {
+static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_params *p, int32_t most) {
     ge_dsp_columns_shape s;
     const int32_t together = p->groups == 1 && (p->dilation_w == 1 || p->kernel_w == 1);
     s.depth = p->in_c / p->groups;
@@ -40,7 +41,7 @@ static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_param
     s.run = s.taps * s.depth;
     s.steps = p->kernel_h * s.parts * ge_dsp_words(s.run);
     s.tile = GE_DSP_COLUMNS_TILE_BYTES / (4 * s.steps) & ~1;
-    s.tile = s.tile < 2 ? 2 : (s.tile > GE_DSP_COLUMNS_TILE_MAX ? GE_DSP_COLUMNS_TILE_MAX : s.tile);
+    s.tile = s.tile < 2 ? 2 : (s.tile > most ? most : s.tile);
     return s;
 }
 
@@ -99,28 +100,30 @@ static inline void ge_dsp_columns_multiply(const ge_conv2d_params *p, const ge_d
     kind->run(&job);
 }
 
-/* Fewer than four channels: they are computed into `four`, beside three that nobody wants. */
+/* Fewer than four channels: they are computed into `four`, beside three that nobody wants, two pixels at a time. */
 static inline void ge_dsp_columns_few(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const uint32_t *w,
                                       int8_t *const *pixels, int32_t count, int32_t channel, const uint32_t *columns,
                                       const ge_dsp_gemm_kind *kind) {
-    int8_t four[4 * GE_DSP_COLUMNS_TILE_MAX];
-    int8_t *places[GE_DSP_COLUMNS_TILE_MAX];
-    for (int32_t i = 0; i < GE_DSP_COLUMNS_TILE_MAX; i++) {
-        places[i] = four + 4 * (i < count ? i : count - 1);
-    }
-    const ge_dsp_gemm_job job = {columns,
-                                 places,
-                                 (count + 1) / 2,
-                                 1,
-                                 w,
-                                 (uint32_t)s->steps * 8u,
-                                 ge_dsp_gemm_skip(s->steps, kind->step),
-                                 p->out_zero_point,
-                                 p->shift - 24,
-                                 0};
-    kind->run(&job);
-    for (int32_t i = 0; i < count; i++) {
-        memcpy(pixels[i] + channel, four + 4 * i, (size_t)(p->out_c / p->groups));
+    const size_t channels = (size_t)(p->out_c / p->groups);
+    for (int32_t i = 0; i < count; i += 2) {
+        const int32_t both = i + 1 < count;
+        int8_t four[8];
+        int8_t *const places[2] = {four, four + 4 * both};
+        const ge_dsp_gemm_job job = {columns + i * s->steps,
+                                     places,
+                                     1,
+                                     1,
+                                     w,
+                                     (uint32_t)s->steps * 8u,
+                                     ge_dsp_gemm_skip(s->steps, kind->step),
+                                     p->out_zero_point,
+                                     p->shift - 24,
+                                     0};
+        kind->run(&job);
+        memcpy(pixels[i] + channel, four, channels);
+        if (both) {
+            memcpy(pixels[i + 1] + channel, four + 4, channels);
+        }
     }
 }
 
@@ -136,11 +139,11 @@ static inline int32_t ge_dsp_columns_count(const ge_conv2d_params *p, const ge_d
 static inline void ge_dsp_columns(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
                                   const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch,
                                   const ge_dsp_gemm_kind *kind) {
-    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p);
+    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, kind->tile);
     const int32_t channels = p->out_c / p->groups;
     const int32_t group_words = (channels + 3) / 4 * (s.steps * 2 + 8);
     int8_t **pixels = (int8_t **)scratch;
-    int8_t *bytes = (int8_t *)(pixels + GE_DSP_COLUMNS_TILE_MAX);
+    int8_t *bytes = (int8_t *)(pixels + kind->tile);
     uint32_t *columns = (uint32_t *)(void *)(bytes + ((s.run + 3) & ~3));
     const int32_t end = last_row * p->out_w;
 

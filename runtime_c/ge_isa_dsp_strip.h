@@ -3,7 +3,8 @@
  * A strip holds the rows under one row of windows as int16, strip[x][ky][C]: the window of a pixel is one run of it, and
  * the next pixel's begins `pixel` bytes later. For the next row of windows the strip begins a row's channels later: what was
  * row ky + 1 of a column is now row ky, and only new rows are written. Nothing is copied or expanded twice.
- * For 1x1 the strip is a list of pixels, across row ends where rows follow each other.
+ * A strip of whole rows takes much scratch; one of a few windows at a time takes little, but begins anew with each of its
+ * parts. For 1x1 the strip is a list of pixels, across row ends where rows follow each other.
  * Expanding takes 1.5 cycles for each input of 1x1, 1.8 of other windows with 16 channels. */
 #ifndef GE_ISA_DSP_STRIP_H
 #define GE_ISA_DSP_STRIP_H
@@ -28,7 +29,7 @@ typedef struct {
     int32_t pixel;    /* bytes from pixel to pixel in the strip */
     int32_t steps;    /* words of a window: pairs of k */
     int32_t channels; /* of the strip; more than the input has where that makes `pixel` whole words */
-    int32_t tile;     /* pixels of a list, even */
+    int32_t tile;     /* pixels of a list or windows of a row at a time, even; 0: whole rows */
     void (*products)(const ge_dsp_strip_job *job);
 } ge_dsp_strip;
 
@@ -193,20 +194,44 @@ static inline void ge_dsp_strip_fill(const ge_conv2d_params *p, const ge_dsp_str
     }
 }
 
-/* Input row iy, or padding, as one row of the strip; `columns` of it. */
+/* Input row iy, or padding, as one row of the strip: `columns` from column ix on, which may lie in padding. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_row(const ge_conv2d_params *p, const ge_dsp_strip *s,
-                                                               const ge_rows *x, int32_t iy, int32_t columns,
-                                                               int16_t *to) {
+                                                               const ge_rows *x, int32_t iy, int32_t ix,
+                                                               int32_t columns, int16_t *to) {
     const int32_t pitch = p->kernel_h * s->channels;
-    if (iy < 0 || iy >= p->in_h) {
-        ge_dsp_strip_fill(p, s, columns, to);
-        return;
+    int32_t left = 0;
+    int32_t inside = 0;
+    if (iy >= 0 && iy < p->in_h && ix < p->in_w) {
+        const int32_t begin = ix < 0 ? 0 : ix;
+        const int32_t end = ix + columns < p->in_w ? ix + columns : p->in_w;
+        left = begin - ix < columns ? begin - ix : columns;
+        inside = end > begin ? end - begin : 0;
+        ge_dsp_strip_fill(p, s, left, to);
+        if (inside > 0) {
+            const int8_t *from = (const int8_t *)ge_row(x, iy) + begin * p->in_c;
+            ge_dsp_strip_pixels(p, s, from, p->in_c, inside, 2 * pitch, to + left * pitch);
+        }
     }
-    const int32_t left = p->pad_left < columns ? p->pad_left : columns;
-    const int32_t inside = columns - left < p->in_w ? columns - left : p->in_w;
-    ge_dsp_strip_fill(p, s, left, to);
-    ge_dsp_strip_pixels(p, s, (const int8_t *)ge_row(x, iy), p->in_c, inside, 2 * pitch, to + left * pitch);
     ge_dsp_strip_fill(p, s, columns - left - inside, to + (left + inside) * pitch);
+}
+
+/* Windows of more than one tap, a few of a row at a time. */
+__attribute__((unused, noinline)) static void ge_dsp_strip_parts(const ge_conv2d_params *p, const ge_dsp_strip *s,
+                                                                 const ge_rows *x, const uint32_t *stream,
+                                                                 const ge_rows *out, int32_t first, int32_t last,
+                                                                 int16_t *strip) {
+    for (int32_t y = first; y < last; y++) {
+        const int32_t iy = y * p->stride_h - p->pad_top;
+        for (int32_t ox = 0; ox < p->out_w; ox += s->tile) {
+            const int32_t count = p->out_w - ox < s->tile ? p->out_w - ox : s->tile;
+            const int32_t columns = (count - 1) * p->stride_w + p->kernel_w;
+            for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+                ge_dsp_strip_row(p, s, x, iy + ky, ox * p->stride_w - p->pad_left, columns, strip + ky * s->channels);
+            }
+            ge_dsp_strip_multiply(p, s, stream, (const uint32_t *)(const void *)strip,
+                                  (int8_t *)ge_row(out, y) + ox * p->out_c, count);
+        }
+    }
 }
 
 /* Windows of more than one tap: row by row. */
@@ -220,7 +245,8 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_windows(const ge_conv
         const int32_t again = (y - first) % GE_DSP_STRIP_ROWS == 0 || p->stride_h >= p->kernel_h;
         strip = again ? start : strip + p->stride_h * s->channels;
         for (int32_t ky = again ? 0 : p->kernel_h - p->stride_h; ky < p->kernel_h; ky++) {
-            ge_dsp_strip_row(p, s, x, y * p->stride_h - p->pad_top + ky, columns, strip + ky * s->channels);
+            ge_dsp_strip_row(p, s, x, y * p->stride_h - p->pad_top + ky, -p->pad_left, columns,
+                             strip + ky * s->channels);
         }
         ge_dsp_strip_multiply(p, s, stream, (const uint32_t *)(const void *)strip, (int8_t *)ge_row(out, y), p->out_w);
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, dsp_depthwise, fixedpoint, mve, polynomial, portable, threes, winograd, x86
+from glowembed import dsp, dsp_depthwise, dsp_direct, fixedpoint, mve, polynomial, portable, threes, winograd, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -24,6 +24,7 @@ from glowembed.op import (
     LowerContext,
     OnnxNode,
     Op,
+    Store,
     in_all_modes,
 )
 from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
@@ -212,13 +213,13 @@ class _Columns:
     tile: int
 
     @classmethod
-    def of(cls, p: Conv2dParams) -> _Columns:
+    def of(cls, p: Conv2dParams, most: int = DSP_TILE_MAX) -> _Columns:
         depth = p.in_c // p.groups
         together = p.groups == 1 and (p.dilation_w == 1 or p.kernel_w == 1)
         runs, run = (p.kernel_h, p.kernel_w * depth) if together else (p.kernel_h * p.kernel_w, depth)
         steps = runs * dsp.words(run)
         tile = DSP_TILE_BYTES // (4 * steps) & ~1
-        return cls(runs, run, steps, min(max(tile, 2), DSP_TILE_MAX))
+        return cls(runs, run, steps, min(max(tile, 2), most))
 
     def order(self) -> list[int]:
         """Which element of the window each half-word of a column holds; -1: none."""
@@ -226,9 +227,9 @@ class _Columns:
         return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
 
 
-def _dsp_scratch(p: Conv2dParams) -> int:
-    c = _Columns.of(p)
-    return 4 * DSP_TILE_MAX + (c.run + 3 & ~3) + c.tile * c.steps * 4
+def _dsp_scratch(p: Conv2dParams, most: int = DSP_TILE_MAX) -> int:
+    c = _Columns.of(p, most)
+    return 4 * most + (c.run + 3 & ~3) + c.tile * c.steps * 4
 
 
 def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
@@ -243,8 +244,8 @@ def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[st
     return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, dsp.wide_block) for group in groups])}
 
 
-def _dsp_cost(node: Node, target: Target, step: int = 15) -> Cost:
-    p, c = node.params, _Columns.of(node.params)
+def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_MAX) -> Cost:
+    p, c = node.params, _Columns.of(node.params, most)
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
     unaligned = 85 if c.run % 4 else 0  # copied first
     column = 3.2 * c.steps + (30 + unaligned) * c.runs + 45
@@ -252,40 +253,63 @@ def _dsp_cost(node: Node, target: Target, step: int = 15) -> Cost:
     return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 2300)
 
 
-# Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h).
+def _columns(most: int = DSP_TILE_MAX) -> Kernel:
+    """With columns of at most so many pixels at a time."""
+    fewer = most < DSP_TILE_MAX
+    return Kernel(
+        f"ge_conv2d{most if fewer else ''}_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: (
+            dsp.why_not(n) or ("it needs no less scratch" if fewer and _Columns.of(n.params).tile <= most else None)
+        ),
+        constants={"stream": "uint32_t"},
+        arrange=_dsp_arrange,
+        instance=(lambda p: {"TILE": most}) if fewer else None,
+        scratch=lambda p: _dsp_scratch(p, most),
+        cost=lambda n, t: _dsp_cost(n, t, most=most),
+        store="rows",
+        template="ge_conv2d_s8_dsp" if fewer else "",
+    )
+
+
+# Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h), `wide` pixels at a time.
 
 DSP_STRIP_ROWS = 8
 
+WHOLE = 0
+"""Whole rows of windows, and as many pixels of 1x1 as DSP_TILE_BYTES hold."""
 
-def _strip_instance(p: Conv2dParams) -> Mapping[str, int]:
+
+def _strip_instance(p: Conv2dParams, wide: int = WHOLE) -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
     step = 1 if taps == 1 else p.stride_w
     rows = 1 if taps == 1 else p.stride_h
     channels = p.in_c + (p.in_c % 2 if step * rows % 2 or step * p.kernel_h % 2 else 0)
     channels += 2 if channels % 4 == 2 and p.in_c % 2 else 0
     steps = (taps * channels + 1) // 2
+    points = min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX)
     return {
         "PIXEL": 2 * channels * p.kernel_h * step,
         "STEPS": steps,
         "CHANNELS": channels,
         "UNROLL": dsp.unroll(steps - 1),
         "DOWN": p.shift - 24,
-        "TILE": min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX) if taps == 1 else DSP_TILE_MAX,
+        "TILE": wide if wide or taps > 1 else points,
     }
 
 
-def _strip_scratch(p: Conv2dParams) -> int:
-    c = _strip_instance(p)
+def _strip_scratch(p: Conv2dParams, wide: int = WHOLE) -> int:
+    c = _strip_instance(p, wide)
     if p.kernel_h * p.kernel_w == 1:
         return min(c["TILE"], p.out_h * p.out_w + 1 & ~1) * c["PIXEL"]
-    even = p.out_w + 1 & ~1
-    kept = p.stride_h < p.kernel_h
+    pixels = min(wide or p.out_w, p.out_w)
+    kept = pixels == p.out_w and p.stride_h < p.kernel_h
     creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * c["CHANNELS"] if kept else 0
-    columns = ((p.out_w - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * c["CHANNELS"]
-    return creep + max(columns, (even - 1) * c["PIXEL"] + 4 * c["STEPS"])
+    columns = ((pixels - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * c["CHANNELS"]
+    return creep + max(columns, ((pixels + 1 & ~1) - 1) * c["PIXEL"] + 4 * c["STEPS"])
 
 
-def _strip_why_not(node: Node) -> str | None:
+def _strip_why_not(node: Node, wide: int = WHOLE) -> str | None:
     p: Conv2dParams = node.params
     if p.groups > 1 or p.out_c < 4:
         return "it takes 4 output channels and more, in one group"
@@ -298,6 +322,8 @@ def _strip_why_not(node: Node) -> str | None:
     c = _strip_instance(p)
     if c["PIXEL"] > 4092 or c["STEPS"] > 8000 or abs(2 * c["PIXEL"] - 4 * c["STEPS"]) > 4095:
         return "a window is too large"
+    if wide and _strip_scratch(p, wide) >= _strip_scratch(p):
+        return "it needs no less scratch"
     return dsp.why_not(node)
 
 
@@ -328,22 +354,50 @@ def _strip_code(instance: Mapping[str, int]) -> tuple[int, int]:
     return 420 + 56 * (instance["UNROLL"] if instance["STEPS"] > 1 else 0), 1450
 
 
-def _strip_cost(node: Node, target: Target) -> Cost:
+def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE) -> float:
+    """Of 1x1, some of the rows are taken one by one. Windows: each call expands the rows under its first windows again,
+    and parts of a row expand all of their rows and the columns where they meet.
+    """
     p: Conv2dParams = node.params
-    c, groups, pixels = _strip_instance(p), -(-p.out_c // 4), p.out_h * p.out_w
+    c, groups = _strip_instance(p, wide), -(-p.out_c // 4)
     block = 55 + (4 if p.shift < 32 else 0) + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
     if p.kernel_h * p.kernel_w == 1:
+        runs, pixels = (1, p.out_h * p.out_w) if rows == p.out_h else (rows, p.out_w)
         lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
-        return Cost(-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p), *_strip_code(c))
-    rows = p.out_h * (100 + 16 * groups + (p.in_w + 2) * _strip_expand(p) * min(p.stride_h, p.kernel_h) * 1.1)
-    return Cost(p.out_h * -(-p.out_w // 2) * groups * block + rows, *_strip_code(c))
+        return float(runs * (-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p)))
+    width = min(wide or p.out_w, p.out_w)
+    parts = -(-p.out_w // width)
+    again = parts > 1 or p.stride_h >= p.kernel_h
+    columns = (width - 1) * p.stride_w + p.kernel_w
+    expanded = rows * p.kernel_h if again else rows * p.stride_h * 1.1 + p.kernel_h - p.stride_h
+    pairs = (parts - 1) * -(-width // 2) + -(-(p.out_w - (parts - 1) * width) // 2)
+    return float(
+        rows * pairs * groups * block
+        + rows * parts * (100 + 16 * groups)
+        + parts * columns * expanded * _strip_expand(p)
+    )
 
 
-def _strip_rows_cost(node: Node, target: Target, rows: int) -> float:
-    """Each call expands the rows under its first windows again."""
-    p: Conv2dParams = node.params
-    again = max(0, p.kernel_h - p.stride_h) * (p.in_w + 2) * _strip_expand(p)
-    return _strip_cost(node, target).cycles * rows / p.out_h + again + 60
+def _strip_store(p: Conv2dParams) -> Store:
+    """Of 1x1, pixels are in scratch before those of the output are written."""
+    same = p.kernel_h * p.kernel_w == 1 and p.stride_h == p.stride_w == 1 and p.in_c == p.out_c
+    return "elements" if same else "rows"
+
+
+def _strip(wide: int = WHOLE) -> Kernel:
+    return Kernel(
+        f"ge_conv2d_strip{wide or ''}_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _strip_why_not(n, wide),
+        constants={"stream": "uint32_t"},
+        arrange=_strip_arrange,
+        instance=lambda p: _strip_instance(p, wide),
+        scratch=lambda p: _strip_scratch(p, wide),
+        cost=lambda n, t: Cost(_strip_rows_cost(n, t, n.params.out_h, wide), *_strip_code(_strip_instance(n.params))),
+        store=_strip_store,
+        rows_cost=lambda n, t, rows: _strip_rows_cost(n, t, rows, wide),
+        template="ge_conv2d_strip_s8_dsp" if wide else "",
+    )
 
 
 class Conv2dS8(_Conv2dBase):
@@ -356,16 +410,7 @@ class Conv2dS8(_Conv2dBase):
         *threes.CONV2D,
         mve.CONV2D,
         x86.CONV2D,
-        Kernel(
-            "ge_conv2d_s8_dsp",
-            isa="dsp",
-            when=lambda n, t: dsp.why_not(n),
-            constants={"stream": "uint32_t"},
-            arrange=_dsp_arrange,
-            scratch=_dsp_scratch,
-            cost=_dsp_cost,
-            store="rows",
-        ),
+        *(_columns(most) for most in (DSP_TILE_MAX, 2)),
         Kernel(
             "ge_conv2d_wide_s8_dsp",
             isa="dsp",
@@ -376,18 +421,8 @@ class Conv2dS8(_Conv2dBase):
             cost=lambda n, t: _dsp_cost(n, t, 18),
             store="rows",
         ),
-        Kernel(
-            "ge_conv2d_strip_s8_dsp",
-            isa="dsp",
-            when=lambda n, t: _strip_why_not(n),
-            constants={"stream": "uint32_t"},
-            arrange=_strip_arrange,
-            instance=_strip_instance,
-            scratch=_strip_scratch,
-            cost=_strip_cost,
-            store="rows",
-            rows_cost=_strip_rows_cost,
-        ),
+        *(_strip(wide) for wide in (WHOLE, 8, 2)),
+        dsp_direct.KERNEL,
         winograd.KERNEL,
         polynomial.ONE_TAP,
         polynomial.FEW,

@@ -8,8 +8,10 @@
 #include "ge_isa_dsp_columns.h"
 #include "ge_params.h"
 
+#define CONV2D_S8_DSP_TILE 16 /* pixels at a time, at most */
+
 static void ge_conv2d_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream, const ge_rows *out,
                              int32_t first_row, int32_t last_row, void *scratch) {
-    static const ge_dsp_gemm_kind kind = {ge_dsp_gemm, GE_DSP_GEMM_STEP};
+    static const ge_dsp_gemm_kind kind = {ge_dsp_gemm, GE_DSP_GEMM_STEP, CONV2D_S8_DSP_TILE};
     ge_dsp_columns(p, x, stream, out, first_row, last_row, scratch, &kind);
 }

@@ -167,6 +167,8 @@ static void ge_conv2d_strip_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, 
                                    CONV2D_STRIP_S8_DSP_TILE, conv2d_strip_s8_dsp_products};
     if (p->kernel_h * p->kernel_w == 1) {
         ge_dsp_strip_points(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);
+    } else if (CONV2D_STRIP_S8_DSP_TILE > 0 && CONV2D_STRIP_S8_DSP_TILE < p->out_w) {
+        ge_dsp_strip_parts(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);
     } else {
         ge_dsp_strip_windows(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);
     }
