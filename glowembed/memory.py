@@ -69,8 +69,9 @@ def plan_network(
     plain = replace(options, optimize="speed", ram=None)
     variants = [_variant(ordered, plain, costs)]
     if options.optimize != "speed" or options.ram is not None:
-        split = by_rows(ordered)
-        variants = [*(variants if split is not ordered else []), *_variants(split, options, costs)]
+        split, base = by_rows(ordered), sum(costs.whole(node) for node in ordered.nodes)
+        whole = replace(_variant(ordered, options, costs), streaming=False)
+        variants = [*([*variants, whole] if split is not ordered else []), *_variants(split, options, costs, base)]
     return _best(variants, alignment, options)
 
 
@@ -95,14 +96,14 @@ def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | Non
     )
 
 
-def _variants(graph: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
-    """The graph with the fastest kernels, and with those whose output may lie the farthest over an input."""
-    base = _variant(graph, options, costs)
+def _variants(graph: Graph, options: PlanOptions, costs: Costs, base: float) -> list[_Variant]:
+    """The graph with the fastest kernels, and with those whose output may lie the farthest over an input; what they take
+    beyond `base` is of the budget.
+    """
     nodes = tuple(_most_overlapping(n, costs) for n in graph.nodes)
-    if nodes == graph.nodes:
-        return [base]
-    other = _variant(replace(graph, nodes=nodes), options, costs, sum(costs.whole(node) for node in graph.nodes))
-    return [base, other] if other.budget >= 0 else [base]
+    graphs = [graph] if nodes == graph.nodes else [graph, replace(graph, nodes=nodes)]
+    found = [_variant(one, options, costs, base) for one in graphs]
+    return [variant for variant in found if variant is found[0] or variant.budget >= 0]
 
 
 def _most_overlapping(node: Node, costs: Costs) -> Node:
@@ -255,7 +256,7 @@ def _prepared(variant: _Variant, rows: Rows, candidate: Candidate, alignment: in
 
 
 def _placed_greedily(placed: _Placed) -> _Placed:
-    placed.forbidden = placement.conflicts(placed.items, _in_place(placed.rows, placed.candidate, placed.life))
+    placed.forbidden = placement.conflicts(placed.items, _in_place(placed))
     placed.placement = placement.greedy(placed.items, placed.forbidden, placed.bound)
     return placed
 
@@ -310,13 +311,16 @@ def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int
     return found
 
 
-def _in_place(rows: Rows, candidate: Candidate, life: Lives) -> placement.InPlace:
+def _in_place(placed: _Placed) -> placement.InPlace:
+    """By items: of those that share a place, the first storage stands for all."""
+    first = {storage: item.storage for item in placed.items for storage in (item.storage, *item.also)}
     allowed: dict[tuple[int, int], frozenset[int]] = {}
-    for (position, _, _), (begin, end) in zip(candidate.calls, life.spans, strict=True):
-        work = rows.works[position]
+    for (position, _, _), (begin, end) in zip(placed.candidate.calls, placed.life.spans, strict=True):
+        work = placed.rows.works[position]
         for k in work.in_place:
-            key = (work.output, work.inputs[k])
-            allowed[key] = allowed.get(key, frozenset()) | frozenset(range(begin, end + 1))
+            if work.output in first and work.inputs[k] in first:
+                key = (first[work.output], first[work.inputs[k]])
+                allowed[key] = allowed.get(key, frozenset()) | frozenset(range(begin, end + 1))
     return lambda written, read, tick: tick in allowed.get((written, read), ())
 
 
