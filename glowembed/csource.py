@@ -24,7 +24,7 @@ from glowembed.op import Kernel, KernelOp
 def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
     """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
     text = (runtime_c / "kernels" / kernel.file).read_text("ascii")
-    if kernel.instance is not None and params is not None:
+    if kernel.instance is not None and (params is not None or kernel.template):
         return _instance(kernel, text, params)
     if not kernel.template:
         return text
@@ -37,9 +37,10 @@ def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
 
 
 def _instance(kernel: Kernel, text: str, params: Any) -> str:
-    stem, own = kernel.file.removesuffix(".c"), kernel.symbol_for(params).removeprefix("ge_")
     assert kernel.instance is not None
-    for name, number in kernel.instance(params).items():
+    stem = kernel.file.removesuffix(".c")
+    own = (kernel.symbol if params is None else kernel.symbol_for(params)).removeprefix("ge_")
+    for name, number in (kernel.instance(params) if params is not None else {}).items():
         define = rf"^#define {stem.upper()}_{name} \S+"
         assert re.search(define, text, re.MULTILINE), f"{kernel.file} does not #define {name}"
         text = re.sub(define, f"#define {stem.upper()}_{name} {number}", text, flags=re.MULTILINE)
