@@ -5,8 +5,9 @@ all that was considered, with its estimated cycles, flash and scratch, and why i
 
 The fastest kernel of each node comes first. From there flash is saved step by step, each time where it costs the fewest
 cycles: a kernel that few need is dropped, or packed constants that are larger than the weights. `speed` saves nothing,
-`balanced` and `ram` what costs at most FLASH_SHARE of the cycles. `size` takes one small kernel for each op, which together take
-at most SIZE_LIMIT times the cycles. A limit of flash is met with as few cycles as this finds.
+`balanced` and `ram` what costs at most FLASH_SHARE of the cycles. `size` takes one small kernel with plain weights for each
+op, which together take at most SIZE_LIMIT times the cycles of the fastest such. A limit of flash is met with as few
+cycles as this finds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ FLASH_SHARE = 0.01
 
 
 SIZE_LIMIT = 2.0
-"""Times the cycles of the fastest kernels that `size` may take."""
+"""Times the cycles of the fastest kernels with plain weights that `size` may take."""
+
+PLAIN = 1.25
+"""Times the smallest constants of a node that still count as plain."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ def choose(
     known = {op: [k for k in kernels if not k.isa or k.isa in target.isa] for op, kernels in _kernels(graph).items()}
     considered = {n.name: [_consider(n, k, target, allowed) for k in known[n.op]] for n in graph.nodes}
     share = footprint.BUILT["-Os" if optimize == "size" else "-O2"]
-    search = _Search({name: [c for c in cs if c.legal] for name, cs in considered.items() if cs}, share)
+    legal = {name: [c for c in cs if c.legal] for name, cs in considered.items() if cs}
+    search = _Search({n: _plain(cs) for n, cs in legal.items()} if optimize == "size" else legal, share)
     if optimize == "size":
         search.smallest({n.name: n.op for n in graph.nodes}, SIZE_LIMIT)
     else:
@@ -101,6 +106,12 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
         shared=cost.shared,
         scratch=chosen.scratch(node.params),
     )
+
+
+def _plain(choices: list[Choice]) -> list[Choice]:
+    """Those whose constants are hardly larger than the smallest: weights as they are, no copies for speed."""
+    least = min(c.constants for c in choices)
+    return [c for c in choices if c.constants <= PLAIN * least + 64]
 
 
 def _told(choice: Choice, taken: Choice) -> Choice:
