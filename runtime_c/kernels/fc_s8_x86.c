@@ -28,16 +28,13 @@ static inline GE_X86_INLINE ge_x86_sums fc_s8_x86_sums(const int8_t *w, const ge
         x += 4 * FC_S8_X86_CHAINS;
     }
     for (; step < steps; step++) {
-        acc[step % 2] = ge_x86_dot(acc[step % 2], ge_x86_weights_at(w), ge_x86_input_at(x));
+        acc[0] = ge_x86_dot(acc[0], ge_x86_weights_at(w), ge_x86_input_at(x));
         w += 64;
         x += 4;
     }
-#pragma GCC unroll 4
-    for (int32_t half = FC_S8_X86_CHAINS / 2; half > 0; half /= 2) {
-#pragma GCC unroll 4
-        for (int32_t i = 0; i < half; i++) {
-            acc[i] = ge_x86_add(acc[i], acc[i + half]);
-        }
+#pragma GCC unroll 8
+    for (int32_t i = 1; i < FC_S8_X86_CHAINS; i++) {
+        acc[0] = ge_x86_add(acc[0], acc[i]);
     }
     return acc[0];
 }
