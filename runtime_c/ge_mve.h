@@ -4,6 +4,11 @@
 
 #include <stdint.h>
 
+/* Without optimization gcc keeps registers to itself that the assembly needs. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
+#pragma GCC optimize("O1")
+#endif
+
 /* count >= 0 bytes; nothing beyond them is read or written. */
 static inline void ge_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
     __asm__ volatile("wlstp.8 lr, %[count], 2f\n"

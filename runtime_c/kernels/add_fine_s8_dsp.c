@@ -11,18 +11,18 @@
 
 /* Two elements: operands in %[a0] %[b0] and %[a1] %[b1]. */
 #define ADD_FINE_S8_DSP_TWO                                                                                            \
-    "    ldrsb.w %[a0], [%[x]], #1\n"                                                                                  \
-    "    ldrsb.w %[b0], [%[y]], #1\n"                                                                                  \
-    "    ldrsb.w %[a1], [%[x]], #1\n"                                                                                  \
-    "    ldrsb.w %[b1], [%[y]], #1\n"                                                                                  \
+    "    ldrsb %[a0], [%[x]], #1\n"                                                                                  \
+    "    ldrsb %[b0], [%[y]], #1\n"                                                                                  \
+    "    ldrsb %[a1], [%[x]], #1\n"                                                                                  \
+    "    ldrsb %[b1], [%[y]], #1\n"                                                                                  \
     "    mla %[a0], %[a0], %[ma], %[c]\n"                                                                              \
     "    mla %[a1], %[a1], %[ma], %[c]\n"                                                                              \
     "    mla %[a0], %[b0], %[mb], %[a0]\n"                                                                             \
     "    mla %[a1], %[b1], %[mb], %[a1]\n"                                                                             \
     "    ssat %[a0], #8, %[a0], asr %[shift]\n"                                                                        \
     "    ssat %[a1], #8, %[a1], asr %[shift]\n"                                                                        \
-    "    strb.w %[a0], [%[o]], #1\n"                                                                                   \
-    "    strb.w %[a1], [%[o]], #1\n"
+    "    strb %[a0], [%[o]], #1\n"                                                                                   \
+    "    strb %[a1], [%[o]], #1\n"
 
 /* `count` elements. */
 static void add_fine_s8_dsp_run(const ge_add_params *p, const int8_t *x, const int8_t *y, int8_t *o, int32_t count) {

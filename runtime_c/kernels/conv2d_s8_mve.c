@@ -88,11 +88,10 @@ typedef struct {
 
 /* Channels from `stream` to `end`, in fours. */
 static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
-    register conv2d_s8_mve_block *r0 __asm__("r0") = block; /* with so many registers taken, gcc -O0 finds none itself */
     __asm__ volatile(
         ".set ge_steps, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_STEPS) "\n"
         "push {r7, r11}\n"
-        "mov r7, r0\n"
+        "mov r7, %[block]\n"
         "ldr r9, [r7, #24]\n"
         "ldrd r12, r11, [r7, #28]\n"
         "ldr r0, [r7, #36]\n"
@@ -114,9 +113,9 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
         "cmp r9, r12\n"
         "bne.w 1b\n"
         "pop {r7, r11}\n"
-        : "+r"(r0)
         :
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
+        : [block] "r"(block)
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
           "q6", "q7", "cc", "memory");
 }
 

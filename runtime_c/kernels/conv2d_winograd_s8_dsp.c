@@ -295,9 +295,9 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    ssat r5, #8, r5\n"
         "    cmp.w r1, r12\n"
         "    strb.w r5, [r11, #%c[out]]\n"
-        "    strb.w r4, [r11], #1\n"
+        "    strb r4, [r11], #1\n"
         "    strb.w r3, [r10, #%c[out]]\n"
-        "    strb.w r2, [r10], #1\n"
+        "    strb r2, [r10], #1\n"
         "    bne.w 4b\n"
         "    vmov r12, s1\n"
         "    sub.w r0, r0, #32\n" /* the second tile's sums end 32 bytes behind the start, the first's 16 */

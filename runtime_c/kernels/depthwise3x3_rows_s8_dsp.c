@@ -117,7 +117,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    vldmia r12!, {s10-s11}\n"
         "    ldr.w r4, [r12], #4\n"
         "    ldr.w r6, [r12], #4\n"
-        "    ldrsb.w r7, [r12], #4\n"
+        "    ldrsb r7, [r12], #4\n"
         "    vmov s4, r12\n"
         "    vmov r12, s8\n"
         "    vmov r8, s10\n"

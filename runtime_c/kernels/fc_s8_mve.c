@@ -6,8 +6,10 @@
  *
  * Measured, instructions under QEMU: ad01, ten layers of 264,192 MACs, 49,625 (0.19 per MAC).
  *
- *   r0 r2 r4 r6 sums, r1 inputs, q0 inputs and outputs, q1 q2 constants, q3 lowest and q4 highest output
+ *   r0 r2 r4 r6 sums, r1 inputs, q0 inputs and outputs, q1 q2 constants, q3 lowest and q4 highest output, q5 zero point
  */
+#include <stddef.h>
+
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_mve.h"
@@ -17,8 +19,12 @@
 static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, const int8_t *stream, int8_t *out,
                                      int32_t fours) {
     __asm__ volatile(
-        "vdup.32 q3, %[lo]\n"
-        "vdup.32 q4, %[hi]\n"
+        "ldr r0, [%[p], %[lo]]\n"
+        "ldr r1, [%[p], %[hi]]\n"
+        "ldr r2, [%[p], %[zero_point]]\n"
+        "vdup.32 q3, r0\n"
+        "vdup.32 q4, r1\n"
+        "vdup.32 q5, r2\n"
         "1:\n"
         "mov r1, %[x]\n"
         "movs r0, #0\n"
@@ -43,15 +49,16 @@ static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, con
         "vmov q0[3], q0[1], r2, r6\n"
         "vadd.i32 q0, q0, q1\n"
         "vrmulh.s32 q0, q0, q2\n"
-        "vadd.i32 q0, q0, %[zero_point]\n"
+        "vadd.i32 q0, q0, q5\n"
         "vmax.s32 q0, q0, q3\n"
         "vmin.s32 q0, q0, q4\n"
         "vstrb.32 q0, [%[out]], #4\n"
         "subs %[fours], %[fours], #1\n"
         "bne 1b\n"
         : [stream] "+&r"(stream), [out] "+&l"(out), [fours] "+&r"(fours)
-        : [x] "r"(x), [count] "r"(p->in_c), [zero_point] "r"(p->out_zero_point), [lo] "r"(p->lo), [hi] "r"(p->hi)
-        : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "cc", "memory");
+        : [x] "r"(x), [count] "r"(p->in_c), [p] "r"(p), [zero_point] "i"(offsetof(ge_fc_params, out_zero_point)),
+          [lo] "i"(offsetof(ge_fc_params, lo)), [hi] "i"(offsetof(ge_fc_params, hi))
+        : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "cc", "memory");
     return stream;
 }
 
