@@ -11,17 +11,17 @@
 
 /* Two elements: operands in %[a0] %[b0] and %[a1] %[b1]. */
 #define ADD_FINE_S8_DSP_TWO                                                                                            \
-    "    ldrsb %[a0], [%[x]], #1\n"                                                                                  \
-    "    ldrsb %[b0], [%[y]], #1\n"                                                                                  \
-    "    ldrsb %[a1], [%[x]], #1\n"                                                                                  \
-    "    ldrsb %[b1], [%[y]], #1\n"                                                                                  \
+    "    ldrsb %[a0], [%[x]], #1\n"                                                                                    \
+    "    ldrsb %[b0], [%[y]], #1\n"                                                                                    \
+    "    ldrsb %[a1], [%[x]], #1\n"                                                                                    \
+    "    ldrsb %[b1], [%[y]], #1\n"                                                                                    \
     "    mla %[a0], %[a0], %[ma], %[c]\n"                                                                              \
     "    mla %[a1], %[a1], %[ma], %[c]\n"                                                                              \
     "    mla %[a0], %[b0], %[mb], %[a0]\n"                                                                             \
     "    mla %[a1], %[b1], %[mb], %[a1]\n"                                                                             \
     "    ssat %[a0], #8, %[a0], asr %[shift]\n"                                                                        \
     "    ssat %[a1], #8, %[a1], asr %[shift]\n"                                                                        \
-    "    strb %[a0], [%[o]], #1\n"                                                                                   \
+    "    strb %[a0], [%[o]], #1\n"                                                                                     \
     "    strb %[a1], [%[o]], #1\n"
 
 /* `count` elements. */
