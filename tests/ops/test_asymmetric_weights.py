@@ -31,7 +31,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_asymmetric_weights(case, mode):
     settings = {"weights_schema": "asymmetric", "requantization": mode}
-    check_op(case, steps={"default": 1.01, "glow": 3.0, "tflite": 1.51}[mode], settings=settings)
+    check_op(case, steps={"default": 1.01, "onnx": 1.01, "glow": 3.0, "tflite": 1.51}[mode], settings=settings)
 
 
 @pytest.mark.parametrize("case", CASES[:4], ids=str)
