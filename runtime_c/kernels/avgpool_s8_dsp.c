@@ -16,21 +16,23 @@
 static void avgpool_s8_dsp_sixteen(const int8_t *x, int32_t step, int32_t count, int32_t *sums) {
     int32_t a0 = 0, a1 = 0, b0 = 0, b1 = 0, c0 = 0, c1 = 0, d0 = 0, d1 = 0;
     do {
-        int32_t s, t;
+        int32_t s, t; /* two statements: without optimization gcc has no registers for all at once */
         __asm__("    ldr.w %[s], [%[x]]\n"
                 "    ldr.w %[t], [%[x], #4]\n"
                 "    sxtab16 %[a0], %[a0], %[s]\n"
                 "    sxtab16 %[a1], %[a1], %[s], ror #8\n"
                 "    sxtab16 %[b0], %[b0], %[t]\n"
                 "    sxtab16 %[b1], %[b1], %[t], ror #8\n"
-                "    ldr.w %[s], [%[x], #8]\n"
+                : [a0] "+&r"(a0), [a1] "+&r"(a1), [b0] "+&r"(b0), [b1] "+&r"(b1), [s] "=&r"(s), [t] "=&r"(t)
+                : [x] "r"(x)
+                : "memory");
+        __asm__("    ldr.w %[s], [%[x], #8]\n"
                 "    ldr.w %[t], [%[x], #12]\n"
                 "    sxtab16 %[c0], %[c0], %[s]\n"
                 "    sxtab16 %[c1], %[c1], %[s], ror #8\n"
                 "    sxtab16 %[d0], %[d0], %[t]\n"
                 "    sxtab16 %[d1], %[d1], %[t], ror #8\n"
-                : [a0] "+&r"(a0), [a1] "+&r"(a1), [b0] "+&r"(b0), [b1] "+&r"(b1), [c0] "+&r"(c0), [c1] "+&r"(c1),
-                  [d0] "+&r"(d0), [d1] "+&r"(d1), [s] "=&r"(s), [t] "=&r"(t)
+                : [c0] "+&r"(c0), [c1] "+&r"(c1), [d0] "+&r"(d0), [d1] "+&r"(d1), [s] "=&r"(s), [t] "=&r"(t)
                 : [x] "r"(x)
                 : "memory");
         x += step;
