@@ -17,6 +17,7 @@ from small_models import model, node, saved, weights
 from glowembed import reference
 from glowembed.op import kernel
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle
+from glowembed.plan import PlanOptions
 from glowembed.run.host import HostModel
 from glowembed.target import load_target
 
@@ -313,7 +314,8 @@ def test_a_role_may_be_a_name_of_the_model(tmp_path: Path) -> None:
     proto = model(nodes, {"x": [1, 3, 16, 16]}, constants, opset=18)
     data = tmp_path / "data.npy"
     np.save(data, np.random.default_rng(0).normal(size=(4, 3, 16, 16)).astype(np.float32))
-    bundle = compile_model(saved(proto, tmp_path), tmp_path / "out", CompileOptions("cortex-m4"), data=data)
+    options = CompileOptions("cortex-m4", plan=PlanOptions(optimize="ram"))
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "out", options, data=data)
     names = [n.name for n in bundle.graph.nodes]
     assert len(names) == len(set(names))
     assert "sum_rows_s8" in [layer["op"] for layer in bundle.manifest["layers"]]
