@@ -1,8 +1,9 @@
 """One kernel on an emulated core: what run/kernel.py does on the host, for instructions that the host does not have.
 
 In: a KernelOp, one of its Kernels, a Board. Out: a HostKernel whose calls go to a firmware that waits for them; it is
-built once per process and stays in QEMU until the process ends. Requests and answers go through two named pipes by
-semihosting; both carry a whole image of memory (runtime_c/harness/kernel_pipe.c), so every changed byte is seen.
+built once per process and stays in QEMU until the process ends or RUNNING_MAX others have started since. Requests and
+answers go through two named pipes by semihosting; both carry a whole image of memory
+(runtime_c/harness/kernel_pipe.c), so every changed byte is seen.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ TENSORS_MAX, CONSTANTS_MAX = 8, 8
 HEADER_BYTES = 4 * (5 + 3 * TENSORS_MAX + CONSTANTS_MAX)
 LINE = 16
 SECONDS = 60.0
+RUNNING_MAX = 64
+"""Firmwares in QEMU at one time: each has a process and two file descriptors of ours."""
+
 MIB = 1 << 20
 
 
@@ -72,7 +76,10 @@ def close() -> None:
 
 
 _STARTED: list[_Session] = []
-"""Sessions of this process whose QEMU may run."""
+"""Sessions of this process whose firmware is built."""
+
+_RUNNING: list[_Session] = []
+"""Those of them with a QEMU, the one that was started first in front."""
 
 
 @cache
@@ -82,6 +89,7 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
     (folder / "ge_params.h").write_text(params, encoding="utf-8")
     session = _Session(folder, _build(folder, symbol, board), board, symbol)
     _STARTED.append(session)
+    atexit.register(session.end)
     return session
 
 
@@ -164,6 +172,8 @@ class _Session:
         return bytes(received)
 
     def _start(self) -> None:
+        while len(_RUNNING) >= RUNNING_MAX:
+            _RUNNING[0].stop()
         for name in ("request", "answer"):
             os.mkfifo(self.folder / name)
         assert self.board.qemu is not None
@@ -177,23 +187,31 @@ class _Session:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said
             )
-        atexit.register(self.end)
         # Opened for both directions, so that opening does not wait for the other side; QEMU reads one, writes the other.
         self.pipes = [os.open(self.folder / "request", os.O_RDWR), os.open(self.folder / "answer", os.O_RDWR)]
         os.set_blocking(self.pipes[0], False)
+        _RUNNING.append(self)
 
     def _failed(self, what: str) -> ToolError:
         said = (self.folder / "said").read_text(errors="replace").strip()
         self.end()
         return ToolError(f"{self.symbol} on {self.board.name} under QEMU {what}; {said or 'it said nothing'}")
 
-    def end(self) -> None:
+    def stop(self) -> None:
+        """End QEMU; the next request starts it again."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
         for pipe in self.pipes:
             os.close(pipe)
         self.pipes, self.process = [], None
+        for name in ("request", "answer"):
+            (self.folder / name).unlink(missing_ok=True)
+        _RUNNING[:] = [session for session in _RUNNING if session is not self]
+
+    def end(self) -> None:
+        """Stop, and forget the firmware."""
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -55,8 +55,7 @@ class FileLine:
         os.set_blocking(writer, False)
 
     def read(self, seconds: float) -> bytes:
-        ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
-        if not ready:
+        if not _ready(self._reader, select.POLLIN, seconds):
             return b""
         try:
             data = os.read(self._reader, CHUNK)
@@ -72,8 +71,7 @@ class FileLine:
         """A device that takes no bytes for LINGER_SECONDS loses the rest: the protocol asks again."""
         end = time.monotonic() + LINGER_SECONDS
         while data and time.monotonic() < end:
-            _, ready, _ = select.select([], [self._writer], [], 0.1)
-            if not ready:
+            if not _ready(self._writer, select.POLLOUT, 0.1):
                 continue
             try:
                 data = data[os.write(self._writer, data) :]
@@ -84,6 +82,13 @@ class FileLine:
 
     def close(self) -> None:
         return
+
+
+def _ready(descriptor: int, event: int, seconds: float) -> bool:
+    """Whether it can be read or written within so long, or is closed; not select(), which takes numbers below 1024 only."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 class SocketLine(FileLine):
