@@ -87,19 +87,19 @@ def is_whole(plan: Plan, node: int, value: str) -> bool:
 
 
 def buffers(plan: Plan) -> list[dict[str, Any]]:
-    """Entries of bundle.json; the rows of a streamed tensor are one entry, [offset, birth, death] for each row."""
-    entries: dict[tuple[str, ...], dict[str, Any]] = {}
+    """Entries of bundle.json; the rows of a streamed tensor are one entry, [offset, birth, death] for each row in turn."""
+    rows: dict[tuple[str, ...], list[tuple[int, list[int]]]] = {}
+    for buffer, offset in plan.buffers:
+        if buffer.row is not None:
+            rows.setdefault(buffer.values, []).append((buffer.row, [offset, buffer.birth, buffer.death]))
     found = []
     for buffer, offset in plan.buffers:
         head = {"values": list(buffer.values), "bytes": buffer.size}
         if buffer.row is None:
             lives = {"lives": [list(life) for life in buffer.lives]} if len(buffer.lives) > 1 else {}
             found.append({**head, "offset": offset, "birth": buffer.birth, "death": buffer.death, **lives})
-        else:
-            if buffer.values not in entries:
-                entries[buffer.values] = {**head, "rows": []}
-                found.append(entries[buffer.values])
-            entries[buffer.values]["rows"].append([offset, buffer.birth, buffer.death])
+        elif buffer.values in rows:
+            found.append({**head, "rows": [row for _, row in sorted(rows.pop(buffer.values))]})
     return found
 
 
