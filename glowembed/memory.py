@@ -139,15 +139,25 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
         ]:
             _solve(candidate, options.effort)
     if limit is None:
-        best = min(placed, key=lambda p: (p.placement.size, p.extra))
-    else:
-        best = min(placed, key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))  # fmt: skip
+        return _finished(min(placed, key=lambda p: (p.placement.size, p.extra)), alignment, options)
+    placed.sort(key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))
+    closest: tuple[Graph, Plan] | None = None
+    for candidate in placed:
+        if closest is not None and candidate.placement.size > limit:
+            break
+        found = _finished(candidate, alignment, options)
+        if options.arena_limit is None or found[1].arena_size <= options.arena_limit:
+            return found
+        if closest is None or found[1].arena_size < closest[1].arena_size:
+            closest = found  # all RAMs together have room for it, but what must stay in the arena does not fit there
+    assert closest is not None, "there is always a candidate"
+    raise UsageError(_too_large(*closest, options))
+
+
+def _finished(best: _Placed, alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
+    """A candidate with its kernels, in the RAMs."""
     graph = _with_kernels(best)
-    rams = _split(best, options.rams, alignment)
-    plan = _plan(best, alignment, graph, rams)
-    if options.arena_limit is not None and plan.arena_size > options.arena_limit:
-        raise UsageError(_too_large(graph, plan, options))
-    return graph, plan
+    return graph, _plan(best, alignment, graph, _split(best, options.rams, alignment))
 
 
 class _Cycles:
