@@ -43,7 +43,7 @@ NO_SLOTS = 0xFFFFFFFF
 TENSORS_MAX, CONSTANTS_MAX = 8, 8
 HEADER_BYTES = 4 * (5 + 3 * TENSORS_MAX + CONSTANTS_MAX)
 LINE = 16
-SECONDS = 60.0
+SECONDS = 60
 RUNNING_MAX = 64
 """Firmwares in QEMU at one time: each has a process and two file descriptors of ours."""
 
@@ -160,9 +160,7 @@ class _Session:
         poll.register(answer, select.POLLIN)
         poll.register(request, select.POLLOUT)
         while len(received) < len(image) + 4:
-            events = dict(poll.poll(SECONDS * 1000))
-            if not events or events.get(answer, 0) & (select.POLLHUP | select.POLLERR) == select.POLLHUP:
-                raise self._failed("does not answer" if not events else "ended")
+            events = self._wait(poll)
             if request in events and sent < len(image):
                 sent += os.write(request, image[sent : sent + 65536])
                 if sent == len(image):
@@ -170,6 +168,16 @@ class _Session:
             if events.get(answer, 0) & select.POLLIN:
                 received += os.read(answer, 1 << 20)
         return bytes(received)
+
+    def _wait(self, poll: select.poll) -> dict[int, int]:
+        """What the pipes are ready for. A QEMU that has ended does not show there: both ends of them are ours too."""
+        assert self.process is not None
+        for _ in range(SECONDS):
+            if events := dict(poll.poll(1000)):
+                return events
+            if self.process.poll() is not None:
+                raise self._failed(f"ended with exit code {self.process.returncode}")
+        raise self._failed("does not answer")
 
     def _start(self) -> None:
         while len(_RUNNING) >= RUNNING_MAX:
@@ -194,7 +202,7 @@ class _Session:
 
     def _failed(self, what: str) -> ToolError:
         said = (self.folder / "said").read_text(errors="replace").strip()
-        self.end()
+        self.stop()
         return ToolError(f"{self.symbol} on {self.board.name} under QEMU {what}; {said or 'it said nothing'}")
 
     def stop(self) -> None:

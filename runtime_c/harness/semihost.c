@@ -52,10 +52,18 @@ int32_t ge_semihost_length(int32_t file) {
     return call(SYS_FLEN, parameters);
 }
 
-/* Both return how many bytes were not moved. */
+/* Both answer how many bytes were not moved: of a pipe, what it does not hold yet. None moved is the end. */
 static int32_t move(uint32_t operation, int32_t file, const void *memory, uint32_t bytes) {
-    const uint32_t parameters[3] = {(uint32_t)file, address(memory), bytes};
-    return (bytes == 0u || call(operation, parameters) == 0) ? 0 : -1;
+    while (bytes > 0u) {
+        const uint32_t parameters[3] = {(uint32_t)file, address(memory), bytes};
+        const uint32_t left = (uint32_t)call(operation, parameters);
+        if (left >= bytes) {
+            return -1;
+        }
+        memory = (const uint8_t *)memory + (bytes - left);
+        bytes = left;
+    }
+    return 0;
 }
 
 int32_t ge_semihost_read(int32_t file, void *into, uint32_t bytes) {
