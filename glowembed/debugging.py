@@ -177,18 +177,22 @@ def _layer(graph: Graph, node: Node, reference: Tensors, floats: Tensors, found:
 
 
 def _isolated(graph: Graph, node: Node, reference: Tensors, floats: Tensors) -> Array:
-    """The reference of one node on the float model's tensors, as far as it has them; else on the reference's own."""
-    inputs = [_as_stored(graph.values[name], reference, floats) for name in node.inputs]
+    """The reference of one node on the float model's tensors.
+
+    An input that the float model does not have, as the sums of a mean, is computed from those it has.
+    """
+    inputs = [_as_stored(graph, graph.values[name], reference, floats) for name in node.inputs]
     count = len(next(iter(reference.values())))
     return np.stack([run_node(graph, node.name, *(array[index] for array in inputs)) for index in range(count)])
 
 
-def _as_stored(value: Value, reference: Tensors, floats: Tensors) -> Array:
+def _as_stored(graph: Graph, value: Value, reference: Tensors, floats: Tensors) -> Array:
     """[samples, stored shape] of a node's input."""
     known = floats.get(value.name)
-    if known is None or known.shape[1:] != value.shape:
-        return reference[value.name]
-    return known if value.qtype is None else value.qtype.quantize(known)
+    if known is not None and known.shape[1:] == value.shape:
+        return known if value.qtype is None else value.qtype.quantize(known)
+    producer = graph.producer().get(value.name)
+    return reference[value.name] if producer is None else _isolated(graph, producer, reference, floats)
 
 
 def _loss(value: Value, real: Array, stored: Array) -> Loss:

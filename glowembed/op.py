@@ -14,7 +14,7 @@ import copy
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -404,6 +404,11 @@ def importers() -> Mapping[str, Op]:
     return {kind: op for op in ops().values() for kind in op.onnx}
 
 
+def all_kernels() -> Iterator[Kernel]:
+    """Every kernel there is."""
+    return (k for op in kernel_ops().values() for k in op.kernels)
+
+
 def kernel(symbol: str) -> Kernel:
     """The Kernel with this symbol."""
-    return next(k for op in kernel_ops().values() for k in op.kernels if k.symbol == symbol)
+    return next(k for k in all_kernels() if k.symbol == symbol)

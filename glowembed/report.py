@@ -22,12 +22,12 @@ from glowembed.debugging import DebugRun, LayerReport, Loss
 from glowembed.farm import Row
 from glowembed.inspection import Inspection, Tensor
 from glowembed.ir import Graph, Node, Value
-from glowembed.op import kernel
+from glowembed.op import all_kernels, kernel
 from glowembed.pipeline import Bundle
 from glowembed.plan import Plan
 from glowembed.precision import DEFAULTS, LEFT_IN_FLOAT, Precision, Settings
 from glowembed.profile import Profile
-from glowembed.target import Board, Target
+from glowembed.target import Board, Target, load_target
 from glowembed.tune import Evaluation, Lifted, Tuned
 from glowembed.validation import Validation
 
@@ -250,10 +250,16 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
 
 
 def kernel_option(bundle: Bundle, option: str) -> RenderableType:
-    """How many layers --winograd or the like has changed, and what it costs."""
+    """How many layers --winograd or the like has changed, and what it costs; or why it has changed none."""
     nodes = [n for n in bundle.graph.nodes if n.kernel and kernel(n.kernel).option == option]
     if not nodes:
-        return Text(f"--{option}: it makes no layer faster")
+        offered = [c for c in bundle.choices if kernel(c.kernel).option == option]
+        target = bundle.manifest["target"]
+        if not any(k.option == option and k.isa in load_target(target).isa for k in all_kernels()):
+            return Text(f"--{option} changes nothing: {target} has no such kernels")
+        reasons = Counter(str(c.reason) for c in offered) or {"there is no convolution of int8": 0}
+        why = "; ".join(f"{count} x {reason}" if count else reason for reason, count in reasons.items())
+        return Text(f"--{option} changes nothing, as it makes no layer faster: {why}")
     plain = [{name: c.materialize() for name, c in n.constants.items()} for n in nodes]
     packed = [kernel(n.kernel or "").packed(c, n.params) for n, c in zip(nodes, plain, strict=True)]
     more = sum(a.nbytes for c in packed for a in c.values()) - sum(a.nbytes for c in plain for a in c.values())

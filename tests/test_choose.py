@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from small_models import canonical, model, node, weights
 
 from glowembed import polynomial, winograd
+from glowembed.__main__ import main
 from glowembed.choose import choose
 from glowembed.ir import Const, Graph
 from glowembed.lower import lower
@@ -80,3 +82,17 @@ def test_winograd_refuses_sums_whose_fourfold_does_not_fit(convolutions: Graph) 
     reason = winograd.KERNEL.when(big, load_target("cortex-m4"))
     assert reason is not None and "four times" in reason
     assert winograd.KERNEL.when(conv, load_target("cortex-m4")) is None
+
+
+def test_an_option_that_changes_nothing_says_why(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["compile", str(digits / "model.onnx"), "--data", str(digits / "data.npz"), "-o", str(tmp_path / "bundle")]
+    assert main([*words, "--target", "cortex-m0", "--winograd", "--json"]) == 0
+    told = capsys.readouterr()
+    assert told.err.strip() == "--winograd changes nothing: cortex-m0 has no such kernels"
+    assert json.loads(told.out)["target"] == "cortex-m0"
+    assert main([*words, "--target", "cortex-m55", "--polynomial"]) == 0
+    assert (
+        "makes no layer faster: 2 x it is for windows of one tap and one group; 1 x slower" in capsys.readouterr().out
+    )

@@ -11,6 +11,7 @@ import pytest
 from glowembed import debugging
 from glowembed.__main__ import main
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
+from glowembed.plan import PlanOptions
 
 pytestmark = pytest.mark.cc
 
@@ -36,6 +37,17 @@ def test_a_sound_bundle_has_no_difference_and_small_losses(bundle: Bundle, digit
     assert all(loss.sqnr_db > 20 for loss in known)
     first = run.layers[0]
     assert first.cumulated == first.isolated, "before the first layer nothing is lost but the input's rounding"
+
+
+def test_a_mean_in_two_steps_is_charged_with_its_own_loss_alone(digits_dir: Path, tmp_path: Path) -> None:
+    """The float model has no sums: they are made from its own input, not taken from the reference."""
+    options = CompileOptions("cortex-m4", plan=PlanOptions(optimize="ram"))
+    bundle = compile_model(digits_dir / "model.onnx", tmp_path / "bundle", options, data=digits_dir / "data.npz")
+    layers = debugging.losses(bundle, digits_dir / "data.npz", 4)
+    mean = next(layer for layer in layers if layer.op == "mean_s32_s8")
+    assert mean.isolated is not None and mean.cumulated is not None
+    assert mean.isolated.sqnr_db > mean.cumulated.sqnr_db + 3
+    assert mean.isolated.max_steps < 1, "one step of rounding of its input at most, and its own half"
 
 
 def test_the_dump_holds_board_reference_and_float(bundle: Bundle, digits_dir: Path, tmp_path: Path) -> None:

@@ -293,8 +293,8 @@ def compile_(
     tell_notes(*seen)
     if plot is not None:
         write_text(plot, pipeline.plot_profile(model, seen[0], options))
-    for option in () if as_json else options.kernel_options():
-        show(report.kernel_option(bundle, option))
+    for option in options.kernel_options():
+        typer.echo(str(report.kernel_option(bundle, option)), err=as_json)
     if verbose and not as_json:
         show(report.considered(bundle))
     show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
