@@ -81,13 +81,14 @@ class Origin:
 def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
     """File name -> content of the whole bundle."""
     name = identifier(graph.name)
-    arrays = _arrays(graph, name)
+    constants = _constants(graph, name)
+    arrays = _arrays(constants.values())
     weights_align = target.arena_align if _levels_used(graph) else plan.alignment
     own = weights_file([a["data"] for a in arrays], weights_align) if weights.place == "file" else None
     for array, offset in zip(arrays, own.offsets if own is not None else (), strict=False):
         array["offset"] = offset
     tensors = _tensors(graph, plan)
-    layers = _layers(graph, plan, name)
+    layers = _layers(graph, plan, constants)
     context = {
         "name": name,
         "arena_align": target.arena_align,
@@ -302,12 +303,31 @@ def _float_literal(x: float) -> str:
 # ---------------------------------------------------------------------------------------------- layers
 
 
-def _constant_ids(graph: Graph) -> dict[tuple[str, str], str]:
-    """(node name, constant name) or ("", value name) -> C identifier of its array, without the bundle's prefix."""
-    keys = [(n.name, c) for n in graph.nodes if n.kernel for c in kernel(n.kernel).ctypes(kernel_ops()[n.op])]
-    keys += [("", v) for v, value in graph.values.items() if value.const is not None]
-    texts = [f"{node}_{name}" if node else name for node, name in keys]
-    return dict(zip(keys, distinct(texts), strict=True))
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A constant array of the bundle under its C name."""
+
+    id: str
+    ctype: str
+    array: Array
+
+
+def _constants(graph: Graph, bundle: str) -> dict[tuple[str, str], _Stored]:
+    """(node name, constant name) or ("", value name) -> its array. Equal contents of the same type are one array, which has
+    the name of the first.
+    """
+    found: dict[tuple[str, str], tuple[str, Array]] = {}
+    for node in (n for n in graph.nodes if n.kernel):
+        found |= {(node.name, c): packed for c, packed in _packed(node).items()}
+    for name, value in graph.values.items():
+        if value.const is not None:
+            found["", name] = (CTYPES[_dtype(value)], _stored(value))
+    ids = distinct([f"{node}_{name}" if node else name for node, name in found])
+    known: dict[tuple[str, bytes], _Stored] = {}
+    return {
+        key: known.setdefault((ctype, array.tobytes()), _Stored(f"{bundle}_{ident}", ctype, array))
+        for ident, (key, (ctype, array)) in zip(ids, found.items(), strict=True)
+    }
 
 
 def _packed(node: Node) -> dict[str, tuple[str, Array]]:
@@ -324,31 +344,24 @@ def _of_type(ctype: str, packed: Array) -> Array:
     )
 
 
-def _arrays(graph: Graph, bundle: str) -> list[dict[str, Any]]:
-    """Every constant array of the bundle; equal contents of the same type are stored once."""
-    ids = _constant_ids(graph)
-    entries: list[tuple[str, str, Array]] = []
-    for node in (n for n in graph.nodes if n.kernel):
-        entries += [(ids[node.name, c], ctype, array) for c, (ctype, array) in _packed(node).items()]
-    for name, value in graph.values.items():
-        if value.const is not None:
-            entries.append((ids["", name], CTYPES[_dtype(value)], _stored(value)))
+def _arrays(constants: Iterable[_Stored]) -> list[dict[str, Any]]:
+    """For the templates: every array once."""
     return [
         {
-            "id": f"{bundle}_{ident}",
-            "ctype": ctype,
-            "count": array.size,
-            "bytes": array.nbytes,
-            "lines": _lines(array),
-            "data": array,
+            "id": one.id,
+            "ctype": one.ctype,
+            "count": one.array.size,
+            "bytes": one.array.nbytes,
+            "lines": _lines(one.array),
+            "data": one.array,
         }
-        for ident, ctype, array in entries
+        for one in {one.id: one for one in constants}.values()
     ]
 
 
 def weights_bytes(graph: Graph) -> int:
     """Bytes of all constants of a graph with kernels."""
-    return sum(array["bytes"] for array in _arrays(graph, ""))
+    return sum({one.id: one.array.nbytes for one in _constants(graph, "").values()}.values())
 
 
 def _lines(array: Array) -> list[str]:
@@ -368,8 +381,7 @@ def _literal(value: int) -> str:
     return f"{value}u" if value > 2**31 - 1 else str(value)
 
 
-def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
-    ids = _constant_ids(graph)
+def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Stored]) -> list[dict[str, Any]]:
     computed = [node.name for node in graph.nodes if node.kernel]
     names = dict(zip(computed, distinct(computed), strict=True))
     slots = emit_schedule.slot_ids(plan)
@@ -380,7 +392,7 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
             continue
         op = kernel_ops()[node.op]
         strides, out_stride = op.row_bytes(node.params)
-        places = {v: _rows(graph, plan, ids, bundle, slots, members, v) for v in (*node.inputs, node.outputs[0])}
+        places = {v: _rows(graph, plan, constants, slots, members, v) for v in (*node.inputs, node.outputs[0])}
         rows = [f"{places[v]}, {s}" for v, s in zip(node.inputs, strides, strict=True)]
         layers.append(
             {
@@ -396,7 +408,7 @@ def _layers(graph: Graph, plan: Plan, bundle: str) -> list[dict[str, Any]]:
                 "params": _wrap(c_initialiser(node.params)),
                 "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
                 "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
-                "constants": [f"{bundle}_{ids[node.name, c]}" for c in kernel(node.kernel).ctypes(op)],
+                "constants": [constants[node.name, c].id for c in kernel(node.kernel).ctypes(op)],
                 "rows": op.rows(node.params),
                 "scratch": _address(plan, plan.scratch[node.name]) if node.name in plan.scratch else "NULL",
                 "streamed": number in plan.streamed,
@@ -418,14 +430,14 @@ def _members(graph: Graph) -> dict[str, str]:
 
 
 def _rows(
-    graph: Graph, plan: Plan, ids: Mapping[tuple[str, str], str], bundle: str, slots: Mapping[str, str],
+    graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Stored], slots: Mapping[str, str],
     members: Mapping[str, str], name: str,
 ) -> str:  # fmt: skip
     """Data and slots of the ge_rows of a value; constants and inputs of the caller are only read: their const is cast away
     here and nowhere else.
     """
     if graph.values[name].const is not None:
-        return f"(void *)(uintptr_t){bundle}_{ids['', name]}, NULL"
+        return f"(void *)(uintptr_t){constants['', name].id}, NULL"
     if name in members:
         return f"{members[name]}, NULL"
     if name in slots:

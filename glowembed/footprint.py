@@ -6,9 +6,10 @@ that were built at -O2 for Cortex-M0, M4 and M55.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 
-from glowembed.ir import Graph, Node
+from glowembed.ir import Array, Graph, Node
 from glowembed.op import Kernel, kernel, kernel_ops
 from glowembed.plan import SLOT_UNIT, Plan
 from glowembed.target import Target
@@ -28,8 +29,17 @@ GROUP = 230
 
 def constants(node: Node, chosen: Kernel) -> int:
     """Of a node's constants, as this kernel reads them."""
-    packed = chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params)
-    return sum(array.nbytes for array in packed.values())
+    return sum(array.nbytes for array in _packed(node, chosen))
+
+
+def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
+    return chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params).values()
+
+
+def _stored_once(graph: Graph) -> int:
+    """Of all constants of a graph with kernels: equal ones are one array."""
+    arrays = (array for node in graph.nodes if node.kernel for array in _packed(node, kernel(node.kernel)))
+    return sum({(str(array.dtype), array.tobytes()): array.nbytes for array in arrays}.values())
 
 
 def network(graph: Graph) -> int:
@@ -68,5 +78,5 @@ def code(graph: Graph, target: Target, flag: str = "-O2") -> int:
 
 def flash(graph: Graph, plan: Plan, target: Target, flag: str = "-O2", elsewhere: bool = False) -> int:
     """All of a bundle: constants exactly, unless they are elsewhere, the rest within some 20 %. flag: how it is compiled."""
-    weights = 0 if elsewhere else sum(constants(n, kernel(n.kernel)) for n in graph.nodes if n.kernel)
+    weights = 0 if elsewhere else _stored_once(graph)
     return weights + code(graph, target, flag) + network(graph) + schedule(plan)

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_models import as_array, model, node, saved
+from small_models import weights as weights_of
 
-from glowembed import emit_weights
+from glowembed import emit, emit_weights, footprint
 from glowembed.cli import place_options
 from glowembed.emit_weights import Weights
 from glowembed.errors import UsageError
+from glowembed.op import kernel
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.places import Places
 from glowembed.plan import PlanOptions
@@ -118,3 +121,25 @@ def test_other_words_are_refused(text: str) -> None:
 def test_the_words(digits: Path) -> None:
     options = [place_options(CompileOptions(), "arena", "whole", str(weights)) for weights in PLACES]
     assert [o.weights for o in options] == PLACES
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("weights", PLACES, ids=str)
+def test_equal_constants_are_stored_once(weights: Weights, tmp_path: Path) -> None:
+    """Two layers with the same weights share every array that is equal, and compute with it."""
+    nodes = [node("Conv", "x w b", "u"), node("Conv", "u w b", "v"), node("Conv", "v w2", "y")]
+    constants = {"w": weights_of(4, 4, 1, 1), "b": as_array([0.1] * 4), "w2": weights_of(4, 4, 1, 1, seed=2)}
+    path = saved(model(nodes, {"x": (1, 4, 5, 5)}, constants), tmp_path, "net.onnx")
+    samples = {"x": np.random.default_rng(3).normal(size=(8, 4, 5, 5)).astype(np.float32)}
+    options = CompileOptions("x86-64", name="net", weights=weights)
+    np.savez(tmp_path / "data.npz", **samples)
+    bundle = compile_model(path, tmp_path / "net", options, tmp_path / "data.npz")
+    first, second, third = (layer for layer in bundle.manifest["layers"] if layer["constants"])
+    assert set(first["constants"]) & set(second["constants"])
+    assert not set(first["constants"]) & set(third["constants"])
+    graph = bundle.graph
+    each = sum(footprint.constants(n, kernel(n.kernel or "")) for n in graph.nodes if n.kernel)
+    assert bundle.manifest["weights_bytes"] == emit.weights_bytes(graph) < each
+    x = np.random.default_rng(0).integers(-128, 128, graph.values["x"].shape).astype(np.int8)
+    found, expected = HostModel(bundle.path).run_stored({"x": x}), run_int(graph, {"x": x})
+    np.testing.assert_array_equal(found["y"], expected["y"])
