@@ -110,6 +110,7 @@ def schedule_entry(graph: Graph, plan: Plan) -> dict[str, Any]:
         "calls_by_layer": [layer.get(step.node, -1) for step in plan.steps],
         "live": list(plan.live),
         "calls": sum(1 for step in plan.steps if graph.nodes[step.node].kernel),
+        "fastest_cycles_estimate": plan.fastest_cycles,
         "extra_cycles_estimate": plan.extra_cycles,
         "row_bound": plan.row_bound,
         "proof": plan.proof,

@@ -68,11 +68,16 @@ def plan_network(
     ordered = best_order(graph)
     plain = replace(options, optimize="speed", ram=None)
     variants = [_variant(ordered, plain, costs)]
+    base = sum(costs.whole(node) for node in ordered.nodes)
     if options.optimize != "speed" or options.ram is not None:
-        split, base = by_rows(ordered), sum(costs.whole(node) for node in ordered.nodes)
+        split = by_rows(ordered)
         whole = replace(_variant(ordered, options, costs), streaming=False)
         variants = [*([*variants, whole] if split is not ordered else []), *_variants(split, options, costs, base)]
-    return _best(variants, alignment, options)
+        if options.optimize == "ram" and options.ram is None:  # what is cheaper is not always larger
+            variants += _variants(split, replace(options, optimize="balanced"), costs, base)
+    best, plan = _best(variants, alignment, options)
+    fastest = sum(min((cycles for _, cycles in _legal(n, costs)), default=costs.whole(n)) for n in ordered.nodes)
+    return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest)
 
 
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:

@@ -83,7 +83,8 @@ class Plan:
     offsets: of every tensor in one piece. slots: of each row of every streamed tensor, whose rows lie anywhere.
     scratch: of each node that has some. bound: what a planner that keeps whole tensors needs for this order. row_bound:
     the rows alive at once in these steps: no placement can need less. proof: `optimal` means that no other offsets need
-    less for these steps. groups: nodes first..last-1 that are streamed together. live: bytes that matter, step by step.
+    less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of what it takes
+    more than `fastest_cycles`, the fastest kernels, each called once. live: bytes that matter, step by step.
     rams: what lies beside the arena, with the bytes that are used and the offset of the first: offsets go on behind the arena.
     """
 
@@ -101,6 +102,7 @@ class Plan:
     extra_cycles: float = 0.0
     live: tuple[int, ...] = ()
     rams: tuple[tuple[Ram, int], ...] = ()
+    fastest_cycles: float = 0.0
 
     @property
     def arena_size(self) -> int:

@@ -239,6 +239,7 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
         ("arena (RAM)", size(arena["size"])),
         *[(f"  and in {ram['name']}", size(ram["size"])) for ram in manifest["rams"]],
         ("  liveness bound", size(arena["liveness_bound"])),
+        *_price(manifest["schedule"]),
         (f"weights ({WEIGHTS_ARE_IN[manifest['weights']['place']]})", size(manifest["weights_bytes"])),
         ("layers", number(len(manifest["layers"]))),
         ("multiply-accumulates", number(manifest["macs"])),
@@ -247,6 +248,12 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     rows += _precisions(manifest.get("precision", []))
     head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
     return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+
+
+def _price(schedule: Json) -> list[tuple[str, str]]:
+    """What is paid for less RAM and flash than the fastest kernels need, each called once."""
+    extra, fastest = schedule["extra_cycles_estimate"], schedule["fastest_cycles_estimate"]
+    return [("  its price in cycles, estimated", f"{100 * extra / fastest:+.1f} %")] if extra > 0 and fastest else []
 
 
 def kernel_option(bundle: Bundle, option: str) -> RenderableType:

@@ -21,6 +21,7 @@ from glowembed.costs import Costs
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Node, QType, Value, verify
 from glowembed.lower import lower
+from glowembed.memory import BUDGETS
 from glowembed.placement import Item
 from glowembed.plan import PlanOptions
 from glowembed.quantize import quantize
@@ -320,6 +321,17 @@ def test_without_the_solver_the_plan_is_greedy(monkeypatch: pytest.MonkeyPatch) 
 
 
 # ------------------------------------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ram_takes_no_more_than_balanced_and_at_most_twice_the_cycles(seed: int, folder: Path) -> None:
+    graph, costs = kernel_graph(seed, 7, folder), Costs(portable())
+    plans = {o: memory.plan_network(graph, 4, PlanOptions("greedy", optimize=o), costs)[1] for o in BUDGETS}
+    assert plans["ram"].size <= plans["balanced"].size <= plans["speed"].size
+    assert plans["speed"].extra_cycles == 0.0 < plans["speed"].fastest_cycles
+    for name, plan in plans.items():
+        assert plan.fastest_cycles == plans["speed"].fastest_cycles
+        assert plan.extra_cycles <= BUDGETS[name] * plan.fastest_cycles + 1
 
 
 def test_a_limit_takes_the_fastest_plan_that_fits(folder: Path) -> None:
