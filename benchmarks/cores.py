@@ -33,7 +33,7 @@ def kernel_row(name: str, target: str, peers: Mapping[str, Any]) -> Row:
         model, data = shapes.write(name, Path(folder))
         row = _measured(model, data, target, layers=True)
     peer = peers["kernels"].get(name, {})
-    work = peer.get("macs") or row["macs"]
+    work = peer.get("macs") or row["macs"] or shapes.elements(name)
     layers = row.pop("layers")
     return {
         "kernel": name,

@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import cores
+import shapes
 import x86
 
 SCHEMA = 1
@@ -113,7 +114,7 @@ def _kernels(args: argparse.Namespace, peers: Mapping[str, Any]) -> list[Row]:
     rows = []
     print("\nkernels: one layer by itself; peer: CMSIS-NN, its best build; per MAC, or per element where there is none")
     _line("kernel", "core", "instructions", "cycles", "cyc/MAC", "peer insn", "ratio", "", "")
-    for name in _names(peers["kernels"], args.match):
+    for name in _names((*peers["kernels"], *shapes.OWN), args.match):
         for core in args.cores:
             row = cores.kernel_row(name, core, peers)
             rows.append(row)

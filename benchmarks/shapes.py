@@ -4,9 +4,13 @@
     pw[s<STRIDE>]_<H>x<W>x<C>_<O>                            the same with one tap
     dw<KH>x<KW>[s<STRIDE>][d<DILATION>]_<H>x<W>x<C>          depthwise
     fc_<I>x<O>                                               matrix times vector
-    add_<N>                                                  sum of two tensors of [N / 512, 512]
+    add_<N>, mul_<N>                                         sum, product of two tensors of [N / 512, 512]
+    mul_<H>x<W>x<C>                                          product with one number for each channel
+    affine_<H>x<W>x<C>                                       a batch normalization that stands by itself
     maxpool<K>x<K>_<H>x<W>x<C>, avgpool..., avgpool_<H>x<W>x<C>_global
-    softmax_<N>
+    softmax_<N>, softmax_<ROWS>x<N>
+    sigmoid_<N>                                              a table
+    transpose_<H>x<W>x<C>                                    channels first becomes channels last
 
 Inputs and outputs are NHWC. Weights and samples are random, always the same for one name.
 """
@@ -16,6 +20,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +34,18 @@ OPSET = 13
 
 CONV = re.compile(r"(conv|dw|pw)(?:(\d+)x(\d+))?(?:s(\d+))?(?:d(\d+))?_(\d+)x(\d+)x(\d+)(?:_(\d+))?")
 FC = re.compile(r"fc_(\d+)x(\d+)")
-ADD = re.compile(r"add_(\d+)")
+ADD = re.compile(r"(add|mul)_(\d+)")
+CHANNELS = re.compile(r"(mul|affine|transpose)_(\d+)x(\d+)x(\d+)")
 POOL = re.compile(r"(max|avg)pool(?:(\d)x\d)?_(\d+)x(\d+)x(\d+)(?:_global)?")
-SOFTMAX = re.compile(r"softmax_(\d+)")
+SOFTMAX = re.compile(r"softmax_(?:(\d+)x)?(\d+)")
+TABLE = re.compile(r"sigmoid_(\d+)")
 ADD_ROW = 512
+
+OWN = (
+    "mul_16384", "mul_16x16x96", "affine_32x32x16", "sigmoid_16384", "softmax_100x12", "transpose_32x32x3",
+    "transpose_16x16x32", "maxpool3x3_32x32x6",
+)  # fmt: skip
+"""Layers for which no peer's figures are recorded."""
 
 
 class Net:
@@ -80,13 +93,20 @@ def write(name: str, folder: Path) -> tuple[Path, Path]:
     return model, data
 
 
+def elements(name: str) -> int:
+    """Of the first input, for layers whose work is not multiplications."""
+    return prod(_net(name)[0].inputs[0])
+
+
 def _net(name: str) -> tuple[Net, str]:
     forms: list[tuple[re.Pattern[str], Callable[[str, re.Match[str]], tuple[Net, str]]]] = [
         (CONV, _conv),
         (FC, _fc),
         (ADD, _add),
+        (CHANNELS, _channels),
         (POOL, _pool),
         (SOFTMAX, _softmax),
+        (TABLE, _table),
     ]
     for form, make in forms:
         match = form.fullmatch(name)
@@ -124,9 +144,24 @@ def _fc(name: str, match: re.Match[str]) -> tuple[Net, str]:
 
 
 def _add(name: str, match: re.Match[str]) -> tuple[Net, str]:
-    shape = (1, int(match[1]) // ADD_ROW, ADD_ROW)
+    shape = (1, int(match[2]) // ADD_ROW, ADD_ROW)
     net = Net(name, shape, shape)
-    return net, net.add("Add", "x0", "x1")
+    return net, net.add(match[1].capitalize(), "x0", "x1")
+
+
+def _channels(name: str, match: re.Match[str]) -> tuple[Net, str]:
+    h, w, c = (int(n) for n in match.groups()[1:])
+    if match[1] == "transpose":
+        net = Net(name, (1, c, h, w))
+        return net, net.add("Transpose", "x0", perm=[0, 2, 3, 1])
+    net = Net(name, (1, h, w, c), (1, 1, 1, c)) if match[1] == "mul" else Net(name, (1, h, w, c))
+    if match[1] == "mul":
+        return net, net.add("Mul", "x0", "x1")
+    x = net.add("Transpose", "x0", perm=[0, 3, 1, 2])
+    gamma, beta, mean = (net.constant(c) for _ in range(3))
+    variance = net.add("Abs", net.constant(c))
+    y = net.add("BatchNormalization", x, gamma, beta, mean, variance, epsilon=0.1)
+    return net, net.add("Transpose", y, perm=[0, 2, 3, 1])
 
 
 def _pool(name: str, match: re.Match[str]) -> tuple[Net, str]:
@@ -139,5 +174,11 @@ def _pool(name: str, match: re.Match[str]) -> tuple[Net, str]:
 
 
 def _softmax(name: str, match: re.Match[str]) -> tuple[Net, str]:
-    net = Net(name, (1, int(match[1])))
-    return net, net.add("Softmax", "x0", axis=1)
+    rows, n = int(match[1] or 1), int(match[2])
+    net = Net(name, (rows, n) if rows == 1 else (1, rows, n))
+    return net, net.add("Softmax", "x0", axis=-1)
+
+
+def _table(name: str, match: re.Match[str]) -> tuple[Net, str]:
+    net = Net(name, (1, int(match[1]) // ADD_ROW, ADD_ROW))
+    return net, net.add("Sigmoid", "x0")

@@ -7,6 +7,7 @@ pipeline model in the middle of its range, fitted to measured layers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,42 @@ MUL = Kernel(
     "ge_mul_s8_mve",
     isa="mve",
     when=_high_word,
-    cost=lambda node, target: Cost(node.params.rows * (5.5 * node.params.row + 40), 220),
+    cost=lambda node, target: Cost(node.params.rows * (3.8 * node.params.row + 60), 250),
+    store="elements",
+)
+
+
+def _lines_cost(p: Any, element: float, line: float) -> float:
+    """Broadcasting operands, line after line."""
+    return float(p.rows * (prod(p.dims[:-1]) * (element * p.dims[-1] + line) + 40))
+
+
+MUL_BROADCAST = Kernel(
+    "ge_mul_broadcast_s8_mve",
+    isa="mve",
+    when=_high_word,
+    cost=lambda node, target: Cost(_lines_cost(node.params, 3.8, 80), 560),
+    store="elements",
+)
+
+ADD_BROADCAST = Kernel(
+    "ge_add_broadcast_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(_lines_cost(node.params, 4.5, 50), 500),
+    store="elements",
+)
+
+AFFINE = Kernel(
+    "ge_affine_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (5.0 * node.params.channels + 25), 200),
+    store="elements",
+)
+
+SOFTMAX = Kernel(
+    "ge_softmax_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (12.0 * node.params.n + 80), 400),
     store="elements",
 )
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import random
 import sys
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,6 +75,16 @@ def test_a_layer_is_one_kernel_with_the_macs_of_the_peers(
     assert len(layers) == (2 if split else 1)
     if not name.startswith(("add", "avgpool", "maxpool", "softmax")):
         assert bundle.manifest["macs"] == PEERS["kernels"][name]["macs"]
+
+
+def test_a_layer_without_a_peer_is_one_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = script("shapes", monkeypatch)
+    for name in shapes.OWN:
+        model, data = shapes.write(name, tmp_path / name)
+        bundle = compile_model(model, tmp_path / name / "bundle", CompileOptions("cortex-m55"), data)
+        kernels = [layer["kernel"] for layer in bundle.manifest["layers"] if layer["kernel"]]
+        assert len(kernels) == 1, f"{name}: {kernels}"
+        assert shapes.elements(name) == prod(bundle.manifest["inputs"][0]["shape"])
 
 
 def test_a_name_of_no_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,7 @@ class AddBroadcastS8(KernelOp):
             cost=lambda n, t: Cost(18.0 * n.params.rows * prod(n.params.dims), 400),
             store="elements",
         ),
+        mve.ADD_BROADCAST,
     )
 
     def rows(self, p: AddBroadcastParams) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint
+from glowembed import broadcast, fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType, Shape
@@ -158,7 +158,10 @@ class AffineS8(KernelOp):
     name = "affine_s8"
     params = AffineParams
     constants = {"multiplier": "int32_t", "offset": "int32_t"}
-    kernels = (Kernel("ge_affine_s8", cost=lambda n, t: Cost(10.0 * n.macs, 240), store="elements"),)
+    kernels = (
+        Kernel("ge_affine_s8", cost=lambda n, t: Cost(14.0 * n.macs, 240), store="elements"),
+        mve.AFFINE,
+    )
 
     def rows(self, p: AffineParams) -> int:
         return p.rows

@@ -136,6 +136,7 @@ class MulBroadcastS8(KernelOp):
             cost=lambda n, t: Cost(20.0 * n.params.rows * prod(n.params.dims), 520),
             store="elements",
         ),
+        mve.MUL_BROADCAST,
     )
 
     def rows(self, p: MulBroadcastParams) -> int:

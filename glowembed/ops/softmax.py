@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint, tflite
+from glowembed import fixedpoint, mve, tflite
 from glowembed.broadcast import rows_of
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
@@ -143,12 +143,13 @@ class SoftmaxS8(KernelOp):
     name = "softmax_s8"
     params = SoftmaxParams
     constants = {"table": "uint32_t"}
-    kernels = (
+    kernels: tuple[Kernel, ...] = (
         Kernel(
             "ge_softmax_s8",
-            cost=lambda n, t: Cost(50.0 * n.params.rows * n.params.vectors * n.params.n, 320),
+            cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.vectors * n.params.n, 320),
             store="elements",
         ),
+        mve.SOFTMAX,
     )
 
     def rows(self, p: SoftmaxParams) -> int:

@@ -1,0 +1,32 @@
+/* Sum (or difference) of two int8 tensors that broadcast to one shape: Helium. 1.75 to 2.25 instructions an element. */
+#include "ge.h"
+#include "ge_broadcast.h"
+#include "ge_mve_sum.h"
+#include "ge_params.h"
+
+/* The innermost dim. */
+static void add_broadcast_s8_mve_line(const ge_add_broadcast_params *p, const ge_mve_sum *law, const int8_t *a,
+                                      const int8_t *b, int8_t *o) {
+    if (p->strides_a[3] == 0) {
+        ge_mve_sum_all(law, b, law->multiplier_b, *a * law->multiplier_a + law->offset, o, p->dims[3]);
+    } else if (p->strides_b[3] == 0) {
+        ge_mve_sum_all(law, a, law->multiplier_a, *b * law->multiplier_b + law->offset, o, p->dims[3]);
+    } else {
+        ge_mve_sum_each(law, a, b, o, p->dims[3]);
+    }
+}
+
+static void ge_add_broadcast_s8_mve(const ge_add_broadcast_params *p, const ge_rows *a, const ge_rows *b,
+                                    const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+    const ge_mve_sum law = {p->multiplier_a, p->lo, p->hi, p->multiplier_b, p->offset, p->shift};
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        int8_t *o = (int8_t *)ge_row(out, y);
+        ge_lines lines = ge_lines_of((const int8_t *)ge_row(a, y * p->row_step_a),
+                                     (const int8_t *)ge_row(b, y * p->row_step_b), p->dims);
+        for (; lines.left > 0; ge_lines_step(&lines, p->dims, p->strides_a, p->strides_b)) {
+            add_broadcast_s8_mve_line(p, &law, lines.a, lines.b, o);
+            o += p->dims[3];
+        }
+    }
+}
