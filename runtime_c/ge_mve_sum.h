@@ -44,20 +44,20 @@ static inline void ge_mve_sum_each(const ge_mve_sum *law, const int8_t *a, const
 /* a[i] with `multiplier`, and an offset that holds all else: 7 instructions for four elements. */
 static inline void ge_mve_sum_all(const ge_mve_sum *law, const int8_t *a, int32_t multiplier, int32_t offset,
                                   int8_t *out, int32_t count) {
-    __asm__ volatile(GE_MVE_SUM_BEGIN "wlstp.32 lr, %[count], 2f\n"
-                                      "1:\n"
-                                      "vldrb.s32 q0, [%[a]], #4\n"
-                                      "vmlas.s32 q0, q2, %[offset]\n"
-                                      "vshl.s32 q0, %[shift]\n"
-                                      "vmax.s32 q0, q0, q3\n"
-                                      "vmin.s32 q0, q0, q4\n"
-                                      "vstrb.32 q0, [%[out]], #4\n"
-                                      "letp lr, 1b\n"
-                                      "2:\n"
-                     : [a] "+&l"(a), [out] "+&l"(out)
-                     : [count] "r"(count), [law] "r"(law), [ma] "r"(multiplier), [offset] "r"(offset),
-                       [shift] "r"(-law->shift)
-                     : "lr", "q0", "q2", "q3", "q4", "memory");
+    __asm__ volatile(
+        GE_MVE_SUM_BEGIN "wlstp.32 lr, %[count], 2f\n"
+                         "1:\n"
+                         "vldrb.s32 q0, [%[a]], #4\n"
+                         "vmlas.s32 q0, q2, %[offset]\n"
+                         "vshl.s32 q0, %[shift]\n"
+                         "vmax.s32 q0, q0, q3\n"
+                         "vmin.s32 q0, q0, q4\n"
+                         "vstrb.32 q0, [%[out]], #4\n"
+                         "letp lr, 1b\n"
+                         "2:\n"
+        : [a] "+&l"(a), [out] "+&l"(out)
+        : [count] "r"(count), [law] "r"(law), [ma] "r"(multiplier), [offset] "r"(offset), [shift] "r"(-law->shift)
+        : "lr", "q0", "q2", "q3", "q4", "memory");
 }
 
 #endif
