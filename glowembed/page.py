@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from glowembed import memory_view
 from glowembed.debugging import LayerReport
 from glowembed.ir import Array
+from glowembed.report import ACCURACY_HEADS, OUTPUT_HEADS, accuracy_rows, cost_rows, line_rows, output_rows
 from glowembed.validation import Validation
 
 Json = Mapping[str, Any]
@@ -26,12 +28,12 @@ PALETTE = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#4a5568", "#b
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a202c; --paper: #fff; --line: #cbd5e0; --soft: #edf2f7; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e2e8f0; --paper: #1a202c; --line: #4a5568; --soft: #2d3748; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem;
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem;
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { border-collapse: collapse } th, td { padding: .15rem .7rem; text-align: right; border-bottom: 1px solid var(--line) }
+table { border-collapse: collapse } td { white-space: nowrap } th, td { padding: .15rem .7rem; text-align: right; border-bottom: 1px solid var(--line) }
 th:first-child, td:first-child, .words { text-align: left } .good { color: #2f855a } .bad { color: #c53030 }
-svg { max-width: 100%; height: auto; background: var(--soft) } svg text { font: 11px system-ui, sans-serif; fill: var(--ink) }
+svg { max-width: 100%; height: auto } svg[role] { background: var(--soft) } svg[role] text { font: 11px system-ui, sans-serif; fill: var(--ink) }
 .scroll { overflow-x: auto }
 """
 
@@ -42,14 +44,16 @@ def page(result: Validation, losses: Sequence[LayerReport] = ()) -> str:
     title = escape(f"{json['model']} on {json['board']}")
     parts = [
         _verdict(json),
-        _section("Outputs against float", _outputs(json)),
-        _section("Accuracy", _accuracy(json)) if json["accuracy"] else "",
+        _section("Outputs against float", _table(OUTPUT_HEADS, output_rows(json["outputs"]))),
+        _section("Accuracy against labels", _table(ACCURACY_HEADS, accuracy_rows(json["accuracy"])))
+        if json["accuracy"]
+        else "",
         _section("Confusion matrix", _confusion(result)),
         _section("Float model and device", _scatters(result)),
         _section("Layers", _layers(result, losses)),
         _section("Memory over time", _memory(result)),
-        _section("Costs", _costs(json)),
-        _section("Serial line", _pairs(json["line"].items())) if "line" in json else "",
+        _section("Costs", _table(("", "on the board"), cost_rows(json))),
+        _section("Serial line", _table(("", "measured"), line_rows(json))) if "line" in json else "",
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -72,33 +76,18 @@ def _verdict(json: Json) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    """Columns of which nothing is known are left out."""
+    rows = list(rows)
+    known = [index for index in range(len(heads)) if any(row[index] != "-" for row in rows)]
+    head = "".join(f"<th>{escape(heads[index])}</th>" for index in known)
+    body = "".join("<tr>" + "".join(f"<td>{escape(row[index])}</td>" for index in known) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _pairs(items: Iterable[tuple[str, Any]]) -> str:
-    return _table(("", ""), [(key.replace("_", " "), _text(value)) for key, value in items])
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _outputs(json: Json) -> str:
-    keys = ("name", "cosine", "rmse", "max_abs", "sqnr_db", "top1_agreement")
-    return _table([key.replace("_", " ") for key in keys], [[_text(o[key]) for key in keys] for o in json["outputs"]])
-
-
-def _accuracy(json: Json) -> str:
-    return _pairs(json["accuracy"].items())
-
-
-def _costs(json: Json) -> str:
-    keys = ("instructions", "cycles_estimate", "cycles_measured", "latency_us", "macs")
-    return _pairs([*((key, json[key]) for key in keys), *json["memory"].items()])
 
 
 # ---------------------------------------------------------------------------------------------- pictures
@@ -226,41 +215,7 @@ def _bars(title: str, bars: Sequence[tuple[str, float, str]], colour: str) -> st
 
 
 def _memory(result: Validation) -> str:
-    """Across: layers in order of execution; up: bytes of the arena."""
-    buffers, size = _pieces(result.buffers), result.json["memory"]["arena"]
-    if not buffers or not size:
-        return ""
-    first = min(0, *(int(b["birth"]) for b in buffers))
-    steps = 1 + max(int(b["death"]) for b in buffers) - first
-    wide, tall, height = (WIDE - 80) / steps, 300, 340
-    boxes = []
-    for index, b in enumerate(buffers):
-        x, width = 70 + (int(b["birth"]) - first) * wide, max(2.0, (int(b["death"]) - int(b["birth"]) + 1) * wide)
-        top, high = tall * (1 - (b["offset"] + b["bytes"]) / size) + 10, max(1.0, tall * b["bytes"] / size)
-        label = escape(", ".join(b["values"]))
-        boxes.append(
-            f'<rect x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" height="{high:.1f}" fill="{PALETTE[index % len(PALETTE)]}" '
-            f'fill-opacity=".7" stroke="var(--paper)"><title>{label}: {b["bytes"]:,} bytes at {b["offset"]:,}, layers '
-            f"{b['birth']} to {b['death']}</title></rect>"
-        )
-    words = [
-        f'<text x="4" y="18">{size:,} B</text>',
-        f'<text x="70" y="{tall + 30}">layers in order of execution</text>',
-    ]
-    return _svg(WIDE, height, [*boxes, *words])
-
-
-def _pieces(buffers: Iterable[Json]) -> list[Json]:
-    """Buffers that are streamed lie in the arena row by row."""
-    found: list[Json] = []
-    for buffer in buffers:
-        rows = buffer.get("rows")
-        if rows is None:
-            found.append(buffer)
-            continue
-        names = ("offset", "birth", "death")
-        found += [{**buffer, **dict(zip(names, row, strict=True))} for row in rows]
-    return found
+    return memory_view.svg(memory_view.view(result.manifest)) if result.manifest.get("buffers") else ""
 
 
 def _svg(width: float, height: float, parts: Sequence[str]) -> str:

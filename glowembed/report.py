@@ -96,10 +96,14 @@ def validation(result: Validation) -> RenderableType:
     json = result.json
     parts: list[RenderableType] = [
         _verdict(json),
-        _outputs(json["outputs"]),
-        *([_accuracy(json["accuracy"])] if json["accuracy"] else []),
-        _costs(json),
-        *([_line(json)] if "line" in json else []),
+        _table("Outputs against float", OUTPUT_HEADS, output_rows(json["outputs"])),
+        *(
+            [_table("Accuracy against labels", ACCURACY_HEADS, accuracy_rows(json["accuracy"]))]
+            if json["accuracy"]
+            else []
+        ),
+        _table("Costs", ("", "on the board"), cost_rows(json)),
+        *([_table("Serial line", ("", "measured"), line_rows(json))] if "line" in json else []),
         *([_layers(result)] if result.layers else []),
         *(Text(f"note: {note}", style="dim") for note in result.notes),
     ]
@@ -126,46 +130,54 @@ def _verdict(json: Json) -> Text:
     return Text.assemble(*parts)
 
 
-def _outputs(outputs: Sequence[Json]) -> Table:
-    rows = [
+OUTPUT_HEADS = ("output", "cosine", "RMSE", "max error", "SQNR", "same class")
+ACCURACY_HEADS = ("metric", "float", "quantized")
+
+
+def output_rows(outputs: Sequence[Json]) -> list[tuple[str, ...]]:
+    """How far each output is from float."""
+    return [
         (o["name"], f"{o['cosine']:.6f}", f"{o['rmse']:.4g}", f"{o['max_abs']:.4g}", f"{o['sqnr_db']:.1f} dB", _percent(o["top1_agreement"]))
         for o in outputs
     ]  # fmt: skip
-    return _table("Outputs against float", ("output", "cosine", "RMSE", "max error", "SQNR", "same class"), rows)
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.2f} %"
 
 
-def _accuracy(accuracy: Json) -> Table:
+def accuracy_rows(accuracy: Json) -> list[tuple[str, ...]]:
+    """Of the float model and of the bundle, against the labels."""
     form = _percent if accuracy["metric"] == "top1" else lambda x: f"{x:.4g}"
-    row = (accuracy["metric"], form(accuracy["float"]), form(accuracy["quantized"]))
-    return _table("Accuracy against labels", ("metric", "float", "int8"), [row])
+    return [(accuracy["metric"], form(accuracy["float"]), form(accuracy["quantized"]))]
 
 
-def _costs(json: Json) -> Table:
+def cost_rows(json: Json) -> list[tuple[str, str]]:
+    """Time and memory of one inference; the stack as painted by the run, and as the compiler's figures add up."""
     memory = json["memory"]
-    rows = [
+    computed = memory.get("stack_computed")
+    return [
         ("instructions per inference", number(json["instructions"])),
         *([("cycles, estimated", number(json["cycles_estimate"]))] if json["cycles_estimate"] is not None else []),
+        *([("cycles, measured", number(json["cycles_measured"]))] if json["cycles_measured"] else []),
+        *([("microseconds", f"{json['latency_us']:,.1f}")] if json.get("latency_us") else []),
         ("multiply-accumulates", number(json["macs"])),
         ("arena (RAM)", size(memory["arena"])),
         ("  liveness bound", size(memory["arena_liveness_bound"])),
         ("stack", size(memory["stack"])),
+        *([("stack, computed worst case", size(computed))] if computed else []),
         ("variables", size(memory["data"] + memory["bss"])),
         ("weights (flash)", size(memory["weights"])),
         ("code", size(memory["code"])),
         ("other constants", size(memory["rodata"])),
     ]
-    return _table("Costs", ("", "on the board"), rows)
 
 
-def _line(json: Json) -> Table:
+def line_rows(json: Json) -> list[tuple[str, str]]:
     """What went over the serial line."""
     line = json["line"]
     rate = line["bytes_per_second"]
-    rows = [
+    return [
         ("bytes", number(line["bytes"])),
         ("of them tensors", _percent(1 - line["overhead"])),
         ("bytes per second", number(round(rate)) if rate else "-"),
@@ -175,8 +187,6 @@ def _line(json: Json) -> Table:
         ("sessions", number(line["sessions"])),
         ("seconds", f"{line['seconds']:.2f}"),
     ]
-    measured = [("cycles per inference", number(json["cycles_measured"]))] if json["cycles_measured"] else []
-    return _table("Serial line", ("", "measured"), [*measured, *rows])
 
 
 def _layers(result: Validation) -> Table:

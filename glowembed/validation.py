@@ -62,8 +62,8 @@ class Validation:
     found: Arrays = field(default_factory=dict)
     """outputs of the board as real numbers, of the same shapes"""
     labels: Array | None = None
-    buffers: tuple[Mapping[str, Any], ...] = ()
-    """the memory plan, as in bundle.json"""
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    """bundle.json"""
 
 
 def build_bundle(
@@ -453,7 +453,7 @@ def _validation(run: _Run) -> Validation:
         floats,
         real,
         run.dataset.labels,
-        tuple(run.bundle.manifest.get("buffers", ())),
+        run.bundle.manifest,
     )
 
 
@@ -506,7 +506,6 @@ def _head(run: _Run) -> dict[str, Any]:
 
 def _figures(run: _Run) -> dict[str, Any]:
     manifest, image = run.bundle.manifest, run.image
-    stack = run.result.stack if run.result.stack is not None else image.stack
     measured = run.layers.measurement
     return {
         "instructions": run.result.instructions,
@@ -523,7 +522,8 @@ def _figures(run: _Run) -> dict[str, Any]:
             "rodata": image.rodata,
             "data": image.data,
             "bss": image.bss,
-            "stack": stack or 0,
+            "stack": run.result.stack or image.stack or 0,
+            "stack_computed": image.stack,
         },
         **({"line": dict(run.result.traffic)} if run.result.traffic is not None else {}),
     }

@@ -203,6 +203,7 @@ SCHEMA = record(
         data=WHOLE,
         bss=WHOLE,
         stack=WHOLE,
+        stack_computed=MAYBE_WHOLE,
     ),
 )
 

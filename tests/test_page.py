@@ -37,13 +37,26 @@ def validation(**changes: object) -> Validation:
         "outputs": [{"name": NAME, "cosine": 1.0, "rmse": 0.1, "max_abs": 0.2, "sqnr_db": 30.0, "top1_agreement": None}],
         "accuracy": {"metric": "top1", "float": 1.0, "quantized": 0.9}, "instructions": 1000, "cycles_estimate": None,
         "cycles_measured": 1234, "latency_us": 10.5, "macs": 100, "layers": [{**layer, "cycles_measured": 11}],
-        "memory": {"arena": 96, "stack": 8}, "line": {"sent": 10, "received": 12},
+        "memory": {
+            "arena": 96, "arena_liveness_bound": 128, "stack": 8, "stack_computed": 16, "data": 0, "bss": 0,
+            "weights": 100, "code": 200, "rodata": 3,
+        },
+        "line": {
+            "bytes": 22, "overhead": 0.1, "bytes_per_second": 9.0, "baud": 115200, "capacity_share": 0.01, "requests": 1,
+            "retries": 0, "sessions": 1, "seconds": 2.0,
+        },
     }  # fmt: skip
-    buffers = (
-        {"values": ["input"], "offset": 0, "bytes": 64, "birth": -1, "death": 0},
-        {"values": ["rows"], "bytes": 16, "rows": [[64, 0, 0], [80, 0, 1]]},
-    )
-    given = {"labels": labels, "buffers": buffers, "floats": {NAME: floats}, "found": {NAME: floats + 0.01}}
+    manifest = {
+        "name": "net",
+        "arena": {"size": 96, "liveness_bound": 128},
+        "layers": [layer],
+        "schedule": {"groups": [], "row_bound": 80, "proof": "optimal", "calls_by_layer": [0, 0], "live": [80, 96]},
+        "buffers": [
+            {"values": ["input"], "offset": 0, "bytes": 64, "birth": -1, "death": 0},
+            {"values": ["rows"], "bytes": 16, "rows": [[64, 0, 0], [80, 0, 1]]},
+        ],
+    }
+    given = {"labels": labels, "manifest": manifest, "floats": {NAME: floats}, "found": {NAME: floats + 0.01}}
     return Validation(json, False, **{**given, **changes})  # type: ignore[arg-type]
 
 
@@ -62,18 +75,19 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.parametrize("changes", [{}, {"labels": None}, {"buffers": ()}])
+@pytest.mark.parametrize("changes", [{}, {"labels": None}, {"manifest": {}}])
 def test_the_page_is_whole(changes: dict[str, object]) -> None:
     text = page(validation(**changes))
     parser = Balanced()
     parser.feed(text)
     assert not parser.open
     assert "<b>dense" not in text
-    assert not re.search(r"(src|href)=|url\(|https?://", text), "it must need nothing else"
+    own = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"(src|href)=|url\(|https?://", own), "it must need nothing else"
     assert ("Confusion matrix" in text) == ("labels" not in changes)
-    assert ("Memory over time" in text) == ("buffers" not in changes)
-    assert " dB" not in text
-    for words in ("NOT bit-exact", "Float model and device", "conv &amp; relu", "1,234"):
+    assert ("Memory over time" in text) == ("manifest" not in changes)
+    assert "SQNR of the layer" not in text, "nothing is known of it"
+    for words in ("NOT bit-exact", "Float model and device", "conv &amp; relu", "1,234", "stack, computed worst case"):
         assert words in text
     assert text == page(validation(**changes))
 
@@ -103,4 +117,4 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
     done = subprocess.run([*common, "--dump-dom", address], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.count("<svg") == 5
     assert done.stdout.count("<circle") == 200
-    assert done.stdout.count("<rect") == 16 + 1 + 1 + 3
+    assert done.stdout.count("<rect") == 16 + 1 + 1 + 4
