@@ -1,8 +1,8 @@
 """Arithmetic in int16: activations int16, weights int8 or int16, sums int64, bias int64 at s_x * s_w.
 
 Kernel-level: conv2d_s16, depthwise_s16, fc_s16 (weights int8) and the same with _w16 (weights int16), add_s16, mul_s16,
-linear_s16 (rescale, clip, LeakyRelu: anything with a kink at zero), lut_s16 (smooth functions), maxpool_s16, avgpool_s16,
-softmax_s16, and the conversions rescale_s8_s16, rescale_s16_s8, quantize_f32_s16, dequantize_s16_f32.
+linear_s16 (rescale, clip, LeakyRelu: anything with a kink at zero), maxpool_s16, avgpool_s16, softmax_s16, and the conversions
+rescale_s8_s16, rescale_s16_s8, quantize_f32_s16, dequantize_s16_f32. Other functions of one number: activation_wide.py.
 
 The sums of conv2d and fc are int32 for as many products as the weights are proved for (`chunk`), and int64 over these.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
 from glowembed.ops import pool
-from glowembed.ops.activation import FORMULAS, Real
 from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi, window_of
 from glowembed.ops.edge import EdgeParams
 from glowembed.ops.moves import stored_constant
@@ -448,75 +447,6 @@ class RescaleS16S8(LinearS16):
     )
 
 
-SEGMENTS = 1024
-STEP = 65536 // SEGMENTS
-FRACTIONS = 16
-
-SMOOTH = (
-    "Celu", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Mish", "Selu", "Sigmoid", "Softplus", "Softsign",
-    "Tanh",
-)  # fmt: skip
-"""Functions that straight lines between SEGMENTS points follow to within max|f''| * (STEP * scale of x)^2 / 8, or an eighth of
-a kink's change of slope times STEP * scale; Log, Sqrt, Reciprocal and those that jump are not among them."""
-
-
-@dataclass(frozen=True)
-class LutS16Params:
-    """What to look up."""
-
-    rows: int = i32("rows of input and output")
-    row: int = i32("elements of a row")
-
-
-def _lut(node: Node, c: LowerContext) -> None:
-    x, y = node.inputs[0], node.outputs[0]
-    table = _table(lambda real: FORMULAS[node.op].function(real, node.attrs), node.op, c.qtype(x), c.qtype(y))
-    rows = broadcast.rows_of(c.shape(x))
-    c.add(node, "lut_s16", [x], y, LutS16Params(rows, prod(c.shape(x)) // rows), {"table": table})
-
-
-def _table(function: Any, name: str, xq: QType, yq: QType) -> Const:
-    """Entry i is the output, in FRACTIONS of a step and not clamped, for the input LOWEST + i * STEP, the end included."""
-
-    def evaluate(stored: Array) -> Real:
-        real = (stored.astype(np.float64) - xq.zero_point[0]) * xq.scale[0]
-        with np.errstate(all="ignore"):
-            return np.asarray(np.nan_to_num(function(real), nan=0.0, posinf=inf, neginf=-inf))
-
-    def entries(real: Array) -> Array:
-        steps = np.rint(real / yq.scale[0] * FRACTIONS) + yq.zero_point[0] * FRACTIONS
-        return np.asarray(np.clip(steps, -(2**24), 2**24), dtype=np.int32)
-
-    points = np.arange(SEGMENTS + 1, dtype=np.int32) * STEP + LOWEST
-    return Const(points).then(name, evaluate).then("quantize", entries)
-
-
-class LutS16(KernelOp):
-    """A straight line between the table's entries, rounded half up."""
-
-    name = "lut_s16"
-    params = LutS16Params
-    constants = {"table": "int32_t"}
-    kernels = (
-        Kernel("ge_lut_s16", cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 100), store="elements"),
-    )
-
-    def rows(self, p: LutS16Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: LutS16Params) -> tuple[tuple[int, ...], int]:
-        return (2 * p.row,), 2 * p.row
-
-    def needs(self, p: LutS16Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
-
-    def int_ref(self, p: LutS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        at, table = inputs[0].astype(np.int32) - LOWEST, constants["table"]
-        index, part, one = at // STEP, at % STEP, STEP * FRACTIONS
-        y = (table[index] * (STEP - part) + table[index + 1] * part + one // 2) // one
-        return np.clip(y, LOWEST, HIGHEST).astype(np.int16)
-
-
 # ---------------------------------------------------------------------------------------------- pools
 
 
@@ -736,7 +666,6 @@ _INT16: Mapping[str, Lowering] = {
     "LeakyRelu": _linear,
     "Quantize": _quantize,
     **dict.fromkeys(LINEAR, _linear),
-    **dict.fromkeys(SMOOTH, _lut),
 }
 LOWERINGS = {
     **{(op, "int16"): function for op, function in _INT16.items()},
@@ -754,7 +683,6 @@ KERNEL_OPS = (
     LinearS16(),
     RescaleS8S16(),
     RescaleS16S8(),
-    LutS16(),
     MaxpoolS16(),
     AvgpoolS16(),
     SoftmaxS16(),

@@ -1,0 +1,201 @@
+"""Functions of one number in int16: straight lines over the 65536 inputs, all of them checked at compile time.
+
+Kernel-level: lut_s16 (1024 lines of equal length: one step finds the line) where these are within a step of the exact
+function for every input; pieces_s16 (as few lines as keep within 3/4 of a step, found by halving) where they are not: jumps,
+kinks, poles, wide ranges. LeakyRelu, Clip, Abs and Neg have a kernel of their own, linear_s16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from glowembed.broadcast import rows_of
+from glowembed.cstruct import i32
+from glowembed.errors import UnsupportedModelError
+from glowembed.ir import Array, Const, Node, QType
+from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.ops.activation import FORMULAS, Real
+from glowembed.ops.int16 import LINEAR
+
+LOWEST, HIGHEST = -32768, 32767
+INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
+"""Every stored input."""
+
+
+def _lower(node: Node, c: LowerContext) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    wanted = _steps(node, INPUTS, c.qtype(x), c.qtype(y))
+    table = _table(node, c.qtype(x), c.qtype(y))
+    rows = rows_of(c.shape(x))
+    size = rows, prod(c.shape(x)) // rows
+    if np.abs(LutS16.values(table, INPUTS) - np.clip(wanted, LOWEST, HIGHEST)).max() <= 1:
+        c.add(node, "lut_s16", [x], y, LutS16Params(*size), {"table": Const(table)})
+        return
+    pieces = _pieces(np.clip(wanted, LOWEST, HIGHEST))
+    if len(pieces["start"]) > MOST_PIECES:
+        raise UnsupportedModelError(
+            f"{node.name}: {node.op} over a range of {65536 * c.qtype(x).scale[0]:g} takes {len(pieces['start'])} straight lines "
+            f"in int16, at most {MOST_PIECES} are possible: give it dtype float32"
+        )
+    constants = {name: Const(array) for name, array in pieces.items()}
+    c.add(node, "pieces_s16", [x], y, PiecesS16Params(*size, len(pieces["start"])), constants)
+
+
+def _steps(node: Node, stored: Array, xq: QType, yq: QType) -> Real:
+    """The exact outputs for stored inputs, in steps of the output, its zero point included, up to +-2^20; nan becomes the real 0."""
+    real = (stored.astype(np.float64) - xq.zero_point[0]) * xq.scale[0]
+    with np.errstate(all="ignore"):
+        made = np.nan_to_num(FORMULAS[node.op].function(real, node.attrs), nan=0.0, posinf=inf, neginf=-inf)
+        return np.clip(made / yq.scale[0] + yq.zero_point[0], -(2.0**20), 2.0**20)
+
+
+# ---------------------------------------------------------------------------------------------- lines of equal length
+
+SEGMENTS = 1024
+STEP = 65536 // SEGMENTS
+FRACTIONS = 16
+
+
+@dataclass(frozen=True)
+class LutS16Params:
+    """What to look up."""
+
+    rows: int = i32("rows of input and output")
+    row: int = i32("elements of a row")
+
+
+def _table(node: Node, xq: QType, yq: QType) -> Array:
+    """Entry i is the output, in FRACTIONS of a step, for the input LOWEST + i * STEP, the end included."""
+    points = np.arange(SEGMENTS + 1, dtype=np.int32) * STEP + LOWEST
+    return np.asarray(np.rint(_steps(node, points, xq, yq) * FRACTIONS), dtype=np.int32)
+
+
+class LutS16(KernelOp):
+    """A straight line between the table's entries, rounded half up."""
+
+    name = "lut_s16"
+    params = LutS16Params
+    constants = {"table": "int32_t"}
+    kernels = (
+        Kernel("ge_lut_s16", cost=lambda n, t: Cost(23.0 * n.params.rows * n.params.row, 100), store="elements"),
+    )
+
+    def rows(self, p: LutS16Params) -> int:
+        return p.rows
+
+    def row_bytes(self, p: LutS16Params) -> tuple[tuple[int, ...], int]:
+        return (2 * p.row,), 2 * p.row
+
+    def needs(self, p: LutS16Params, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: LutS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return self.values(constants["table"], inputs[0])
+
+    @staticmethod
+    def values(table: Array, stored: Array) -> Array:
+        at = stored.astype(np.int32) - LOWEST
+        index, part, one = at // STEP, at % STEP, STEP * FRACTIONS
+        y = (table[index] * (STEP - part) + table[index + 1] * part + one // 2) // one
+        return np.clip(y, LOWEST, HIGHEST).astype(np.int16)
+
+
+# ---------------------------------------------------------------------------------------------- as few lines as it takes
+
+ONE = 2**14
+"""A step of the output: the largest unit in which a line through all outputs fits int32."""
+
+NEAR = 0.25
+"""Steps by which a line may miss the exact output; rounding adds half a step."""
+
+MOST_PIECES = 4096
+
+
+@dataclass(frozen=True)
+class PiecesS16Params:
+    """What to look up."""
+
+    rows: int = i32("rows of input and output")
+    row: int = i32("elements of a row")
+    pieces: int = i32("straight lines, 1..4096")
+
+
+def _pieces(wanted: Real) -> dict[str, Array]:
+    """Lines from left to right, each as long as it keeps within NEAR; `wanted`: the exact output of each input, in steps.
+
+    start: the first stored input of a piece; base: the line there, with half a step for rounding; slope: per input.
+    """
+    found, start = list[tuple[int, int, int]](), 0
+    while start < len(wanted):
+        length = _longest(wanted[start:])
+        base, slope, _ = _line(wanted[start : start + length])
+        found.append((start + LOWEST, base, slope))
+        start += length
+    starts, bases, slopes = zip(*found, strict=True)
+    return {
+        "start": np.asarray(starts, dtype=np.int16),
+        "base": np.asarray(bases, dtype=np.int32),
+        "slope": np.asarray(slopes, dtype=np.int32),
+    }
+
+
+def _longest(wanted: Real) -> int:
+    """How many inputs from the first on one line serves, by doubling and halving."""
+    good, bad = 1, 2
+    while bad <= len(wanted) and _line(wanted[:bad])[2]:
+        good, bad = bad, 2 * bad
+    bad = min(bad, len(wanted) + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if _line(wanted[:middle])[2] else (good, middle)
+    return good
+
+
+def _line(wanted: Real) -> tuple[int, int, bool]:
+    """Base and slope in 1/ONE of a step, and whether the line keeps within NEAR.
+
+    Between two ends the secant has the best slope for what bends one way only, and half its largest error is the best base.
+    """
+    slope = round((wanted[-1] - wanted[0]) * ONE / max(1, len(wanted) - 1))
+    rest = wanted * ONE - slope * np.arange(len(wanted), dtype=np.float64)
+    low, high = float(rest.min()), float(rest.max())
+    return round((low + high) / 2) + ONE // 2, slope, high - low <= 2 * NEAR * ONE
+
+
+class PiecesS16(KernelOp):
+    """y = (base + slope * (x - start)) / 2^14 of the last piece that starts at or before x, rounded half up."""
+
+    name = "pieces_s16"
+    params = PiecesS16Params
+    constants = {"start": "int16_t", "base": "int32_t", "slope": "int32_t"}
+
+    @staticmethod
+    def cost(node: Node, _: Any) -> Cost:
+        p = node.params
+        return Cost((12.0 + 10.0 * p.pieces.bit_length()) * p.rows * p.row, 140)
+
+    kernels = (Kernel("ge_pieces_s16", cost=cost, store="elements"),)
+
+    def rows(self, p: PiecesS16Params) -> int:
+        return p.rows
+
+    def row_bytes(self, p: PiecesS16Params) -> tuple[tuple[int, ...], int]:
+        return (2 * p.row,), 2 * p.row
+
+    def needs(self, p: PiecesS16Params, y: int) -> tuple[range, ...]:
+        return (range(y, y + 1),)
+
+    def int_ref(self, p: PiecesS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        x, start = inputs[0].astype(np.int64), constants["start"].astype(np.int64)
+        piece = np.searchsorted(start, x, side="right") - 1
+        y = (constants["base"][piece] + constants["slope"][piece] * (x - start[piece])) >> 14
+        return np.clip(y, LOWEST, HIGHEST).astype(np.int16)
+
+
+LOWERINGS = {(op, "int16"): _lower for op in FORMULAS if op not in (*LINEAR, "LeakyRelu")}
+KERNEL_OPS = (LutS16(), PiecesS16())
