@@ -194,7 +194,7 @@ class PiecesS16(KernelOp):
         x, start = inputs[0].astype(np.int64), constants["start"].astype(np.int64)
         piece = np.searchsorted(start, x, side="right") - 1
         y = (constants["base"][piece] + constants["slope"][piece] * (x - start[piece])) >> 14
-        return np.clip(y, LOWEST, HIGHEST).astype(np.int16)
+        return np.asarray(np.clip(y, LOWEST, HIGHEST), dtype=np.int16)
 
 
 LOWERINGS = {(op, "int16"): _lower for op in FORMULAS if op not in (*LINEAR, "LeakyRelu")}
