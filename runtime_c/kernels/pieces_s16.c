@@ -3,7 +3,8 @@
 #include "ge_params.h"
 
 /* A line stays within the outputs of its piece, give or take a step, so that it fits int32. */
-static int16_t pieces_s16_one(const int16_t *start, const int32_t *base, const int32_t *slope, int32_t pieces, int32_t x) {
+static int16_t pieces_s16_one(const int16_t *start, const int32_t *base, const int32_t *slope, int32_t pieces,
+                              int32_t x) {
     int32_t piece = 0;
     for (int32_t left = pieces; left > 1;) {
         const int32_t half = left / 2;
@@ -17,7 +18,8 @@ static int16_t pieces_s16_one(const int16_t *start, const int32_t *base, const i
 }
 
 static void ge_pieces_s16(const ge_pieces_s16_params *p, const ge_rows *x, const int16_t *start, const int32_t *base,
-                          const int32_t *slope, const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+                          const int32_t *slope, const ge_rows *out, int32_t first_row, int32_t last_row,
+                          void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const int16_t *row = (const int16_t *)ge_row(x, y);
