@@ -435,7 +435,7 @@ def farm(rows: Sequence[Row]) -> RenderableType:
         (
             row.name,
             row.board,
-            "yes" if row.good else "NO",
+            "yes" if row.good else "NO" if row.result else "did not run",
             number(row.result["samples"] if row.result else None),
             _percent(row.result["accuracy"]["quantized"]) if row.result and row.result["accuracy"] else "-",
             number(row.result["cycles_measured"] if row.result else None),

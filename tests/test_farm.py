@@ -40,6 +40,7 @@ def test_a_farm(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert rows["hangs"]["error"] == "did not end within 0.2 s"
     said = capsys.readouterr().out
     assert "missing: " in said
+    assert said.count("did not run") == 3
     assert "hangs: did not end" in said
 
 
