@@ -181,7 +181,7 @@ FORMS = [
     Form("softmax to a scale of its own", [
          node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Softmax", "xd", "r"),
          node("QuantizeLinear", "r k l", "yq"), node("DequantizeLinear", "yq k l", "y")],
-         SCALES | {"k": np.float32(0.0031), "l": np.int8(-100)}, FLAT, ops="Softmax", same=0.6),
+         SCALES | {"k": np.float32(0.0031), "l": np.int8(-100)}, FLAT, ops="Softmax"),
     Form("two types of one value", [
          node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Tanh", "xd", "h"),
          node("QuantizeLinear", "h u p", "aq"), node("DequantizeLinear", "aq u p", "ad"),

@@ -23,7 +23,7 @@ from glowembed.fixedpoint import round_half_up
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import clamp_limits
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
-from glowembed.ops import pool
+from glowembed.ops import pool, softmax
 from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi, window_of
 from glowembed.ops.edge import EdgeParams
 from glowembed.ops.moves import stored_constant
@@ -522,25 +522,19 @@ class SoftmaxS16Params:
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
     n: int = i32("elements of a vector, at most 65536")
-
-
-PROBABILITY = QType("int16", (1 / 32768,), (0,))
+    steps: int = i32("of the output that make 1.0, rounded down")
+    sum_scale: int = i32("of the sum, in 2^-30: 2^30 where the steps are no rounded number")
+    zero_point: int = i32("of the output, -32768..32767")
 
 
 def _softmax(node: Node, c: LowerContext) -> None:
-    """The output type is PROBABILITY; another one takes a rescale."""
     x, y, shape = node.inputs[0], node.outputs[0], c.shape(node.inputs[0])
     rows, n = broadcast.rows_of(shape), shape[-1]
     if n > 65536:
         raise UnsupportedModelError(f"{node.name}: Softmax over {n} elements; at most 65536 are possible in int16")
-    params = SoftmaxS16Params(rows, prod(shape) // rows // n, n)
-    constants = {"table": _exp_table(c.qtype(x).scale[0])}
-    if c.qtype(y) == PROBABILITY:
-        c.add(node, "softmax_s16", [x], y, params, constants)
-        return
-    made = c.derive(y, "probability", shape, PROBABILITY)
-    c.add(node, "softmax_s16", [x], made, params, constants, role="probability")
-    c.lower(replace(node, op="Rescale", inputs=(made,), attrs={}))
+    yq = c.qtype(y)
+    params = SoftmaxS16Params(rows, prod(shape) // rows // n, n, *softmax.shares(yq.scale[0]), yq.zero_point[0])
+    c.add(node, "softmax_s16", [x], y, params, {"table": _exp_table(c.qtype(x).scale[0])})
 
 
 def _exp_table(scale: float) -> Const:
@@ -554,7 +548,7 @@ def _exp_table(scale: float) -> Const:
 
 
 class SoftmaxS16(KernelOp):
-    """e = table[d >> 8] * table[256 + (d & 255)], y = min((32768 * e + sum / 2) / sum, 32767)."""
+    """e = table[d >> 8] * table[256 + (d & 255)]; the rest as softmax_s8, but the sum, of up to 2^47, in 64 bits."""
 
     name = "softmax_s16"
     params = SoftmaxS16Params
@@ -581,9 +575,17 @@ class SoftmaxS16(KernelOp):
         distance = x.max(axis=1, keepdims=True) - x
         product = table[distance >> 8] * table[256 + (distance & 255)]
         e = (product + np.uint64(2**30)) >> np.uint64(31)
-        total = e.sum(axis=1, keepdims=True, dtype=np.uint64)
-        y = ((e << np.uint64(15)) + total // np.uint64(2)) // total
-        return np.asarray(np.minimum(y, np.uint64(HIGHEST)), dtype=np.int16)
+        total = _scaled(e.sum(axis=1, keepdims=True, dtype=np.uint64), np.uint64(p.sum_scale))
+        y = (e * np.uint64(p.steps) + total // np.uint64(2)) // total
+        return np.asarray(
+            np.minimum(y, np.uint64(HIGHEST - p.zero_point)).astype(np.int64) + p.zero_point, dtype=np.int16
+        )
+
+
+def _scaled(total: Array, scale: np.uint64) -> Array:
+    """total * scale / 2^30 rounded down, in parts that fit 64 bits."""
+    low, bits = np.uint64(2**30 - 1), np.uint64(30)
+    return np.asarray((total >> bits) * scale + ((total & low) * scale >> bits))
 
 
 # ---------------------------------------------------------------------------------------------- float edges

@@ -3,14 +3,17 @@
 ONNX operator Softmax. Kernel-level: softmax_s8. The output type has scale 1/256 and zero point -128, so that the
 output is 256 times the probability, shifted, and 1.0 is stored as 127; a quantized model may want another one.
 
-    e[i] = table[max(x) - x[i]],  y[i] = min((steps * e[i] + sum(e) / 2) / sum(e), 127 - zero_point) + zero_point
+    e[i] = table[max(x) - x[i]],  whole = (sum(e) * sum_scale + 2^29) >> 30
+    y[i] = min((steps * e[i] + whole / 2) / whole, 127 - zero_point) + zero_point
 
-in uint32, with table[d] = round(2^k * exp(-scale * d)), k as large as keeps 256 * e and sum(e) at 2^31 or less, and
-steps = 1 / (scale of the output), which is an integer up to 256. Other scales take a second rounding.
+in uint32, with table[d] = round(2^k * exp(-scale * d)), k as large as keeps steps * e and sum(e) at 2^31 or less. Where 1.0 is
+a whole number of steps of the output, that is `steps` and the sum stays as it is; else `steps` is the next lower number and the
+sum is made smaller by as much. One rounding, for any scale of the output.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -30,12 +33,11 @@ from glowembed.ops.copy import insert_params
 MAX_BITS = 23
 """256 * 2^k is at most 2^31."""
 
-MAX_STEPS = 256
-SAME = 1e-5
-"""Relative difference of scales that no probability of 8 bits can show."""
-
 MIN_BITS = 12
 """Below this the table itself would be off by more than the output's rounding."""
+
+SAME = 1e-6
+"""Relative difference of scales that stand for the same number of steps: they are float32 in models."""
 
 
 class Softmax(Op):
@@ -74,20 +76,36 @@ class Softmax(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
         shape, n = c.shape(x), c.shape(x)[-1]
-        tflite_law = mode_of(node.attrs) == "tflite"
-        kind = "softmax_tflite_s8" if tflite_law else "softmax_s8"
-        rows, table = rows_of(shape), (_tflite_table if tflite_law else _table)(node, n, c.qtype(x))
-        wanted, steps = c.qtype(y), round(1 / c.qtype(y).scale[0])
-        most = MAX_STEPS if not tflite_law else 256 if wanted.zero_point[0] == -128 else 0
-        if (256 if tflite_law else 1) <= steps <= most and abs(steps * wanted.scale[0] - 1) < SAME:
-            params = SoftmaxParams(rows, prod(shape) // rows // n, n, steps, wanted.zero_point[0])
-            c.add(node, kind, [x], y, params, {"table": table})
+        rows = rows_of(shape)
+        size = rows, prod(shape) // rows // n, n
+        wanted, own = c.qtype(y), self.output_type
+        if mode_of(node.attrs) != "tflite":
+            steps, sum_scale = shares(wanted.scale[0])
+            params = SoftmaxParams(*size, steps, sum_scale, wanted.zero_point[0])
+            c.add(node, "softmax_s8", [x], y, params, {"table": _table(node, n, c.qtype(x), steps)})
             return
-        own = c.derive(y, "probabilities", shape, self.output_type)
-        params = SoftmaxParams(rows, prod(shape) // rows // n, n, 256, -128)
-        c.add(node, kind, [x], own, params, {"table": table})
-        rescale = insert_params(shape, shape, (0,) * len(shape), c.qtype(own), wanted)
-        c.add(node, "copy_s8", [own], y, rescale, role="rescale")
+        params = SoftmaxParams(*size, *shares(own.scale[0]), own.zero_point[0])
+        if wanted == own:
+            c.add(node, "softmax_tflite_s8", [x], y, params, {"table": _tflite_table(node, n, c.qtype(x))})
+            return
+        made = c.derive(y, "probabilities", shape, own)
+        c.add(node, "softmax_tflite_s8", [x], made, params, {"table": _tflite_table(node, n, c.qtype(x))})
+        rescale = insert_params(shape, shape, (0,) * len(shape), own, wanted)
+        c.add(node, "copy_s8", [made], y, rescale, role="rescale")
+
+
+def shares(scale: float) -> tuple[int, int]:
+    """`steps` and `sum_scale` of an output with this scale: steps * 2^30 / sum_scale = 1 / scale.
+
+    A step of 2 or more is never reached: no steps.
+    """
+    whole = 1 / scale
+    if whole <= 0.5:
+        return 0, 2**30
+    nearest, lower = round(whole), max(1, math.floor(whole))
+    if abs(nearest / whole - 1) < SAME:
+        return nearest, 2**30
+    return lower, min(round(lower / whole * 2**30), 2**31 - 1)
 
 
 def _import_flattened(shape: Shape, axis: int, x: str, y: str, b: Builder) -> None:
@@ -97,11 +115,11 @@ def _import_flattened(shape: Shape, axis: int, x: str, y: str, b: Builder) -> No
     b.add("Reshape", [made], {"shape": shape}, y)
 
 
-def _table(node: Node, n: int, xq: QType) -> Const:
-    bits = min(MAX_BITS, 31 - (n - 1).bit_length())
+def _table(node: Node, n: int, xq: QType, steps: int) -> Const:
+    bits = min(MAX_BITS, 31 - (n - 1).bit_length(), 31 - max(0, steps - 1).bit_length())
     if bits < MIN_BITS:
         raise UnsupportedModelError(
-            f"{node.name}: Softmax over {n} elements; at most {2 ** (31 - MIN_BITS)} are possible"
+            f"{node.name}: Softmax over {n} elements, in {steps} steps; at most {2 ** (31 - MIN_BITS)} of each are possible"
         )
     return exp_table(xq.scale[0], bits)
 
@@ -133,7 +151,8 @@ class SoftmaxParams:
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
     n: int = i32("elements of a vector")
-    steps: int = i32("of the output that make 1.0: 1 over its scale, 1..256")
+    steps: int = i32("of the output that make 1.0, rounded down, 0..2^19")
+    sum_scale: int = i32("of the sum, in 2^-30: 2^30 where the steps are no rounded number")
     zero_point: int = i32("of the output, -128..127")
 
 
@@ -164,7 +183,7 @@ class SoftmaxS8(KernelOp):
     def int_ref(self, p: SoftmaxParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(-1, p.n).astype(np.int32)
         e = constants["table"][x.max(axis=1, keepdims=True) - x].astype(np.int64)
-        total = e.sum(axis=1, keepdims=True)
+        total = (e.sum(axis=1, keepdims=True) * p.sum_scale + 2**29) >> 30
         steps = np.minimum((p.steps * e + total // 2) // total, 127 - p.zero_point)
         y: Array = (steps + p.zero_point).astype(np.int8)
         return y

@@ -249,7 +249,7 @@ def softmax_terms(graph: Graph, node: Node, known: Interval) -> tuple[Array, Arr
         return None
     table = made.constants["table"].materialize().astype(np.int64)
     terms = table[distances(known)]
-    return terms, np.asarray(2 * made.params.steps * terms < table[0])
+    return terms, np.asarray(2 * made.params.steps * terms < table[0] * made.params.sum_scale >> 30)
 
 
 def _of_softmax(graph: Graph, node: Node, known: Intervals) -> Interval:

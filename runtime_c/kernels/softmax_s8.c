@@ -1,4 +1,4 @@
-/* Softmax of int8 vectors to int8 with scale 1/steps: the portable truth. */
+/* Softmax of int8 vectors to int8: the portable truth. */
 #include "ge.h"
 #include "ge_params.h"
 
@@ -29,7 +29,8 @@ static void ge_softmax_s8(const ge_softmax_params *p, const ge_rows *x, const ui
         int8_t *o = (int8_t *)ge_row(out, y);
         for (int32_t k = 0; k < p->vectors; k++) {
             const int32_t max = softmax_s8_max(v, p->n);
-            const uint32_t sum = softmax_s8_sum(v, p->n, max, table);
+            const uint64_t scaled = (uint64_t)softmax_s8_sum(v, p->n, max, table) * (uint32_t)p->sum_scale;
+            const uint32_t sum = (uint32_t)((scaled + (1u << 29)) >> 30);
             for (int32_t i = 0; i < p->n; i++) {
                 const uint32_t probability = (steps * table[max - v[i]] + sum / 2u) / sum;
                 o[i] = (int8_t)((int32_t)(probability < top ? probability : top) + p->zero_point);

@@ -1,7 +1,13 @@
 """Softmax: softmax_s8."""
 
+import numpy as np
 import pytest
-from checker import SIZES, case, check_op
+from checker import SIZES, case, check_kernels, check_op
+
+from glowembed.errors import UnsupportedModelError
+from glowembed.ir import Graph, Node, QType, Value
+from glowembed.lower import lower
+from glowembed.reference import run_node
 
 pytestmark = pytest.mark.cc
 
@@ -23,3 +29,32 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_softmax(case):
     check_op(case, steps=0.51)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero"), [("int8", -128), ("int8", 0), ("int8", 100), ("int16", -32768), ("int16", 7)]
+)
+@pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 0.0031, 0.0077, 3e-5, 0.03, 0.4, 0.9, 1.3, 1.999, 2.0, 5.0])
+def test_any_scale_of_the_output_is_rounded_once(scale, dtype, zero):
+    """Against probabilities in float64, and all kernels against the reference. Fine scales leave the table fewer bits."""
+    narrow = dtype == "int8"
+    types = {"x": QType(dtype, (0.06 if narrow else 2e-4,), (3,)), "y": QType(dtype, (scale,), (zero,))}
+    values = {name: Value(name, (1, 40, 9), qtype=qtype) for name, qtype in types.items()}
+    graph = lower(Graph("one", (Node("n", "Softmax", ("x",), ("y",)),), values, ("x",), ("y",)))
+    (node,) = graph.nodes
+    check_kernels(node, graph, np.random.default_rng(2))
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.min, info.max + 1, (1, 40, 9)).astype(dtype)
+    e = np.exp(types["x"].scale[0] * (x - x.max(axis=-1, keepdims=True).astype(np.float64)))
+    exact = e / e.sum(axis=-1, keepdims=True) / scale + zero
+    found = run_node(graph, "n", x).astype(np.float64)
+    assert np.abs(found - np.clip(exact, info.min, info.max)).max() <= 0.5 + (1e-4 + scale**-2 / 2**32 if narrow else 0.01)
+
+
+def test_a_scale_too_fine_is_refused():
+    types = {"x": QType("int8", (0.1,), (0,)), "y": QType("int8", (1e-6,), (0,))}
+    values = {name: Value(name, (1, 9), qtype=qtype) for name, qtype in types.items()}
+    with pytest.raises(
+        UnsupportedModelError, match="chances: Softmax over 9 elements, in 1000000 steps; at most 524288"
+    ):
+        lower(Graph("one", (Node("chances", "Softmax", ("x",), ("y",)),), values, ("x",), ("y",)))
