@@ -48,7 +48,9 @@ def test_any_scale_of_the_output_is_rounded_once(scale, dtype, zero):
     e = np.exp(types["x"].scale[0] * (x - x.max(axis=-1, keepdims=True).astype(np.float64)))
     exact = e / e.sum(axis=-1, keepdims=True) / scale + zero
     found = run_node(graph, "n", x).astype(np.float64)
-    assert np.abs(found - np.clip(exact, info.min, info.max)).max() <= 0.5 + (1e-4 + scale**-2 / 2**32 if narrow else 0.01)
+    assert np.abs(found - np.clip(exact, info.min, info.max)).max() <= 0.5 + (
+        1e-4 + scale**-2 / 2**32 if narrow else 0.01
+    )
 
 
 def test_a_scale_too_fine_is_refused():
