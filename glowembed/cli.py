@@ -50,7 +50,12 @@ Data = Annotated[
     ),
 ]
 Calibration = Annotated[
-    str, typer.Option("--calibration", metavar="|".join(METHODS), help="How ranges come from what was seen.")
+    str | None,
+    typer.Option(
+        "--calibration",
+        metavar="|".join(METHODS),
+        help="How ranges come from what was seen; by default mse for int8, minmax for int16.",
+    ),
 ]
 Percentile = Annotated[float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")]
 SchemaOption = Annotated[
@@ -102,7 +107,7 @@ def compile_options(
     target: str = "cortex-m4",
     name: str | None = None,
     float_io: bool = False,
-    calibration: str = "minmax",
+    calibration: str | None = None,
     percentile: float = 99.99,
     per_tensor: bool = False,
     precision: Path | None = None,
@@ -111,7 +116,7 @@ def compile_options(
     flash: int | None = None,
 ) -> CompileOptions:
     """Options of the pipeline, every name checked before any work."""
-    for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration, METHODS)):
+    for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration or "mse", METHODS)):
         if word not in known:
             raise unknown_name(kind, word, known)
     load_target(target)

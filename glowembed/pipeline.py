@@ -67,7 +67,7 @@ class CompileOptions:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     input_layout: Literal["model", "nhwc"] = "model"
     float_io: bool = False
-    calibration: str = "minmax"
+    calibration: str | None = None
     percentile: float = 99.99
     per_channel: bool = True
     schema: str | None = None
@@ -353,7 +353,7 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 
     def range_of(name: str, settings: Settings) -> Range:
         law: Any = settings.activation_schema
-        return calibrate(ranges.entry(name), settings.calibration, law, settings.dtype, settings.percentile)
+        return calibrate(ranges.entry(name), settings.activation_calibration, law, settings.dtype, settings.percentile)
 
     return range_of
 

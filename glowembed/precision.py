@@ -44,15 +44,16 @@ VALUE_SETTINGS = ("scale", "zero_point", "range")
 
 @dataclass(frozen=True)
 class Settings:
-    """How one node is computed. `schema` None: asymmetric for int8, symmetric for int16. `percentile` is that of the
-    calibration of this name. `rules`: which rule set what, by setting; what is absent is the default of glowembed.
+    """How one node is computed. `schema` None: asymmetric for int8, symmetric for int16. `calibration` None: mse for
+    int8, whose few numbers are worth a clip; minmax for int16. `percentile` is that of the calibration of this name.
+    `rules`: which rule set what, by setting; what is absent is the default of glowembed.
     """
 
     dtype: str = "int8"
     weights: str = "int8"
     schema: str | None = None
     weights_schema: str = "symmetric"
-    calibration: str = "minmax"
+    calibration: str | None = None
     weights_calibration: str = "minmax"
     percentile: float = 99.99
     per_channel: bool = True
@@ -66,6 +67,10 @@ class Settings:
         return self.schema or ("symmetric" if self.dtype == "int16" else "asymmetric")
 
     @property
+    def activation_calibration(self) -> str:
+        return self.calibration or ("minmax" if self.dtype == "int16" else "mse")
+
+    @property
     def explicit_dtype(self) -> bool:
         """A rule, and not only the defaults, asks for this dtype."""
         return self.rules.get("dtype", DEFAULTS) != DEFAULTS
@@ -75,7 +80,7 @@ class Settings:
         if self.dtype == "float32":
             return {"dtype": "float32"}
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rules"}
-        shown["schema"] = self.activation_schema
+        shown |= {"schema": self.activation_schema, "calibration": self.activation_calibration}
         if "percentile" not in (self.calibration, self.weights_calibration):
             del shown["percentile"]
         return shown
@@ -422,7 +427,7 @@ def template(graph: Graph) -> str:
         "  weights: int8                # of int16 nodes: int8 | int16",
         "  schema: asymmetric           # " + " | ".join(SCHEMAS),
         "  weights_schema: symmetric",
-        "  calibration: minmax          # " + " | ".join(CALIBRATIONS),
+        "  calibration: mse             # " + " | ".join(CALIBRATIONS),
         "  weights_calibration: minmax",
         "  per_channel: true",
         "  bias: int32                  # " + " | ".join(BIASES),

@@ -170,7 +170,7 @@ class _Typing:
         low, high = self.range_of(name, settings)
         if not (np.isfinite(low) and np.isfinite(high) and low <= high):
             raise UsageError(f"the profile has no usable range for {name!r}: {low}..{high}")
-        if settings.dtype == "int16" and settings.calibration == "minmax":
+        if settings.dtype == "int16" and settings.activation_calibration == "minmax":
             low, high = INT16_HEADROOM * low, INT16_HEADROOM * high
         return _chosen(low, high, settings)
 

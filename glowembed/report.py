@@ -79,10 +79,9 @@ def precision(graph: Graph, resolved: Precision) -> RenderableType:
 def _precision_row(node: Node, settings: Settings) -> tuple[str, ...]:
     given = settings.json()
     words = [str(given.pop("dtype"))]
-    usual = Settings(dtype=settings.dtype)
+    usual = {"percentile": Settings.percentile, **Settings(dtype=settings.dtype).json()}
     for key, value in given.items():
-        default = usual.activation_schema if key == "schema" else getattr(usual, key)
-        if value != default:
+        if value != usual[key]:
             words.append(f"{key} {str(value).lower() if isinstance(value, bool) else value}")
     rules = [rule for rule in dict.fromkeys(settings.rules.values()) if rule != DEFAULTS]
     return node.name, node.op, ", ".join(words), ", ".join(rules)

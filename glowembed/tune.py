@@ -31,7 +31,7 @@ from glowembed.ir import Array, Graph, Value
 from glowembed.op import dtypes_of, kernel, ops
 from glowembed.pipeline import CompileOptions
 from glowembed.plan import Plan
-from glowembed.precision import Config, Rule
+from glowembed.precision import CALIBRATIONS, Config, Rule, Settings
 from glowembed.profile import Profile
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_int
@@ -42,14 +42,11 @@ METRICS = ("top1", "rmse", "cosine")
 LIFTS = ("int16", "int16 weights", "float32")
 """What a node may be lifted to, the cheapest first; int16 alone has weights of int8."""
 
-RECALIBRATIONS = ("sqnr", "mse", "percentile", "kl")
-"""Calibrations of the whole network that are tried besides its own."""
-
 CHANGES: Mapping[str, Mapping[str, str]] = {
     "int16": {"dtype": "int16"},
     "int16 weights": {"dtype": "int16", "weights": "int16"},
     "float32": {"dtype": "float32"},
-    **{name: {"calibration": name} for name in RECALIBRATIONS},
+    **{name: {"calibration": name} for name in CALIBRATIONS},
 }
 """Change -> the settings of a rule that makes it."""
 
@@ -236,7 +233,8 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
 
 def _recalibrated(search: _Search) -> Lifted:
     """The calibration of the whole network that leaves least noise; () is its own."""
-    sets: list[Lifted] = [(), *(((ALL, name),) for name in RECALIBRATIONS)]
+    own = Settings(**search.task.options.config().defaults).activation_calibration
+    sets: list[Lifted] = [(), *(((ALL, name),) for name in CALIBRATIONS if name != own)]
     results = search.all(sets, "calibration")
     return min(zip(results, sets, strict=True), key=lambda pair: pair[0].noise)[1]
 

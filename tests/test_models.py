@@ -18,23 +18,25 @@ from glowembed.validation import validate
 
 @dataclass(frozen=True)
 class Net:
-    """`variants`: float files of one network. `floor`: accuracy; or `ceiling`: RMS error against float."""
+    """`variants`: float files of one network. `ceiling`: RMS error against float, of a network that is no classifier."""
 
     name: str
     variants: tuple[str, ...]
     samples: int
-    floor: float | None = None
     ceiling: float | None = None
 
 
 NETS = [
-    Net("digits_cnn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 450, floor=0.986),
-    Net("kws", ("model", "model_nchw", "model_pt", "model_pt_opset18", "model_tflite_float"), 880, floor=0.912),
-    Net("resnet8", ("model", "model_nchw", "model_pt", "model_pt_opset18"), 400, floor=0.875),
-    Net("mobilenetv2", ("model", "model_opset13_folded", "model_opset18_dynamo"), 300, floor=0.970),
-    Net("tcn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 240, floor=0.770),
-    Net("ad01", ("model", "model_pt", "model_pt_folded", "model_tflite_float"), 125, ceiling=0.30),
+    Net("digits_cnn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 450),
+    Net("kws", ("model", "model_nchw", "model_pt", "model_pt_opset18", "model_tflite_float"), 880),
+    Net("resnet8", ("model", "model_nchw", "model_pt", "model_pt_opset18"), 400),
+    Net("mobilenetv2", ("model", "model_opset13_folded", "model_opset18_dynamo"), 300),
+    Net("tcn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 240),
+    Net("ad01", ("model", "model_pt", "model_pt_folded", "model_tflite_float"), 125, ceiling=0.25),
 ]
+LOSS = 0.003
+"""The share of samples that a classifier may lose against float with the default settings."""
+
 # Files of other weights than their siblings (see their README): only their bits are judged.
 OTHER_WEIGHTS = {("kws", "model_tflite_float"), ("ad01", "model_tflite_float")}
 VARIANTS = [(net, variant) for net in NETS for variant in net.variants]
@@ -54,9 +56,9 @@ def test_on_the_host(net: Net, variant: str, shared_models: Path, tmp_path: Path
     if not main:
         return
     assert result.json["samples"] == net.samples
-    if net.floor is not None:
-        assert result.json["accuracy"]["quantized"] >= net.floor
-    if net.ceiling is not None:
+    if net.ceiling is None:
+        assert result.json["accuracy"]["quantized"] >= result.json["accuracy"]["float"] - LOSS
+    else:
         assert result.json["outputs"][0]["rmse"] <= net.ceiling
 
 

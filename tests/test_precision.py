@@ -326,8 +326,8 @@ def test_three_dtypes_in_one_bundle_are_exact(digits: Path, tmp_path: Path, boar
 
 
 def test_int16_keeps_a_bit_of_headroom_for_what_calibration_did_not_see(graph: Graph) -> None:
-    for calibration, reach in (("minmax", 6.0), ("mse", 3.0)):
-        head = typed(graph, dtype="int16", calibration=calibration).values["head"].qtype
+    for settings, reach in (({}, 6.0), ({"calibration": "minmax"}, 6.0), ({"calibration": "mse"}, 3.0)):
+        head = typed(graph, dtype="int16", **settings).values["head"].qtype
         assert head is not None
         assert head.scale[0] == pytest.approx(reach / 32767, rel=1e-4)
 

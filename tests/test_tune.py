@@ -141,7 +141,8 @@ def test_a_calibration_is_tried_before_any_node_is_lifted(tmp_path: Path) -> Non
     calib[0] *= 20
     np.savez(tmp_path / "data.npz", calib_x=calib, test_x=calib[1:41])
     profile_model(path, tmp_path / "data.npz", CompileOptions()).save(tmp_path / "p.yaml")
-    asked = Task(path, tmp_path / "data.npz", tmp_path / "p.yaml", "rmse", None, CompileOptions())
+    options = CompileOptions(calibration="minmax")
+    asked = Task(path, tmp_path / "data.npz", tmp_path / "p.yaml", "rmse", None, options)
     result = tune.tune(asked, drop=0.08)
     assert result.base.score < result.goal
     assert result.lifted is not None

@@ -74,7 +74,7 @@ def compile_(
     shape: Shapes = None,
     input_layout: InputLayout = "model",
     float_io: Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")] = False,
-    calibration: Calibration = "minmax",
+    calibration: Calibration = None,
     percentile: Percentile = 99.99,
     schema: SchemaOption = None,
     weights_schema: Annotated[

@@ -47,7 +47,7 @@ def profile(
         typer.Option("--merge", metavar="FILE", help="Add what this profile saw. Repeatable; --data is then optional."),
     ] = None,
     plot: Plot = None,
-    calibration: Calibration = "minmax",
+    calibration: Calibration = None,
     percentile: Percentile = 99.99,
     schema: SchemaOption = None,
     shape: Shapes = None,
