@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import random
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from poison import poisoned_run
 from small_models import canonical, model, node, weights
 
-from glowembed import emit, memory, order, placement, schedule
+from glowembed import memory, order, placement, schedule
 from glowembed.choose import choose
 from glowembed.costs import Costs
 from glowembed.errors import UsageError
-from glowembed.ir import Array, Graph, Node, QType, Value, verify
+from glowembed.ir import Graph, Node, QType, Value, verify
 from glowembed.lower import lower
 from glowembed.memory import BUDGETS
 from glowembed.placement import Item
@@ -156,74 +155,16 @@ def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
 @pytest.mark.cc
 @pytest.mark.parametrize("seed", range(6))
 def test_poisoned_runs_give_the_bits_of_the_reference(seed: int, tmp_path: Path) -> None:
-    """Before every call of a kernel all dead bytes become garbage; undefined behaviour stops the process."""
+    """Before every call of a kernel all dead bytes become garbage and are forbidden."""
     graph = kernel_graph(seed, 8, tmp_path)
     ordered, plan = memory.plan_network(graph, 4, RAM, Costs(portable()))
     memory.check(ordered, plan)
-    files = emit.emit(ordered, plan, portable(), emit.Origin("0", "m", {}))
     rng = np.random.default_rng(seed)
     x = {n: rng.integers(-128, 128, ordered.values[n].shape).astype(np.int8) for n in ordered.inputs}
     expected = run_int(graph, x)
-    found = poisoned_run(ordered, plan, files, tmp_path, x)
+    found = poisoned_run(ordered, plan, portable(), tmp_path / "out", x)
     for name in ordered.outputs:
         np.testing.assert_array_equal(found[name].reshape(-1), expected[name].reshape(-1))
-
-
-POISON = """
-#include "{name}.c"
-#include <sanitizer/asan_interface.h>
-/* What is dead at each call: found by the test, which knows the plan. */
-int32_t poisoned(uint8_t *arena, const uint8_t *alive, int32_t calls, const int32_t *layer, const int32_t *rows) {{
-    for (int32_t i = 0; i < calls; i++) {{
-        const uint8_t *now = alive + (size_t)i * {size};
-        for (int32_t b = 0; b < {size}; b++) {{
-            if (!now[b]) {{ arena[b] = (uint8_t)(b * 37 + i * 11 + 5); }}
-        }}
-        run_rows(arena, layer[i], rows[2 * i], rows[2 * i + 1]);
-    }}
-    return 0;
-}}
-"""
-
-
-def poisoned_run(graph: Graph, plan, files: dict[str, bytes], folder: Path, x: dict[str, Array]) -> dict[str, Array]:
-    """Runs the steps one by one from here; UBSan traps, the arena lies between guard bytes."""
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    name = next(f for f in files if f.endswith("_weights.c")).removesuffix("_weights.c")
-    (folder / "poison.c").write_text(
-        POISON.replace("#include <sanitizer/asan_interface.h>\n", "").format(name=name, size=plan.size)
-    )
-    library = folder / "poison.so"
-    subprocess.run(
-        ["cc", "-std=c99", "-O1", "-fPIC", "-shared", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error",
-         "-Wno-missing-prototypes", "-I", str(folder), str(folder / "poison.c"), str(folder / f"{name}_weights.c"),
-         "-o", str(library)],
-        check=True,
-    )  # fmt: skip
-    calls = [s for s in plan.steps if graph.nodes[s.node].kernel]
-    numbers = {n: i for i, n in enumerate(i for i, v in enumerate(graph.nodes) if v.kernel)}
-    alive = np.zeros((len(calls), plan.size), np.uint8)
-    for buffer, offset in plan.buffers:
-        for i in range(max(buffer.birth, 0), min(buffer.death, len(calls) - 1) + 1):
-            alive[i, offset : offset + buffer.size] = 1
-    layers = np.asarray([numbers[s.node] for s in calls], np.int32)
-    rows = np.asarray([(s.first, s.last) for s in calls], np.int32)
-    arena = np.full(plan.size + 512, 0xA5, np.uint8)
-    start = 256 + -(arena.ctypes.data + 256) % 64
-    for n, array in x.items():
-        offset = plan.offsets[n]
-        arena[start + offset : start + offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-    run = ctypes.CDLL(str(library)).poisoned
-    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (alive, layers, rows)]
-    run(ctypes.c_void_p(arena.ctypes.data + start), pointers[0], len(calls), pointers[1], pointers[2])
-    assert (arena[:start] == 0xA5).all()
-    assert (arena[start + plan.size :] == 0xA5).all()
-    inside = arena[start : start + plan.size]
-    return {
-        n: inside[plan.offsets[n] : plan.offsets[n] + graph.values[n].bytes].view(np.int8).copy() for n in graph.outputs
-    }
 
 
 # ------------------------------------------------------------------------------------------------ optima
