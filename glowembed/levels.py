@@ -25,11 +25,13 @@ class Level:
 
     @property
     def defines(self) -> str:
-        """The macros for the attributes of its functions."""
+        """The macros for the attributes of its functions, and for loops whose variables it wants in registers."""
         target = f'target("{",".join(self.instructions)}")'
-        both = (f"{target} GE_X86_TUNE", f"always_inline, {target}") if self.instructions else ("", "")
-        texts = (f" __attribute__(({attribute}))" if attribute else "" for attribute in both)
-        return "".join(f"#define GE_{self.word.upper()}_{n}{t}\n" for n, t in zip(("FN", "INLINE"), texts, strict=True))
+        texts = (f"__attribute__(({target} GE_X86_TUNE))", f"__attribute__((always_inline, {target}))", "GE_UNROLL")
+        named = zip(("FN", "INLINE", "UNROLL"), texts, strict=True)
+        return "".join(
+            f"#define GE_{self.word.upper()}_{n} {t if self.instructions else ''}".rstrip() + "\n" for n, t in named
+        )
 
 
 _YMM = ("sse4.1", "avx", "avx2", "fma")

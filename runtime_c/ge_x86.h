@@ -24,6 +24,15 @@
 #define GE_X86_TUNE , optimize("no-tree-coalesce-vars")
 #endif
 
+/* Before a loop with a constant number of rounds, at most 32, whose variables are to be registers. */
+#if defined(__clang__)
+#define GE_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define GE_UNROLL _Pragma("GCC unroll 32")
+#else
+#define GE_UNROLL
+#endif
+
 /* Best last. The order is that of glowembed/levels.py. */
 enum { GE_X86_PORTABLE, GE_X86_SSE41, GE_X86_AVX2, GE_X86_AVXVNNI, GE_X86_AVX512VNNI };
 

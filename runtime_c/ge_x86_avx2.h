@@ -43,7 +43,7 @@ static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t h = 0; h < 2; h++) {
         sums.half[h] = _mm256_add_epi32(sums.half[h], _mm256_madd_epi16(w.pair[h][0], x.pair[0]));
         sums.half[h] = _mm256_add_epi32(sums.half[h], _mm256_madd_epi16(w.pair[h][1], x.pair[1]));
@@ -120,7 +120,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
                                                           ge_x86_quads x) {
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t h = 0; h < 2; h++) {
         const ge_x86_tap *const at = w + 64 * unit + 32 * h;
         const __m256i first = _mm256_madd_epi16(x.pair[h][0], ge_x86_at(at));
@@ -133,7 +133,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
 static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
                                                     const int32_t *multiplier, const float *scale, int32_t unit,
                                                     const ge_x86_law *law) {
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t h = 0; h < 2; h++) {
         const int32_t at = 16 * h + 4 * unit;
         if (scale[0] >= 0.0f) {

@@ -82,7 +82,7 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     ge_x86_lanes lanes;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i++) {
         lanes.q[i] = ge_x86_at(from + 16 * i + 8 * unit);
     }
@@ -91,7 +91,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
                                                           ge_x86_quads x) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i++) {
         sums.q[i] = _mm256_dpbusd_avx_epi32(sums.q[i], x.q[i], ge_x86_at(w + 64 * i + 32 * unit));
     }
@@ -101,7 +101,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
 static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
                                                     const int32_t *multiplier, const float *scale, int32_t unit,
                                                     const ge_x86_law *law) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i++) {
         const int32_t at = 16 * i + 8 * unit;
         sums.q[i] = scale[0] >= 0.0f ? ge_x86_fused(sums.q[i], scale + at, law)

@@ -47,7 +47,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_zero(void) {
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         a.quarter[q] = _mm_add_epi32(a.quarter[q], b.quarter[q]);
     }
@@ -64,7 +64,7 @@ static inline GE_X86_INLINE void ge_x86_widen(__m128i bytes, __m128i pair[2]) {
 
 static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
     ge_x86_weights weights;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         ge_x86_widen(ge_x86_at(w + 16 * q), weights.pair[q]);
     }
@@ -78,7 +78,7 @@ static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][0], x.pair[0]));
         sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][1], x.pair[1]));
@@ -108,7 +108,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const
                                                           const float *scale, int32_t exact, const ge_x86_law *law) {
     (void)scale;
     (void)exact;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         acc.quarter[q] = ge_x86_multiply(acc.quarter[q], ge_x86_at(multiplier + 4 * q), law);
     }
@@ -131,7 +131,7 @@ static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_
 static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
                                                const ge_x86_law *law) {
     (void)pieces;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t v = 0; v < 4; v++) {
         ge_x86_store1(to[v], y[v], 16, law);
     }
@@ -174,7 +174,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b
                                                     int32_t multiplier_b, int32_t offset, int32_t shift, int32_t wide) {
     const int32_t both = (int32_t)((uint32_t)multiplier_b << 16 | ((uint32_t)multiplier_a & 0xFFFF));
     const __m128i m = _mm_set1_epi32(both), ma = _mm_set1_epi32(multiplier_a), mb = _mm_set1_epi32(multiplier_b);
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         const __m128i x = a.quarter[q], y = b.quarter[q];
         const __m128i pairs = _mm_blend_epi16(x, _mm_slli_epi32(y, 16), 0xAA);
@@ -186,7 +186,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         const __m128i x = _mm_sub_epi32(a.quarter[q], _mm_set1_epi32(zero_a));
         a.quarter[q] = _mm_mullo_epi32(x, _mm_sub_epi32(b.quarter[q], _mm_set1_epi32(zero_b)));
@@ -221,7 +221,7 @@ static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, c
 static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
                                                            const ge_x86_element *t2, const ge_x86_element *t3) {
     ge_x86_quads quads;
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 2; i++) {
         const __m128i a = ge_x86_at(t0 + 8 * i), b = ge_x86_at(t1 + 8 * i);
         const __m128i c = ge_x86_at(t2 + 8 * i), d = ge_x86_at(t3 + 8 * i);
@@ -235,7 +235,7 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     ge_x86_lanes lanes;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         lanes.quarter[q] = ge_x86_at(from + 16 * q + 4 * unit);
     }
@@ -244,7 +244,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, 
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
                                                           ge_x86_quads x) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         const ge_x86_tap *const at = w + 64 * unit + 16 * q;
         const __m128i first = _mm_madd_epi16(x.pair[q][0], ge_x86_at(at));
@@ -258,7 +258,7 @@ static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sum
                                                     const int32_t *multiplier, const float *scale, int32_t unit,
                                                     const ge_x86_law *law) {
     (void)scale;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
         sums.quarter[q] = ge_x86_multiply(sums.quarter[q], ge_x86_at(multiplier + 16 * q + 4 * unit), law);
     }

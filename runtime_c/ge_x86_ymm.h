@@ -89,7 +89,7 @@ static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, c
 
 static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
                                                const ge_x86_law *law) {
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i += 2) {
         const __m256i bytes = ge_x86_bytes(y[i], y[i + 1], law);
         if (pieces < 4) {
@@ -122,7 +122,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t 
         memcpy(all, x, (size_t)count);
         x = all;
     }
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t h = 0; h < 2; h++) {
         sums.half[h] = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + 8 * h)));
     }
@@ -134,7 +134,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b
     const int32_t both = (int32_t)((uint32_t)multiplier_b << 16 | ((uint32_t)multiplier_a & 0xFFFF));
     const __m256i m = _mm256_set1_epi32(both), ma = _mm256_set1_epi32(multiplier_a),
                   mb = _mm256_set1_epi32(multiplier_b);
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t h = 0; h < 2; h++) {
         const __m256i x = a.half[h], y = b.half[h];
         const __m256i pairs = _mm256_blend_epi16(x, _mm256_slli_epi32(y, 16), 0xAA);
@@ -146,7 +146,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b) {
-#pragma GCC unroll 2
+    GE_X86_UNROLL
     for (int32_t h = 0; h < 2; h++) {
         const __m256i x = _mm256_sub_epi32(a.half[h], _mm256_set1_epi32(zero_a));
         a.half[h] = _mm256_mullo_epi32(x, _mm256_sub_epi32(b.half[h], _mm256_set1_epi32(zero_b)));

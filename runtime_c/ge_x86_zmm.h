@@ -195,7 +195,7 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     ge_x86_lanes lanes;
     (void)unit;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i++) {
         lanes.q[i] = _mm512_loadu_si512(from + 16 * i);
     }
@@ -205,7 +205,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, const ge_x86_tap *w, int32_t unit,
                                                           ge_x86_quads x) {
     (void)unit;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i++) {
         sums.q[i] = _mm512_dpbusd_epi32(sums.q[i], x.q[i], _mm512_loadu_si512(w + 64 * i));
     }
@@ -216,7 +216,7 @@ static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sum
                                                     const int32_t *multiplier, const float *scale, int32_t unit,
                                                     const ge_x86_law *law) {
     (void)unit;
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t i = 0; i < 4; i++) {
         sums.q[i] = ge_x86_requantize(sums.q[i], multiplier + 16 * i, scale + 16 * i, scale[0] >= 0.0f, law);
     }

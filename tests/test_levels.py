@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +115,21 @@ def test_a_bundle_gives_the_same_bits_at_every_level(bundle: pipeline.Bundle, ne
         stored = {"x": np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)}
         expected = run_int(bundle.graph, stored)["y"]
         np.testing.assert_array_equal(net.run_stored(stored)["y"].reshape(-1), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize(("level", "product"), [("avx2", "vpmaddwd"), ("avx512vnni", "vpdpbusd")])
+def test_tiles_are_straight_code(
+    bundle: pipeline.Bundle, tmp_path: Path, compiler: str, level: str, product: str
+) -> None:
+    """A loop over the sums of a tile would keep them in memory, at a third of the speed."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    assembly = tmp_path / "net.s"
+    subprocess.run([compiler, "-O2", "-S", "-o", str(assembly), str(bundle.path / "net.c")], check=True)
+    headers = next(each.headers for each in LEVELS["x86"] if each.word == level)
+    tiles = re.findall(r"\bT\((\d+), (\d+)\)", "".join((runtime_c() / name).read_text() for name in headers))
+    assert assembly.read_text().count(f"\t{product}\t") >= sum(int(rows) * int(wide) for rows, wide in tiles) > 0
 
 
 # ------------------------------------------------------------------------------------- float requantization

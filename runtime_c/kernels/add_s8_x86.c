@@ -16,7 +16,7 @@ static inline GE_X86_INLINE void add_s8_x86_row(const ge_add_params *p, const ge
     for (; i + 64 <= p->row; i += 64) {
         int8_t *const to[4] = {o + i, o + i + 16, o + i + 32, o + i + 48};
         ge_x86_sums y[4];
-#pragma GCC unroll 4
+        GE_X86_UNROLL
         for (int32_t k = 0; k < 4; k++) {
             y[k] = add_s8_x86_sixteen(p, a + i + 16 * k, b + i + 16 * k, 16, wide);
         }

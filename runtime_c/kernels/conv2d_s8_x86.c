@@ -38,27 +38,27 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
                                                       const int32_t wide) {
     const int32_t first = 16 * vector, left = s->out_c - first;
     ge_x86_sums y[16 * 2];
-#pragma GCC unroll 4
+    GE_X86_UNROLL
     for (int32_t v = 0; v < wide; v++) {
         const int32_t c = first + 16 * v, exact = s->scale[c] >= 0.0f;
-#pragma GCC unroll 16
+        GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
             y[r * wide + v] = ge_x86_requantize(acc[r * wide + v], s->multiplier + c, s->scale + c, exact, &s->law);
         }
     }
     const int32_t fours = left >= 16 * wide ? rows * wide / 4 : 0;
-#pragma GCC unroll 8
+    GE_X86_UNROLL
     for (int32_t i = 0; i < rows * wide / 4; i++) {
         if (i < fours) {
             int8_t *to[4];
-#pragma GCC unroll 4
+            GE_X86_UNROLL
             for (int32_t k = 0; k < 4; k++) {
                 to[k] = o + (4 * i + k) / wide * s->out_c + 16 * ((4 * i + k) % wide);
             }
             ge_x86_store4(to, y + 4 * i, 4 / wide, &s->law);
         }
     }
-#pragma GCC unroll 32
+    GE_X86_UNROLL
     for (int32_t i = 0; i < rows * wide; i++) {
         const int32_t channels = left - 16 * (i % wide);
         if (i >= 4 * fours) {
@@ -73,7 +73,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
     const int32_t pitch = s->pitch, steps = s->steps, apart = s->run_count * steps * 64;
     const int8_t *w = s->weights + (ptrdiff_t)vector * apart;
     ge_x86_sums acc[16 * 2];
-#pragma GCC unroll 32
+    GE_X86_UNROLL
     for (int32_t i = 0; i < rows * wide; i++) {
         acc[i] = ge_x86_load(s->bias + 16 * (vector + i % wide));
     }
@@ -81,14 +81,14 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
         const ge_x86_element *x = s->runs[run] + pixel * pitch;
         for (int32_t step = 0; step < steps; step++) {
             ge_x86_weights four[4];
-#pragma GCC unroll 4
+            GE_X86_UNROLL
             for (int32_t v = 0; v < wide; v++) {
                 four[v] = ge_x86_weights_at(w + v * apart);
             }
-#pragma GCC unroll 16
+            GE_X86_UNROLL
             for (int32_t r = 0; r < rows; r++) {
                 const ge_x86_input input = ge_x86_input_at(x + r * pitch);
-#pragma GCC unroll 4
+                GE_X86_UNROLL
                 for (int32_t v = 0; v < wide; v++) {
                     acc[r * wide + v] = ge_x86_dot(acc[r * wide + v], four[v], input);
                 }

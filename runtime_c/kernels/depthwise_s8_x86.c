@@ -31,30 +31,40 @@ typedef struct {
     ge_x86_law law;
 } depthwise_s8_x86_layer;
 
-/* `positions` outputs from `begin` on, of `rows` rows of output at once; `rows` is a constant, `quads` may be one. */
+/* Adds one quad for the positions from `at` on; `rows` is a constant. */
+static inline GE_X86_INLINE void depthwise_s8_x86_quad(const depthwise_s8_x86_layer *s, int32_t quad, int32_t at,
+                                                       const ge_x86_tap *w, int32_t unit, ge_x86_lanes acc[2],
+                                                       const int32_t rows) {
+    const ge_x86_element *const *t = s->taps + 4 * quad;
+    const ge_x86_quads x = ge_x86_interleave(t[0] + at, t[1] + at, t[2] + at, t[3] + at);
+    GE_X86_UNROLL
+    for (int32_t r = 0; r < rows; r++) {
+        acc[r] = ge_x86_lanes_dot(acc[r], w + 256 * r, unit, x);
+    }
+}
+
+/* `positions` outputs from `begin` on, of `rows` rows of output at once, a constant; `quads` is a constant, or 0. */
 static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                                       int8_t *const o[2], const int32_t rows, const int32_t quads) {
     int32_t unit = 0, group = 0;
     for (int32_t at = 0; at < positions; at += GE_X86_UNIT) {
-        const ge_x86_tap *w = s->weights + group * quads * s->rows * 256;
+        const ge_x86_tap *w = s->weights + group * s->quads * s->rows * 256;
         const int32_t c = group * DEPTHWISE_S8_X86_GROUP, left = positions - at;
         ge_x86_lanes acc[2];
-#pragma GCC unroll 2
+        GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
             acc[r] = ge_x86_lanes_load(s->bias + c, unit);
         }
-#pragma GCC unroll 3
+        GE_X86_UNROLL
         for (int32_t quad = 0; quad < quads; quad++) {
-            const ge_x86_element *const *t = s->taps + 4 * quad;
-            const ge_x86_quads x =
-                ge_x86_interleave(t[0] + begin + at, t[1] + begin + at, t[2] + begin + at, t[3] + begin + at);
-#pragma GCC unroll 2
-            for (int32_t r = 0; r < rows; r++) {
-                acc[r] = ge_x86_lanes_dot(acc[r], w + 256 * r, unit, x);
-            }
+            depthwise_s8_x86_quad(s, quad, begin + at, w, unit, acc, rows);
             w += 256 * s->rows;
         }
-#pragma GCC unroll 2
+        for (int32_t quad = 0; quads == 0 && quad < s->quads; quad++) {
+            depthwise_s8_x86_quad(s, quad, begin + at, w, unit, acc, rows);
+            w += 256 * s->rows;
+        }
+        GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
             ge_x86_lanes_store(o[r] + begin + at, acc[r], left < GE_X86_UNIT ? left : GE_X86_UNIT, s->multiplier + c,
                                s->scale + c, unit, &s->law);
@@ -69,12 +79,12 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
 
 static GE_X86_FN void depthwise_s8_x86_one(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                            int8_t *const o[2]) {
-    depthwise_s8_x86_run(s, begin, positions, o, 1, s->quads);
+    depthwise_s8_x86_run(s, begin, positions, o, 1, 0);
 }
 
 static GE_X86_FN void depthwise_s8_x86_two(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                            int8_t *const o[2]) {
-    depthwise_s8_x86_run(s, begin, positions, o, 2, s->quads);
+    depthwise_s8_x86_run(s, begin, positions, o, 2, 0);
 }
 
 /* A kernel of three columns, unrolled. */

@@ -15,12 +15,12 @@ static inline GE_X86_INLINE ge_x86_sums fc_s8_x86_sums(const int8_t *w, const ge
     ge_x86_sums acc[FC_S8_X86_CHAINS];
     int32_t step = 0;
     acc[0] = ge_x86_load(bias);
-#pragma GCC unroll 8
+    GE_X86_UNROLL
     for (int32_t i = 1; i < FC_S8_X86_CHAINS; i++) {
         acc[i] = ge_x86_zero();
     }
     for (; step + FC_S8_X86_CHAINS <= steps; step += FC_S8_X86_CHAINS) {
-#pragma GCC unroll 8
+        GE_X86_UNROLL
         for (int32_t i = 0; i < FC_S8_X86_CHAINS; i++) {
             acc[i] = ge_x86_dot(acc[i], ge_x86_weights_at(w + 64 * i), ge_x86_input_at(x + 4 * i));
         }
@@ -32,7 +32,7 @@ static inline GE_X86_INLINE ge_x86_sums fc_s8_x86_sums(const int8_t *w, const ge
         w += 64;
         x += 4;
     }
-#pragma GCC unroll 8
+    GE_X86_UNROLL
     for (int32_t i = 1; i < FC_S8_X86_CHAINS; i++) {
         acc[0] = ge_x86_add(acc[0], acc[i]);
     }
