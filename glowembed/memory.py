@@ -15,12 +15,13 @@ import numpy as np
 
 from glowembed import placement, schedule
 from glowembed.costs import Costs
+from glowembed.curve import SLACK
 from glowembed.errors import UsageError
 from glowembed.ir import Graph, Node, verify
 from glowembed.op import LowerContext, kernel, kernel_ops
 from glowembed.order import best_order
 from glowembed.placement import Conflicts, Item, Placement
-from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step
+from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
 from glowembed.rows import STORES, Rows, rows_of
 from glowembed.schedule import Candidate, Lives
 from glowembed.split import split
@@ -66,18 +67,52 @@ def plan_network(
     fastest plan that fits; raises UsageError where none does.
     """
     ordered = best_order(graph)
-    plain = replace(options, optimize="speed", ram=None)
-    variants = [_variant(ordered, plain, costs)]
-    base = sum(costs.whole(node) for node in ordered.nodes)
-    if options.optimize != "speed" or options.ram is not None:
-        split = by_rows(ordered)
-        whole = replace(_variant(ordered, options, costs), streaming=False)
-        variants = [*([*variants, whole] if split is not ordered else []), *_variants(split, options, costs, base)]
-        if options.optimize == "ram" and options.ram is None:  # what is cheaper is not always larger
-            variants += _variants(split, replace(options, optimize="balanced"), costs, base)
-    best, plan = _best(variants, alignment, options)
-    fastest = sum(min((cycles for _, cycles in _legal(n, costs)), default=costs.whole(n)) for n in ordered.nodes)
+    best, plan = _best(_ways(ordered, options, costs), alignment, options)
+    fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest)
+
+
+def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) -> tuple[Tradeoff, ...]:
+    """RAM against cycles: of all plans that are tried for at most twice the cycles, those that no other beats in both. The
+    smallest first; limits in `options` are not looked at, the solver sees the smallest only.
+    """
+    wanted, ordered = replace(options, optimize="ram", ram=None), best_order(graph)
+    placed: list[_Placed] = []
+    for variant in _ways(ordered, wanted, costs):
+        placed += _candidates(variant, alignment, wanted, placed, every=True)
+    if options.mode == "exact" and placement.have_solver():
+        for candidate in sorted(placed, key=lambda p: p.placement.size)[:SOLVED]:
+            _solve(candidate, options.effort)
+    found: list[Tradeoff] = []
+    fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
+    for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
+        cycles = base + one.extra
+        if not found or cycles < found[-1].cycles - SLACK:
+            found.append(Tradeoff(max(one.placement.size, alignment), cycles, fastest))
+    return tuple(found)
+
+
+def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
+    """All that may be planned for a graph in its order."""
+    plain = _variant(ordered, replace(options, optimize="speed", ram=None), costs)
+    if options.optimize == "speed" and options.ram is None:
+        return [plain]
+    split, base = by_rows(ordered), _whole(ordered, costs)
+    whole = replace(_variant(ordered, options, costs), streaming=False)
+    found = [*([plain, whole] if split is not ordered else [plain]), *_variants(split, options, costs, base)]
+    if options.optimize == "ram" and options.ram is None:  # what is cheaper is not always larger
+        found += _variants(split, replace(options, optimize="balanced"), costs, base)
+    return found
+
+
+def _whole(graph: Graph, costs: Costs) -> float:
+    """Cycles of one call of each node's own kernel."""
+    return sum(costs.whole(node) for node in graph.nodes)
+
+
+def _fastest(graph: Graph, costs: Costs) -> float:
+    """The same with the fastest kernels that are legal."""
+    return sum(min((cycles for _, cycles in _legal(n, costs)), default=costs.whole(n)) for n in graph.nodes)
 
 
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
@@ -90,7 +125,7 @@ def _share(options: PlanOptions) -> float:
 
 
 def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | None = None) -> _Variant:
-    total = sum(costs.whole(node) for node in graph.nodes)
+    total = _whole(graph, costs)
     extra = 0.0 if base is None else total - base
     return _Variant(
         graph,
@@ -183,8 +218,10 @@ class _Cycles:
         return self.known[key]
 
 
-def _candidates(variant: _Variant, alignment: int, options: PlanOptions, before: Sequence[_Placed]) -> list[_Placed]:
-    """Placed schedules of a variant; none that cannot be smaller than those before."""
+def _candidates(
+    variant: _Variant, alignment: int, options: PlanOptions, before: Sequence[_Placed], every: bool = False
+) -> list[_Placed]:
+    """Placed schedules of a variant; none that cannot be smaller than those before, or with `every` than the faster ones."""
     legal = {n.name: [symbol for symbol, _ in _legal(n, variant.costs)] for n in variant.graph.nodes}
     rows = rows_of(variant.graph, legal)
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
@@ -192,12 +229,13 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, before:
         found = schedule.unstreamed(rows, unit, cycles, variant.budget)
         return [_placed_greedily(_prepared(variant, rows, candidate, alignment)) for candidate in found]
     found = schedule.candidates(rows, unit, cycles, variant.budget, options.limit)
-    tried = [c for c in found if c.groups][: None if options.ram else PLACED]
+    tried = [c for c in found if c.groups][: None if options.ram or every else PLACED]
     tried += [c for c in found if not c.groups]
     placed: list[_Placed] = []
     for candidate in tried:
         one = _prepared(variant, rows, candidate, alignment)
-        least = min((p.placement.size for p in (*before, *placed)), default=one.bound + 1)
+        rivals = (p for p in (*before, *placed) if not every or p.extra <= one.extra)
+        least = min((p.placement.size for p in rivals), default=one.bound + 1)
         if one.bound < least or options.ram is not None:
             placed.append(_placed_greedily(one))
     return placed

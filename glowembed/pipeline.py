@@ -31,7 +31,7 @@ from glowembed.errors import UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
 from glowembed.lower import lower
 from glowembed.places import Places, place
-from glowembed.plan import Plan, PlanOptions
+from glowembed.plan import Plan, PlanOptions, Tradeoff
 from glowembed.precision import Config, Precision, Settings, left_in_float
 from glowembed.precision import load as load_precision
 from glowembed.precision import resolve as resolve_precision
@@ -253,6 +253,13 @@ def compile_model(
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
     return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
+
+
+def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:
+    """RAM against cycles of a graph with kernels, as the stage `choose` made it with these choices."""
+    target = load_target(options.target)
+    costs = Costs(target, within(choices, options.plan.optimize, options.flash))
+    return memory.tradeoffs(graph, target.word_size, options.plan, costs)
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:

@@ -116,3 +116,17 @@ class Plan:
     def streamed(self) -> frozenset[int]:
         """Numbers of the nodes that are called row by row."""
         return frozenset(i for first, last in self.groups for i in range(first, last))
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """A plan among others: bytes of RAM, estimated cycles, and those of the fastest kernels, each called once."""
+
+    ram: int
+    cycles: float
+    fastest: float
+
+    @property
+    def extra(self) -> float:
+        """Share of the cycles that it takes more."""
+        return self.cycles / self.fastest - 1 if self.fastest else 0.0

@@ -23,7 +23,7 @@ LAYERS = [
     {"pipeline", "build", "combine", "inspection"},
     {"run"},
     {"measure"},
-    {"compare", "memory_view", "validation", "debugging", "bundleview", "tune", "regress", "farm"},
+    {"compare", "memory_view", "curve_view", "validation", "debugging", "bundleview", "tune", "regress", "farm"},
     {"report", "page"},
     {"cli"},
     {"commands"},

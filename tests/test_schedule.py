@@ -275,6 +275,22 @@ def test_ram_takes_no_more_than_balanced_and_at_most_twice_the_cycles(seed: int,
         assert plan.extra_cycles <= BUDGETS[name] * plan.fastest_cycles + 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_tradeoffs_are_what_limits_of_ram_give(seed: int, folder: Path) -> None:
+    """From the plan for the least RAM to the fastest; with its RAM as limit, no plan is slower than the one on the curve."""
+    graph, costs = kernel_graph(seed, 7, folder), Costs(portable())
+    points = memory.tradeoffs(graph, 4, RAM, costs)
+    assert [p.ram for p in points] == sorted({p.ram for p in points})
+    assert all(a.cycles > b.cycles for a, b in itertools.pairwise(points))
+    assert points[0].ram == memory.plan_network(graph, 4, RAM, costs)[1].size
+    assert points[-1].extra <= 0.0, "a mean in two steps may take a little less"
+    for point in points[:: max(1, len(points) // 3)]:
+        plan = memory.plan_network(graph, 4, PlanOptions("greedy", ram=point.ram), costs)[1]
+        assert plan.size <= point.ram
+        assert plan.fastest_cycles == point.fastest
+        assert plan.extra_cycles <= point.cycles - point.fastest + 1
+
+
 def test_a_limit_takes_the_fastest_plan_that_fits(folder: Path) -> None:
     graph, costs = kernel_graph(3, 6, folder), Costs(portable())
     smallest = memory.plan_network(graph, 4, PlanOptions(optimize="ram"), costs)[1]

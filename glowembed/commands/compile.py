@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.text import Text
 
-from glowembed import pipeline, report
+from glowembed import curve_view, pipeline, report
 from glowembed.calibrate import METHODS
 from glowembed.cli import (
     AsJson,
@@ -39,6 +39,8 @@ from glowembed.cli import (
 from glowembed.datasets import Source
 from glowembed.errors import UsageError, unknown_name
 from glowembed.fixedpoint import MODES
+from glowembed.ir import Graph
+from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.places import IO, Input
 from glowembed.plan import Optimize, PlanMode
 from glowembed.precision import DTYPES, WEIGHT_DTYPES
@@ -46,6 +48,8 @@ from glowembed.profile import Profile
 from glowembed.schema import SCHEMAS
 
 PLACE = 30
+
+CURVES = {".svg": curve_view.svg, ".html": curve_view.html}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -193,6 +197,15 @@ def compile_(
         int,
         typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
     ] = 1,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            "--curve",
+            metavar="FILE",
+            help="Also draw what other plans take, RAM against cycles, .svg or .html; what --ram may be given.",
+            rich_help_panel="Memory",
+        ),
+    ] = None,
     memory: Annotated[
         list[str] | None,
         typer.Option(
@@ -247,12 +260,7 @@ def compile_(
     Ranges come from calibration samples (`--data`) or from a stored profile (`--profile`). Weights are int8 per channel,
     activations int8 asymmetric, biases int32.
     """
-    if stop_after is not None and stop_after not in pipeline.STAGES:
-        raise unknown_name("stage", stop_after, pipeline.STAGES)
-    if out is None and stop_after in (None, "emit"):
-        raise UsageError("say where the bundle goes: -o DIR")
-    if dump and stop_after is None:
-        raise UsageError("--dump prints what a stage made: say which, with --stop-after STAGE")
+    _check(stop_after, out, dump, curve)
     options = compile_options(
         shape,
         input_layout,
@@ -276,10 +284,13 @@ def compile_(
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 
     seen: list[Profile] = []
+    chosen: list[Graph] = []
 
     def on_stage(stage: str, result: Any) -> None:
         if isinstance(result, Profile):
             seen.append(result)
+        if stage == "choose":
+            chosen.append(result)
         if stage == stop_after and stage != "emit":
             if dump:
                 show(Text(report.dump(result)))
@@ -297,4 +308,24 @@ def compile_(
         typer.echo(str(report.kernel_option(bundle, option)), err=as_json)
     if verbose and not as_json:
         show(report.considered(bundle))
+    if curve is not None:
+        _draw(curve, bundle, chosen[0], options, as_json)
     show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
+
+
+def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | None) -> None:
+    if stop_after is not None and stop_after not in pipeline.STAGES:
+        raise unknown_name("stage", stop_after, pipeline.STAGES)
+    if out is None and stop_after in (None, "emit"):
+        raise UsageError("say where the bundle goes: -o DIR")
+    if dump and stop_after is None:
+        raise UsageError("--dump prints what a stage made: say which, with --stop-after STAGE")
+    if curve is not None and curve.suffix not in CURVES:
+        raise UsageError(f"{curve}: curves are {' or '.join(CURVES)}")
+
+
+def _draw(curve: Path, bundle: Bundle, graph: Graph, options: CompileOptions, as_json: bool) -> None:
+    """RAM against cycles of the graph before it was planned; for machines, the table goes to stderr."""
+    points, title = pipeline.tradeoffs(graph, options, bundle.choices), f"{bundle.manifest['name']} on {options.target}"
+    write_text(curve, CURVES[curve.suffix](title, points))
+    typer.echo(curve_view.text(title, points), err=as_json)
