@@ -120,10 +120,14 @@ class _Typing:
         return replace(self.precision.nodes[node.name], dtype=self.dtypes[node.name])
 
     def input(self, name: str) -> None:
-        """An input has the widest dtype of the nodes that read it, so that nothing is lost before it gets there."""
-        if self.values[name].qtype is not None:
+        """An input has the widest dtype of the nodes that read it, so that nothing is lost before it gets there.
+
+        One that a quantized model itself rounds, in two ways, stays float.
+        """
+        consumers = self.graph.consumers()[name]
+        if self.values[name].qtype is not None or any(node.op in CONVERSIONS for node in consumers):
             return
-        readers = [self.settings(node) for node in self.graph.consumers()[name]]
+        readers = [self.settings(node) for node in consumers]
         widest = max(readers, key=lambda s: DTYPES.index(s.dtype), default=Settings())
         self.values[name] = replace(self.values[name], qtype=self.own_type(name, widest))
 
@@ -131,14 +135,13 @@ class _Typing:
         settings, op, y = self.settings(node), ops()[node.op], node.outputs[0]
         if node.op in CONVERSIONS:
             self.set_output(y, settings, None)
-            self.nodes.append(replace(node, op=_conversion(self.values[node.inputs[0]], self.values[y])))
+            kind = _conversion(self.values[node.inputs[0]], self.values[y])
+            self.nodes.append(replace(node, op=kind, attrs=_law(settings) if kind == "Rescale" else {}))
             return
         given = self.given_type(y, settings)
         through = given if op.output_type == "input" else None
         inputs = [self.operand(node, i, settings, through) for i in range(len(node.inputs))]
-        attrs = {**node.attrs, **_kept_limits(node, self.graph.values[y].qtype, settings)}
-        if settings.dtype == "int8" and settings.requantization != "default":
-            attrs["requantization"] = settings.requantization
+        attrs = {**node.attrs, **_kept_limits(node, self.graph.values[y].qtype, settings), **_law(settings)}
         fixed = self.values[inputs[0]].qtype if op.output_type == "input" else op.output_type
         self.set_output(y, settings, fixed if isinstance(fixed, QType) else None)
         self.nodes.append(replace(node, inputs=tuple(inputs), attrs=attrs))
@@ -263,6 +266,12 @@ class _Typing:
             self.values[twin] = replace(self.values[name], name=twin, qtype=qtype)
             self.converted[name, qtype] = twin
         return self.converted[name, qtype]
+
+
+def _law(settings: Settings) -> dict[str, Any]:
+    """The attr of the node by which its sums become int8."""
+    other = settings.dtype == "int8" and settings.requantization != "default"
+    return {"requantization": settings.requantization} if other else {}
 
 
 def _kept_limits(node: Node, given: QType | None, settings: Settings) -> dict[str, float]:

@@ -58,7 +58,8 @@ def differences(proto: onnx.ModelProto, graph: Graph, samples: int = 8) -> Array
     kernels, rng, found = lower(graph), np.random.default_rng(1), []
     for _ in range(samples):
         real = {n: rng.uniform(-2, 3, graph.values[n].shape).astype(np.float32) for n in graph.inputs}
-        stored = {n: graph.values[n].qtype.quantize(a) for n, a in real.items()}  # type: ignore[union-attr]
+        types = {n: graph.values[n].qtype for n in graph.inputs}
+        stored = {n: a if (qtype := types[n]) is None else qtype.quantize(a) for n, a in real.items()}
         given = {n: graph.values[n].logical(a) for n, a in real.items()}
         feed = {n: _feed(graph, n, a) for n, a in given.items()}
         for name, theirs in from_onnxruntime(proto, feed).items():
@@ -186,7 +187,23 @@ FORMS = [
          node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Tanh", "xd", "h"),
          node("QuantizeLinear", "h u p", "aq"), node("DequantizeLinear", "aq u p", "ad"),
          node("QuantizeLinear", "h s z", "bq"), node("DequantizeLinear", "bq s z", "bd"), node("Add", "ad bd", "r"),
-         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Tanh Rescale Add", same=0.75),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Tanh Tanh Add"),
+    Form("two types behind what moves", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"),
+         *WEIGHTS, node("Conv", "xd wd bd", "h"), node("QuantizeLinear", "h big z", "aq"), node("DequantizeLinear", "aq big z", "ad"), node("Flatten", "ad", "af"),
+         node("Flatten", "h", "m"), node("QuantizeLinear", "m s p", "bq"), node("DequantizeLinear", "bq s p", "md"),
+         node("Add", "af md", "r"), node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
+         SCALES | CONV | {"big": 0.2}, ops="Conv Conv Reshape Reshape Add", same=0.99),
+    Form("rounded to one type, then to another", [
+         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("Tanh", "xd", "h"),
+         node("QuantizeLinear", "h s z", "aq"), node("DequantizeLinear", "aq s z", "ad"),
+         node("QuantizeLinear", "ad u p", "bq"), node("DequantizeLinear", "bq u p", "bd"), node("Add", "ad bd", "r"),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Tanh Rescale Add"),
+    Form("an input in two types", [
+         node("QuantizeLinear", "x s z", "aq"), node("DequantizeLinear", "aq s z", "ad"), node("Tanh", "ad", "h"),
+         node("QuantizeLinear", "h u p", "hq"), node("DequantizeLinear", "hq u p", "hd"),
+         node("QuantizeLinear", "x t o", "bq"), node("DequantizeLinear", "bq t o", "bd"), node("Add", "hd bd", "r"),
+         node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")], SCALES, ops="Quantize Tanh Quantize Add"),
     Form("integers are moved", [
          node("QuantizeLinear", "x s z", "xq"), node("Transpose", "xq", "m", perm=[0, 2, 3, 1]), node("Reshape", "m shape", "f"),
          node("DequantizeLinear", "f s z", "fd"), node("Tanh", "fd", "r"),

@@ -8,11 +8,12 @@ Everything else gets its type from quantize.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
-from glowembed.canonicalize.rewrite import bypassed
+from glowembed.canonicalize.rewrite import bypassed, fresh, reading
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.op import ops
@@ -25,9 +26,10 @@ def stored_types(graph: Graph) -> Graph:
     """With a QType on all values that the model stores as integers, constants included."""
     if not any("scale" in node.attrs for node in graph.nodes if node.op == "Rescale") and not _has_grid(graph):
         return graph
+    graph, in_float = _one_type_each(graph)
     for node in graph.nodes:
         if node.op == "Rescale" and "scale" in node.attrs:
-            graph = _settle(graph, node)
+            graph = _settle(graph, node, in_float)
     return _typed_constants(graph)
 
 
@@ -38,12 +40,57 @@ def _has_grid(graph: Graph) -> bool:
 # ------------------------------------------------------------------------------------------------ activations
 
 
-def _settle(graph: Graph, node: Node) -> Graph:
+def _type(node: Node) -> QType:
+    return QType("int8", (node.attrs["scale"],), (node.attrs["zero_point"],))
+
+
+def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:
+    """Twins of what makes a value that is rounded in two ways, and the inputs of the network that are so."""
+    wanted: dict[str, dict[QType, list[Node]]] = {}
+    for node in graph.nodes:
+        if node.op == "Rescale" and "scale" in node.attrs:
+            wanted.setdefault(_made_in(graph, node.inputs[0]), {}).setdefault(_type(node), []).append(node)
+    in_float = frozenset(name for name in graph.inputs if len(wanted.get(name, ())) > 1)
+    for root, by_type in wanted.items():
+        maker = graph.producer().get(root)
+        for rescales in [*by_type.values()][1:] if maker is not None and maker.op != "Rescale" else []:
+            graph = _with_twin(graph, root, rescales)
+    return graph, in_float
+
+
+def _made_in(graph: Graph, name: str) -> str:
+    """The value whose numbers this one holds, behind all that only moves them."""
+    maker = graph.producer().get(name)
+    moved = maker is not None and ops()[maker.op].output_type == "input"
+    return _made_in(graph, maker.inputs[0]) if maker is not None and moved else name
+
+
+def _with_twin(graph: Graph, root: str, rescales: list[Node]) -> Graph:
+    """With twins of all nodes from the one that makes `root` to these Rescales, which read them instead."""
+    makers, twins = graph.producer(), dict[str, str]()
+    nodes, values = list(graph.nodes), dict(graph.values)
+    for rescale in rescales:
+        path, name = [root], rescale.inputs[0]
+        while name != root:
+            path.insert(1, name)
+            name = makers[name].inputs[0]
+        for name in path:
+            if name not in twins:
+                maker = makers[name]
+                twins[name] = fresh(replace(graph, values=values), f"{name}/twin")
+                values[twins[name]] = replace(values[name], name=twins[name])
+                twin = reading(replace(maker, name=twins[name], outputs=(twins[name],)), twins)
+                nodes.insert(nodes.index(maker) + 1, twin)
+        nodes[nodes.index(rescale)] = reading(rescale, twins)
+    return replace(graph, nodes=tuple(nodes), values=values)
+
+
+def _settle(graph: Graph, node: Node, in_float: Collection[str]) -> Graph:
     """The value before the Rescale takes its type, and the Rescale goes; where that cannot be, it stays as a copy."""
-    qtype = QType("int8", (node.attrs["scale"],), (node.attrs["zero_point"],))
+    qtype = _type(node)
     node = next(n for n in graph.nodes if n.name == node.name)
     values = dict(graph.values)
-    accepted = _take(graph, values, node.inputs[0], qtype)
+    accepted = _made_in(graph, node.inputs[0]) not in in_float and _take(graph, values, node.inputs[0], qtype)
     values[node.outputs[0]] = replace(values[node.outputs[0]], qtype=qtype)
     plain = replace(node, attrs={})
     graph = replace(graph, values=values, nodes=tuple(plain if n is node else n for n in graph.nodes))

@@ -15,20 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed import fixedpoint
+from glowembed.broadcast import rows_of
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Node, QType, Shape
+from glowembed.linear import mode_of
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
+from glowembed.ops.activation import LutParams, lookup_table
 
 RANK = 5
 """Loops of the kernel; axes that lie one behind the other on both sides need only one."""
 
 
 class Rescale(Op):
-    """y = x: the QType of the output is all that differs."""
+    """y = x: the QType of the output is all that differs. By the law of onnx, halves to even, it is a table."""
 
     name = "Rescale"
     elementwise = True
+    law_of_models = "onnx"
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         return (shapes[0],)
@@ -41,6 +45,11 @@ class Rescale(Op):
         shape = c.shape(x)
         if c.dtype(x) != "int8":
             lowerings()["Rescale", "int16"](node, c)
+            return
+        if mode_of(node.attrs) == "onnx":
+            rows = rows_of(shape)
+            table = lookup_table(lambda real: real, self.name, c.qtype(x), c.qtype(y))
+            c.add(node, "lut_s8", [x], y, LutParams(rows, prod(shape) // rows), {"table": table})
             return
         c.add(node, "copy_s8", [x], y, insert_params(shape, shape, (0,) * len(shape), c.qtype(x), c.qtype(y)))
 
