@@ -1,13 +1,11 @@
 """A bundle's integers for a person: types as Glow prints them, multipliers, shifts, biases, and the graph as a picture.
 
-In: a Bundle. Out: rows, JSON, GraphViz text. All that is needed to redo any layer by hand is in the JSON; see
+In: a Bundle. Out: rows, JSON, an SVG, GraphViz text. All that is needed to redo any layer by hand is in the JSON; see
 `glowembed.reference` for replaying one in Python.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.errors import ToolError, UsageError
+from glowembed import graph_view
+from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Node, Value
 from glowembed.pipeline import Bundle
 
@@ -103,20 +102,21 @@ def _quoted(text: str) -> str:
     return f'"{"".join(c for c in escaped if c.isprintable())}"'
 
 
-def draw(bundle: Bundle, path: Path) -> None:
-    """Write the graph to `path`: .dot as text, .svg through GraphViz.
+def svg(bundle: Bundle) -> str:
+    """The same as a picture, without GraphViz."""
+    graph = bundle.graph
+    rows = [graph_view.Row(name, "input", (), name, round=True) for name in graph.inputs]
+    for node in graph.nodes:
+        reads = tuple(name for name in node.inputs if graph.values[name].const is None)
+        rows.append(graph_view.Row(node.name, node.kernel or node.op, reads, node.outputs[0]))
+    rows += [graph_view.Row(name, "output", (name,), None, round=True) for name in graph.outputs]
+    made = [row.makes for row in rows if row.makes is not None]
+    return graph_view.svg(graph.name, rows, {name: type_text(graph.values[name]) for name in made})
 
-    Raises UsageError for another ending, ToolError when an .svg is wanted and GraphViz is absent.
-    """
-    if path.suffix == ".dot":
-        path.write_text(dot(bundle), encoding="utf-8")
-        return
-    if path.suffix != ".svg":
+
+def draw(bundle: Bundle, path: Path) -> None:
+    """Write the graph to `path`: a picture (.svg), or the text of GraphViz (.dot). Raises UsageError for another ending."""
+    write = {".dot": dot, ".svg": svg}.get(path.suffix)
+    if write is None:
         raise UsageError(f"{path}: a graph is written as .dot or .svg")
-    tool = shutil.which("dot")
-    if tool is None:
-        raise ToolError("an .svg is drawn by GraphViz, which is absent: install graphviz, or write a .dot", "graphviz")
-    done = subprocess.run([tool, "-Tsvg"], input=dot(bundle), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ToolError(f"GraphViz failed: {done.stderr.strip()[-500:]}", "graphviz")
-    path.write_text(done.stdout, encoding="utf-8")
+    path.write_text(write(bundle), encoding="utf-8")

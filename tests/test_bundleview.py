@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from glowembed import bundleview
 from glowembed.__main__ import main
-from glowembed.errors import ToolError, UsageError
+from glowembed.errors import UsageError
+from glowembed.graph_view import Row, svg
 from glowembed.ir import QType, Value
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.reference import run_int
@@ -57,16 +58,43 @@ def test_the_table_names_every_node(bundle: Bundle, capsys: pytest.CaptureFixtur
     assert all(node.name in text for node in bundle.graph.nodes)
 
 
-def test_the_graph_as_dot_and_svg(bundle: Bundle, tmp_path: Path) -> None:
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def edges(bundle: Bundle) -> int:
+    return sum(len(n.inputs) for n in bundle.graph.nodes) + len(bundle.graph.outputs)
+
+
+def test_the_graph_as_dot(bundle: Bundle, tmp_path: Path) -> None:
     bundleview.draw(bundle, tmp_path / "graph.dot")
-    text = (tmp_path / "graph.dot").read_text("utf-8")
-    assert text.count("->") == sum(len(n.inputs) for n in bundle.graph.nodes) + len(bundle.graph.outputs)
-    if shutil.which("dot"):
-        bundleview.draw(bundle, tmp_path / "graph.svg")
-        assert "</svg>" in (tmp_path / "graph.svg").read_text("utf-8")
-    else:
-        with pytest.raises(ToolError, match="graphviz"):
-            bundleview.draw(bundle, tmp_path / "graph.svg")
+    assert (tmp_path / "graph.dot").read_text("utf-8").count("->") == edges(bundle)
+
+
+def test_the_graph_as_a_picture_with_types(bundle: Bundle, tmp_path: Path) -> None:
+    """Every node once, every tensor's type, a line for every reader; it is well-formed and needs no program to draw."""
+    bundleview.draw(bundle, tmp_path / "graph.svg")
+    picture = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    texts = [e.text for e in picture.iter(f"{SVG}text")]
+    for node in bundle.graph.nodes:
+        assert texts.count(node.name) == 1 and (node.kernel or node.op) in texts
+        assert bundleview.type_text(bundle.graph.values[node.outputs[0]]) in texts
+    assert len([e for e in picture.iter(f"{SVG}path") if e.find("{*}title") is not None]) == edges(bundle)
+
+
+def test_tensors_that_are_read_later_have_lanes_of_their_own() -> None:
+    """x is read by the fifth row and a by the fourth: both lanes are busy at once; b, read by the next row, has none."""
+    rows = [
+        Row("x", "input", (), "x", round=True), Row("n1", "k", ("x",), "a"), Row("n2", "<k>", ("a", "a"), "b"),
+        Row("n3", "k", ("b", "a"), "c"), Row("n4", "k", ("c", "x"), "y"), Row("y", "output", ("y",), None, round=True),
+    ]  # fmt: skip
+    picture = ElementTree.fromstring(svg("five", rows, {name: f"i8<{name}>" for name in "xabcy"}))
+    lines = [
+        (e.findtext("{*}title"), e.get("d", "")) for e in picture.iter(f"{SVG}path") if e.find("{*}title") is not None
+    ]
+    asides = {tip.split(":")[0]: path.split("H")[1] for tip, path in lines if tip and "H" in path}
+    assert set(asides) == {"x to n4", "n1 to n3"}
+    assert len({path.split("V")[0] for path in asides.values()}) == 2
+    assert len(lines) == 7
 
 
 def test_another_ending_is_refused(bundle: Bundle, tmp_path: Path) -> None:
