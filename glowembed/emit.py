@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -485,7 +486,7 @@ def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
     kernels = [kernel_source(kernel(n.kernel or ""), folder, n.params) for _, n in sorted(plain.items())]
-    parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels)]
+    parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels, folder)]
     parts += [_inlined(text) for text in kernels]
     for word in _levels_used(graph):
         parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
@@ -513,10 +514,19 @@ def _levels(word: str, nodes: list[Node]) -> list[str]:
     ]
 
 
-def _helpers(kernels: Iterable[str]) -> list[str]:
-    """The headers of the runtime that these kernels include besides those that every bundle has."""
-    included = {header for text in kernels for header in re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE)}
-    return sorted(included - {"ge.h", "ge_fixedpoint.h", "ge_params.h"})
+def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
+    """The headers of the runtime that these kernels include besides those that every bundle has, each behind its own."""
+    found: dict[str, None] = {}
+
+    def include(text: str) -> None:
+        for header in sorted(set(re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE))):
+            if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
+                include((folder / header).read_text("ascii"))
+                found[header] = None
+
+    for text in kernels:
+        include(text)
+    return list(found)
 
 
 def _inlined(text: str) -> str:

@@ -204,22 +204,55 @@ ADD = Kernel(
 )
 
 
+def _avgpool_scratch(p: Any) -> int:
+    """Pointers to the rows of a window, and sums."""
+    return int(4 * (p.kernel_h + p.channels))
+
+
 def _avgpool_when(node: Node, target: Any) -> str | None:
+    """Sums are shifted left so that requantization is one VRMULH."""
     p = node.params
-    if (p.out_h, p.out_w, p.kernel_h, p.kernel_w, p.pad_top, p.pad_left) != (1, 1, p.in_h, p.in_w, 0, 0):
-        return "it averages all of the input"
-    if p.channels < LANES:
-        return f"{p.channels} channels"
-    return _high_word(node, target)
+    return None if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) < 2**31 else f"sums shifted by {32 - p.shift} overflow"
+
+
+def _avgpool_cost(node: Node, output: float) -> float:
+    """Sums of 16 channels at a time; then `output` for each mean."""
+    p = node.params
+    window = _blocks(p.channels, LANES) * (9.0 * p.kernel_h * p.kernel_w + 10 * p.kernel_h + 50) + output * p.channels
+    return float(p.out_h * (p.out_w * (window + 120) + 100))
 
 
 AVGPOOL = Kernel(
     "ge_avgpool_s8_mve",
     isa="mve",
     when=_avgpool_when,
-    cost=lambda node, target: Cost(
-        _blocks(node.params.channels, LANES) * (12.0 * node.params.in_h * node.params.in_w + 200), 560
-    ),
+    scratch=_avgpool_scratch,
+    cost=lambda node, target: Cost(_avgpool_cost(node, 4), 800),
+    store="rows",
+)
+
+AVGPOOL_LAWS = Kernel(
+    "ge_avgpool_laws_s8_mve",
+    isa="mve",
+    any_law=True,
+    scratch=_avgpool_scratch,
+    cost=lambda node, target: Cost(_avgpool_cost(node, 20), 800),
+    store="rows",
+)
+
+
+def _rows_cost(node: Node, run: float, block: float) -> Cost:
+    """A row of the input, 16 channels at a time."""
+    p = node.params
+    return Cost(p.rows * (_blocks(p.channels, LANES) * (run * p.columns + block) + 40), 500)
+
+
+SUM_ROWS = Kernel("ge_sum_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 9, 60), store="rows")
+
+MAX_ROWS = Kernel("ge_max_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 5, 25), store="rows")
+
+MEAN = Kernel(
+    "ge_mean_s32_s8_mve", isa="mve", when=_high_word, cost=lambda node, target: Cost(40 + 4.0 * node.params.channels, 130)
 )
 
 
@@ -326,3 +359,21 @@ def _maxpool_cost(node: Node, target: Any) -> Cost:
 
 
 MAXPOOL = Kernel("ge_maxpool_s8_mve", isa="mve", cost=_maxpool_cost, store="rows")
+
+
+PIECE = 8
+"""Bytes in one piece that a copy moves as such."""
+
+
+def _block_cost(node: Node, target: Any) -> Cost:
+    """Runs along the longest dim, by eights, gathered and scattered where they are not in one piece."""
+    p = node.params
+    piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
+    along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)
+    element = (3.0 if piece else 8.0) if p.shift else (0.3 if piece else 3.0)
+    return Cost(prod(p.dims) // along * (element * along + 45), 620)
+
+
+COPY, COPY_INTO, INSERT = (
+    Kernel(f"ge_{name}_s8_mve", isa="mve", cost=_block_cost) for name in ("copy", "copy_into", "insert")
+)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import fixedpoint
+from glowembed import fixedpoint, mve
 from glowembed.broadcast import rows_of
 from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
@@ -169,7 +169,7 @@ class CopyS8(KernelOp):
 
     name = "copy_s8"
     params = CopyParams
-    kernels = (Kernel("ge_copy_s8", cost=_copy_cost),)
+    kernels = (Kernel("ge_copy_s8", cost=_copy_cost), mve.COPY)
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.in_size,), p.out_size
@@ -190,7 +190,7 @@ class CopyIntoS8(KernelOp):
     name = "copy_into_s8"
     params = CopyParams
     inputs = ("partial", "x")
-    kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost),)
+    kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost), mve.COPY_INTO)
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.out_size, p.in_size), p.out_size
@@ -209,7 +209,7 @@ class InsertS8(KernelOp):
     params = CopyParams
     inputs = ("partial",)
     constants = {"x": "int8_t"}
-    kernels = (Kernel("ge_insert_s8", cost=_copy_cost),)
+    kernels = (Kernel("ge_insert_s8", cost=_copy_cost), mve.INSERT)
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.out_size,), p.out_size

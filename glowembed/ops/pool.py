@@ -368,6 +368,7 @@ class AvgpoolS8(_PoolBase):
     kernels = (
         Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),
         mve.AVGPOOL,
+        mve.AVGPOOL_LAWS,
         x86.AVGPOOL,
         Kernel(
             "ge_avgpool_s8_dsp",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint
+from glowembed import fixedpoint, mve
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Node, QType
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
@@ -85,7 +85,7 @@ class SumRowsS8(_Reduction):
     """The sum over rows and columns, int32."""
 
     name = "sum_rows_s8"
-    kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"),)
+    kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"), mve.SUM_ROWS)
 
     def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
         return (p.columns * p.channels,), 4 * p.channels
@@ -98,7 +98,7 @@ class MaxRowsS8(_Reduction):
     """The largest over rows and columns."""
 
     name = "max_rows_s8"
-    kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"),)
+    kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"), mve.MAX_ROWS)
 
     def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
         return (p.columns * p.channels,), p.channels
@@ -114,7 +114,7 @@ class MeanS32S8(KernelOp):
     params = MeanParams
     inputs = ("sum",)
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(20.0 * n.params.channels, 270)),)
+    kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(20.0 * n.params.channels, 270)), mve.MEAN)
 
     def row_bytes(self, p: MeanParams) -> tuple[tuple[int, ...], int]:
         return (4 * p.channels,), p.channels
