@@ -212,7 +212,9 @@ def _avgpool_scratch(p: Any) -> int:
 def _avgpool_when(node: Node, target: Any) -> str | None:
     """Sums are shifted left so that requantization is one VRMULH."""
     p = node.params
-    return None if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) < 2**31 else f"sums shifted by {32 - p.shift} overflow"
+    return (
+        None if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) < 2**31 else f"sums shifted by {32 - p.shift} overflow"
+    )
 
 
 def _avgpool_cost(node: Node, output: float) -> float:
@@ -252,7 +254,10 @@ SUM_ROWS = Kernel("ge_sum_rows_s8_mve", isa="mve", cost=lambda node, target: _ro
 MAX_ROWS = Kernel("ge_max_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 5, 25), store="rows")
 
 MEAN = Kernel(
-    "ge_mean_s32_s8_mve", isa="mve", when=_high_word, cost=lambda node, target: Cost(40 + 4.0 * node.params.channels, 130)
+    "ge_mean_s32_s8_mve",
+    isa="mve",
+    when=_high_word,
+    cost=lambda node, target: Cost(40 + 4.0 * node.params.channels, 130),
 )
 
 
