@@ -5,9 +5,11 @@ Each case goes through every arrow of the proof, in this order:
 1. import_onnx of the one node; inferred shapes against those of onnx
 2. float reference against onnxruntime
 3. integer reference against the float reference, within `steps` steps of the output
-4. every kernel that this host can run against the integer reference, bit for bit, on full-range data: whole, in random
-   row ranges, with rows in random slots, and in a ring that keeps only what `needs` asks for; kernels for other cores
-   the same way under QEMU, on every core that has the instructions
+4. every kernel that this host can run against the integer reference, bit for bit, on full-range data and once with
+   full-range weights: whole, in random row ranges, with rows in random slots, and in a ring that keeps only what `needs`
+   asks for; all memory aligned to a word and no more; kernels for other cores the same way under QEMU, on every core that
+   has the instructions, and once more with params that the compiler knows, as in a bundle: only then do two operands of
+   inline assembly with one value end up in one register
 5. the store rule of the kernel, at the smallest distance that it allows
 6. 2 and 3 once more for what the whole importer and canonicalize make of it
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -35,7 +38,7 @@ from glowembed.canonicalize import canonicalize
 from glowembed.ir import Array, Const, Graph, Node, Value, verify
 from glowembed.lower import lower
 from glowembed.memory import overlap_distance
-from glowembed.op import Kernel, KernelOp, kernel_ops, ops
+from glowembed.op import KernelOp, kernel_ops, ops
 from glowembed.precision import Config, resolve
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
@@ -279,6 +282,12 @@ class Call:
     def row_bytes(self) -> int:
         return self.op.row_bytes(self.params)[1]
 
+    def output(self, at: int) -> Placement:
+        """The output in one piece at `at`; the rows of a sum that goes on are all one row."""
+        if self.op.accumulates:
+            return Placement((at,) * self.rows, self.row_bytes)
+        return in_one_piece(at, self.rows, self.row_bytes)
+
     def in_rows(self, i: int) -> int:
         return self.inputs[i].nbytes // self.op.row_bytes(self.params)[0][i]
 
@@ -286,39 +295,75 @@ class Call:
         return self.op.needs(self.params, y)[i]
 
 
-ALL_FILLS = ("random", "random", "low", "high", "extremes")
+ALL_FILLS = ("random", "random", "low", "high", "extremes", "weights")
+"""Of inputs; "weights": both are random, and weights take all of int8, -128 too."""
 
 
-def check_kernels(node: Node, graph: Graph, rng: np.random.Generator, fills: Sequence[str] = ALL_FILLS) -> None:
-    """Steps 4 and 5 of the module's docstring for one kernel-level node, on random data and on the extremes."""
+def check_kernels(
+    node: Node, graph: Graph, rng: np.random.Generator, fills: Sequence[str] = ALL_FILLS, isa: str | None = None
+) -> Counter[str]:
+    """Steps 4 and 5 of the module's docstring for one kernel-level node, on random data and on the extremes.
+
+    isa: only kernels with this word, "" for those without. Returns how often each kernel, by its symbol, was right.
+    """
     op = kernel_ops()[node.op]
-    if not op.kernels:
-        return
-    constants = {name: const.materialize() for name, const in node.constants.items()}
-    for fill in fills:
+    given = {name: const.materialize() for name, const in node.constants.items()}
+    found = Counter[str]()
+    for fill in fills if op.kernels else ():
+        constants = given
+        if fill == "weights":
+            if "weights" not in given or given["weights"].dtype != np.int8:
+                continue
+            constants = {**given, "weights": _full_range(given["weights"].shape, rng)}
+        filled = replace(node, constants={name: Const(array) for name, array in constants.items()})
         special = op.name.startswith("quantize")
         inputs = tuple(_data(graph.values[name], fill, rng, special) for name in node.inputs)
         expected = np.asarray(op.int_ref(node.params, inputs, constants))
         call = Call(op, node.params, inputs, constants, expected, node.shares)
         _check_sizes(call, node, graph)
-        for kernel in op.kernels:
-            for level in variants(kernel) if kernel.when(node, HOST) is None else ():
-                _check_kernel(host.load(op, kernel, node.params, level), call, rng, thorough=fill == "random")
-            for i, board in enumerate(boards_for(kernel, node)):
-                _check_kernel(
-                    emulated.load(op, kernel, node.params, board), call, rng, thorough=fill == "random" and i == 0
-                )
+        for kernel, thorough in kernels_for(filled, isa):
+            _check_kernel(kernel, call, rng, thorough=thorough and fill in ("random", "weights"))
+            found[kernel.kernel.symbol] += 1
+    return found
 
 
-def boards_for(kernel: Kernel, node: Node) -> list[Board]:
-    """Emulated boards whose core may run the kernel for this node; none where the tools are not there.
+def _full_range(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    weights = rng.integers(-128, 128, shape).astype(np.int8)
+    weights.reshape(-1)[rng.integers(weights.size)] = -128
+    return weights
+
+
+def kernels_for(node: Node, isa: str | None = None) -> list[tuple[HostKernel, bool]]:
+    """The kernels that may compute a node, compiled for all levels and cores that are here, and whether one is thorough.
+
+    Nothing is gained by repeating for another core, or with known params, what the first has shown.
+    """
+    op = kernel_ops()[node.op]
+    able = [kernel for kernel in op.kernels if isa is None or kernel.isa == isa]
+    here = [kernel for kernel in able if kernel.when(node, HOST) is None]
+    found = [(host.load(op, kernel, node.params, level), True) for kernel in here for level in variants(kernel)]
+    for word in sorted({kernel.isa for kernel in able}):
+        for i, board in enumerate(boards_for(word, node)):
+            target = load_target(board.target)
+            legal = [kernel for kernel in able if kernel.isa == word and kernel.when(node, target) is None]
+            found += [(emulated.load(op, kernel, node.params, board), i == 0) for kernel in legal]
+            if legal and i == 0:
+                found += [(kernel, False) for kernel in emulated.load_known(op, legal, node.params, board)]
+    return found
+
+
+def boards_for(isa: str, node: Node) -> list[Board]:
+    """Emulated boards whose core has these instructions; none where the tools are not there.
 
     The first always; the others, which run the same code, for one in four of the params.
     """
-    names = emulated.runs_on(kernel) if emulated.available() else ()
+    names = emulated.BOARDS.get(isa, ()) if emulated.available() else ()
     others = zlib.crc32(repr(node.params).encode()) % 4 == 0
-    boards = [load_board(name) for name in names[: len(names) if others else 1]]
-    return [board for board in boards if kernel.when(node, load_target(board.target)) is None]
+    return [load_board(name) for name in names[: len(names) if others else 1]]
+
+
+SUM_LIMITS = (-(2**23), 2**23 - 1)
+"""Of the int32 sums that kernels hand on: those of 65536 elements of int8."""
 
 
 def _data(value: Value, fill: str, rng: np.random.Generator, special: bool = True) -> Array:
@@ -326,8 +371,8 @@ def _data(value: Value, fill: str, rng: np.random.Generator, special: bool = Tru
         return value.const.materialize()
     if value.qtype is None:
         return _floats(value, rng, special)
-    low, high = value.qtype.limits
-    if fill == "random":
+    low, high = SUM_LIMITS if value.qtype.dtype == "int32" else value.qtype.limits
+    if fill in ("random", "weights"):
         data = rng.integers(low, high + 1, value.shape)
     elif fill == "extremes":
         data = rng.choice([low, high], value.shape)
@@ -350,7 +395,8 @@ def _floats(value: Value, rng: np.random.Generator, special: bool) -> Array:
 def _check_sizes(call: Call, node: Node, graph: Graph) -> None:
     """rows and row_bytes give the whole output and all inputs; needs names rows that exist."""
     assert call.rows >= 1
-    assert call.rows * call.row_bytes == graph.values[node.outputs[0]].bytes == call.expected.nbytes, (
+    rows = 1 if call.op.accumulates else call.rows
+    assert rows * call.row_bytes == graph.values[node.outputs[0]].bytes == call.expected.nbytes, (
         "rows * row_bytes of the output"
     )
     assert len(call.op.inputs) == len(node.inputs) == len(call.op.row_bytes(call.params)[0]), "number of inputs"
@@ -368,7 +414,7 @@ def _check_kernel(kernel: HostKernel, call: Call, rng: np.random.Generator, thor
         return
     _check_layout(kernel, call, rng, slots=False, splits=3)
     _check_layout(kernel, call, rng, slots=True, splits=3)
-    if call.shares is None:
+    if call.shares is None and not call.op.accumulates:
         _check_ring(kernel, call, rng)
         for i in range(len(call.inputs)):
             _check_store(kernel, call, i)
@@ -386,14 +432,22 @@ def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, slot
     *inputs, output = places
     if call.shares is not None:
         output = inputs[call.shares]
+    elif call.op.accumulates or not slots:
+        output = call.output(min(output.offsets))
     arena = Arena(at)
     for place, tensor in zip(inputs, call.inputs, strict=True):
         arena.write(place, tensor)
     cuts = [0, *sorted(rng.integers(0, call.rows + 1, splits - 1).tolist()), call.rows]
     parts = [range(a, b) for a, b in pairwise(cuts) if a < b]
-    for i in rng.permutation(len(parts)):
+    for i in range(len(parts)) if call.op.accumulates else rng.permutation(len(parts)):
         kernel.run(arena, call.params, inputs, call.constants, output, parts[i])
-    _equal(kernel, call, arena.read(output, call.expected.dtype), f"{'slots' if slots else 'one piece'}, {parts}")
+    _equal(kernel, call, _read(arena, output, call), f"{'slots' if slots else 'one piece'}, {parts}")
+
+
+def _read(arena: Arena, output: Placement, call: Call) -> Array:
+    return arena.read(
+        Placement(output.offsets[:1], output.row_bytes) if call.op.accumulates else output, call.expected.dtype
+    )
 
 
 def _check_ring(kernel: HostKernel, call: Call, rng: np.random.Generator) -> None:
@@ -443,7 +497,7 @@ def _check_store(kernel: HostKernel, call: Call, i: int) -> None:
 def _overlapped(call: Call, i: int, distance: int) -> tuple[list[Placement], Placement, int]:
     """Input `i` begins `distance` bytes after the output; the other inputs lie behind both."""
     begin = max(0, -distance)
-    output = in_one_piece(begin, call.rows, call.row_bytes)
+    output = call.output(begin)
     at = _aligned(max(output.end, begin + distance + call.inputs[i].nbytes) + GUARD)
     inputs = []
     for j, (tensor, row_bytes) in enumerate(zip(call.inputs, call.op.row_bytes(call.params)[0], strict=True)):
@@ -465,6 +519,6 @@ def _equal(kernel: HostKernel, call: Call, found: Array, how: str) -> None:
     if different.size:
         at = int(different[0])
         raise AssertionError(
-            f"{kernel.kernel.symbol}{f' at level {kernel.level.word}' if kernel.level else ''} ({how}): {np.unique(different).size} of {found.size} elements differ, "
+            f"{kernel.kernel.symbol}{' ' * bool(kernel.where)}{kernel.where} ({how}): {np.unique(different).size} of {found.size} elements differ, "
             f"first at {at}: {found[at]}, int_ref says {expected[at]}\n{call.params}"
         )

@@ -32,6 +32,7 @@ ALIGN = 16
 SLOT_UNIT = 4
 """GE_SLOT_UNIT of ge.h."""
 
+HOST_WORD = 8
 GUARD = 64
 """Bytes before and after every tensor that nobody may change."""
 
@@ -99,11 +100,11 @@ def _up(n: int, unit: int) -> int:
 
 
 class Arena:
-    """Host memory filled with noise, so that a change anywhere shows."""
+    """Host memory filled with noise, so that a change anywhere shows; aligned to a word of the host, and to no more."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        noise = np.random.default_rng(seed).integers(0, 256, size + 2 * GUARD + ALIGN, np.uint8)
-        start = -noise.ctypes.data % ALIGN
+        noise = np.random.default_rng(seed).integers(0, 256, size + 3 * GUARD, np.uint8)
+        start = (HOST_WORD - noise.ctypes.data) % GUARD
         self.memory: NDArray[np.uint8] = noise[start : start + size + 2 * GUARD]
 
     def write(self, place: Placement, tensor: Array, rows: Sequence[int] | None = None) -> None:
@@ -152,12 +153,12 @@ class Invocation:
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A compiled kernel. `execute` calls it, here or on an emulated core."""
+    """A compiled kernel. `execute` calls it, here or on an emulated core; `where` names what is special, for messages."""
 
     op: KernelOp
     kernel: Kernel
     execute: Callable[[Invocation], None]
-    level: Level | None = None
+    where: str = ""
 
     def run(
         self,
@@ -254,47 +255,48 @@ def _call(function: Any, i: Invocation) -> None:
         )
     )
     pointers = (ctypes.c_void_p * max(1, len(i.constants)))(*(c.ctypes.data for c in i.constants))
-    function(ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
+    function(0, ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
 
 
 def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
     """Compile (once per process). Raises ToolError when there is no compiler, or when it does not like the kernel."""
-    library = shared_library(wrapper(op, kernel, params, level), params_header([op.params]))
+    library = shared_library(wrapper(op, [kernel], params, level), params_header([op.params]))
     function = library.call
-    function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
+    function.argtypes = [ctypes.c_int32] + [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
-    return HostKernel(op, kernel, partial(_call, function), level)
+    return HostKernel(op, kernel, partial(_call, function), f"at level {level.word}" if level else "")
 
 
-def wrapper(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None, constant: bool = False) -> str:
-    """A C file with the kernel, for these params where it has instances, and a `call` of one signature.
+def wrapper(
+    op: KernelOp, kernels: Sequence[Kernel], params: Any, level: Level | None = None, known: bool = False
+) -> str:
+    """A C file with the kernels, for these params where they have instances, and one `call` for all, by their number.
 
-    constant: the kernel gets these params as a constant, as in a bundle, so that the compiler knows their numbers.
+    known: they get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
-    text, symbol = kernel_source(kernel, resources.runtime_c(), params), kernel.symbol_for(params)
+    texts = [kernel_source(kernel, resources.runtime_c(), params) for kernel in kernels]
     if level is not None:
-        text = "\n".join(level_source(kernel.isa, level, [text], resources.runtime_c()))
-        symbol = of_level(symbol, kernel.isa, level)
-    constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
-    tensors = [f"&tensors[{i}]" for i in range(len(op.inputs) + 1)]
-    known = f"static const {struct_name(op.params)} known = {c_initialiser(params)};\n" if constant else ""
-    arguments = [
-        "&known" if constant else "p",
-        *tensors[:-1],
-        *constants,
-        tensors[-1],
-        "first_row",
-        "last_row",
-        "scratch",
-    ]
-    return (
-        f"{text}\n{known}"
-        f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
-        "          int32_t first_row, int32_t last_row, void *scratch);\n\n"
-        f"void call(const {struct_name(op.params)} *p, const ge_rows *tensors, const void *const *constants,\n"
-        "          int32_t first_row, int32_t last_row, void *scratch) {\n"
-        f"    (void)p;\n    (void)constants;\n    {symbol}({', '.join(arguments)});\n}}\n"
+        texts = level_source(kernels[0].isa, level, texts, resources.runtime_c())
+    struct = struct_name(op.params)
+    signature = (
+        f"void call(int32_t number, const {struct} *p, const ge_rows *tensors, const void *const *constants,\n"
+        "          int32_t first_row, int32_t last_row, void *scratch)"
     )
+    constant = f"static const {struct} known = {c_initialiser(params)};\n" if known else ""
+    calls = (_call_text(op, kernel, params, level, "&known" if known else "p") for kernel in kernels)
+    cases = "".join(f"    case {i}:\n        {text};\n        break;\n" for i, text in enumerate(calls))
+    return (
+        "\n".join(texts) + f"\n{constant}{signature};\n\n{signature} {{\n    (void)p;\n    (void)constants;\n"
+        f"    switch (number) {{\n{cases}    default:\n        break;\n    }}\n}}\n"
+    )
+
+
+def _call_text(op: KernelOp, kernel: Kernel, params: Any, level: Level | None, p: str) -> str:
+    symbol = kernel.symbol_for(params)
+    constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
+    *inputs, output = (f"&tensors[{i}]" for i in range(len(op.inputs) + 1))
+    arguments = [p, *inputs, *constants, output, "first_row", "last_row", "scratch"]
+    return f"{of_level(symbol, kernel.isa, level) if level else symbol}({', '.join(arguments)})"
 
 
 @cache

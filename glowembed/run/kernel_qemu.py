@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +41,16 @@ BOARDS = {
 
 NO_SLOTS = 0xFFFFFFFF
 TENSORS_MAX, CONSTANTS_MAX = 8, 8
-HEADER_BYTES = 4 * (5 + 3 * TENSORS_MAX + CONSTANTS_MAX)
-LINE = 16
+FIELDS = 6
+HEADER_BYTES = 4 * (FIELDS + 3 * TENSORS_MAX + CONSTANTS_MAX)
+LINE, WORD = 16, 4
+"""All that a kernel gets is aligned to a word and to no more, as in a bundle."""
+
 SECONDS = 60
 RUNNING_MAX = 64
 """Firmwares in QEMU at one time: each has a process and two file descriptors of ours."""
 
 MIB = 1 << 20
-
-
-def runs_on(kernel: Kernel) -> tuple[str, ...]:
-    """The boards on which a kernel can be executed; none for those of other processors."""
-    return BOARDS.get(kernel.isa, ())
 
 
 @cache
@@ -61,10 +59,21 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("qemu-system-arm", "arm-none-eabi-gcc"))
 
 
-def load(op: KernelOp, kernel: Kernel, params: Any, board: Board, constant: bool = False) -> HostKernel:
-    """Build the firmware (once per process); see wrapper. Raises ToolError when the compiler does not like the kernel."""
-    source = wrapper(op, kernel, params, constant=constant)
-    return HostKernel(op, kernel, _session(source, params_header([op.params]), kernel.symbol, board).execute)
+def load(op: KernelOp, kernel: Kernel, params: Any, board: Board) -> HostKernel:
+    """Build the firmware (once per process). Raises ToolError when the compiler does not like the kernel."""
+    return _loaded(op, [kernel], params, board, known=False)[0]
+
+
+def load_known(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
+    """One firmware with several kernels, each as a bundle calls it: with params that the compiler knows."""
+    return _loaded(op, kernels, params, board, known=True)
+
+
+def _loaded(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board, known: bool) -> list[HostKernel]:
+    symbols = ", ".join(kernel.symbol for kernel in kernels)
+    session = _session(wrapper(op, kernels, params, known=known), params_header([op.params]), symbols, board)
+    where = f"on {board.name}{' with known params' if known else ''}"
+    return [HostKernel(op, k, partial(session.execute, number), where) for number, k in enumerate(kernels)]
 
 
 def close() -> None:
@@ -144,9 +153,9 @@ class _Session:
     pipes: list[int] = field(default_factory=list)
     ticks: int = 0
 
-    def execute(self, invocation: Invocation) -> None:
-        """Send the memory, wait, and write what came back over it."""
-        image, parts = _image(invocation)
+    def execute(self, number: int, invocation: Invocation) -> None:
+        """Send the memory, wait for kernel `number`, and write what came back over it."""
+        image, parts = _image(number, invocation)
         answer = self._exchange(image)
         self.ticks = int.from_bytes(answer[:4], "little")
         for offset, memory in parts:
@@ -223,7 +232,7 @@ class _Session:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _image(i: Invocation) -> tuple[bytes, list[tuple[int, NDArray[np.generic]]]]:
+def _image(number: int, i: Invocation) -> tuple[bytes, list[tuple[int, NDArray[np.generic]]]]:
     """The request, and what to copy back from its answer: (offset, memory)."""
     places: list[tuple[int, NDArray[np.generic]]] = []
     params = np.frombuffer(ctypes.string_at(ctypes.byref(i.params), ctypes.sizeof(i.params)), np.uint8)
@@ -231,7 +240,7 @@ def _image(i: Invocation) -> tuple[bytes, list[tuple[int, NDArray[np.generic]]]]
 
     def put(memory: NDArray[np.generic]) -> int:
         nonlocal end
-        start = -(-end // LINE) * LINE
+        start = -(-end // LINE) * LINE + WORD
         places.append((start, memory))
         end = start + memory.nbytes
         return start
@@ -245,9 +254,9 @@ def _image(i: Invocation) -> tuple[bytes, list[tuple[int, NDArray[np.generic]]]]
         (arena + min(p.offsets), table, stride) for p, table, stride in zip(i.places, tables, i.strides, strict=True)
     ]
     total = -(-end // LINE) * LINE
-    header[:5] = total, i.rows.start, i.rows.stop, params_at, scratch
-    header[5 : 5 + 3 * len(tensors)] = np.asarray(tensors, np.uint32).reshape(-1)
-    header[5 + 3 * TENSORS_MAX :][: len(constants)] = constants
+    header[:FIELDS] = total, number, i.rows.start, i.rows.stop, params_at, scratch
+    header[FIELDS : FIELDS + 3 * len(tensors)] = np.asarray(tensors, np.uint32).reshape(-1)
+    header[FIELDS + 3 * TENSORS_MAX :][: len(constants)] = constants
     image = np.zeros(total, np.uint8)
     image[:HEADER_BYTES] = header.view(np.uint8)
     for start, memory in places:

@@ -1,7 +1,8 @@
-/* Firmware that calls one kernel as often as the host asks: requests come through the file `request`, answers go through
- * the file `answer` (both are pipes). A request is an image of memory: how many bytes it has, first and last row, offsets
- * of params and scratch, and for each tensor and constant where it lies; behind them all the bytes. The image goes back
- * as a whole, so that the host sees every byte that the kernel has changed, and the ticks of the call go before it. */
+/* Firmware that calls kernels as often as the host asks: requests come through the file `request`, answers go through the
+ * file `answer` (both are pipes). A request is an image of memory: how many bytes it has, the number of the kernel, first
+ * and last row, offsets of params and scratch, and for each tensor and constant where it lies; behind them all the bytes.
+ * The image goes back as a whole, so that the host sees every byte that the kernel has changed, and the ticks of the call
+ * go before it. */
 #include "board.h"
 #include "kernel_call.h"
 #include "semihost.h"
@@ -13,7 +14,7 @@
 #define CONSTANTS_MAX 8
 
 typedef struct {
-    uint32_t bytes, first_row, last_row, params, scratch;
+    uint32_t bytes, number, first_row, last_row, params, scratch;
     struct {
         uint32_t data, slots, stride;
     } tensors[TENSORS_MAX];
@@ -38,7 +39,7 @@ __attribute__((noinline)) static void run(const request *r) {
     for (int32_t i = 0; i < CONSTANTS_MAX; i++) {
         constants[i] = at(r->constants[i]);
     }
-    call(at(r->params), tensors, constants, (int32_t)r->first_row, (int32_t)r->last_row, at(r->scratch));
+    call((int32_t)r->number, at(r->params), tensors, constants, (int32_t)r->first_row, (int32_t)r->last_row, at(r->scratch));
 }
 
 static int32_t serve(int32_t in, int32_t out) {

@@ -75,7 +75,7 @@ static void avgpool_s8_dsp_add(const int8_t *x, int32_t channels, int32_t count,
     for (; c + 4 <= channels; c += 4) {
         avgpool_s8_dsp_four(x + c, channels, count, sums + c);
     }
-    for (; c < channels; c++) {
+    for (const int32_t end = c + (channels & 3); c < end; c++) { /* c < channels makes gcc 12 see c run past int32 */
         for (int32_t i = 0; i < count; i++) {
             sums[c] += x[i * channels + c];
         }
