@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.ir import Array, Node
+from glowembed.op import Cost, Kernel, Store
+from glowembed.target import Target
 
 Words = NDArray[np.uint32]
 
@@ -139,3 +141,35 @@ def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Ar
     w, bias, m = constants["weights"], constants["bias"], constants["multiplier"]
     size = w.shape[0] // groups
     return [(w[i : i + size], bias[i : i + size], m[i : i + size]) for i in range(0, w.shape[0], size)]
+
+
+def convolution(
+    symbol: str,
+    when: Callable[[Node, Target], str | None],
+    arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]],
+    instance: Callable[[Any], Mapping[str, int]],
+    scratch: Callable[[Any], int],
+    cycles: Callable[[Any, int], float],
+    code: Callable[[Any], int],
+    store: Store = "rows",
+    option: str = "",
+) -> Kernel:
+    """A kernel of conv2d_s8 that reads a stream of words. cycles: for params and so many output rows; code: bytes."""
+    return Kernel(
+        symbol,
+        isa="dsp",
+        option=option,
+        when=when,
+        constants={"stream": "uint32_t"},
+        arrange=arrange,
+        instance=instance,
+        scratch=scratch,
+        cost=lambda node, target: Cost(cycles(node.params, node.params.out_h), code(node.params)),
+        rows_cost=lambda node, target, rows: cycles(node.params, rows),
+        store=store,
+    )
+
+
+def stream_of(blocks: Array) -> Mapping[str, Array]:
+    """Integers in reading order, as the words of a stream."""
+    return {"stream": (blocks & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}

@@ -14,7 +14,6 @@ import numpy as np
 
 from glowembed import dsp
 from glowembed.ir import Array, Node
-from glowembed.op import Cost, Kernel
 from glowembed.target import Target
 
 FIELD = 21
@@ -85,39 +84,30 @@ def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     bias = (constants["bias"].astype(np.int64) - (1 << (FIELD - 1))) << (32 - p.shift)
     last = np.stack([bias, constants["multiplier"].astype(np.int64)], axis=1)[index]
     words = [pairs.transpose(0, 2, 1).reshape(len(index), -1), last.reshape(len(index), -1)]
-    return {"stream": (np.concatenate(words, axis=1) & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
+    return dsp.stream_of(np.concatenate(words, axis=1))
 
 
-def _cycles(p: Any, pixels: int) -> float:
+def _pixels_cycles(p: Any, pixels: int) -> float:
     groups, tile = -(-p.out_c // 4), _tile(p)
     block = 107 + 9 * p.in_c + dsp.turns(p.in_c, _unroll(p.in_c))
     threes = -(-pixels // 3)
     return float(groups * threes * block + threes * (9.2 * p.in_c + 22) + -(-pixels // tile) * (70 + 12 * groups))
 
 
-def _cost(node: Node, target: Target) -> Cost:
-    p = node.params
-    return Cost(_cycles(p, p.out_h * p.out_w), 700 + 32 * _unroll(p.in_c))
-
-
-def _rows_cost(node: Node, target: Target, rows: int) -> float:
+def _cycles(p: Any, rows: int) -> float:
     """Rows in slots do not follow each other: the threes of each end with it."""
-    p = node.params
-    return _cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _cycles(p, p.out_w)
+    return _pixels_cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _pixels_cycles(p, p.out_w)
 
 
-ONE_TAP = Kernel(
+ONE_TAP = dsp.convolution(
     "ge_conv2d_polynomial_s8_dsp",
-    isa="dsp",
+    _why_not,
+    _arrange,
+    _instance,
+    _scratch,
+    _cycles,
+    code=lambda p: 700 + 32 * _unroll(p.in_c),
     option="polynomial",
-    when=_why_not,
-    constants={"stream": "uint32_t"},
-    arrange=_arrange,
-    instance=_instance,
-    scratch=_scratch,
-    cost=_cost,
-    rows_cost=_rows_cost,
-    store="rows",
 )
 
 
@@ -178,20 +168,12 @@ def _few_cycles(p: Any, rows: int) -> float:
     return float(rows * (threes + min(p.stride_h, p.kernel_h) * line) + max(0, p.kernel_h - p.stride_h) * line + 100)
 
 
-def _few_cost(node: Node, target: Target) -> Cost:
-    p = node.params
-    return Cost(_few_cycles(p, p.out_h), 900 + 32 * p.kernel_h * p.kernel_w * p.in_c)
-
-
-FEW = Kernel(
+FEW = dsp.convolution(
     "ge_conv2d_few_s8_dsp",
-    isa="dsp",
-    when=_few_why_not,
-    constants={"stream": "uint32_t"},
-    arrange=_arrange,
-    instance=_few_instance,
-    scratch=_few_scratch,
-    cost=_few_cost,
-    rows_cost=lambda n, t, rows: _few_cycles(n.params, rows),
-    store="rows",
+    _few_why_not,
+    _arrange,
+    _few_instance,
+    _few_scratch,
+    _few_cycles,
+    code=lambda p: 900 + 32 * p.kernel_h * p.kernel_w * p.in_c,
 )

@@ -14,7 +14,6 @@ import numpy as np
 
 from glowembed import dsp
 from glowembed.ir import Array, Node
-from glowembed.op import Cost, Kernel
 from glowembed.target import Target
 
 TWICE_G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
@@ -69,11 +68,10 @@ def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     blocks = words[index].transpose(0, 2, 3, 1).reshape(len(index), -1)
     last = np.stack([4 * constants["bias"].astype(np.int64), constants["multiplier"].astype(np.int64)], axis=1)
     stream = np.concatenate([blocks, last[index].reshape(len(index), -1)], axis=1)
-    return {"stream": (stream & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
+    return dsp.stream_of(stream)
 
 
-def _rows_cost(node: Node, target: Target, rows: int) -> float:
-    p = node.params
+def _cycles(p: Any, rows: int) -> float:
     steps, tiles, kept = p.in_c // 2, (p.out_w + 1) // 2, _tiles(p)
     pair = 16 * (16 * steps + 17 + dsp.turns(steps - 1, dsp.unroll(steps - 1))) + 8 * 69 + 30
     halves = -(-tiles // kept) * (38 * (2 * kept + 2) + 120) + 145 * tiles
@@ -81,19 +79,14 @@ def _rows_cost(node: Node, target: Target, rows: int) -> float:
     return float(-(-rows // 2) * row)
 
 
-def _cost(node: Node, target: Target) -> Cost:
-    return Cost(_rows_cost(node, target, node.params.out_h), 1500 + 56 * dsp.unroll(node.params.in_c // 2 - 1))
-
-
-KERNEL = Kernel(
+KERNEL = dsp.convolution(
     "ge_conv2d_winograd_s8_dsp",
-    isa="dsp",
+    _why_not,
+    _arrange,
+    _instance,
+    _scratch,
+    _cycles,
+    code=lambda p: 1500 + 56 * dsp.unroll(p.in_c // 2 - 1),
+    store="disjoint",
     option="winograd",
-    when=_why_not,
-    constants={"stream": "uint32_t"},
-    arrange=_arrange,
-    instance=_instance,
-    scratch=_scratch,
-    cost=_cost,
-    rows_cost=_rows_cost,
 )
