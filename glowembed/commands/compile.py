@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -44,7 +46,6 @@ from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.places import IO, Input
 from glowembed.plan import Optimize, PlanMode
 from glowembed.precision import DTYPES, WEIGHT_DTYPES
-from glowembed.profile import Profile
 from glowembed.schema import SCHEMAS
 
 PLACE = 30
@@ -58,201 +59,250 @@ def add_to(app: typer.Typer) -> None:
     )(compile_)
 
 
+Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundle.")]
+
+ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")]
+
+TargetName = Annotated[str, typer.Option("--target", help="`glowembed targets` lists them.")]
+
+BundleName = Annotated[
+    str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the graph.")
+]
+
+FloatIo = Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")]
+
+WeightsSchema = Annotated[
+    str,
+    typer.Option(
+        "--weights-schema",
+        metavar="|".join(SCHEMAS),
+        help="The same for weights.",
+        rich_help_panel="Quantization",
+    ),
+]
+
+WeightsCalibration = Annotated[
+    str,
+    typer.Option(
+        "--weights-calibration",
+        metavar="|".join(METHODS),
+        help="How ranges come from the weights of a channel.",
+        rich_help_panel="Quantization",
+    ),
+]
+
+Requantization = Annotated[
+    str | None,
+    typer.Option(
+        "--requantization",
+        metavar="|".join(MODES),
+        help="default: one rounding. onnx: halves to even, as onnxruntime; where nothing is said, sums and averages of "
+        "quantized models. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
+        rich_help_panel="Quantization",
+    ),
+]
+
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="|".join(DTYPES),
+        help="What all layers compute in; int8 where nothing is said.",
+        rich_help_panel="Quantization",
+    ),
+]
+
+WeightsDtype = Annotated[
+    str | None,
+    typer.Option(
+        "--weights-dtype",
+        metavar="|".join(WEIGHT_DTYPES),
+        help="Weights of layers in int16: int8, or int16 where the rounding of weights is what costs accuracy.",
+        rich_help_panel="Quantization",
+    ),
+]
+
+BiasCorrection = Annotated[
+    str,
+    typer.Option(
+        "--bias-correction",
+        metavar="on|off",
+        help="Take the mean error of rounded weights off the bias, where the profile has the means.",
+        rich_help_panel="Quantization",
+    ),
+]
+
+PerTensor = Annotated[bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")]
+
+PrecisionFile = Annotated[
+    Path | None,
+    typer.Option("--precision", metavar="FILE", help="Layer by layer: int8, int16, float32 and more; see `precision`."),
+]
+
+RequireAllQuantized = Annotated[
+    bool, typer.Option("--require-all-quantized", help="Fail, with a list, where a node stays float32.")
+]
+
+Optimization = Annotated[
+    str,
+    typer.Option(
+        "--optimize",
+        metavar="|".join(get_args(Optimize)),
+        help="balanced: least RAM and flash for at most 5 % more cycles; ram: least RAM for at most twice the cycles; "
+        "speed: fewest cycles; size: least flash, one small kernel for each op.",
+        rich_help_panel="Memory",
+    ),
+]
+
+RamLimit = Annotated[
+    str | None,
+    typer.Option("--ram", metavar="BYTES", help="The fastest within so much RAM, as 20K.", rich_help_panel="Memory"),
+]
+
+FlashLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--flash", metavar="BYTES", help="The fastest with so much for weights and code.", rich_help_panel="Memory"
+    ),
+]
+
+Winograd = Annotated[
+    bool,
+    typer.Option(
+        "--winograd",
+        help="Kernels that take 3.6 times the flash for weights of 3x3, where they are faster (cortex-m4, m7, m33).",
+        rich_help_panel="Memory",
+    ),
+]
+
+Polynomial = Annotated[
+    bool,
+    typer.Option(
+        "--polynomial",
+        help="Kernels that take twice the flash for weights of 1x1, where they are faster (cortex-m4, m7, m33).",
+        rich_help_panel="Memory",
+    ),
+]
+
+Planning = Annotated[
+    str,
+    typer.Option(
+        "--plan", metavar="|".join(get_args(PlanMode)), help="How offsets are found.", rich_help_panel="Memory"
+    ),
+]
+
+PlanEffort = Annotated[
+    int,
+    typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
+]
+
+CurveFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--curve",
+        metavar="FILE",
+        help="Also draw what other plans take, RAM against cycles, .svg or .html; what --ram may be given.",
+        rich_help_panel="Memory",
+    ),
+]
+
+MoreRams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--memory",
+        metavar="NAME=BYTES",
+        help="A RAM beside the arena, for what is used most: dtcm=64K. Repeatable, the fastest first.",
+        rich_help_panel="Memory",
+    ),
+]
+
+IoPlace = Annotated[
+    str,
+    typer.Option(
+        "--io",
+        metavar="|".join(get_args(IO)),
+        help="Inputs and outputs in the arena, or in buffers of the caller.",
+        rich_help_panel="Memory",
+    ),
+]
+
+InputPlace = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        metavar="|".join(get_args(Input)),
+        help="rows: a function of the caller hands inputs over row by row, channels last.",
+        rich_help_panel="Memory",
+    ),
+]
+
+WeightsPlace = Annotated[
+    str,
+    typer.Option(
+        "--weights",
+        metavar="flash|ram|file:NAME",
+        help="Constants in flash; copied to RAM at start; or in a file of the bundle, given at run time.",
+        rich_help_panel="Memory",
+    ),
+]
+
+StopAfter = Annotated[
+    str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
+]
+
+Dump = Annotated[bool, typer.Option("--dump", help="Print what the last stage made.")]
+
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Every kernel that was considered: cycles, flash, scratch, why not.")
+]
+
+
 class _Stop(Exception):
     """Raised after the stage of --stop-after."""
 
 
 def compile_(
     model: Model,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundle.")
-    ] = None,
+    out: Out = None,
     data: MaybeData = None,
-    profile: Annotated[
-        Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")
-    ] = None,
-    target: Annotated[str, typer.Option("--target", help="`glowembed targets` lists them.")] = "cortex-m4",
-    name: Annotated[
-        str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the graph.")
-    ] = None,
+    profile: ProfileFile = None,
+    target: TargetName = "cortex-m4",
+    name: BundleName = None,
     shape: Shapes = None,
     input_layout: InputLayout = "model",
-    float_io: Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")] = False,
+    float_io: FloatIo = False,
     calibration: Calibration = None,
     percentile: Percentile = 99.99,
     schema: SchemaOption = None,
-    weights_schema: Annotated[
-        str,
-        typer.Option(
-            "--weights-schema",
-            metavar="|".join(SCHEMAS),
-            help="The same for weights.",
-            rich_help_panel="Quantization",
-        ),
-    ] = "symmetric",
-    weights_calibration: Annotated[
-        str,
-        typer.Option(
-            "--weights-calibration",
-            metavar="|".join(METHODS),
-            help="How ranges come from the weights of a channel.",
-            rich_help_panel="Quantization",
-        ),
-    ] = "minmax",
-    requantization: Annotated[
-        str | None,
-        typer.Option(
-            "--requantization",
-            metavar="|".join(MODES),
-            help="default: one rounding. onnx: halves to even, as onnxruntime; where nothing is said, sums and averages of "
-            "quantized models. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
-            rich_help_panel="Quantization",
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            metavar="|".join(DTYPES),
-            help="What all layers compute in; int8 where nothing is said.",
-            rich_help_panel="Quantization",
-        ),
-    ] = None,
-    weights_dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--weights-dtype",
-            metavar="|".join(WEIGHT_DTYPES),
-            help="Weights of layers in int16: int8, or int16 where the rounding of weights is what costs accuracy.",
-            rich_help_panel="Quantization",
-        ),
-    ] = None,
-    bias_correction: Annotated[
-        str,
-        typer.Option(
-            "--bias-correction",
-            metavar="on|off",
-            help="Take the mean error of rounded weights off the bias, where the profile has the means.",
-            rich_help_panel="Quantization",
-        ),
-    ] = "on",
+    weights_schema: WeightsSchema = "symmetric",
+    weights_calibration: WeightsCalibration = "minmax",
+    requantization: Requantization = None,
+    dtype: Dtype = None,
+    weights_dtype: WeightsDtype = None,
+    bias_correction: BiasCorrection = "on",
     plot: Plot = None,
-    per_tensor: Annotated[
-        bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")
-    ] = False,
-    precision: Annotated[
-        Path | None,
-        typer.Option(
-            "--precision", metavar="FILE", help="Layer by layer: int8, int16, float32 and more; see `precision`."
-        ),
-    ] = None,
-    require_all_quantized: Annotated[
-        bool, typer.Option("--require-all-quantized", help="Fail, with a list, where a node stays float32.")
-    ] = False,
-    optimize: Annotated[
-        str,
-        typer.Option(
-            "--optimize",
-            metavar="|".join(get_args(Optimize)),
-            help="balanced: least RAM and flash for at most 5 % more cycles; ram: least RAM for at most twice the cycles; "
-            "speed: fewest cycles; size: least flash, one small kernel for each op.",
-            rich_help_panel="Memory",
-        ),
-    ] = "balanced",
-    ram: Annotated[
-        str | None,
-        typer.Option(
-            "--ram", metavar="BYTES", help="The fastest within so much RAM, as 20K.", rich_help_panel="Memory"
-        ),
-    ] = None,
-    flash: Annotated[
-        str | None,
-        typer.Option(
-            "--flash", metavar="BYTES", help="The fastest with so much for weights and code.", rich_help_panel="Memory"
-        ),
-    ] = None,
-    winograd: Annotated[
-        bool,
-        typer.Option(
-            "--winograd",
-            help="Kernels that take 3.6 times the flash for weights of 3x3, where they are faster (cortex-m4, m7, m33).",
-            rich_help_panel="Memory",
-        ),
-    ] = False,
-    polynomial: Annotated[
-        bool,
-        typer.Option(
-            "--polynomial",
-            help="Kernels that take twice the flash for weights of 1x1, where they are faster (cortex-m4, m7, m33).",
-            rich_help_panel="Memory",
-        ),
-    ] = False,
-    plan: Annotated[
-        str,
-        typer.Option(
-            "--plan", metavar="|".join(get_args(PlanMode)), help="How offsets are found.", rich_help_panel="Memory"
-        ),
-    ] = "exact",
-    plan_effort: Annotated[
-        int,
-        typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
-    ] = 1,
-    curve: Annotated[
-        Path | None,
-        typer.Option(
-            "--curve",
-            metavar="FILE",
-            help="Also draw what other plans take, RAM against cycles, .svg or .html; what --ram may be given.",
-            rich_help_panel="Memory",
-        ),
-    ] = None,
-    memory: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--memory",
-            metavar="NAME=BYTES",
-            help="A RAM beside the arena, for what is used most: dtcm=64K. Repeatable, the fastest first.",
-            rich_help_panel="Memory",
-        ),
-    ] = None,
-    io: Annotated[
-        str,
-        typer.Option(
-            "--io",
-            metavar="|".join(get_args(IO)),
-            help="Inputs and outputs in the arena, or in buffers of the caller.",
-            rich_help_panel="Memory",
-        ),
-    ] = "arena",
-    input_: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            metavar="|".join(get_args(Input)),
-            help="rows: a function of the caller hands inputs over row by row, channels last.",
-            rich_help_panel="Memory",
-        ),
-    ] = "whole",
-    weights: Annotated[
-        str,
-        typer.Option(
-            "--weights",
-            metavar="flash|ram|file:NAME",
-            help="Constants in flash; copied to RAM at start; or in a file of the bundle, given at run time.",
-            rich_help_panel="Memory",
-        ),
-    ] = "flash",
+    per_tensor: PerTensor = False,
+    precision: PrecisionFile = None,
+    require_all_quantized: RequireAllQuantized = False,
+    optimize: Optimization = "balanced",
+    ram: RamLimit = None,
+    flash: FlashLimit = None,
+    winograd: Winograd = False,
+    polynomial: Polynomial = False,
+    plan: Planning = "exact",
+    plan_effort: PlanEffort = 1,
+    curve: CurveFile = None,
+    memory: MoreRams = None,
+    io: IoPlace = "arena",
+    input_: InputPlace = "whole",
+    weights: WeightsPlace = "flash",
     calib_samples: CalibSamples = None,
-    stop_after: Annotated[
-        str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
-    ] = None,
-    dump: Annotated[bool, typer.Option("--dump", help="Print what the last stage made.")] = False,
+    stop_after: StopAfter = None,
+    dump: Dump = False,
     image_mean: ImageMean = "0",
     image_std: ImageStd = "1",
     image_scale: ImageScale = "0..1",
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Every kernel that was considered: cycles, flash, scratch, why not.")
-    ] = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a model to a bundle: a folder of C99 that drops into any project.
@@ -276,41 +326,45 @@ def compile_(
         byte_count("--flash", flash),
     )
     options = place_options(options, io, input_, weights)
-    options = replace(options, winograd=winograd, polynomial=polynomial)
     options = quantization_options(
         options, schema, weights_schema, weights_calibration, requantization, bias_correction, dtype, weights_dtype
     )
+    options = replace(options, winograd=winograd, polynomial=polynomial)
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 
-    seen: list[Profile] = []
-    chosen: list[Graph] = []
+    made: dict[str, Any] = {}
+    with suppress(_Stop):
+        with progress_bar() as progress:
+            watch = _watch(made, stop_after, dump)
+            bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
+        tell_notes(made["profile"])
+        if plot is not None:
+            write_text(plot, pipeline.plot_profile(model, made["profile"], options))
+        _tell(bundle, options, verbose, as_json)
+        if curve is not None:
+            _draw(curve, bundle, made["choose"], options, as_json)
+        show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
+
+
+def _watch(made: dict[str, Any], stop_after: str | None, dump: bool) -> Callable[[str, Any], None]:
+    """What is called after each stage: it keeps what the stage made, and stops where it should."""
 
     def on_stage(stage: str, result: Any) -> None:
-        if isinstance(result, Profile):
-            seen.append(result)
-        if stage == "choose":
-            chosen.append(result)
+        made[stage] = result
         if stage == stop_after and stage != "emit":
             if dump:
                 show(Text(report.dump(result)))
             raise _Stop
 
-    try:
-        with progress_bar() as progress:
-            bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, on_stage)
-    except _Stop:
-        return
-    tell_notes(*seen)
-    if plot is not None:
-        write_text(plot, pipeline.plot_profile(model, seen[0], options))
+    return on_stage
+
+
+def _tell(bundle: Bundle, options: CompileOptions, verbose: bool, as_json: bool) -> None:
     for option in options.kernel_options():
         typer.echo(str(report.kernel_option(bundle, option)), err=as_json)
     if verbose and not as_json:
         show(report.considered(bundle))
-    if curve is not None:
-        _draw(curve, bundle, chosen[0], options, as_json)
-    show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
 
 
 def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | None) -> None:
