@@ -39,7 +39,8 @@ __attribute__((noinline)) static void run(const request *r) {
     for (int32_t i = 0; i < CONSTANTS_MAX; i++) {
         constants[i] = at(r->constants[i]);
     }
-    call((int32_t)r->number, at(r->params), tensors, constants, (int32_t)r->first_row, (int32_t)r->last_row, at(r->scratch));
+    call((int32_t)r->number, at(r->params), tensors, constants, (int32_t)r->first_row, (int32_t)r->last_row,
+         at(r->scratch));
 }
 
 static int32_t serve(int32_t in, int32_t out) {
