@@ -83,7 +83,7 @@ def _row(words: argparse.Namespace, name: str, goal: Any, folder: Path) -> dict[
         "calls": schedule["calls"],
         "exact": result["bit_exact"],
         "instructions": result["instructions"],
-        "stack": result["memory"]["stack"],
+        "stack": result["memory"]["stack_computed"],
         "plan_seconds": bundle.stage_seconds.get("plan", seconds),
     }
 

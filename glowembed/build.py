@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glowembed import elf, glue, resources
+from glowembed.elf import Depth
 from glowembed.errors import DoesNotFit, ToolError, UsageError
 from glowembed.target import Board, Memory, load_target
 
@@ -36,7 +37,7 @@ class Image:
     bss: int
     """zeroed variables of the bundle; the arena is the caller's and not in here"""
     weights: int
-    stack: int | None
+    deepest: Depth | None
     """the deepest stack of a run by the compiler's figures; None where it gives none"""
     symbols: tuple[str, ...]
     """what the bundle needs from elsewhere: no libm and no float support may show here in an int8 bundle"""
@@ -44,6 +45,11 @@ class Image:
     """what the firmware answers: one of target.FIRMWARES"""
     used: tuple[tuple[Memory, int], ...]
     """per memory of the board, the bytes that the whole firmware takes"""
+
+    @property
+    def stack(self) -> int | None:
+        """Bytes that a run takes at most, or None."""
+        return None if self.deepest is None else self.deepest.bytes
 
 
 def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = None) -> Image:
@@ -133,7 +139,7 @@ def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path,
         data=total.data,
         bss=total.bss,
         weights=sum(elf.sizes(path).rodata + elf.sizes(path).data for path in weights),
-        stack=elf.stack_depth([path.with_suffix(".ci") for path in others], entries, _asks_for_rows(manifest)),
+        deepest=elf.stack_depth(others, entries, _asks_for_rows(manifest)),
         symbols=elf.undefined_symbols(objects),
         transport=transport,
         used=_used(program, board),

@@ -48,6 +48,18 @@ def _instance(kernel: Kernel, text: str, params: Any) -> str:
     return re.sub(rf"\b{stem.upper()}_", f"{own.upper()}_", text)
 
 
+def prototype(op: KernelOp, kernel: Kernel, symbol: str) -> str:
+    """The declaration of a kernel's function, which is not to be inlined."""
+    return f"static GE_NOINLINE void {symbol}({', '.join(_parameters(op, kernel))});\n"
+
+
+def _parameters(op: KernelOp, kernel: Kernel) -> list[str]:
+    """The signature of op.KernelOp."""
+    parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{tensor}" for tensor in op.inputs)]
+    parameters += [f"const {ctype} *{name}" for name, ctype in kernel.ctypes(op).items()]
+    return [*parameters, "const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
+
+
 # ------------------------------------------------------------------------------------------------ levels
 
 
@@ -72,10 +84,7 @@ def of_level(text: str, word: str, level: Level) -> str:
 
 def dispatcher(word: str, op: KernelOp, kernel: Kernel) -> str:
     """A function under the kernel's own name that calls the one of the level in use."""
-    tensors = [*op.inputs, "out"]
-    parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{t}" for t in tensors[:-1])]
-    parameters += [f"const {ctype} *{name}" for name, ctype in kernel.ctypes(op).items()]
-    parameters += ["const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
+    parameters = _parameters(op, kernel)
     names = ", ".join(re.split(r"[ *]", p)[-1] for p in parameters)
     calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in LEVELS[word]}
     portable = calls.pop(LEVELS[word][0].word)

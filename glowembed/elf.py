@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.enums import ENUM_RELOC_TYPE_ARM, ENUM_RELOC_TYPE_x64
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import Section, Symbol, SymbolTableSection
 
 TABLES = (".eh_frame", ".note", ".ARM.")
 
@@ -90,24 +92,41 @@ NODE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory functions of newlib push
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
+INDIRECT = "__indirect_call"
+
+BRANCHES = {
+    "EM_ARM": {"R_ARM_CALL", "R_ARM_JUMP24", "R_ARM_THM_CALL", "R_ARM_THM_JUMP24", "R_ARM_THM_JUMP19"},
+    "EM_X86_64": {"R_X86_64_PLT32"},
+}
+"""Relocations of calls and jumps: all others put an address somewhere."""
 
 
-def stack_depth(graphs: Iterable[Path], entries: Iterable[str], callbacks: bool = False) -> int | None:
-    """The deepest stack from the entries by gcc's own figures (-fcallgraph-info=su).
+@dataclass(frozen=True)
+class Depth:
+    """The deepest stack of a run, its functions with their frames; indirect: what calls through pointers may reach."""
 
-    callbacks: calls through pointers go to functions of the caller, whose stack is not counted.
+    bytes: int
+    path: tuple[tuple[str, int], ...]
+    indirect: tuple[str, ...] = ()
 
-    None where there is no such bound: a graph is missing, a frame is dynamic, a call is recursive or through
-    a pointer. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME bytes.
+
+def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool = False) -> Depth | None:
+    """The deepest stack from the entries, by gcc's own figures (-fcallgraph-info=su, beside each object file).
+
+    A call through a pointer may reach every function whose address these files store or load; callbacks: also functions of
+    the caller, whose stack is not counted.
+
+    None where there is no bound: a graph is missing, a frame is dynamic, a call is recursive, or goes through a pointer with
+    no function in sight. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME bytes.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
-    if callbacks:
-        frames["__indirect_call"] = 0
-    for path in graphs:
-        if not path.is_file():
+    taken: set[str] = set()
+    for path in objects:
+        graph = path.with_suffix(".ci")
+        if not graph.is_file():
             return None
-        text = path.read_text(encoding="utf-8")
+        text = graph.read_text(encoding="utf-8")
         for title, label in NODE.findall(text):
             frame = FRAME.search(label)
             if frame is not None and frame[2] == "dynamic":
@@ -116,18 +135,71 @@ def stack_depth(graphs: Iterable[Path], entries: Iterable[str], callbacks: bool 
                 frames[title] = int(frame[1])
         for caller, callee in EDGE.findall(text):
             calls.setdefault(caller, set()).add(callee)
+        taken |= addressed_functions(path)
+    if taken or callbacks:
+        frames[INDIRECT] = 0
+        calls[INDIRECT] = {_title(name, frames) for name in taken}
     depths = [_depth(_title(entry, frames), frames, calls, ()) for entry in entries]
-    return None if None in depths else max((depth for depth in depths if depth is not None), default=None)
+    if not depths or None in depths:
+        return None
+    deepest = max((depth for depth in depths if depth is not None), key=lambda depth: depth.bytes)
+    used = any(INDIRECT in callees for callees in calls.values())
+    return Depth(deepest.bytes, deepest.path, tuple(sorted(taken)) if used else ())
+
+
+def addressed_functions(path: Path) -> set[str]:
+    """Functions of an object file whose address is stored or loaded; a mere call does not count."""
+    found: set[str] = set()
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        branches = BRANCHES.get(elf["e_machine"], set())
+        names = {number: name for name, number in _relocation_types(elf["e_machine"]).items()}
+        for section in elf.iter_sections():
+            if not isinstance(section, RelocationSection) or not _is_of_program(elf.get_section(section["sh_info"])):
+                continue
+            table = elf.get_section(section["sh_link"])
+            assert isinstance(table, SymbolTableSection)
+            for relocation in section.iter_relocations():
+                if names.get(relocation["r_info_type"]) not in branches:
+                    symbol = table.get_symbol(relocation["r_info_sym"])
+                    addend = relocation["r_addend"] if section.is_RELA() else 0
+                    found |= (
+                        {symbol.name} if symbol["st_info"]["type"] == "STT_FUNC" else _begins(table, symbol, addend)
+                    )
+    return found
+
+
+def _relocation_types(machine: str) -> Mapping[str, int]:
+    return {"EM_ARM": ENUM_RELOC_TYPE_ARM, "EM_X86_64": ENUM_RELOC_TYPE_x64}.get(machine, {})
+
+
+def _is_of_program(section: Section) -> bool:
+    return bool(section["sh_flags"] & SH_FLAGS.SHF_ALLOC) and not section.name.startswith(TABLES)
+
+
+def _begins(table: SymbolTableSection, section: Symbol, addend: int) -> set[str]:
+    """Functions that begin at an offset of a section; -4: relative to the end of an instruction of x86-64."""
+    if section["st_info"]["type"] != "STT_SECTION":
+        return set()
+    return {
+        symbol.name
+        for symbol in table.iter_symbols()
+        if symbol["st_info"]["type"] == "STT_FUNC"
+        and symbol["st_shndx"] == section["st_shndx"]
+        and (symbol["st_value"] & ~1) in (addend, addend + 4)
+    }
 
 
 def _title(name: str, frames: dict[str, int]) -> str:
     return next((title for title in frames if title.split(":")[-1] == name), name)
 
 
-def _depth(name: str, frames: dict[str, int], calls: dict[str, set[str]], path: tuple[str, ...]) -> int | None:
-    if name in path or (name == "__indirect_call" and name not in frames):
+def _depth(name: str, frames: dict[str, int], calls: dict[str, set[str]], path: tuple[str, ...]) -> Depth | None:
+    if name in path or (name == INDIRECT and name not in frames):
         return None
-    below = [_depth(callee, frames, calls, (*path, name)) for callee in calls.get(name, ())]
+    below = [_depth(callee, frames, calls, (*path, name)) for callee in sorted(calls.get(name, ()))]
     if None in below:
         return None
-    return frames.get(name, EXTERNAL_FRAME) + max((depth for depth in below if depth is not None), default=0)
+    deepest = max((depth for depth in below if depth is not None), key=lambda d: d.bytes, default=Depth(0, ()))
+    own = frames.get(name, EXTERNAL_FRAME)
+    return Depth(own + deepest.bytes, ((name.split(":")[-1], own), *deepest.path))

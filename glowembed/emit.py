@@ -20,7 +20,7 @@ import numpy as np
 
 from glowembed import emit_schedule, resources
 from glowembed.cnames import comment, distinct, identifier
-from glowembed.csource import dispatcher, kernel_source, level_source
+from glowembed.csource import dispatcher, kernel_source, level_source, prototype
 from glowembed.cstruct import c_initialiser, c_struct, struct_name
 from glowembed.emit_weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
 from glowembed.ir import Array, Graph, Node, Value
@@ -105,6 +105,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         **_places(tensors, name, weights, plan),
         "layers": layers,
         "groups": emit_schedule.groups(graph, plan),
+        "row_type": "uint8_t" if all(layer["rows"] < 256 for layer in layers) else "uint16_t",
         "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
         "levels": _levels_used(graph),
@@ -484,6 +485,11 @@ def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
     parts = [KERNELS_HEAD.format(bundle=bundle, version=origin.version, guard=guard)]
     parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
+    nodes = sorted(used.items())
+    parts += [
+        "/* The kernels. */\n"
+        + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol) for symbol, n in nodes)
+    ]
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
     kernels = [kernel_source(kernel(n.kernel or ""), folder, n.params) for _, n in sorted(plain.items())]
     parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels, folder)]

@@ -362,7 +362,8 @@ def built(image: Image) -> RenderableType:
         ("weights", size(image.weights)),
         ("other constants", size(image.rodata)),
         ("variables", size(image.data + image.bss)),
-        ("stack, computed", size(image.stack)),
+        ("stack, at most", size(image.stack)),
+        *((f"  {name}", size(frame)) for name, frame in (image.deepest.path if image.deepest is not None else ())),
     ]
     used = [(m.name, m.kind, size(count), size(m.size), f"{100 * count / m.size:.1f} %") for m, count in image.used]
     head = Text.assemble(("built ", GOOD), str(image.elf))

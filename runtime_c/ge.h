@@ -9,6 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Kernels have frames of their own: the stack of a network is that of its deepest kernel, not of all of them together. */
+#if defined(__GNUC__)
+#define GE_NOINLINE __attribute__((noinline))
+#else
+#define GE_NOINLINE
+#endif
+
 /* Return codes of a bundle; negative means that nothing was computed. */
 #define GE_OK 0
 #define GE_ERROR_ARENA (-1)  /* the arena is NULL or not aligned to NAME_ARENA_ALIGN */

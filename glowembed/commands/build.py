@@ -52,4 +52,6 @@ def build(
         image = build_bundle(opened, place, build_dir, transport)
     keys = ("code", "rodata", "data", "bss", "weights", "stack")
     sizes = {"schema": 1, "board": place, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
+    deepest = image.deepest
+    sizes |= {"stack_path": deepest.path, "indirect": deepest.indirect} if deepest is not None else {}
     show(sizes if as_json else report.built(image))
