@@ -192,7 +192,10 @@ def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) ->
     shape = [1] * array.ndim
     if scale.size > 1:
         if not -array.ndim <= axis < array.ndim or array.shape[axis] != scale.size:
-            raise Refused(f"{scale.size} scales along axis {axis} of a constant of shape {list(array.shape)}")
+            raise Refused(
+                f"{scale.size} scales along axis {axis} of a constant of shape {list(array.shape)}",
+                "one scale, or one for each index of the axis",
+            )
         shape[axis] = scale.size
     elif array.ndim == 0:
         shape = []

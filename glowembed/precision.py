@@ -181,9 +181,15 @@ def _rule(entry: Any, index: int) -> Rule:
     kinds = _globs(matchers, "op", label)
     for kind in kinds:
         if kind not in ops():
-            raise UsageError(f"{label}: {unknown_name('op', kind, ops())}")
+            raise UsageError(f"{label}: {_unknown_op(kind)}")
     names, values = _globs(matchers, "name", label), _globs(matchers, "value", label)
     return Rule(label, names, kinds, position, values, settings)
+
+
+def _unknown_op(kind: str) -> str:
+    """ONNX operators go by the name of the op that computes them."""
+    known = next((name for name, op in ops().items() if kind in op.onnx), None)
+    return f"{kind} is computed as {known}: write 'op: {known}'" if known else str(unknown_name("op", kind, ops()))
 
 
 def _words(value: Any) -> str:

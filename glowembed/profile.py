@@ -427,13 +427,22 @@ def _value_in(where: str, entry: Any) -> ValueProfile:
     try:
         return _parsed(entry)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{where}: {error.args[0] if error.args else error!r} is missing or wrong") from error
+        raise UsageError(f"{where}: {error.args[0] if error.args else repr(error)} is missing or wrong") from error
+
+
+def _read_range(entry: Any) -> tuple[float, float]:
+    given = entry["range"]
+    try:
+        low, high = (_read_float(x) for x in given)
+        if low <= high:
+            return low, high
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"range (found {given}, allowed are two finite numbers, the lower first)")
 
 
 def _parsed(entry: Any) -> ValueProfile:
-    low, high = (_read_float(x) for x in entry["range"])
-    if low > high:
-        raise ValueError(f"range: the minimum {low} above the maximum {high}")
+    low, high = _read_range(entry)
     if entry["kind"] == "constant":
         return ValueProfile(low, high)
     channel_low = tuple(_read_float(x) for x in entry["channel_min"])

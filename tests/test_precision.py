@@ -165,6 +165,7 @@ MISTAKES = [
     ({"rules": [{"dtype": "int8"}]}, "rule 1 (): says nothing of what it matches"),
     ({"rules": [{"op": "Conv"}]}, "rule 1 (op: Conv): sets nothing"),
     ({"rules": [{"op": "Convv", "dtype": "int8"}]}, "unknown op 'Convv'. Did you mean 'Conv'?"),
+    ({"rules": [{"op": "Flatten", "dtype": "int8"}]}, "Flatten is computed as Reshape: write 'op: Reshape'"),
     ({"rules": [{"op": "Sub", "dtype": "int8"}]}, "rule 1 (op: Sub): matches no node. Ops of the model: Conv, Gemm"),
     ({"rules": [{"name": "no", "op": "Conv", "dtype": "int8"}]}, "matches no node. unknown node 'no'"),
     ({"rules": [{"position": "middle", "dtype": "int8"}]}, "unknown position 'middle'"),
