@@ -89,11 +89,11 @@ def _kernels(graph: Graph) -> Mapping[str, Sequence[Kernel]]:
 
 
 def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[str]) -> Choice:
-    if chosen.option and chosen.option not in allowed:
-        return Choice(node.name, chosen.symbol, 0.0, f"needs --{chosen.option}")
     cost = chosen.cost(node, target)
     if (reason := chosen.when(node, target)) is not None:
         return Choice(node.name, chosen.symbol, cost.cycles, reason)
+    if chosen.option and chosen.option not in allowed:
+        return Choice(node.name, chosen.symbol, cost.cycles, f"needs --{chosen.option}: {cost.cycles:,.0f} cycles")
     return Choice(
         node.name,
         chosen.symbol,
