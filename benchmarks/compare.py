@@ -45,6 +45,7 @@ def _figures(result: dict[str, Any]) -> Iterator[tuple[str, float]]:
         for row in result.get(part, []):
             subject = row.get("kernel") or row["model"]
             place = row.get("engine") or row["target"]
+            place += "" if row.get("optimize", "balanced") == "balanced" else f" {row['optimize']}"
             for figure in FIGURES:
                 if row.get(figure) is not None:
                     yield f"{subject} {place} {figure}", float(row[figure])

@@ -14,24 +14,36 @@ import shapes
 
 from glowembed import measure, pipeline, validation
 from glowembed.pipeline import CompileOptions
+from glowembed.plan import Optimize, PlanOptions
 from glowembed.target import default_board
 
 Row = dict[str, Any]
 
 
-def model_row(name: str, model: Path, data: Path, target: str, peers: Mapping[str, Any], layers: bool = True) -> Row:
-    """A whole network."""
-    row = _measured(model, data, target, layers)
+def model_row(
+    name: str, model: Path, data: Path, target: str, peers: Mapping[str, Any], optimize: Optimize = "balanced"
+) -> Row:
+    """A whole network. Code is kernels and network without weights; the peer's is its smallest or its fastest build."""
+    row = _measured(model, data, target, optimize)
     peer = peers["models"].get(name, {}).get(target)
     cycles = peers["cycles"].get(name) if target == "cortex-m4" else None
-    return {"model": name, "target": target, **row, "peer_instructions": peer, "peer_cycles": cycles}
+    code = peers["code_bytes"].get(name, {}).get(f"{target} {'size' if optimize == 'size' else 'tflm'}")
+    return {
+        "model": name,
+        "target": target,
+        "optimize": optimize,
+        **row,
+        "peer_instructions": peer,
+        "peer_cycles": cycles,
+        "peer_code": code,
+    }
 
 
 def kernel_row(name: str, target: str, peers: Mapping[str, Any]) -> Row:
     """One layer; its name says its shape."""
     with tempfile.TemporaryDirectory(prefix="glowembed-bench-") as folder:
         model, data = shapes.write(name, Path(folder))
-        row = _measured(model, data, target, layers=True)
+        row = _measured(model, data, target)
     peer = peers["kernels"].get(name, {})
     work = peer.get("macs") or row["macs"] or shapes.elements(name)
     layers = row.pop("layers")
@@ -45,13 +57,13 @@ def kernel_row(name: str, target: str, peers: Mapping[str, Any]) -> Row:
     }
 
 
-def _measured(model: Path, data: Path, target: str, layers: bool) -> Row:
+def _measured(model: Path, data: Path, target: str, optimize: Optimize = "balanced") -> Row:
     with tempfile.TemporaryDirectory(prefix="glowembed-bench-") as folder:
-        options = CompileOptions(target, name="bench")
+        options = CompileOptions(target, name="bench", plan=PlanOptions(optimize=optimize))
         bundle = pipeline.compile_model(model, Path(folder) / "bundle", options, data)
         image = validation.build_bundle(bundle, default_board(target).name)
         found = validation.measure_bundle(bundle, image, measure.noise(bundle.manifest)).json()
-    keys = ("instructions", "cycles_estimate", "cycles_range", "macs", *(["layers"] if layers else []))
+    keys = ("instructions", "cycles_estimate", "cycles_range", "macs", "layers")
     return {
         **{key: found[key] for key in keys},
         "arena": bundle.manifest["arena"]["size"],

@@ -2,6 +2,7 @@
 
     python benchmarks/run.py -o result.json
     python benchmarks/run.py --only kernels --cores cortex-m4 --match 'pw_*'
+    python benchmarks/run.py --only models --cores cortex-m4 --match kws --optimize balanced size
     python benchmarks/run.py --only x86 --litert FOLDER   (pip install --target FOLDER ai-edge-litert)
 
 Prints tables and stores all of it as JSON; `compare.py A.json B.json` shows what moved between two results. Instructions
@@ -24,8 +25,9 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -33,6 +35,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import cores
 import shapes
 import x86
+
+from glowembed.plan import Optimize
 
 SCHEMA = 1
 PARTS = ("models", "kernels", "x86")
@@ -72,6 +76,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--match", default="*", metavar="GLOB", help="only models and kernels of such names")
     parser.add_argument("--models", type=Path, default=HERE.parent.parent / "shared" / "models", metavar="DIR",
                         help="folder with NAME/model.onnx and NAME/data.npz")  # fmt: skip
+    parser.add_argument("--optimize", nargs="+", choices=get_args(Optimize), default=["balanced"], metavar="WORD",
+                        help="models on cores: what they are compiled for, as compile --optimize")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=100, help="x86: rounds of all contenders")
     parser.add_argument("--litert", type=Path, metavar="DIR", help="x86: where ai-edge-litert was installed to")
     return parser.parse_args()
@@ -97,28 +103,29 @@ def _cpu() -> str:
 def _models(args: argparse.Namespace, peers: Mapping[str, Any]) -> list[Row]:
     rows = []
     print("models: instructions and estimated cycles per inference; peer: TFLite Micro with CMSIS-NN, its best build")
-    _line("model", "core", "instructions", "cycles", "cyc/MAC", "peer insn", "ratio", "arena", "code")
+    _line("model", "core", "instructions", "cycles", "cyc/MAC", "peer insn", "ratio", "arena", "code", "peer code")
     for name in _names(MODELS, args.match):
         folder = args.models / name
         if not (folder / "model.onnx").exists():
             print(f"{name}: no {folder}/model.onnx")
             continue
-        for core in args.cores:
-            row = cores.model_row(name, folder / "model.onnx", folder / "data.npz", core, peers)
+        for core, optimize in product(args.cores, args.optimize):
+            row = cores.model_row(name, folder / "model.onnx", folder / "data.npz", core, peers, optimize)
             rows.append(row)
-            _line(name, core, *_costs(row, row["macs"]), str(row["arena"]), str(row["code"]))
+            sizes = (f"{row[key]:,}" if row[key] else "-" for key in ("arena", "code", "peer_code"))
+            _line(name, core if optimize == "balanced" else f"{core} {optimize}", *_costs(row, row["macs"]), *sizes)
     return rows
 
 
 def _kernels(args: argparse.Namespace, peers: Mapping[str, Any]) -> list[Row]:
     rows = []
     print("\nkernels: one layer by itself; peer: CMSIS-NN, its best build; per MAC, or per element where there is none")
-    _line("kernel", "core", "instructions", "cycles", "cyc/MAC", "peer insn", "ratio", "", "")
+    _line("kernel", "core", "instructions", "cycles", "cyc/MAC", "peer insn", "ratio", "", "", "")
     for name in _names((*peers["kernels"], *shapes.OWN), args.match):
         for core in args.cores:
             row = cores.kernel_row(name, core, peers)
             rows.append(row)
-            _line(name, core, *_costs(row, row["work"]), "", "")
+            _line(name, core, *_costs(row, row["work"]), "", "", "")
     return rows
 
 
@@ -126,7 +133,7 @@ def _x86(args: argparse.Namespace, peers: Mapping[str, Any]) -> tuple[list[Row],
     rows: list[Row] = []
     absent: list[str] = []
     print("\nx86-64, one thread: microseconds of one inference, the smallest of all calls; interleaved, pinned")
-    _line("model", "engine", "min us", "median us", "x ours", "recorded", "", "", "")
+    _line("model", "engine", "min us", "median us", "x ours", "recorded", "", "", "", "")
     for name in _names(MODELS, args.match):
         if not (args.models / name / "model.onnx").exists():
             continue
@@ -135,7 +142,7 @@ def _x86(args: argparse.Namespace, peers: Mapping[str, Any]) -> tuple[list[Row],
         absent += [f"{name}: {what}" for what in missing]
         for row in found:
             times = f"{row['min_us']:.2f}", f"{row['median_us']:.2f}", f"{row['times_ours']:.2f}"
-            _line(name, row["engine"], *times, str(row["recorded_us"] or "-"), "", "", "")
+            _line(name, row["engine"], *times, str(row["recorded_us"] or "-"), "", "", "", "")
     for what in absent:
         print(f"not run: {what}")
     return rows, absent
@@ -152,7 +159,7 @@ def _costs(row: Mapping[str, Any], work: int) -> tuple[str, str, str, str, str]:
     )
 
 
-WIDTHS: Sequence[int] = (24, 26, 13, 13, 9, 12, 8, 9, 8)
+WIDTHS: Sequence[int] = (24, 26, 13, 13, 9, 12, 8, 9, 8, 10)
 
 
 def _line(*cells: str) -> None:

@@ -96,19 +96,26 @@ def row(target: str, instructions: int) -> dict[str, Any]:
     return {"kernel": "pw_1x1x8_8", "target": target, "instructions": instructions, "cycles_estimate": None}
 
 
+def whole(optimize: str, code: int) -> dict[str, Any]:
+    return {"model": "kws", "target": "cortex-m4", "optimize": optimize, "code": code}
+
+
 @pytest.mark.parametrize(("fail", "code"), [("0.5", 1), ("20", 0)])
 def test_compare(
     fail: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, after = tmp_path / "a.json", tmp_path / "b.json"
-    before.write_text(json.dumps({"kernels": [row("cortex-m0", 100), row("cortex-m3", 100), row("cortex-m4", 100)]}))
-    after.write_text(json.dumps({"kernels": [row("cortex-m0", 100), row("cortex-m3", 90), row("cortex-m4", 110)]}))
+    kernels = [row("cortex-m0", 100), row("cortex-m3", 100), row("cortex-m4", 100)]
+    before.write_text(json.dumps({"models": [whole("balanced", 80), whole("size", 50)], "kernels": kernels}))
+    kernels = [row("cortex-m0", 100), row("cortex-m3", 90), row("cortex-m4", 110)]
+    after.write_text(json.dumps({"models": [whole("balanced", 80), whole("size", 40)], "kernels": kernels}))
     compare = script("compare", monkeypatch)
     monkeypatch.setattr(sys, "argv", ["compare", str(before), str(after), "--fail", fail])
     assert compare.main() == code
     said = capsys.readouterr().out
     assert "-10.00 %  pw_1x1x8_8 cortex-m3 instructions" in said
     assert "+10.00 %  pw_1x1x8_8 cortex-m4 instructions" in said
+    assert "-20.00 %  kws cortex-m4 size code" in said
     assert "cortex-m0" not in said
     assert "2 of 3 figures moved" in said
 
