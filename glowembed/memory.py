@@ -48,11 +48,13 @@ PLACED = 12
 
 @dataclass(frozen=True)
 class _Variant:
-    """A graph to plan. cycles: more than the fastest kernels take; budget: what additional calls may take."""
+    """A graph to plan. cycles: more than the fastest kernels take; budgets: what additional calls may take, the
+    largest first, as what is cheaper is not always larger.
+    """
 
     graph: Graph
     cycles: float
-    budget: float
+    budgets: tuple[float, ...]
     costs: Costs
     streaming: bool
 
@@ -99,10 +101,7 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
         return [plain]
     split, base = by_rows(ordered), _whole(ordered, costs)
     whole = replace(_variant(ordered, options, costs), streaming=False)
-    found = [*([plain, whole] if split is not ordered else [plain]), *_variants(split, options, costs, base)]
-    if options.optimize == "ram" and options.ram is None:  # what is cheaper is not always larger
-        found += _variants(split, replace(options, optimize="balanced"), costs, base)
-    return found
+    return [*([plain, whole] if split is not ordered else [plain]), *_variants(split, options, costs, base)]
 
 
 def _whole(graph: Graph, costs: Costs) -> float:
@@ -120,8 +119,11 @@ def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Co
     return _best([_variant(graph, options, costs)], alignment, options)[1]
 
 
-def _share(options: PlanOptions) -> float:
-    return BUDGETS["ram" if options.ram is not None else options.optimize]
+def _shares(options: PlanOptions) -> tuple[float, ...]:
+    """Of the cycles, the largest first."""
+    if options.ram is not None or options.optimize == "ram":
+        return BUDGETS["ram"], BUDGETS["balanced"]
+    return (BUDGETS[options.optimize],)
 
 
 def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | None = None) -> _Variant:
@@ -130,7 +132,7 @@ def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | Non
     return _Variant(
         graph,
         extra,
-        _share(options) * max(base or total, 1.0) - extra,
+        tuple(share * max(base or total, 1.0) - extra for share in _shares(options)),
         costs,
         options.optimize != "speed" or options.ram is not None,
     )
@@ -143,7 +145,7 @@ def _variants(graph: Graph, options: PlanOptions, costs: Costs, base: float) -> 
     nodes = tuple(_most_overlapping(n, costs) for n in graph.nodes)
     graphs = [graph] if nodes == graph.nodes else [graph, replace(graph, nodes=nodes)]
     found = [_variant(one, options, costs, base) for one in graphs]
-    return [variant for variant in found if variant is found[0] or variant.budget >= 0]
+    return [variant for variant in found if variant is found[0] or variant.budgets[0] >= 0]
 
 
 def _most_overlapping(node: Node, costs: Costs) -> Node:
@@ -226,10 +228,10 @@ def _candidates(
     rows = rows_of(variant.graph, legal)
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
     if not variant.streaming:
-        found = schedule.unstreamed(rows, unit, cycles, variant.budget)
+        found = schedule.unstreamed(rows, unit, cycles, variant.budgets)
         return [_placed_greedily(_prepared(variant, rows, candidate, alignment)) for candidate in found]
-    found = schedule.candidates(rows, unit, cycles, variant.budget, options.limit)
-    tried = [c for c in found if c.groups][: None if options.ram or every else PLACED]
+    found = schedule.candidates(rows, unit, cycles, variant.budgets, options.limit)
+    tried = [c for c in found if c.groups][: None if options.ram or every else PLACED * len(variant.budgets)]
     tried += [c for c in found if not c.groups]
     placed: list[_Placed] = []
     for candidate in tried:

@@ -361,14 +361,35 @@ class _Segments:
         return life, live_bytes(rows, calls, life, self.unit), aside
 
 
-def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float, limit: int | None = None) -> list[Candidate]:
-    """From the least memory on; the last one streams nothing.
+def candidates(
+    rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float], limit: int | None = None
+) -> list[Candidate]:
+    """For each budget from the least memory on; behind them those that stream nothing.
 
-    Only those that take at most `budget` cycles more than if each node's own kernel were called once. With a limit of
+    Only those that take at most so many cycles more than if each node's own kernel were called once. With a limit of
     bytes, no fewer than it are aimed at.
     """
     segments = _Segments(rows, unit, cycles)
-    single = [segments.cost(i, i + 1, None) for i in range(len(rows.works))]
+    found = _each(budgets, lambda budget: _within(segments, budget, limit))
+    return [c for c in found if c.groups] + [c for c in found if not c.groups]
+
+
+def unstreamed(rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float]) -> list[Candidate]:
+    """Each node called once, for all of its rows."""
+    segments = _Segments(rows, unit, cycles)
+    return _each(budgets, lambda budget: _unstreamed(segments, budget, None))
+
+
+def _each(budgets: Sequence[float], within: Callable[[float], list[Candidate]]) -> list[Candidate]:
+    """Those of every budget, each once."""
+    found: list[Candidate] = []
+    for budget in budgets:
+        found += [candidate for candidate in within(budget) if candidate not in found]
+    return found
+
+
+def _within(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
+    single = [segments.cost(i, i + 1, None) for i in range(len(segments.rows.works))]
     options = _options(segments, budget)
     found: list[Candidate] = []
     for aim in _aims(options, single, budget, limit):
@@ -376,12 +397,7 @@ def candidates(rows: Rows, unit: int, cycles: Cycles, budget: float, limit: int 
         if cut is None or cut[0] > budget + SLACK:
             continue
         found += [c for c in _candidates(segments, aim, cut[1], budget, limit) if c not in found]
-    return [c for c in found if c.groups] + _unstreamed(segments, budget, limit)
-
-
-def unstreamed(rows: Rows, unit: int, cycles: Cycles, budget: float) -> list[Candidate]:
-    """Each node called once, for all of its rows."""
-    return _unstreamed(_Segments(rows, unit, cycles), budget, None)
+    return found + _unstreamed(segments, budget, limit)
 
 
 def _unstreamed(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
