@@ -117,7 +117,7 @@ def test_compare(
     assert "+10.00 %  pw_1x1x8_8 cortex-m4 instructions" in said
     assert "-20.00 %  kws cortex-m4 size code" in said
     assert "cortex-m0" not in said
-    assert "2 of 3 figures moved" in said
+    assert "3 of 5 figures moved" in said
 
 
 def test_a_sweep_repeats_itself_and_keeps_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
