@@ -11,6 +11,11 @@ onnxruntime on the float model; with --boards, every configuration is also built
 
 from __future__ import annotations
 
+import os
+
+for _library in ("OPENBLAS", "MKL", "OMP"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 import argparse
 import contextlib
 import json
@@ -112,12 +117,11 @@ def measured(case: Case, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def bit_exact(case: Case, settings: Mapping[str, Any], board: str, samples: int) -> dict[str, Any]:
-    """What validate says of one configuration on one board."""
+def bit_exact(case: Case, settings: Mapping[str, Any], board: str, samples: int, place: Path) -> dict[str, Any]:
+    """What validate says of one configuration on one board. In the same place only what changed is built again."""
     options = CompileOptions(target=load_board(board).target, precision=Config(dict(settings)))
-    with tempfile.TemporaryDirectory(prefix="glowembed-accuracy-") as place:
-        bundle = compile_model(case.folder / "model.onnx", Path(place) / "bundle", options, profile=case.profile)
-        result = validate(bundle, case.folder / "data.npz", board, samples, build_dir=Path(place) / "build").json
+    bundle = compile_model(case.folder / "model.onnx", place / "bundle", options, profile=case.profile)
+    result = validate(bundle, case.folder / "data.npz", board, samples, build_dir=place / "build").json
     return {"board": board, "samples": samples, "bit_exact": result["bit_exact"], "first": result["first_difference"]}
 
 
@@ -140,8 +144,8 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
-def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Every result as it comes; an error is a result that says so."""
+def run(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+    """Every result as it comes; an error is a result that says so. `folder` is for what is built."""
     for model in options.only:
         case = Case.load(options.models / model, options.samples)
         for name in options.configurations:
@@ -149,7 +153,7 @@ def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             if not options.bits_only:
                 yield {**key, **_caught(partial(measured, case, CONFIGURATIONS[name]))}
             for board in options.boards:
-                check = partial(bit_exact, case, CONFIGURATIONS[name], board, options.core_samples)
+                check = partial(bit_exact, case, CONFIGURATIONS[name], board, options.core_samples, folder / model / board)
                 yield {**key, "board": board, **_caught(check)}
 
 
@@ -183,11 +187,12 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = []
-    for result in run(options):
-        print(line(result), flush=True)
-        results.append(result)
-        if options.json:
-            options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="glowembed-accuracy-") as folder:
+        for result in run(options, Path(folder)):
+            print(line(result), flush=True)
+            results.append(result)
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if not options.bits_only:
         print(f"\n{table(results)}")
     return int(any("error" in r or r.get("bit_exact") is False for r in results))
