@@ -9,6 +9,8 @@ onnxruntime on the float model; with --boards, every configuration is also built
     ./glow run python benchmarks/accuracy.py ../shared/models --only kws --boards host mps2-an386 nrf51-large mps3-an547
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
 
 import os
@@ -153,7 +155,9 @@ def run(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
             if not options.bits_only:
                 yield {**key, **_caught(partial(measured, case, CONFIGURATIONS[name]))}
             for board in options.boards:
-                check = partial(bit_exact, case, CONFIGURATIONS[name], board, options.core_samples, folder / model / board)
+                check = partial(
+                    bit_exact, case, CONFIGURATIONS[name], board, options.core_samples, folder / model / board
+                )
                 yield {**key, "board": board, **_caught(check)}
 
 

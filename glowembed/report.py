@@ -551,7 +551,9 @@ def tuned(result: Tuned) -> RenderableType:
     if result.lifted is None:
         return Group(table, Text(f"the goal was not reached by any of {len(result.tried)} configurations", style=BAD))
     names = [Text(f"  {change}  {name or 'all nodes'}") for name, change in result.lifted]
-    head = f"lifted: {_nodes(result.lifted)} of {result.nodes} nodes; {len(result.tried)} configurations were tried"
+    before = f", {result.remembered} of them before the interruption" if result.remembered else ""
+    tried = f"{len(result.tried)} configurations were tried{before}"
+    head = f"lifted: {_nodes(result.lifted)} of {result.nodes} nodes; {tried}"
     return Group(table, Text(head, style=GOOD), *names)
 
 

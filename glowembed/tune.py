@@ -15,8 +15,8 @@ import contextlib
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,13 +104,17 @@ class Budget:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The answer. `tried` is in the order in which it was asked for; `lifted` None: the goal cannot be met."""
+    """The answer. `tried` is in the order in which it was asked for; `lifted` None: the goal cannot be met.
+
+    remembered: how many of them an earlier, interrupted search had evaluated.
+    """
 
     goal: float
     float_score: float
     lifted: Lifted | None
     nodes: int
     tried: Mapping[Lifted, Evaluation]
+    remembered: int = 0
 
     @property
     def base(self) -> Evaluation:
@@ -147,7 +151,9 @@ def tune(
     budget = budget or Budget()
     names = [n.name for n in loaded.graph.nodes]
     lifted = _lift(search, loaded.graph, goal, budget, lifts)
-    return Tuned(goal, loaded.float_score, lifted, len(names), dict(search.tried))
+    return Tuned(
+        goal, loaded.float_score, lifted, len(names), dict(search.tried), len(search.remembered & set(search.tried))
+    )
 
 
 def table(result: Tuned) -> str:
@@ -186,22 +192,34 @@ class _Search:
     def __init__(self, task: Task, executor: Executor | None, state: Path | None, progress: Progress) -> None:
         self.task, self.executor, self.state, self.progress = task, executor, state, progress
         self.tried: dict[Lifted, Evaluation] = {}
-        self.known = _read_state(state, _identity(task))
+        self.identity = _identity(task)
+        self.known = _read_state(state, self.identity)
+        self.remembered = set(self.known)
 
     def all(self, wanted: Iterable[Lifted], label: str) -> list[Evaluation]:
         """Evaluations of these sets, side by side where there is an executor."""
         sets = list(dict.fromkeys(wanted))
         fresh = [s for s in sets if s not in self.known]
-        results: Iterable[Evaluation] = (
-            self.executor.map(evaluate, [self.task] * len(fresh), fresh)
-            if self.executor is not None
-            else (evaluate(self.task, lifted) for lifted in fresh)
-        )
-        for lifted, result in zip(self.progress.track(fresh, label), results, strict=True):
-            self.known[lifted] = result
-            _write_state(self.state, _identity(self.task), self.known)
+        with self.progress.counter(label) as count:
+            for done, (lifted, result) in enumerate(self.evaluated(fresh), start=1):
+                self.known[lifted] = result
+                _write_state(self.state, self.identity, self.known)
+                count(done, len(fresh))
         self.tried |= {s: self.known[s] for s in sets}
         return [self.known[s] for s in sets]
+
+    def evaluated(self, sets: Sequence[Lifted]) -> Iterator[tuple[Lifted, Evaluation]]:
+        """In the order in which they are ready, so that an interruption loses only what was under way."""
+        if self.executor is None:
+            yield from ((lifted, evaluate(self.task, lifted)) for lifted in sets)
+            return
+        futures = {self.executor.submit(evaluate, self.task, lifted): lifted for lifted in sets}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
     def one(self, lifted: Lifted) -> Evaluation:
         return self.all([lifted], "search")[0]

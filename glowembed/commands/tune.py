@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from glowembed import pipeline, report, tune
 from glowembed.cli import byte_count, progress_bar, show, write_text
-from glowembed.errors import UsageError, ValidationDiffers, unknown_name
+from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
 from glowembed.pipeline import CompileOptions
 from glowembed.tune import Budget, Task, Tuned
 
@@ -68,11 +71,44 @@ def command(
         profile = Path(folder) / "profile.yaml"
         pipeline.profile_model(model, data, options, progress).save(profile)
         task = Task(model, data, profile, metric, samples, options, labels)
-        with ProcessPoolExecutor(workers or os.cpu_count(), get_context("spawn")) as executor:
-            result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
+        with _Pool(workers or os.cpu_count(), get_context("spawn")) as executor:
+            try:
+                result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
+            except KeyboardInterrupt as stopped:
+                for worker in active_children():
+                    worker.terminate()
+                raise Interrupted("\n".join(["interrupted", *_kept(state)])) from stopped
     show(report.tuned(result))
     write_text(out.with_name(out.name + ".report.md"), tune.table(result))
     _write(out, result)
+
+
+class _Pool(ProcessPoolExecutor):
+    """Processes to which Ctrl-C says nothing: it reaches us, and we end them."""
+
+    def submit(self, *args: Any, **named: Any) -> Future[Any]:
+        with _interrupts_held_back():
+            return super().submit(*args, **named)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A process that is made meanwhile is made whole, and inherits the mask. The handler is for the threads without it."""
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        raise KeyboardInterrupt
+
+
+def _kept(state: Path) -> list[str]:
+    """How to go on, if there is anything to go on with."""
+    return [f"what was tried is in {state}: the same command goes on from there"] if state.is_file() else []
 
 
 def share(text: str) -> float:
