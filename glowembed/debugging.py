@@ -17,12 +17,16 @@ from glowembed import compare, datasets, pipeline
 from glowembed.datasets import Dataset, Source
 from glowembed.ir import Array, Graph, Node, Value
 from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.profile import Profile, profile
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_float, run_int, run_node
 from glowembed.validation import build_bundle, find_model, run_layers, saturated, stored_inputs, unfinished_tensors
 
 SAMPLES = 8
 """Every tensor of every sample is kept: a few samples say enough."""
+
+SEEN = 32
+"""Samples of histograms."""
 
 Tensors = Mapping[str, Array]
 """Value name -> [samples, stored shape]."""
@@ -122,6 +126,18 @@ def losses(
     return tuple(_layer(graph, node, reference, floats, {}) for node in graph.nodes if node.kernel)
 
 
+def seen(
+    bundle: Bundle,
+    data: Path | Source | Dataset,
+    samples: int | None = None,
+    progress: Progress = SILENT,
+    model: Path | None = None,
+) -> Profile:
+    """What the values of the float model are on some of these samples (SEEN by default): ranges and histograms."""
+    graph = _float_graph(bundle, find_model(bundle, model))
+    return profile(graph, _chosen(bundle.graph, data, samples or SEEN), progress)
+
+
 def _chosen(graph: Graph, data: Path | Source | Dataset, samples: int | None) -> Dataset:
     if not isinstance(data, Dataset):
         data = datasets.load(data, datasets.input_specs(graph), "test")
@@ -134,10 +150,8 @@ def _references(graph: Graph, inputs: Tensors) -> dict[str, Array]:
 
 
 def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -> dict[str, Array]:
-    """Every activation of the canonical float graph, which has the names and layouts of the bundle's tensors."""
-    options = bundle.manifest["options"]
-    shapes = {name: tuple(dims) for name, dims in options.get("shapes", {}).items()}
-    graph = pipeline.import_model(model, CompileOptions(shapes=shapes, input_layout=options["input_layout"]))
+    """Every activation of the float graph."""
+    graph = _float_graph(bundle, model)
     names = [n for n, v in graph.values.items() if v.const is None]
     rows = []
     for index in progress.track(range(len(dataset)), "float"):
@@ -145,6 +159,13 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
         values = run_float(graph, {n: datasets.stored(graph.values[n], sample[n]) for n in graph.inputs})
         rows.append({name: _kept(bundle, name, values[name]) for name in names})
     return _stack(rows)
+
+
+def _float_graph(bundle: Bundle, model: Path) -> Graph:
+    """The canonical float graph, which has the names and layouts of the bundle's tensors."""
+    options = bundle.manifest["options"]
+    shapes = {name: tuple(dims) for name, dims in options.get("shapes", {}).items()}
+    return pipeline.import_model(model, CompileOptions(shapes=shapes, input_layout=options["input_layout"]))
 
 
 def _kept(bundle: Bundle, name: str, array: Array) -> Array:

@@ -1,7 +1,7 @@
 """A validation as one HTML page. In: a Validation. Out: text of a page that needs nothing else: pictures are inline SVG.
 
 Accuracy and confusion matrix, outputs of the float model against those of the device, error, instructions or cycles of
-every layer, and the memory plan over time.
+every layer, histograms of its values with what their types hold, and the memory plan over time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import memory_view
+from glowembed import memory_view, plot
 from glowembed.debugging import LayerReport
-from glowembed.ir import Array
+from glowembed.ir import Array, Graph
+from glowembed.profile import Profile
 from glowembed.report import ACCURACY_HEADS, OUTPUT_HEADS, accuracy_rows, cost_rows, line_rows, output_rows
 from glowembed.validation import Validation
 
@@ -38,8 +39,8 @@ svg { max-width: 100%; height: auto } svg[role] { background: var(--soft) } svg[
 """
 
 
-def page(result: Validation, losses: Sequence[LayerReport] = ()) -> str:
-    """The page. losses: what every layer loses against float."""
+def page(result: Validation, losses: Sequence[LayerReport] = (), values: tuple[Profile, Graph] | None = None) -> str:
+    """The page. losses: what every layer loses against float. values: what they were, and the graph with their types."""
     json = result.json
     title = escape(f"{json['model']} on {json['board']}")
     parts = [
@@ -51,13 +52,14 @@ def page(result: Validation, losses: Sequence[LayerReport] = ()) -> str:
         _section("Confusion matrix", _confusion(result)),
         _section("Float model and device", _scatters(result)),
         _section("Layers", _layers(result, losses)),
+        _section("Values and the ranges of their types", plot.drawings(*values) if values is not None else ""),
         _section("Memory over time", _memory(result)),
         _section("Costs", _table(("", "on the board"), cost_rows(json))),
         _section("Serial line", _table(("", "measured"), line_rows(json))) if "line" in json else "",
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+        f"<title>{title}</title><style>{STYLE}{plot.STYLE}</style></head><body>\n<h1>{title}</h1>\n"
         + "\n".join(filter(None, parts))
     ) + "\n</body></html>\n"
 

@@ -1,6 +1,7 @@
 """A profile as a page to look at: for each value its histogram, the range of its type, and what that range clips.
 
-In: a Profile and the quantized graph. Out: the text of one HTML file with drawings in SVG; no scripts, nothing loaded.
+In: a Profile and the quantized graph. Out: the text of one HTML file with drawings in SVG, or the part of it that the page of a
+validation shows; no scripts, nothing loaded.
 Heights are logarithms of counts. Green: the range of the type. Red: bins that it clips.
 """
 
@@ -18,36 +19,44 @@ from glowembed.profile import Histogram, Profile, ValueProfile
 BARS = 128
 WIDTH, HEIGHT = 640, 110
 
+STYLE = """
+h3 { font-size: 14px; margin: 1.6em 0 0.2em; overflow-wrap: anywhere }
+.held { fill: #e3f3e3 } .bar { fill: #4a6fa5 } .clipped { fill: #c8372d } .zero { stroke: #999 } .lost { color: #c8372d }
+"""
+
 HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 14px sans-serif; margin: 2em; max-width: 700px }}
-h2 {{ font-size: 14px; margin: 1.6em 0 0.2em; overflow-wrap: anywhere }}
 p {{ margin: 0.2em 0; color: #444 }}
-.held {{ fill: #e3f3e3 }} .bar {{ fill: #4a6fa5 }} .clipped {{ fill: #c8372d }} .zero {{ stroke: #999 }}
-svg {{ border: 1px solid #ccc }} b {{ color: #c8372d }}
-</style></head><body><h1>{title}</h1>
-<p>{samples} samples, {values} values. Green: the range of the type. Red: what it clips. Heights are logarithmic.</p>
+svg {{ border: 1px solid #ccc }}
+{style}</style></head><body><h1>{title}</h1>
 """
 
 
 def page(profile: Profile, graph: Graph) -> str:
     """The page of all values that have a histogram, in the order of the graph."""
+    head = HEAD.format(title=escape(f"{graph.name}: what its values were"), style=STYLE)
+    return "".join([head, drawings(profile, graph), "</body></html>\n"])
+
+
+def drawings(profile: Profile, graph: Graph) -> str:
+    """The body of that page; the colours are those of STYLE."""
     known = [value for value in graph.values.values() if value.name in profile.values]
     drawn = [v for v in known if profile.values[v.name].histogram is not None and v.const is None]
-    title = escape(f"{graph.name}: what its values were")
-    head = HEAD.format(title=title, samples=profile.samples, values=len(drawn))
-    return "".join([head, *(_section(v, profile.values[v.name]) for v in drawn), "</body></html>\n"])
+    words = f"<p>{profile.samples} samples, {len(drawn)} values. Green: the range of the type. Red: what it clips."
+    sections = (_section(v, profile.values[v.name]) for v in drawn)
+    return "".join([words, " Heights are logarithmic.</p>\n", *sections])
 
 
 def _section(value: Value, seen: ValueProfile) -> str:
     assert seen.histogram is not None
     bars = _Bars.of(seen.histogram)
     held = value.qtype.range() if value.qtype is not None else None
-    lines = [f"<h2>{escape(value.name)}</h2>\n<p>seen {seen.low:g} to {seen.high:g}"]
+    lines = [f"<h3>{escape(value.name)}</h3>\n<p>seen {seen.low:g} to {seen.high:g}"]
     lines.append("; edited by hand" if seen.edited else "")
     lines.append(f"; {_described(value.qtype)}" if value.qtype is not None else "; stays float32")
     if held is not None and (share := clipped(seen.histogram, *held)) > 0:
-        lines.append(f"; <b>{100 * share:.3g} % clipped</b>")
+        lines.append(f'; <b class="lost">{100 * share:.3g} % clipped</b>')
     return "".join([*lines, "</p>\n", _drawing(bars, held), "\n"])
 
 

@@ -50,6 +50,17 @@ def test_a_mean_in_two_steps_is_charged_with_its_own_loss_alone(digits_dir: Path
     assert mean.isolated.max_steps < 1, "one step of rounding of its input at most, and its own half"
 
 
+def test_the_page_of_a_validation_draws_what_the_values_were(bundle: Bundle, digits_dir: Path, tmp_path: Path) -> None:
+    """One histogram with the range of its type for every value that float model and bundle both have."""
+    page, data = tmp_path / "page.html", str(digits_dir / "data.npz")
+    words = ["validate", str(bundle.path), "--data", data, "--board", "host", "--samples", "3", "--html", str(page)]
+    assert main([*words, "--build-dir", str(tmp_path / "build")]) == 0
+    text = page.read_text("utf-8")
+    names = [n.outputs[0] for n in bundle.graph.nodes if n.kernel]
+    assert [f"<h3>{name}</h3>" in text for name in names] == [True] * len(names)
+    assert f"{debugging.SEEN} samples, " in text and 'class="held"' in text
+
+
 def test_the_dump_holds_board_reference_and_float(bundle: Bundle, digits_dir: Path, tmp_path: Path) -> None:
     run = debugging.debug(bundle, digits_dir / "data.npz", "host", 2, tmp_path)
     run.save(tmp_path / "tensors.npz")

@@ -26,7 +26,7 @@ def page(x: np.ndarray, qtype: QType | None, **edits: object) -> str:
 def test_a_page_is_well_formed_and_draws_each_activation_once() -> None:
     text = page(np.random.default_rng(1).normal(size=(50, 3)), QType("int8", (0.05,), (3,)))
     tree = ElementTree.fromstring(text.split("\n", 1)[1].replace('<meta charset="utf-8">', ""))
-    assert [h.text for h in tree.iter("h2")] == ["a<b>&'"]
+    assert [h.text for h in tree.iter("h3")] == ["a<b>&'"]
     assert len(list(tree.iter("svg"))) == 1
     assert 20 < len(list(tree.iter("rect"))) <= plot.BARS + 1
     assert "7 samples" in text
@@ -37,7 +37,7 @@ def test_a_page_is_well_formed_and_draws_each_activation_once() -> None:
 def test_what_is_clipped_is_told_and_red() -> None:
     x = np.concatenate([np.linspace(0, 1, 900), np.linspace(3, 4, 100)])[:, None]
     text = page(x, QType("int8", (2 / 255,), (-128,)))  # holds 0..2
-    assert "<b>10 % clipped</b>" in text
+    assert '<b class="lost">10 % clipped</b>' in text
     assert "int8, scale 0.00784314, zero point -128: 0 to 2" in text
     assert 'class="clipped"' in text
     whole = page(x, QType("int8", (4 / 255,), (-128,)))

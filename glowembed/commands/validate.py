@@ -21,7 +21,7 @@ from glowembed.cli import (
     write_json,
 )
 from glowembed.datasets import Source
-from glowembed.debugging import losses
+from glowembed.debugging import losses, seen
 from glowembed.errors import unknown_name
 from glowembed.page import page
 from glowembed.run.ondevice import Link
@@ -116,7 +116,8 @@ def validate(
     if html is not None:
         with progress_bar() as progress:
             lost = losses(opened, source, progress=progress, model=model)
-        html.write_text(page(result, lost), encoding="utf-8")
+            values = seen(opened, source, progress=progress, model=model)
+        html.write_text(page(result, lost, (values, opened.graph)), encoding="utf-8")
     if json_file != Path("-"):
         show(report.validation(result))
     if not result.bit_exact:
