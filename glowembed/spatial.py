@@ -6,7 +6,7 @@ Source: ONNX operator specification, sections Conv, AveragePool and MaxPool.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,25 @@ class Window:
         first = y * self.strides[0] - self.pads[0]
         taps = [r for k in range(self.kernel[0]) if 0 <= (r := first + k * self.dilations[0]) < height]
         return range(taps[0], taps[-1] + 1) if taps else range(0)
+
+    def inside(self, axis: int, size: int) -> range:
+        """From the first to the last tap along an axis that lies inside an input of this size for some output.
+
+        One tap at least, and no fewer than leave the padding on either side at 0 or more.
+        """
+        kernel, begin, end = self.kernel[axis], self.pads[axis], self.pads[axis + 2]
+        step, dilation = self.strides[axis], self.dilations[axis]
+        starts = range(-begin, size + end - (kernel - 1) * dilation, step)
+        taps = [k for k in range(kernel) if any(0 <= y + k * dilation < size for y in starts)] or [0]
+        return range(min(taps[0], begin // dilation), max(taps[-1] + 1, kernel - end // dilation))
+
+    def cropped(self, vertical: range, horizontal: range) -> Window:
+        """The window of these taps alone, with as many outputs."""
+        taps = (vertical, horizontal)
+        before = [self.pads[i] - taps[i].start * self.dilations[i] for i in (0, 1)]
+        after = [self.pads[i + 2] - (self.kernel[i] - taps[i].stop) * self.dilations[i] for i in (0, 1)]
+        pads = (before[0], before[1], after[0], after[1])
+        return replace(self, kernel=(len(vertical), len(horizontal)), pads=pads)
 
     def views(self, x: Array, fill: Any) -> Array:
         """[H, W, C] -> a view [out_h, out_w, k_h, k_w, C] of x padded with `fill`."""

@@ -138,6 +138,24 @@ def test_rewrites(name: str, nodes: list, inputs: dict, constants: dict, ops: st
     assert ops is None or sequence(graph) == ops
 
 
+@pytest.mark.parametrize(
+    ("image", "attrs", "window"),
+    [
+        ((1, 3, 1, 1), {"pads": [1, 1, 1, 1]}, ((1, 1), (0, 0, 0, 0))),
+        ((1, 3, 1, 5), {"pads": [1, 1, 1, 1]}, ((1, 3), (0, 1, 0, 1))),
+        ((1, 3, 2, 2), {"pads": [0, 0, 1, 1], "strides": [2, 2]}, ((2, 2), (0, 0, 0, 0))),
+        ((1, 3, 2, 4), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}, ((1, 3), (0, 2, 0, 2))),
+        ((1, 3, 1, 1), {"pads": [3, 3, 3, 3], "dilations": [2, 2]}, ((1, 1), (1, 1, 1, 1))),
+        ((1, 3, 3, 3), {"pads": [4, 4, 4, 4]}, ((3, 3), (4, 4, 4, 4))),
+        ((1, 3, 6, 5), {"pads": [1, 1, 1, 1]}, ((3, 3), (1, 1, 1, 1))),
+    ],
+)
+def test_taps_that_lie_in_padding_only_go(image: tuple, attrs: dict, window: tuple, tmp_path: Path) -> None:
+    graph = canonical(model([node("Conv", "x w b", "y", **attrs)], {"x": image}, W), tmp_path)
+    conv = next(n for n in graph.nodes if n.op == "Conv")
+    assert (conv.attrs["kernel"], conv.attrs["pads"]) == window
+
+
 def test_the_fused_node_takes_the_name_of_the_activation_and_keeps_its_origins(tmp_path: Path) -> None:
     nodes = [CONV, BATCHNORM, node("Relu", "n", "r"), node("GlobalMaxPool", "r", "y")]
     graph = canonical(model(nodes, IMAGE, {**W, **norm(4)}), tmp_path)

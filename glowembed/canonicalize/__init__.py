@@ -15,7 +15,7 @@ from collections.abc import Callable
 from glowembed.canonicalize.affine import affine_into_weights, binary_to_affine, identity_affine, merge_affine
 from glowembed.canonicalize.clips import fuse_clip, merge_clips
 from glowembed.canonicalize.names import restore_names
-from glowembed.canonicalize.pads import pad_into_conv
+from glowembed.canonicalize.pads import crop_window, pad_into_conv
 from glowembed.canonicalize.reshapes import (
     merge_reshapes,
     no_op_reshape,
@@ -51,6 +51,7 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
         merge_affine,
         affine_into_weights,
         pad_into_conv,
+        crop_window,
         merge_clips,
         fuse_clip,
     ),

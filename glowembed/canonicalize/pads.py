@@ -1,4 +1,4 @@
-"""A Pad with zeros before a convolution is padding of the convolution.
+"""A Pad with zeros before a convolution is padding of the convolution; taps that only ever lie in padding go.
 
 In and out: Graphs. Pad is on channels-last tensors here: the order of axes has been dealt with.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glowembed.canonicalize.rewrite import origins, replaced
+from glowembed.canonicalize.rewrite import constant, origins, replaced
 from glowembed.ir import Graph, Node
+from glowembed.spatial import Window, as_hwc
 
 
 def pad_into_conv(graph: Graph) -> Graph:
@@ -30,3 +31,22 @@ def _spatial_zeros(pad: Node) -> bool:
     begin, end = pad.attrs["pads_begin"], pad.attrs["pads_end"]
     outside = (begin[0], begin[-1], end[0], end[-1])
     return pad.attrs.get("value", 0.0) == 0.0 and not any(outside) and min(*begin, *end) >= 0
+
+
+def crop_window(graph: Graph) -> Graph:
+    """Each Conv without the outer taps of its window that meet nothing but padding: of 3x3 on one pixel, 1x1 stays."""
+    for conv in graph.nodes:
+        if conv.op != "Conv":
+            continue
+        window, weights = Window.of(conv.attrs), graph.values[conv.inputs[1]]
+        taps = [window.inside(axis, as_hwc(graph.values[conv.inputs[0]].shape)[axis]) for axis in (0, 1)]
+        if weights.const is None or tuple(len(t) for t in taps) == window.kernel:
+            continue
+        spatial = tuple(slice(t.start, t.stop) for t in taps)[: len(weights.shape) - 2]
+        cropped = constant(
+            graph, f"{weights.name}/cropped", weights.const.then("crop", lambda w, s=spatial: w[(..., *s)])
+        )
+        attrs = {**conv.attrs, **window.cropped(*taps).attrs()}
+        folded = replace(conv, inputs=(conv.inputs[0], cropped.name, conv.inputs[2]), attrs=attrs)
+        return replaced(graph, {conv.name: [folded]}, [cropped])
+    return graph
