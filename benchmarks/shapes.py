@@ -1,6 +1,6 @@
 """Networks of one layer, made from a name. In: `conv3x3s2_96x96x3_8`. Out: an ONNX model and samples, on disk.
 
-    conv<KH>x<KW>[s<STRIDE>][d<DILATION>]_<H>x<W>x<C>_<O>    convolution, SAME padding as TFLite has it
+    conv<KH>x<KW>[s<STRIDE>][d<DILATION>][g<GROUPS>]_<H>x<W>x<C>_<O>    convolution, SAME padding as TFLite has it
     pw[s<STRIDE>]_<H>x<W>x<C>_<O>                            the same with one tap
     dw<KH>x<KW>[s<STRIDE>][d<DILATION>]_<H>x<W>x<C>          depthwise
     fc_<I>x<O>                                               matrix times vector
@@ -32,7 +32,7 @@ Array = NDArray[np.float32]
 SAMPLES = 16
 OPSET = 13
 
-CONV = re.compile(r"(conv|dw|pw)(?:(\d+)x(\d+))?(?:s(\d+))?(?:d(\d+))?_(\d+)x(\d+)x(\d+)(?:_(\d+))?")
+CONV = re.compile(r"(conv|dw|pw)(?:(\d+)x(\d+))?(?:s(\d+))?(?:d(\d+))?(?:g(\d+))?_(\d+)x(\d+)x(\d+)(?:_(\d+))?")
 FC = re.compile(r"fc_(\d+)x(\d+)")
 ADD = re.compile(r"(add|mul)_(\d+)")
 CHANNELS = re.compile(r"(mul|affine|transpose)_(\d+)x(\d+)x(\d+)")
@@ -123,16 +123,16 @@ def same(size: int, taps: int, stride: int, dilation: int) -> tuple[int, int]:
 
 def _conv(name: str, match: re.Match[str]) -> tuple[Net, str]:
     kind = match[1]
-    kh, kw, stride, dilation = (int(n or 1) for n in match.groups()[1:5])
-    h, w, c = (int(n) for n in match.groups()[5:8])
-    outputs = c if kind == "dw" else int(match[9])
+    kh, kw, stride, dilation, groups = (int(n or 1) for n in match.groups()[1:6])
+    h, w, c = (int(n) for n in match.groups()[6:9])
+    outputs, groups = (c, c) if kind == "dw" else (int(match[10]), groups)
     net = Net(name, (1, h, w, c))
     (top, bottom), (left, right) = same(h, kh, stride, dilation), same(w, kw, stride, dilation)
-    weights = net.constant(outputs, 1 if kind == "dw" else c, kh, kw)
+    weights = net.constant(outputs, c // groups, kh, kw)
     y = net.add(
         "Conv", net.add("Transpose", "x0", perm=[0, 3, 1, 2]), weights, net.constant(outputs),
         kernel_shape=[kh, kw], strides=[stride] * 2, dilations=[dilation] * 2, pads=[top, left, bottom, right],
-        group=c if kind == "dw" else 1,
+        group=groups,
     )  # fmt: skip
     return net, net.add("Transpose", y, perm=[0, 2, 3, 1])
 

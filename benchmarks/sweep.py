@@ -2,8 +2,8 @@
 
     python benchmarks/sweep.py --count 200 --seed 1 -o sweep.json
 
-Kernels of 1..7 taps, strides 1 and 2, dilations 1..3, 1..256 channels, up to --macs multiply-accumulates; a third of them
-depthwise. The same seed gives the same shapes. A convolution above 3 cycles per MAC on a Cortex-M4, or a depthwise one
+Kernels of 1..10 taps each way, strides 1 and 2, dilations 1..3, 1..256 channels, up to --macs multiply-accumulates; a third of
+them depthwise, some of the others in groups. The same seed gives the same shapes. A convolution above 3 cycles per MAC on a Cortex-M4, or a depthwise one
 above 4, is a defect.
 """
 
@@ -32,6 +32,7 @@ import cores
 from glowembed.errors import GlowembedError
 
 CHANNELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 16, 20, 24, 31, 32, 40, 48, 64, 65, 96, 128, 160, 192, 256)
+GROUPS = (2, 3, 4, 8, 16)
 SLOW = {"conv": 3.0, "dw": 4.0}
 
 
@@ -76,9 +77,11 @@ def _shape(chance: random.Random, limit: int) -> str:
         h = chance.choice((1, 2, 3, 5, 6, 7, 8, 9, 12, 16, 24, 25, 32, 48))
         w = chance.choice((h, h, 1, 5, 10, 17))
         c, o = chance.choice(CHANNELS), chance.choice(CHANNELS)
-        macs = -(-h // stride) * -(-w // stride) * kh * kw * c * (1 if depthwise else o)
+        groups = 1 if depthwise else chance.choice((1, 1, 1, *(g for g in GROUPS if c % g == o % g == 0 and g < c)))
+        macs = -(-h // stride) * -(-w // stride) * kh * kw * c * (1 if depthwise else o) // groups
         if 2000 <= macs <= limit:
             form = f"{kh}x{kw}" + (f"s{stride}" if stride > 1 else "") + (f"d{dilation}" if dilation > 1 else "")
+            form += f"g{groups}" if groups > 1 else ""
             return f"dw{form}_{h}x{w}x{c}" if depthwise else f"conv{form}_{h}x{w}x{c}_{o}"
 
 

@@ -120,42 +120,57 @@ FEW_BYTES = 2048
 """Of rows of words, where the window does not need more."""
 
 
+def _few_apart(p: Any) -> tuple[int, int]:
+    """Rows from tap to tap, and columns."""
+    return p.dilation_h if p.kernel_h > 1 else 1, p.dilation_w if p.kernel_w > 1 else 1
+
+
+def _few_span(p: Any) -> int:
+    """Rows that a window sees."""
+    return int((p.kernel_h - 1) * _few_apart(p)[0] + 1)
+
+
 def _few_row(p: Any) -> int:
     """Bytes of a row of words: what the windows of all but the last pixel see, in fours."""
-    return int(-(-((p.out_w - 2) * p.stride_w + p.kernel_w) * p.in_c // 4) * 16)
+    columns = (p.out_w - 2) * p.stride_w + (p.kernel_w - 1) * _few_apart(p)[1] + 1
+    return int(-(-columns * p.in_c // 4) * 16)
 
 
 def _few_turn(p: Any) -> int:
     """Rows of outputs until rows of words move to the beginning of scratch."""
-    if p.stride_h >= p.kernel_h:
+    span = _few_span(p)
+    if p.stride_h >= span:
         return 1
-    lines = max(p.kernel_h, FEW_BYTES // _few_row(p))
-    return int(min((lines - p.kernel_h) // p.stride_h + 1, p.out_h))
+    lines = max(span, FEW_BYTES // _few_row(p))
+    return int(min((lines - span) // p.stride_h + 1, p.out_h))
 
 
 def _few_instance(p: Any) -> Mapping[str, int]:
+    down, across = _few_apart(p)
+    runs, taps = (1, p.kernel_w) if across == 1 else (p.kernel_w, 1)
     return {
-        "HEIGHT": p.kernel_h, "RUN": p.kernel_w * p.in_c, "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c,
-        "OUT": p.out_c, "TURN": _few_turn(p), "UP": 32 - p.shift,
+        "HEIGHT": p.kernel_h, "RUNS": runs, "RUN": taps * p.in_c, "TAP": 4 * across * p.in_c, "LINE": down * _few_row(p),
+        "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c, "OUT": p.out_c, "TURN": _few_turn(p), "UP": 32 - p.shift,
     }  # fmt: skip
 
 
 def _few_scratch(p: Any) -> int:
-    lines = p.kernel_h + (_few_turn(p) - 1) * p.stride_h
+    lines = _few_span(p) + (_few_turn(p) - 1) * p.stride_h
     return int(lines * _few_row(p))
 
 
 def _few_why_not(node: Node, target: Target) -> str | None:
     p = node.params
-    if p.groups > 1 or (p.dilation_h > 1 and p.kernel_h > 1) or (p.dilation_w > 1 and p.kernel_w > 1):
-        return "it takes one group, and taps that touch"
+    if p.groups > 1:
+        return "it takes one group"
     if p.kernel_h * p.kernel_w * p.in_c > FEW_MAX:
         return f"an output has more than {FEW_MAX} products"
     if p.out_w < 3:
         return "it takes three pixels at a time"
     if not 4 <= p.out_c <= OUT_MAX:
         return f"it takes 4..{OUT_MAX} channels out"
-    reach = (p.kernel_h - 1) * _few_row(p) + 4 * (p.kernel_w + p.stride_w) * p.in_c
+    down, across = _few_apart(p)
+    reach = (p.kernel_h - 1) * down * _few_row(p) + 4 * ((p.kernel_w - 1) * across + 1 + p.stride_w) * p.in_c
     if reach > OFFSET_MAX or 12 * p.stride_w * p.in_c > OFFSET_MAX:
         return "a row is too long for the offset of a load"
     return _sums_why_not(node)
@@ -164,8 +179,10 @@ def _few_why_not(node: Node, target: Target) -> str | None:
 def _few_cycles(p: Any, rows: int) -> float:
     block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107
     threes = -(-p.out_w // 3) * -(-p.out_c // 4) * block + (90 if p.out_w % 3 else 50)
-    line = 1.4 * _few_row(p) + 30 * (2 * p.pad_left + 2 * p.stride_w) * p.in_c + 80
-    return float(rows * (threes + min(p.stride_h, p.kernel_h) * line) + max(0, p.kernel_h - p.stride_h) * line + 100)
+    border = min((2 * p.pad_left + p.stride_w) * p.in_c, _few_row(p) // 4)
+    line = 1.31 * _few_row(p) + 16 * border + 260
+    span = _few_span(p) if p.stride_h % _few_apart(p)[0] else p.kernel_h
+    return float(rows * (threes + min(p.stride_h, span) * line) + max(0, span - p.stride_h) * line + 100)
 
 
 FEW = dsp.convolution(

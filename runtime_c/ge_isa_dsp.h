@@ -307,14 +307,27 @@ static inline int32_t ge_dsp_words(int32_t count) {
     return (count >> 2) * 2 + ((count & 3) + 1) / 2;
 }
 
-/* memcpy of the small C libraries goes byte by byte. */
+/* memcpy of the small C libraries goes byte by byte. 12 cycles for 16 bytes. */
 static inline void ge_dsp_copy(int8_t *to, const int8_t *from, int32_t bytes) {
-    for (; bytes >= 8; bytes -= 8) {
-        uint32_t word[2];
-        memcpy(word, from, 8);
-        memcpy(to, word, 8);
-        to += 8;
-        from += 8;
+    uint32_t a, b, c, d;
+    if (bytes >= 16) {
+        __asm__ volatile("    .balign 4\n"
+                         "1:\n"
+                         "    ldr.w %[a], [%[from]], #4\n"
+                         "    ldr.w %[b], [%[from]], #4\n"
+                         "    ldr.w %[c], [%[from]], #4\n"
+                         "    ldr.w %[d], [%[from]], #4\n"
+                         "    sub.w %[bytes], %[bytes], #16\n"
+                         "    str.w %[a], [%[to]], #4\n"
+                         "    str.w %[b], [%[to]], #4\n"
+                         "    str.w %[c], [%[to]], #4\n"
+                         "    str.w %[d], [%[to]], #4\n"
+                         "    cmp.w %[bytes], #16\n"
+                         "    bge.w 1b\n"
+                         : [to] "+&r"(to), [from] "+&r"(from), [bytes] "+&r"(bytes), [a] "=&r"(a), [b] "=&r"(b),
+                           [c] "=&r"(c), [d] "=&r"(d)
+                         :
+                         : "cc", "memory");
     }
     for (; bytes > 0; bytes--) {
         *to++ = *from++;

@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, dsp_depthwise, dsp_direct, fixedpoint, mve, polynomial, portable, threes, winograd, x86
+from glowembed import (
+    dsp,
+    dsp_block,
+    dsp_depthwise,
+    dsp_direct,
+    fixedpoint,
+    mve,
+    polynomial,
+    portable,
+    threes,
+    winograd,
+    x86,
+)
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, QType, Shape
 from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
@@ -426,6 +438,7 @@ class Conv2dS8(_Conv2dBase):
         winograd.KERNEL,
         polynomial.ONE_TAP,
         polynomial.FEW,
+        *dsp_block.CONV2D,
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
@@ -564,6 +577,7 @@ class DepthwiseS8(_Conv2dBase):
         _DEPTHWISE3X3,
         dsp_depthwise.rows_kernel(_depthwise_sums_why_not),
         dsp_depthwise.window_kernel(_depthwise_sums_why_not),
+        *dsp_block.depthwise(_depthwise_sums_why_not),
         mve.DEPTHWISE,
         x86.DEPTHWISE,
     )

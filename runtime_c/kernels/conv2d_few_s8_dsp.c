@@ -14,7 +14,10 @@
 #include "ge_params.h"
 
 #define CONV2D_FEW_S8_DSP_HEIGHT 3 /* of the window */
-#define CONV2D_FEW_S8_DSP_RUN 9    /* elements in a row of the window */
+#define CONV2D_FEW_S8_DSP_RUNS 1   /* in a row of the window: of taps that touch 1 */
+#define CONV2D_FEW_S8_DSP_RUN 9    /* elements in it */
+#define CONV2D_FEW_S8_DSP_TAP 12   /* bytes from run to run */
+#define CONV2D_FEW_S8_DSP_LINE 408 /* bytes of words from row to row of the window */
 #define CONV2D_FEW_S8_DSP_ROW 408  /* bytes of a row of words, a multiple of 16 */
 #define CONV2D_FEW_S8_DSP_PIXEL 12 /* bytes from pixel to pixel */
 #define CONV2D_FEW_S8_DSP_OUT 16   /* channels: bytes from output to output */
@@ -38,7 +41,9 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
         GE_DSP_POLYNOMIAL_ZERO
         "    .set ge_line, 0\n"
         "    .rept %c[height]\n"
-        "    .set ge_at, ge_line\n"
+        "    .set ge_run, ge_line\n"
+        "    .rept %c[runs]\n"
+        "    .set ge_at, ge_run\n"
         "    .rept %c[run]\n"
         "    ldr.w r10, [r0], #4\n"
         "    ldr.w r11, [r0], #4\n"
@@ -47,12 +52,15 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
         GE_DSP_POLYNOMIAL_PRODUCTS
         "    .set ge_at, ge_at+4\n"
         "    .endr\n"
-        "    .set ge_line, ge_line+%c[row]\n"
+        "    .set ge_run, ge_run+%c[tap]\n"
+        "    .endr\n"
+        "    .set ge_line, ge_line+%c[line]\n"
         "    .endr\n"
         "    addw r1, r1, #3*%c[pixel]\n"
         GE_DSP_POLYNOMIAL_END
         : "+r"(r0)
-        : [height] "i"(CONV2D_FEW_S8_DSP_HEIGHT), [run] "i"(CONV2D_FEW_S8_DSP_RUN), [row] "i"(CONV2D_FEW_S8_DSP_ROW),
+        : [height] "i"(CONV2D_FEW_S8_DSP_HEIGHT), [run] "i"(CONV2D_FEW_S8_DSP_RUN), [runs] "i"(CONV2D_FEW_S8_DSP_RUNS), [tap] "i"(CONV2D_FEW_S8_DSP_TAP),
+          [line] "i"(CONV2D_FEW_S8_DSP_LINE),
           [pixel] "i"(CONV2D_FEW_S8_DSP_PIXEL), [out] "i"(CONV2D_FEW_S8_DSP_OUT), [up] "i"(CONV2D_FEW_S8_DSP_UP)
         : GE_DSP_POLYNOMIAL_CLOBBERED);
     /* clang-format on */
@@ -109,21 +117,17 @@ static inline void conv2d_few_s8_dsp_move(const uint32_t *from, uint32_t *to, in
     /* clang-format on */
 }
 
-/* Element i of a row that begins at x: padding below 0 and from `inside` on. */
-static inline int32_t conv2d_few_s8_dsp_element(const ge_conv2d_params *p, const int8_t *x, int32_t i, int32_t inside) {
-    return i >= 0 && i < inside ? x[i] : p->in_zero_point;
-}
-
 /* Words first..last-1 of a row that begins at x, wherever they lie; all is padding where `inside` is 0. */
 __attribute__((noinline)) static void conv2d_few_s8_dsp_border(const ge_conv2d_params *p, const int8_t *x,
                                                                int32_t inside, int32_t first, int32_t last,
                                                                uint32_t *to) {
-    const int32_t left = p->pad_left * p->in_c;
+    const int32_t zero = p->in_zero_point;
     const int32_t distance = CONV2D_FEW_S8_DSP_PIXEL / 4;
-    for (int32_t i = first; i < last; i++) {
-        const int32_t low = conv2d_few_s8_dsp_element(p, x, i - left, inside);
-        const int32_t high = conv2d_few_s8_dsp_element(p, x, i - left + distance, inside);
-        to[i] = (uint32_t)low + ((uint32_t)high << 21);
+    const int32_t left = p->pad_left * p->in_c;
+    for (int32_t i = first - left; i < last - left; i++) {
+        const int32_t low = (uint32_t)i < (uint32_t)inside ? x[i] : zero;
+        const int32_t high = (uint32_t)(i + distance) < (uint32_t)inside ? x[i + distance] : zero;
+        to[i + left] = (uint32_t)low + ((uint32_t)high << 21);
     }
 }
 
@@ -158,7 +162,7 @@ static void conv2d_few_s8_dsp_multiply(const ge_conv2d_params *p, const uint32_t
     if (rest != 0) {
         job.groups = 1;
         conv2d_few_s8_dsp_products(&job);
-        job.w += 2 * CONV2D_FEW_S8_DSP_HEIGHT * CONV2D_FEW_S8_DSP_RUN + 8;
+        job.w += 2 * CONV2D_FEW_S8_DSP_HEIGHT * CONV2D_FEW_S8_DSP_RUNS * CONV2D_FEW_S8_DSP_RUN + 8;
         job.groups = CONV2D_FEW_S8_DSP_OUT / 4;
         job.out += rest;
     }
@@ -170,7 +174,10 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_run(const ge_conv2d_para
                                                             const uint32_t *stream, const ge_rows *out,
                                                             int32_t first_row, int32_t last_row, uint32_t *rows) {
     const int32_t row = CONV2D_FEW_S8_DSP_ROW / 4;
-    const int32_t kept = p->stride_h < p->kernel_h ? p->kernel_h - p->stride_h : 0;
+    const int32_t apart = CONV2D_FEW_S8_DSP_LINE / CONV2D_FEW_S8_DSP_ROW;
+    const int32_t span = (p->kernel_h - 1) * apart + 1;
+    const int32_t kept = p->stride_h < span ? span - p->stride_h : 0;
+    const int32_t between = p->stride_h % apart != 0; /* rows that this window leaves out are for others */
     uint32_t *window = rows;
     for (int32_t y = first_row; y < last_row; y++) {
         uint32_t *const before = window + p->stride_h * row;
@@ -178,8 +185,10 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_run(const ge_conv2d_para
         if (window == rows && y > first_row && kept > 0) {
             conv2d_few_s8_dsp_move(before, window, kept * row);
         }
-        for (int32_t ky = y > first_row ? kept : 0; ky < p->kernel_h; ky++) {
-            conv2d_few_s8_dsp_row(p, x, y * p->stride_h - p->pad_top + ky, window + ky * row);
+        for (int32_t i = y > first_row ? kept : 0; i < span; i++) {
+            if (between || i % apart == 0) {
+                conv2d_few_s8_dsp_row(p, x, y * p->stride_h - p->pad_top + i, window + i * row);
+            }
         }
         int8_t *const to = (int8_t *)ge_row(out, y);
         conv2d_few_s8_dsp_multiply(p, stream, window, to, 0, p->out_w / 3);
