@@ -10,6 +10,7 @@ from pathlib import Path
 import fake_bundle
 import numpy as np
 import pytest
+from rich.console import Console
 
 from glowembed import measure as measuring
 from glowembed.build import Image, build
@@ -350,3 +351,27 @@ def test_validate_tells_the_cycles_of_each_layer(tmp_path: Path, root: Path) -> 
     assert all(layer["instructions"] <= layer["cycles_estimate"] for layer in found["layers"] if layer["macs"])
     assert found["instructions"] < found["cycles_estimate"]
     assert 0 < max(cycles) < sum(cycles)
+
+
+# ------------------------------------------------------------------------------------------------ what is shown
+
+
+@pytest.mark.parametrize("cycles", [True, False])
+def test_layers_are_shown_with_kernel_and_share(cycles: bool) -> None:
+    """Shares are of cycles, and of instructions where there are no cycles."""
+    layers = [{"name": "a", "kernel": "ge_conv2d_s8", "macs": 100}, {"name": "b", "kernel": None, "macs": 0}]
+    figures = [
+        core.Figures(x["name"], 30 + 40 * i, pipelines.Cycles(75, 75, 75) if cycles else None)
+        for i, x in enumerate(layers)
+    ]
+    total = core.Figures("net", 99, pipelines.Cycles(150, 150, 150) if cycles else None)
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        console.print(
+            measuring.shown(core.Measurement("net", "t", "b", "", 1, total, tuple(figures), (), (), {"layers": layers}))
+        )
+    text = " ".join(capture.get().split())
+    expected = (
+        ("a conv2d_s8 100 30 75 50.0 % 0.75", "b - - 70 75 50.0 % -") if cycles else ("a conv2d_s8 100 30 - 30.0 % -",)
+    )
+    assert all(line in text for line in expected), text

@@ -13,26 +13,39 @@ from rich.text import Text
 from glowembed.measure.measurement import Figures, HotSpot, Measurement
 
 FUNCTIONS = 12
+LAYER_COLUMNS = ("layer", "kernel", "MACs", "instructions", "cycles", "share", "cycles/MAC")
+FUNCTION_COLUMNS = ("function", "instructions", "cycles", "share")
 
 
 def shown(found: Measurement) -> RenderableType:
     """Totals, layers and functions with instructions and cycles; hot spots where they were asked for."""
-    macs = [int(layer.get("macs", 0)) for layer in found.manifest["layers"]]
     head = Text.assemble(
         f"{found.bundle} for {found.target} on {found.board}: ",
         (f"{found.total.instructions:,} instructions", "bold"),
-        f", {_cycles(found.total)} cycles per inference",
+        f", {_cycles(found.total)} cycles, estimated, per inference",
     )
-    layers = [(f.name, *_cells(f, m)) for f, m in zip(found.layers, macs, strict=True)]
-    functions = [(f.name, *_cells(f, 0)[1:3]) for f in found.functions[:FUNCTIONS]]
     parts: list[RenderableType] = [
         head,
-        _table("Layers", ("layer", "MACs", "instructions", "cycles", "cycles/MAC"), layers),
-        *([_table("Functions", ("function", "instructions", "cycles"), functions)] if functions else []),
+        _table("Layers, each called by itself", LAYER_COLUMNS, _layers(found), left=(0, 1)),
+        *([_table("Functions", FUNCTION_COLUMNS, _functions(found))] if found.functions else []),
         *(_hot(spot) for spot in found.hot),
         *([Text(f"note: {found.note}", style="dim")] if found.note else []),
     ]
     return Group(*parts)
+
+
+def _layers(found: Measurement) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    whole = sum(_weight(f) for f in found.layers)
+    for layer, figures in zip(found.manifest["layers"], found.layers, strict=True):
+        macs, kernel = int(layer.get("macs", 0)), str(layer.get("kernel") or "-").removeprefix("ge_")
+        each = f"{figures.cycles.point / macs:.2f}" if macs and figures.cycles else "-"
+        rows.append((figures.name, kernel, f"{macs:,}" if macs else "-", *_cells(figures, whole), each))
+    return rows
+
+
+def _functions(found: Measurement) -> list[tuple[str, ...]]:
+    return [(f.name, *_cells(f, _weight(found.total))) for f in found.functions[:FUNCTIONS]]
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> Table:
@@ -54,13 +67,22 @@ def _cycles(found: Figures) -> str:
     return f"{c.point:,.0f}" if exact else f"{c.point:,.0f} ({c.low:,.0f} .. {c.high:,.0f})"
 
 
-def _cells(found: Figures, macs: int) -> tuple[str, str, str, str]:
-    """MACs, instructions, cycles, cycles per MAC."""
-    each = f"{found.cycles.point / macs:.2f}" if macs and found.cycles else "-"
+def _weight(found: Figures) -> float:
+    """What shares are of: cycles, or instructions where there are no cycles."""
+    return found.instructions if found.cycles is None else found.cycles.point
+
+
+def _cells(found: Figures, whole: float) -> tuple[str, str, str]:
+    """Instructions, cycles, and the share of the whole."""
     point = "-" if found.cycles is None else f"{found.cycles.point:,.0f}"
-    return f"{macs:,}" if macs else "-", f"{found.instructions:,}", point, each
+    return f"{found.instructions:,}", point, f"{100 * _weight(found) / whole:.1f} %" if whole else "-"
 
 
 def _hot(spot: HotSpot) -> Table:
     rows = [(f"{x.address:x}", f"{x.times:,}", f"{x.cycles:.2f}", " ".join(x.text.split())) for x in spot.lines]
-    return _table(f"{100 * spot.share:.1f} % in {spot.function}", ("address", "times", "cycles", ""), rows, left=(3,))
+    return _table(
+        f"{100 * spot.share:.1f} % of all cycles in this stretch of {spot.function}",
+        ("address", "times", "cycles each", ""),
+        rows,
+        left=(3,),
+    )
