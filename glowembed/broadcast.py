@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from glowembed.cstruct import i32
 from glowembed.ir import Array, Shape
 from glowembed.op import Builder, LowerContext, OnnxNode, Refused
 
@@ -93,27 +93,39 @@ def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(sizes[i + 1 :]) if size > 1 else 0 for i, size in enumerate(sizes))
 
 
-# ------------------------------------------------------------------- params with rows, row_step_*, dims, strides_*
+# ------------------------------------------------------------------------------------------------- params
 
 
-def operand_shapes(p: Any) -> tuple[Shape, Shape]:
+@dataclass(frozen=True)
+class LoopParams:
+    """Loops of Broadcasting."""
+
+    rows: int = i32("rows of the output")
+    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
+    row_step_b: int = i32("the same for the second operand")
+    dims: tuple[int, ...] = i32("elements of an output row, innermost last", DIMS)
+    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", DIMS)
+    strides_b: tuple[int, ...] = i32("the same for the second operand", DIMS)
+
+
+def operand_shapes(p: LoopParams) -> tuple[Shape, Shape]:
     """The shapes that the loops give to both operands: [rows, dims...] with 1 where they do not move."""
     a = (p.rows if p.row_step_a else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_a, strict=True)))
     b = (p.rows if p.row_step_b else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_b, strict=True)))
     return a, b
 
 
-def row_bytes(p: Any) -> tuple[tuple[int, ...], int]:
+def row_bytes(p: LoopParams) -> tuple[tuple[int, ...], int]:
     """As KernelOp.row_bytes, for int8."""
     return tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)
 
 
-def needs(p: Any, y: int) -> tuple[range, ...]:
+def needs(p: LoopParams, y: int) -> tuple[range, ...]:
     """As KernelOp.needs."""
     return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
 
 
-def operands(p: Any, inputs: Sequence[Array]) -> tuple[Array, Array]:
+def operands(p: LoopParams, inputs: Sequence[Array]) -> tuple[Array, Array]:
     """Both operands in shapes that numpy broadcasts, as int32."""
     a, b = (x.reshape(s).astype(np.int32) for x, s in zip(inputs, operand_shapes(p), strict=True))
     return a, b

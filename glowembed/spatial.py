@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed.cstruct import i32
 from glowembed.ir import Array, Shape
 from glowembed.op import OnnxNode, Refused
 
@@ -154,3 +155,48 @@ def _ceil_extra(size: int, kernel: int, stride: int, dilation: int, begin: int, 
     if (count - 1) * stride >= size + begin:
         count -= 1
     return max(0, (count - 1) * stride - span)
+
+
+# ------------------------------------------------------------------------------------------------- params
+
+
+@dataclass(frozen=True)
+class ConvParams:
+    """Shapes, window and groups of a convolution."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("rows from window to window")
+    stride_w: int = i32("columns from window to window")
+    dilation_h: int = i32("rows from tap to tap")
+    dilation_w: int = i32("columns from tap to tap")
+    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
+    pad_left: int = i32("columns of padding to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+
+
+@dataclass(frozen=True)
+class ConvTransposeParams:
+    """Shapes, window and groups of a transposed convolution."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("output rows from input row to input row")
+    stride_w: int = i32("output columns from input column to input column")
+    dilation_h: int = i32("output rows from tap to tap")
+    dilation_w: int = i32("output columns from tap to tap")
+    pad_top: int = i32("output rows cut off above")
+    pad_left: int = i32("output columns cut off to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")

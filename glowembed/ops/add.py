@@ -100,15 +100,9 @@ class AddParams:
 
 
 @dataclass(frozen=True)
-class AddBroadcastParams:
+class AddBroadcastParams(broadcast.LoopParams):
     """Loops of Broadcasting and the constants of ge_requantize_pair."""
 
-    rows: int = i32("rows of the output")
-    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
-    row_step_b: int = i32("the same for the second operand")
-    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
-    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
-    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
     multiplier_b: int = i32("of the second operand; negative for a difference")
     offset: int = i32("zero points and rounding")
@@ -118,15 +112,9 @@ class AddBroadcastParams:
 
 
 @dataclass(frozen=True)
-class AddEachParams:
+class AddEachParams(broadcast.LoopParams):
     """Loops of Broadcasting and the constants of ge_requantize_each but for its words."""
 
-    rows: int = i32("rows of the output")
-    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
-    row_step_b: int = i32("the same for the second operand")
-    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
-    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
-    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
     out_zero_point: int = i32("-128..127")

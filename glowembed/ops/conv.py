@@ -39,7 +39,7 @@ from glowembed.op import (
     Store,
     in_all_modes,
 )
-from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.target import Target
 
 
@@ -134,24 +134,9 @@ def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype
 
 
 @dataclass(frozen=True)
-class Conv2dParams:
+class Conv2dParams(ConvParams):
     """Shapes and the constants of the requantization; shared by conv2d_s8 and depthwise_s8."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("rows from window to window")
-    stride_w: int = i32("columns from window to window")
-    dilation_h: int = i32("rows from tap to tap")
-    dilation_w: int = i32("columns from tap to tap")
-    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
-    pad_left: int = i32("columns of padding to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
     in_zero_point: int = i32("what padding holds, -128..127")
     shift: int = i32("of the requantization, 1..32")
     out_zero_point: int = i32("-128..127")

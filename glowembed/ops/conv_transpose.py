@@ -17,7 +17,7 @@ from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
-from glowembed.spatial import as_hwc, channels_first, channels_last, from_hwc
+from glowembed.spatial import ConvTransposeParams, as_hwc, channels_first, channels_last, from_hwc
 
 
 class ConvTranspose(Op):
@@ -150,24 +150,9 @@ def _scatter(attrs: Mapping[str, Any], x: Array, w: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class ConvTranspose2dParams:
+class ConvTranspose2dParams(ConvTransposeParams):
     """Shapes and the constants of the requantization."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("output rows from input row to input row")
-    stride_w: int = i32("output columns from input column to input column")
-    dilation_h: int = i32("output rows from tap to tap")
-    dilation_w: int = i32("output columns from tap to tap")
-    pad_top: int = i32("output rows cut off above")
-    pad_left: int = i32("output columns cut off to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
     shift: int = i32("of the requantization, 1..32")
     out_zero_point: int = i32("-128..127")
     lo: int = i32("smallest output, the fused activation included")

@@ -19,51 +19,21 @@ from glowembed.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.ops.conv import ohwi
 from glowembed.ops.float32 import float_limits, float_weights
 from glowembed.ops.int16 import wide_constants
-from glowembed.spatial import as_hwc
+from glowembed.spatial import ConvTransposeParams, as_hwc
 
 
 @dataclass(frozen=True)
-class ConvTranspose2dF32Params:
+class ConvTranspose2dF32Params(ConvTransposeParams):
     """Shapes and the fused activation."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("output rows from input row to input row")
-    stride_w: int = i32("output columns from input column to input column")
-    dilation_h: int = i32("output rows from tap to tap")
-    dilation_w: int = i32("output columns from tap to tap")
-    pad_top: int = i32("output rows cut off above")
-    pad_left: int = i32("output columns cut off to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
     lo: float = f32("smallest output")
     hi: float = f32("largest output")
 
 
 @dataclass(frozen=True)
-class ConvTranspose2dS16Params:
+class ConvTranspose2dS16Params(ConvTransposeParams):
     """Shapes and the constants of the requantization."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("output rows from input row to input row")
-    stride_w: int = i32("output columns from input column to input column")
-    dilation_h: int = i32("output rows from tap to tap")
-    dilation_w: int = i32("output columns from tap to tap")
-    pad_top: int = i32("output rows cut off above")
-    pad_left: int = i32("output columns cut off to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
     in_zero_point: int = i32("subtracted from every input, -32768..32767")
     shift: int = i32("of the requantization, 1..62")
     out_zero_point: int = i32("-32768..32767")

@@ -22,7 +22,7 @@ from glowembed.ops import pool
 from glowembed.ops.conv import hwo, ohwi, window_of
 from glowembed.ops.moves import stored_constant
 from glowembed.ops.pool import PoolParams
-from glowembed.spatial import Window, as_hwc
+from glowembed.spatial import ConvParams, Window, as_hwc
 
 LARGEST = float(np.finfo(np.float32).max)
 F = np.float32
@@ -42,24 +42,9 @@ def float_weights(const: Const) -> Const:
 
 
 @dataclass(frozen=True)
-class Conv2dF32Params:
+class Conv2dF32Params(ConvParams):
     """Shapes and the fused activation; shared by conv2d_f32 and depthwise_f32."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("rows from window to window")
-    stride_w: int = i32("columns from window to window")
-    dilation_h: int = i32("rows from tap to tap")
-    dilation_w: int = i32("columns from tap to tap")
-    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
-    pad_left: int = i32("columns of padding to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
     lo: float = f32("smallest output")
     hi: float = f32("largest output")
 
@@ -197,15 +182,9 @@ class FcF32(KernelOp):
 
 
 @dataclass(frozen=True)
-class MulF32Params:
+class MulF32Params(broadcast.LoopParams):
     """Loops of Broadcasting and the fused activation."""
 
-    rows: int = i32("rows of the output")
-    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
-    row_step_b: int = i32("the same for the second operand")
-    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
-    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
-    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     lo: float = f32("smallest output")
     hi: float = f32("largest output")
 

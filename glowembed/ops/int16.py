@@ -28,7 +28,7 @@ from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi, window_of
 from glowembed.ops.edge import EdgeParams
 from glowembed.ops.moves import stored_constant
 from glowembed.ops.pool import AvgpoolParams, PoolParams
-from glowembed.spatial import Window, as_hwc
+from glowembed.spatial import ConvParams, Window, as_hwc
 
 LOWEST, HIGHEST = -32768, 32767
 
@@ -79,24 +79,9 @@ def wide_constants(
 
 
 @dataclass(frozen=True)
-class Conv2dS16Params:
+class Conv2dS16Params(ConvParams):
     """Shapes and the constants of the requantization; shared by all convolutions of int16."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("rows from window to window")
-    stride_w: int = i32("columns from window to window")
-    dilation_h: int = i32("rows from tap to tap")
-    dilation_w: int = i32("columns from tap to tap")
-    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
-    pad_left: int = i32("columns of padding to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
     chunk: int = i32("products of these weights that int32 can sum, 2..32768")
     in_zero_point: int = i32("what padding holds, -32768..32767")
     shift: int = i32("of the requantization, 1..62")
@@ -259,15 +244,9 @@ class FcS16W16(FcS16):
 
 
 @dataclass(frozen=True)
-class AddS16Params:
+class AddS16Params(broadcast.LoopParams):
     """Loops of Broadcasting and the constants of ge_requantize_wide_pair."""
 
-    rows: int = i32("rows of the output")
-    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
-    row_step_b: int = i32("the same for the second operand")
-    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
-    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
-    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     zero_point_a: int = i32("-32768..32767")
     zero_point_b: int = i32("-32768..32767")
     multiplier_a: int = i32("of the first operand")
@@ -279,15 +258,9 @@ class AddS16Params:
 
 
 @dataclass(frozen=True)
-class MulS16Params:
+class MulS16Params(broadcast.LoopParams):
     """Loops of Broadcasting and the constants of ge_requantize_wide."""
 
-    rows: int = i32("rows of the output")
-    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
-    row_step_b: int = i32("the same for the second operand")
-    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
-    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
-    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     zero_point_a: int = i32("-32768..32767")
     zero_point_b: int = i32("-32768..32767")
     multiplier: int = i32("of the product")

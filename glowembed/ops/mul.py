@@ -74,15 +74,9 @@ class MulParams:
 
 
 @dataclass(frozen=True)
-class MulBroadcastParams:
+class MulBroadcastParams(broadcast.LoopParams):
     """Loops of Broadcasting and the constants of ge_requantize."""
 
-    rows: int = i32("rows of the output")
-    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
-    row_step_b: int = i32("the same for the second operand")
-    dims: tuple[int, ...] = i32("elements of an output row, innermost last", broadcast.DIMS)
-    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", broadcast.DIMS)
-    strides_b: tuple[int, ...] = i32("the same for the second operand", broadcast.DIMS)
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
     shift: int = i32("of the requantization, 1..32")
