@@ -65,9 +65,8 @@ static inline const int8_t *ge_dsp_columns_border(const ge_conv2d_params *p, con
 }
 
 /* The window of pixel (y, ox) as one column of int16. */
-__attribute__((unused, noinline)) static void ge_dsp_columns_column(const ge_conv2d_params *p,
-                                                                    const ge_dsp_columns_shape *s, const ge_rows *x,
-                                                                    int32_t y, int32_t ox, int32_t c0, uint32_t *to) {
+static inline void ge_dsp_columns_column(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
+                                         int32_t y, int32_t ox, int32_t c0, uint32_t *to) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
         const int8_t *row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;
@@ -103,17 +102,18 @@ static inline void ge_dsp_columns_few(const ge_dsp_columns_shape *s, ge_dsp_gemm
     }
 }
 
-/* The columns of `count` pixels from `start` on, and where their outputs begin; the lone last pixel is there twice. */
-__attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_conv2d_params *p,
-                                                                    const ge_dsp_columns_shape *s, const ge_rows *x,
+/* The columns of `count` pixels from `start` on, and where their outputs begin; the lone last pixel is there twice. The
+ * shape is computed anew: where the compiler knows p, it is a set of constants here, which unroll the runs of a window. */
+__attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_conv2d_params *p, const ge_rows *x,
                                                                     const ge_rows *out, int32_t start, int32_t count,
-                                                                    int32_t c0) {
+                                                                    int32_t c0, int32_t most, void *scratch) {
+    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, most, scratch);
     int32_t y = start / p->out_w;
     int32_t ox = start - y * p->out_w;
     for (int32_t i = 0; i < count; i++) {
-        s->pixels[i] = (int8_t *)ge_row(out, y) + ox * p->out_c;
-        s->pixels[i | 1] = s->pixels[i];
-        ge_dsp_columns_column(p, s, x, y, ox, c0, s->columns + (i >> 1) * 2 * s->steps + (i & 1));
+        s.pixels[i] = (int8_t *)ge_row(out, y) + ox * p->out_c;
+        s.pixels[i | 1] = s.pixels[i];
+        ge_dsp_columns_column(p, &s, x, y, ox, c0, s.columns + (i >> 1) * 2 * s.steps + (i & 1));
         ox++;
         if (ox == p->out_w) {
             ox = 0;
@@ -173,7 +173,7 @@ __attribute__((always_inline)) static inline void ge_dsp_columns(const ge_conv2d
         const uint32_t *w = stream;
         count = ge_dsp_columns_count(p, &s, start, last_row * p->out_w);
         for (int32_t g = 0; g < p->groups; g++) {
-            ge_dsp_columns_gather(p, &s, x, out, start, count, g * s.depth);
+            ge_dsp_columns_gather(p, x, out, start, count, g * s.depth, kind->tile, scratch);
             w = ge_dsp_columns_multiply(p, &s, w, count, g, kind);
         }
         if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
