@@ -412,6 +412,10 @@ def _check(node: Node, settings: Settings) -> None:
     if settings.dtype == "int16" and settings.requantization != "default" and op.has_weights:
         mode, rule = settings.requantization, settings.rules["requantization"]
         raise UsageError(f"{rule}: {where} is int16; 'requantization: {mode}' is for int8 only")
+    if settings.dtype == "int16" and settings.bias != "int32" and "bias" in asked and op.has_weights:
+        raise UsageError(
+            f"{asked['bias']}: {where} is int16, whose bias is int64; 'bias: {settings.bias}' is for int8 only"
+        )
     if settings.dtype == "int16" and settings.weights_schema == "asymmetric" and op.has_weights:
         raise UsageError(f"{settings.rules['weights_schema']}: {where} is int16, which needs symmetric weights_schema")
 

@@ -290,6 +290,10 @@ MORE_MISTAKES = [
         "'requantization: glow' is for int8 only",
     ),
     ({"rules": [{"op": "Conv", "dtype": "int16", "weights_schema": "asymmetric"}]}, "needs symmetric weights_schema"),
+    (
+        {"rules": [{"op": "Conv", "dtype": "int16", "bias": "int8"}]},
+        "is int16, whose bias is int64; 'bias: int8' is for int8",
+    ),
     ({"rules": [{"name": "n_y", "bias": "int8"}]}, "has no weights, so it cannot have bias"),
 ]
 
