@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed import reference
-from glowembed.op import kernel
+from glowembed import reference, resources
+from glowembed.csource import kernel_source
+from glowembed.cstruct import params_header
+from glowembed.op import kernel, kernel_ops
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle
 from glowembed.plan import PlanOptions
 from glowembed.run.host import HostModel
@@ -108,6 +110,42 @@ def test_assembly_of_every_core_compiles_however_it_is_optimized(target: str, tm
     for level in ("-O0", "-Os", "-O3"):
         flags = [flag for flag in core.cflags if not flag.startswith("-fcallgraph-info")]
         run([core.compiler, *flags, level, "-c", *bundle.manifest["sources"], "-I", "."], bundle.path)
+
+
+CLANG_CORES = {
+    "armv6m": ["--target=thumbv6m-none-eabi", "-mcpu=cortex-m0"],
+    "armv7m": ["--target=thumbv7m-none-eabi", "-mcpu=cortex-m3"],
+    "dsp": ["--target=thumbv7em-none-eabihf", "-mcpu=cortex-m4"],
+    "mve": ["--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55"],
+}
+
+
+@pytest.mark.parametrize("isa", CLANG_CORES)
+def test_clang_assembles_every_kernel(isa: str, tmp_path: Path) -> None:
+    """It takes no .w where an instruction has but one width, which gcc's assembler does not mind."""
+    if shutil.which("clang") is None:
+        pytest.skip("no clang")
+    (tmp_path / "string.h").write_text(
+        "#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t);\nvoid *memset(void *, int, size_t);\n"
+    )
+    for op in kernel_ops().values():
+        for k in (k for k in op.kernels if k.isa == isa and not k.template):
+            (tmp_path / "ge_params.h").write_text(params_header([op.params]))
+            text = kernel_source(k, resources.runtime_c())
+            (tmp_path / "kernel.c").write_text(
+                f"{text}\nextern void (*used)(void);\nvoid (*used)(void) = (void (*)(void)){k.symbol};\n"
+            )
+            flags = [
+                *CLANG_CORES[isa],
+                "-ffreestanding",
+                "-std=c99",
+                "-Os",
+                "-I",
+                ".",
+                "-I",
+                str(resources.runtime_c()),
+            ]
+            run(["clang", *flags, "-c", "kernel.c"], tmp_path)
 
 
 @pytest.mark.cc

@@ -204,8 +204,14 @@ class LutS8(KernelOp):
     params = LutParams
     constants = {"table": "int8_t"}
     kernels = (
-        Kernel("ge_lut_s8", cost=lambda n, t: Cost(6.0 * n.params.rows * n.params.row, 130), store="elements"),
+        Kernel("ge_lut_s8", cost=lambda n, t: Cost(9.0 * n.params.rows * n.params.row, 130), store="elements"),
         mve.LUT,
+        Kernel(
+            "ge_lut_s8_dsp",
+            isa="dsp",
+            cost=lambda n, t: Cost(n.params.rows * (5.3 * n.params.row + 25), 190),
+            store="elements",
+        ),
     )
 
     def rows(self, p: LutParams) -> int:

@@ -17,6 +17,7 @@ from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, mode_of, output_scales
 from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
+from glowembed.target import Target
 
 
 class Mul(Op):
@@ -91,6 +92,10 @@ def _product(p: Any, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) ->
     return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
+def _dsp_why_not(node: Node, target: Target) -> str | None:
+    return None if node.params.shift == 32 else f"shift is {node.params.shift}, SMMLAR shifts by 32"
+
+
 class MulS8(KernelOp):
     """Element by element."""
 
@@ -99,8 +104,15 @@ class MulS8(KernelOp):
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
     kernels = (
-        Kernel("ge_mul_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 330), store="elements"),
+        Kernel("ge_mul_s8", cost=lambda n, t: Cost(23.0 * n.params.rows * n.params.row, 330), store="elements"),
         mve.MUL,
+        Kernel(
+            "ge_mul_s8_dsp",
+            isa="dsp",
+            when=_dsp_why_not,
+            cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 90), 420),
+            store="elements",
+        ),
         x86.MUL,
     )
 
@@ -127,10 +139,19 @@ class MulBroadcastS8(KernelOp):
     kernels = (
         Kernel(
             "ge_mul_broadcast_s8",
-            cost=lambda n, t: Cost(20.0 * n.params.rows * prod(n.params.dims), 520),
+            cost=lambda n, t: Cost(23.0 * n.params.rows * prod(n.params.dims), 520),
             store="elements",
         ),
         mve.MUL_BROADCAST,
+        Kernel(
+            "ge_mul_broadcast_s8_dsp",
+            isa="dsp",
+            when=_dsp_why_not,
+            cost=lambda n, t: Cost(
+                n.params.rows * (prod(n.params.dims[:-1]) * (6.3 * n.params.dims[-1] + 100) + 40), 800
+            ),
+            store="elements",
+        ),
     )
 
     def rows(self, p: MulBroadcastParams) -> int:

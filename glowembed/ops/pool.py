@@ -324,6 +324,25 @@ def _dsp_cost(node: Node, target: Target) -> Cost:
     return Cost(outputs * (1.6 * p.kernel_h * p.kernel_w + 12) + 60 * p.out_h * p.out_w, 1100)
 
 
+def _dsp_average_why_not(node: Node, target: Target) -> str | None:
+    """Sums are shifted left so that requantization is one SMMLAR."""
+    p = node.params
+    if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) >= 2**31:
+        return f"sums shifted by {32 - p.shift} overflow"
+    return _dsp_why_not(node, target)
+
+
+def _dsp_average_cost(node: Node, output: float) -> Cost:
+    """Sums of four channels at a time; then `output` for each mean."""
+    p = node.params
+    sums = _blocks(p.channels, 4) * (p.kernel_h * (5.0 * p.kernel_w + 14) + 20) + output * p.channels + 80
+    return Cost(p.out_h * p.out_w * sums, 1100)
+
+
+def _blocks(count: int, size: int) -> int:
+    return -(-count // size)
+
+
 def _pool_cost(node: Node, _: Any) -> Cost:
     p = node.params
     return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 600)
@@ -373,8 +392,16 @@ class AvgpoolS8(_PoolBase):
         Kernel(
             "ge_avgpool_s8_dsp",
             isa="dsp",
+            when=_dsp_average_why_not,
+            cost=lambda node, target: _dsp_average_cost(node, 11),
+            scratch=lambda p: 4 * p.channels,
+            store="rows",
+        ),
+        Kernel(
+            "ge_avgpool_laws_s8_dsp",
+            isa="dsp",
             when=_dsp_why_not,
-            cost=_dsp_cost,
+            cost=lambda node, target: _dsp_average_cost(node, 35),
             scratch=lambda p: 4 * p.channels,
             store="rows",
             any_law=True,

@@ -81,11 +81,22 @@ def _cost(node: Node, _: Any) -> Cost:
     return Cost(8.0 * p.rows * p.columns * p.channels, 140)
 
 
+def _dsp(what: str) -> Kernel:
+    """Four channels at a time, or sixteen."""
+    return Kernel(
+        f"ge_{what}_rows_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: None if n.params.channels >= 4 else f"{n.params.channels} channels, it takes 4 and more",
+        cost=lambda n, t: Cost(n.params.rows * n.params.channels * (1.7 * n.params.columns + 10), 400),
+        store="rows",
+    )
+
+
 class SumRowsS8(_Reduction):
     """The sum over rows and columns, int32."""
 
     name = "sum_rows_s8"
-    kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"), mve.SUM_ROWS)
+    kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"), mve.SUM_ROWS, _dsp("sum"))
 
     def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
         return (p.columns * p.channels,), 4 * p.channels
@@ -98,7 +109,7 @@ class MaxRowsS8(_Reduction):
     """The largest over rows and columns."""
 
     name = "max_rows_s8"
-    kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"), mve.MAX_ROWS)
+    kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"), mve.MAX_ROWS, _dsp("max"))
 
     def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
         return (p.columns * p.channels,), p.channels
@@ -114,7 +125,16 @@ class MeanS32S8(KernelOp):
     params = MeanParams
     inputs = ("sum",)
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(20.0 * n.params.channels, 270)), mve.MEAN)
+    kernels = (
+        Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(25.0 * n.params.channels, 270)),
+        mve.MEAN,
+        Kernel(
+            "ge_mean_s32_s8_dsp",
+            isa="dsp",
+            when=lambda n, t: None if n.params.shift == 32 else f"shift is {n.params.shift}, SMMLAR shifts by 32",
+            cost=lambda n, t: Cost(11.0 * n.params.channels + 30, 140),
+        ),
+    )
 
     def row_bytes(self, p: MeanParams) -> tuple[tuple[int, ...], int]:
         return (4 * p.channels,), p.channels

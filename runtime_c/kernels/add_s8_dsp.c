@@ -9,41 +9,33 @@
 
 #define ADD_S8_DSP_SHIFT 15 /* of the sum */
 
-#define ADD_S8_DSP_TEXT(x) #x
-#define ADD_S8_DSP_NUMBER(x) ADD_S8_DSP_TEXT(x)
+/* clang-format off */
 
-#define ADD_S8_DSP_FOUR                                                                                                \
-    "    ldr.w %[a], [%[x]], #4\n"                                                                                     \
-    "    ldr.w %[b], [%[y]], #4\n"                                                                                     \
-    "    sxtb16 %[s], %[a]\n"                                                                                          \
-    "    sxtb16 %[t], %[b]\n"                                                                                          \
-    "    sxtb16 %[a], %[a], ror #8\n"                                                                                  \
-    "    sxtb16 %[b], %[b], ror #8\n"                                                                                  \
-    "    pkhbt %[u], %[s], %[t], lsl #16\n"                                                                            \
-    "    pkhtb %[t], %[t], %[s], asr #16\n"                                                                            \
-    "    pkhbt %[s], %[a], %[b], lsl #16\n"                                                                            \
-    "    pkhtb %[b], %[b], %[a], asr #16\n"                                                                            \
-    "    smlad %[u], %[u], %[m], %[c]\n"                                                                               \
-    "    smlad %[s], %[s], %[m], %[c]\n"                                                                               \
-    "    smlad %[t], %[t], %[m], %[c]\n"                                                                               \
-    "    smlad %[b], %[b], %[m], %[c]\n"                                                                               \
-    "    ssat %[u], #8, %[u], asr #" ADD_S8_DSP_NUMBER(                                                                \
-        ADD_S8_DSP_SHIFT) "\n"                                                                                         \
-                          "    ssat %[s], #8, %[s], asr #" ADD_S8_DSP_NUMBER(                                          \
-                              ADD_S8_DSP_SHIFT) "\n"                                                                   \
-                                                "    ssat %[t], #8, %[t], asr #" ADD_S8_DSP_NUMBER(                    \
-                                                    ADD_S8_DSP_SHIFT) "\n"                                             \
-                                                                      "    ssat %[b], #8, %[b], asr "                  \
-                                                                      "#" ADD_S8_DSP_NUMBER(                           \
-                                                                          ADD_S8_DSP_SHIFT) "\n"                       \
-                                                                                            "    strb.w %[u], "        \
-                                                                                            "[%[o]], #1\n"             \
-                                                                                            "    strb.w %[s], "        \
-                                                                                            "[%[o]], #1\n"             \
-                                                                                            "    strb.w %[t], "        \
-                                                                                            "[%[o]], #1\n"             \
-                                                                                            "    strb.w %[b], "        \
-                                                                                            "[%[o]], #1\n"
+#define ADD_S8_DSP_FOUR \
+    "    ldr %[a], [%[x]], #4\n" \
+    "    ldr %[b], [%[y]], #4\n" \
+    "    sxtb16 %[s], %[a]\n" \
+    "    sxtb16 %[t], %[b]\n" \
+    "    sxtb16 %[a], %[a], ror #8\n" \
+    "    sxtb16 %[b], %[b], ror #8\n" \
+    "    pkhbt %[u], %[s], %[t], lsl #16\n" \
+    "    pkhtb %[t], %[t], %[s], asr #16\n" \
+    "    pkhbt %[s], %[a], %[b], lsl #16\n" \
+    "    pkhtb %[b], %[b], %[a], asr #16\n" \
+    "    smlad %[u], %[u], %[m], %[c]\n" \
+    "    smlad %[s], %[s], %[m], %[c]\n" \
+    "    smlad %[t], %[t], %[m], %[c]\n" \
+    "    smlad %[b], %[b], %[m], %[c]\n" \
+    "    ssat %[u], #8, %[u], asr %[shift]\n" \
+    "    ssat %[s], #8, %[s], asr %[shift]\n" \
+    "    ssat %[t], #8, %[t], asr %[shift]\n" \
+    "    ssat %[b], #8, %[b], asr %[shift]\n" \
+    "    strb %[u], [%[o]], #1\n" \
+    "    strb %[s], [%[o]], #1\n" \
+    "    strb %[t], [%[o]], #1\n" \
+    "    strb %[b], [%[o]], #1\n"
+
+/* clang-format on */
 
 /* `count` elements. */
 static void add_s8_dsp_run(const ge_add_params *p, const int8_t *x, const int8_t *y, int8_t *o, int32_t count) {
@@ -56,7 +48,7 @@ static void add_s8_dsp_run(const ge_add_params *p, const int8_t *x, const int8_t
                          "1:\n" ADD_S8_DSP_FOUR "    subs %[n], %[n], #1\n" ADD_S8_DSP_FOUR "    bne.w 1b\n"
                          : [x] "+&r"(x), [y] "+&r"(y), [o] "+&r"(o), [n] "+&r"(eights), [a] "=&r"(a), [b] "=&r"(b),
                            [s] "=&r"(s), [t] "=&r"(t), [u] "=&r"(u)
-                         : [m] "r"(m), [c] "r"(c)
+                         : [m] "r"(m), [c] "r"(c), [shift] "i"(ADD_S8_DSP_SHIFT)
                          : "cc", "memory");
     }
     for (int32_t i = 0; i < (count & 7); i++) {

@@ -32,8 +32,8 @@ typedef struct {
 #define CONV2D_DIRECT_S8_DSP_FOUR(x, s01, b01, s23, b23)                                                               \
     "    smlad " s01 ", r12, " x ", " s01 "\n"                                                                         \
     "    smlad " s23 ", lr, " x ", " s23 "\n"                                                                          \
-    "    sxtb16.w r12, r12\n"                                                                                          \
-    "    sxtb16.w lr, lr\n"                                                                                            \
+    "    sxtb16 r12, r12\n"                                                                                            \
+    "    sxtb16 lr, lr\n"                                                                                              \
     "    smlad " b01 ", r12, " x ", " b01 "\n"                                                                         \
     "    smlad " b23 ", lr, " x ", " b23 "\n"
 
@@ -62,8 +62,8 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                      "    .endif\n"
                      "3:\n"
                      "    .rept ge_unroll\n"
-                     "    ldr.w r10, [r1], #4\n" CONV2D_DIRECT_S8_DSP_LOAD "    sxtb16.w r11, r10, ror #8\n"
-                     "    sxtb16.w r10, r10\n" CONV2D_DIRECT_S8_DSP_FOUR("r10", "r2", "r3", "r4", "r5")
+                     "    ldr.w r10, [r1], #4\n" CONV2D_DIRECT_S8_DSP_LOAD "    sxtb16 r11, r10, ror #8\n"
+                     "    sxtb16 r10, r10\n" CONV2D_DIRECT_S8_DSP_FOUR("r10", "r2", "r3", "r4", "r5")
                          CONV2D_DIRECT_S8_DSP_LOAD CONV2D_DIRECT_S8_DSP_FOUR("r10", "r6", "r7", "r8", "r9")
                              CONV2D_DIRECT_S8_DSP_LOAD CONV2D_DIRECT_S8_DSP_FOUR("r11", "r2", "r3", "r4", "r5")
                                  CONV2D_DIRECT_S8_DSP_LOAD CONV2D_DIRECT_S8_DSP_FOUR(
@@ -119,14 +119,14 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                                                                     "    ssat r7, #8, r7\n"
                                                                     "    ssat r8, #8, r8\n"
                                                                     "    ssat r9, #8, r9\n"
-                                                                    "    strb.w r2, [r1], #1\n"
-                                                                    "    strb.w r3, [r1], #1\n"
-                                                                    "    strb.w r4, [r1], #1\n"
-                                                                    "    strb.w r5, [r1], #1\n"
-                                                                    "    strb.w r6, [r1], #1\n"
-                                                                    "    strb.w r7, [r1], #1\n"
-                                                                    "    strb.w r8, [r1], #1\n"
-                                                                    "    strb.w r9, [r1], #1\n"
+                                                                    "    strb r2, [r1], #1\n"
+                                                                    "    strb r3, [r1], #1\n"
+                                                                    "    strb r4, [r1], #1\n"
+                                                                    "    strb r5, [r1], #1\n"
+                                                                    "    strb r6, [r1], #1\n"
+                                                                    "    strb r7, [r1], #1\n"
+                                                                    "    strb r8, [r1], #1\n"
+                                                                    "    strb r9, [r1], #1\n"
                                                                     "    subs.w r12, r12, #1\n"
                                                                     "    vmov s3, r1\n"
                                                                     "    vmov s4, r12\n"

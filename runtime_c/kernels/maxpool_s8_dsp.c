@@ -5,13 +5,6 @@
 #include "ge_dsp_pool.h"
 #include "ge_params.h"
 
-/* The larger of each of four bytes. */
-static inline uint32_t maxpool_s8_dsp_larger(uint32_t a, uint32_t b) {
-    uint32_t larger;
-    __asm__("ssub8 %[r], %[a], %[b]\n\tsel %[r], %[a], %[b]" : [r] "=&r"(larger) : [a] "r"(a), [b] "r"(b) : "cc");
-    return larger;
-}
-
 /* Four channels of all elements of a window. */
 static void maxpool_s8_dsp_four(const ge_pool_params *p, const ge_rows *x, const ge_dsp_window *w, int32_t c,
                                 int8_t *o) {
@@ -21,7 +14,7 @@ static void maxpool_s8_dsp_four(const ge_pool_params *p, const ge_rows *x, const
         for (int32_t i = w->left; i < w->right; i++) {
             uint32_t word;
             memcpy(&word, from, 4);
-            largest = maxpool_s8_dsp_larger(word, largest);
+            largest = ge_dsp_larger(word, largest);
             from += p->channels;
         }
     }
@@ -37,10 +30,10 @@ static void maxpool_s8_dsp_sixteen(const ge_pool_params *p, const ge_rows *x, co
         for (int32_t i = w->left; i < w->right; i++) {
             uint32_t words[4];
             memcpy(words, from, 16);
-            a = maxpool_s8_dsp_larger(words[0], a);
-            b = maxpool_s8_dsp_larger(words[1], b);
-            d = maxpool_s8_dsp_larger(words[2], d);
-            e = maxpool_s8_dsp_larger(words[3], e);
+            a = ge_dsp_larger(words[0], a);
+            b = ge_dsp_larger(words[1], b);
+            d = ge_dsp_larger(words[2], d);
+            e = ge_dsp_larger(words[3], e);
             from += p->channels;
         }
     }
