@@ -96,7 +96,7 @@ static inline void ge_dsp_add_channels(const int8_t *x, int32_t channels, int32_
     for (; c + 4 <= channels; c += 4) {
         ge_dsp_add_four(x + c, channels, count, sums + c);
     }
-    for (const int32_t end = c + (channels & 3); c < end; c++) { /* c < channels makes gcc 12 see c run past int32 */
+    for (const int32_t end = c + (channels & 3); c < end; c++) { /* or gcc 12 sees c run past int32 */
         for (int32_t i = 0; i < count; i++) {
             sums[c] += x[i * channels + c];
         }
