@@ -19,26 +19,25 @@ static inline void ge_mve_move(const int8_t *x, int32_t step_x, int8_t *y, int32
     const int32_t back_y = step_y < 0 ? -7 * step_y : 0;
     x -= back_x;
     y -= back_y;
-    __asm__ volatile(
-        "mov r4, #0\n"
-        "vidup.u16 q0, r4, #1\n"
-        "vdup.16 q1, %[back_x]\n"
-        "vdup.16 q2, %[back_y]\n"
-        "vmla.s16 q1, q0, %[step_x]\n"
-        "vmla.s16 q2, q0, %[step_y]\n"
-        "lsl r4, %[step_x], #3\n"
-        "lsl r5, %[step_y], #3\n"
-        "wlstp.16 lr, %[count], 2f\n"
-        "1:\n"
-        "vldrb.u16 q0, [%[x], q1]\n"
-        "vstrb.16 q0, [%[y], q2]\n"
-        "add %[x], %[x], r4\n"
-        "add %[y], %[y], r5\n"
-        "letp lr, 1b\n"
-        "2:\n"
-        : [x] "+&r"(x), [y] "+&r"(y)
-        : [step_x] "r"(step_x), [step_y] "r"(step_y), [back_x] "r"(back_x), [back_y] "r"(back_y), [count] "r"(count)
-        : "r4", "r5", "lr", "q0", "q1", "q2", "memory");
+    __asm__ volatile("mov r4, #0\n"
+                     "vidup.u16 q0, r4, #1\n"
+                     "vdup.16 q1, %[back_x]\n"
+                     "vdup.16 q2, %[back_y]\n"
+                     "vmla.s16 q1, q0, %[step_x]\n"
+                     "vmla.s16 q2, q0, %[step_y]\n"
+                     "lsl %[step_x], %[step_x], #3\n"
+                     "lsl %[step_y], %[step_y], #3\n"
+                     "wlstp.16 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrb.u16 q0, [%[x], q1]\n"
+                     "vstrb.16 q0, [%[y], q2]\n"
+                     "add %[x], %[x], %[step_x]\n"
+                     "add %[y], %[y], %[step_y]\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [x] "+&r"(x), [y] "+&r"(y), [step_x] "+&r"(step_x), [step_y] "+&r"(step_y)
+                     : [back_x] "r"(back_x), [back_y] "r"(back_y), [count] "r"(count)
+                     : "r4", "lr", "q0", "q1", "q2", "memory");
 }
 
 /* Requantized bytes; any steps. */
@@ -49,27 +48,24 @@ static inline void ge_mve_rescale(const ge_copy_params *p, const int8_t *x, int3
         "vidup.u32 q0, r4, #1\n"
         "vmul.i32 q1, q0, %[step_x]\n"
         "vmul.i32 q2, q0, %[step_y]\n"
-        "ldr r4, [%[p], %[multiplier]]\n"
-        "vdup.32 q3, r4\n"
-        "ldr r4, [%[p], %[offset]]\n"
-        "lsl r5, %[step_x], #2\n"
-        "lsl r6, %[step_y], #2\n"
+        "vdup.32 q3, %[multiplier]\n"
+        "lsl %[step_x], %[step_x], #2\n"
+        "lsl %[step_y], %[step_y], #2\n"
         "wlstp.32 lr, %[count], 2f\n"
         "1:\n"
         "vldrb.s32 q0, [%[x], q1]\n"
-        "vmlas.s32 q0, q3, r4\n"
+        "vmlas.s32 q0, q3, %[offset]\n"
         "vshl.s32 q0, %[shift]\n"
         "vqmovnb.s32 q0, q0\n"
         "vqmovnb.s16 q0, q0\n"
         "vstrb.32 q0, [%[y], q2]\n"
-        "add %[x], %[x], r5\n"
-        "add %[y], %[y], r6\n"
+        "add %[x], %[x], %[step_x]\n"
+        "add %[y], %[y], %[step_y]\n"
         "letp lr, 1b\n"
         "2:\n"
-        : [x] "+&r"(x), [y] "+&r"(y)
-        : [p] "r"(p), [step_x] "r"(step_x), [step_y] "r"(step_y), [count] "r"(count), [shift] "r"(-p->shift),
-          [multiplier] "i"(offsetof(ge_copy_params, multiplier)), [offset] "i"(offsetof(ge_copy_params, offset))
-        : "r4", "r5", "r6", "lr", "q0", "q1", "q2", "q3", "memory");
+        : [x] "+&r"(x), [y] "+&r"(y), [step_x] "+&r"(step_x), [step_y] "+&r"(step_y)
+        : [count] "r"(count), [shift] "r"(-p->shift), [multiplier] "r"(p->multiplier), [offset] "r"(p->offset)
+        : "r4", "lr", "q0", "q1", "q2", "q3", "memory");
 }
 
 /* The elements of dim d; x and y are the first of them. */
