@@ -28,13 +28,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from glowembed import compare, datasets
 from glowembed.datasets import Dataset
 from glowembed.errors import GlowembedError
 from glowembed.ir import Graph
 from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
+from glowembed.plan import Optimize, PlanOptions
 from glowembed.precision import CALIBRATIONS, Config
 from glowembed.profile import Profile
 from glowembed.target import load_board
@@ -119,9 +120,12 @@ def measured(case: Case, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def bit_exact(case: Case, settings: Mapping[str, Any], board: str, samples: int, place: Path) -> dict[str, Any]:
+def bit_exact(
+    case: Case, settings: Mapping[str, Any], board: str, samples: int, optimize: Optimize, place: Path
+) -> dict[str, Any]:
     """What validate says of one configuration on one board. In the same place only what changed is built again."""
-    options = CompileOptions(target=load_board(board).target, precision=Config(dict(settings)))
+    plan, precision = PlanOptions(optimize=optimize), Config(dict(settings))
+    options = CompileOptions(target=load_board(board).target, precision=precision, plan=plan)
     bundle = compile_model(case.folder / "model.onnx", place / "bundle", options, profile=case.profile)
     result = validate(bundle, case.folder / "data.npz", board, samples, build_dir=place / "build").json
     return {"board": board, "samples": samples, "bit_exact": result["bit_exact"], "first": result["first_difference"]}
@@ -155,9 +159,8 @@ def run(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
             if not options.bits_only:
                 yield {**key, **_caught(partial(measured, case, CONFIGURATIONS[name]))}
             for board in options.boards:
-                check = partial(
-                    bit_exact, case, CONFIGURATIONS[name], board, options.core_samples, folder / model / board
-                )
+                how = (options.core_samples, options.optimize, folder / model / board)
+                check = partial(bit_exact, case, CONFIGURATIONS[name], board, *how)
                 yield {**key, "board": board, **_caught(check)}
 
 
@@ -188,6 +191,7 @@ def main() -> int:
     parser.add_argument("--bits-only", action="store_true", help="only the boards, no figures")
     parser.add_argument("--samples", type=int, help="for the figures; all by default")
     parser.add_argument("--core-samples", type=int, default=3, help="on each board")
+    parser.add_argument("--optimize", choices=get_args(Optimize), default="balanced", help="of what the boards run")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = []
