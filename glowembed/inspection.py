@@ -87,11 +87,15 @@ class Inspection:
 
 
 def inspect_model(
-    model: Path, shapes: Mapping[str, Shape] = NO_SHAPES, target: str | None = None, input_layout: InputLayout = "model"
+    model: Path | str,
+    shapes: Mapping[str, Shape] = NO_SHAPES,
+    target: str | None = None,
+    input_layout: InputLayout = "model",
 ) -> Inspection:
     """Look at a model; `target` adds whether it fits the boards of that target."""
     if target is not None:
         load_target(target)
+    model = Path(model)
     info = importer.describe(model)
     problems = tuple(importer.problems(model, shapes))
     head = Inspection(model.name, info.sha256, info.opset, info.producer, info.notes, unsupported=problems)

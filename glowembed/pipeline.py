@@ -77,7 +77,7 @@ class CompileOptions:
     dtype: str | None = None
     weights_dtype: str | None = None
     bias_correction: bool = True
-    precision: Path | Config | None = None
+    precision: Path | str | Config | None = None
     require_all_quantized: bool = False
     plan: PlanOptions = field(default_factory=PlanOptions)
     flash: int | None = None
@@ -88,7 +88,8 @@ class CompileOptions:
 
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
-        given = load_precision(self.precision) if isinstance(self.precision, Path) else self.precision or Config()
+        given = self.precision or Config()
+        given = given if isinstance(given, Config) else load_precision(Path(given))
         options = {name: getattr(self, name) for name in OPTIONS_OF_NODES if getattr(self, name) is not None}
         if self.weights_dtype is not None:
             options["weights"] = self.weights_dtype
@@ -162,14 +163,14 @@ def import_model(model: Path, options: CompileOptions) -> Graph:
 
 
 def profile_model(
-    model: Path,
-    data: Dataset | Source | Path | None,
+    model: Path | str,
+    data: Dataset | Source | Path | str | None,
     options: CompileOptions,
     progress: Progress = SILENT,
     merged: Sequence[Path] = (),
 ) -> Profile:
     """The ranges of every value of the canonical graph over the calibration samples, and over those of `merged`."""
-    graph = import_model(model, options)
+    graph = import_model(Path(model), options)
     runs = [Profile.load(path) for path in merged]
     for run in runs:
         run.require_fit(graph)
@@ -187,16 +188,16 @@ def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
     return plot.page(ranges, quantize(graph, _range_of(ranges), precision, _weights_range))
 
 
-def _dataset(data: Dataset | Source | Path, graph: Graph) -> Dataset:
+def _dataset(data: Dataset | Source | Path | str, graph: Graph) -> Dataset:
     return data if isinstance(data, Dataset) else datasets.load(data, datasets.input_specs(graph), "calib")
 
 
 def compile_model(
-    model: Path,
-    out_dir: Path,
+    model: Path | str,
+    out_dir: Path | str,
     options: CompileOptions | None = None,
-    data: Dataset | Source | Path | None = None,
-    profile: Profile | Path | None = None,
+    data: Dataset | Source | Path | str | None = None,
+    profile: Profile | Path | str | None = None,
     progress: Progress = SILENT,
     on_stage: Callable[[str, Any], None] = lambda name, result: None,
 ) -> Bundle:
@@ -205,7 +206,7 @@ def compile_model(
     Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is
     quantized already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
     """
-    options = options or CompileOptions()
+    options, model, out_dir = options or CompileOptions(), Path(model), Path(out_dir)
     if data is not None and profile is not None:
         raise UsageError("give either calibration data (--data) or a profile (--profile), not both")
     target = load_target(options.target)
@@ -311,7 +312,7 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
 
 
 def _profile(
-    graph: Graph, data: Dataset | Source | Path | None, profile: Profile | Path | None, progress: Progress
+    graph: Graph, data: Dataset | Source | Path | str | None, profile: Profile | Path | str | None, progress: Progress
 ) -> Profile:
     if data is None and profile is None:
         return _NoProfile(graph.model_sha256, 0, {})
@@ -419,8 +420,9 @@ def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
         raise
 
 
-def load_bundle(path: Path) -> Bundle:
+def load_bundle(path: Path | str) -> Bundle:
     """A bundle from disk, with its integer reference. Raises UsageError when it is not one, or was changed."""
+    path = Path(path)
     manifest = glue.read_manifest(path)
     if manifest["schema"] != emit.SCHEMA:
         raise UsageError(

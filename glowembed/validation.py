@@ -67,10 +67,10 @@ class Validation:
 
 
 def build_bundle(
-    bundle: Bundle | Path, board: str, build_dir: Path | None = None, transport: str | None = None
+    bundle: Bundle | Path | str, board: str, build_dir: Path | None = None, transport: str | None = None
 ) -> Image:
     """Build the program of a bundle for a board, by default in `<bundle>.build/<board>[-serial|-mlperf]`."""
-    path, place = bundle if isinstance(bundle, Path) else bundle.path, load_board(board)
+    path, place = bundle.path if isinstance(bundle, Bundle) else Path(bundle), load_board(board)
     transport = transport or build.default_transport(place)
     return build.build(path, place, build_dir or _build_dir(path, board, transport), transport)
 
@@ -81,8 +81,8 @@ def _build_dir(bundle: Path, board: str, transport: str) -> Path:
 
 
 def validate(
-    bundle: Bundle | Path,
-    data: Path | Source | Dataset,
+    bundle: Bundle | Path | str,
+    data: Path | str | Source | Dataset,
     board: str,
     samples: int | None = None,
     labels: str | None = None,
@@ -190,7 +190,7 @@ def find_model(bundle: Bundle, model: Path | None) -> Path:
     return path
 
 
-def _dataset(bundle: Bundle, data: Path | Source | Dataset, labels: str | None) -> Dataset:
+def _dataset(bundle: Bundle, data: Path | str | Source | Dataset, labels: str | None) -> Dataset:
     if isinstance(data, Dataset):
         return data
     return datasets.load(data, datasets.input_specs(bundle.graph), "test", labels)

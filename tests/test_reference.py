@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
+import glowembed
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UsageError
 from glowembed.importer import load
@@ -78,3 +81,23 @@ def test_a_single_node_is_replayed(tmp_path: Path) -> None:
         run_node(graph, first.name, x, x)
     with pytest.raises(UsageError, match=r"reads 'x' as int8 of shape \[1, 2, 5, 5\], found float32 of shape \[1\]"):
         run_node(graph, first.name, np.zeros(1, np.float32))
+
+
+def test_the_example_of_the_docs_replays_a_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a newcomer types it, paths as text; the layer gives what the whole network gave."""
+    nodes = [
+        node("Conv", "x w1", "conv1", node_name="conv1"), node("Relu", "conv1", "relu1"),
+        node("Conv", "relu1 w2", "y", node_name="conv2"),
+    ]  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    saved(model(nodes, {"x": (1, 3, 8, 8)}, {"w1": weights(4, 3, 3, 3), "w2": weights(5, 4, 3, 3)}), tmp_path)
+    np.save("data.npy", np.random.default_rng(0).normal(size=(3, 3, 8, 8)).astype(np.float32))
+    bundle = glowembed.compile_model("model.onnx", "net", glowembed.CompileOptions("x86-64"), data="data.npy")
+    known = run_int(bundle.graph, {"x": np.random.default_rng(1).integers(-128, 128, (1, 3, 8, 8)).astype(np.int8)})
+    np.savez("tensors.npz", **{f"board/{name}": array[None] for name, array in known.items()})
+    text = (Path(__file__).resolve().parents[1] / "docs" / "quantization.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    made = next(n.outputs[0] for n in bundle.graph.nodes if n.name == "conv2")
+    assert np.array_equal(names["y"], known[made])

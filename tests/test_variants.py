@@ -14,6 +14,7 @@ from glowembed.calibrate import METHODS
 from glowembed.datasets import Dataset
 from glowembed.errors import UsageError
 from glowembed.pipeline import CompileOptions
+from glowembed.precision import parse
 from glowembed.profile import Profile, merge, to_yaml
 from glowembed.schema import SCHEMAS
 
@@ -115,6 +116,19 @@ def test_a_profile_serves_every_schema_and_calibration(
     if schema == "symmetric":
         assert {q.zero_point for q in types} == {(0,), (-128,)}, "only the output of Softmax has a type of its own"
     assert bundle.manifest["options"]["schema"] == schema
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+@pytest.mark.parametrize("requantization", [None, "glow", "tflite"])
+def test_a_profile_serves_every_precision(
+    dtype: str, requantization: str | None, recorded: Profile, tmp_path: Path
+) -> None:
+    """The first layer in another dtype, the others by another law."""
+    path = saved(VARIANTS["weights behind Transpose"], tmp_path)
+    rules = [{"position": "first", "dtype": dtype, **({"requantization": "default"} if dtype == "int16" else {})}]
+    options = CompileOptions("cortex-m0", requantization=requantization, precision=parse({"rules": rules}))
+    bundle = pipeline.compile_model(path, tmp_path / "bundle", options, profile=recorded)
+    assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {"int8", dtype}
 
 
 def test_a_retrained_network_is_refused(recorded: Profile, tmp_path: Path) -> None:
