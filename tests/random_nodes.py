@@ -61,7 +61,7 @@ def convolution(chance: random.Random, depthwise: bool) -> Graph:
     """Any window, stride, dilation, padding; groups or channel multipliers."""
     (kh, kw), stride, dilation, pads, (h, w) = _window(chance)
     groups = 1 if chance.random() < 0.8 else chance.choice((2, 3))
-    in_c = chance.choice(CHANNELS) * (1 if depthwise else groups)
+    in_c = chance.choice((*CHANNELS, *(kh, kw) * 3)) * (1 if depthwise else groups)
     out_c = in_c * chance.choice((1, 1, 1, 2, 3)) if depthwise else chance.choice(CHANNELS) * groups
     shape = (kh, kw, out_c) if depthwise else (out_c, kh, kw, in_c // groups)
     if prod(shape) > (WEIGHTS_MANY if chance.random() < 0.1 else WEIGHTS_MAX):
@@ -82,6 +82,21 @@ def fully_connected(chance: random.Random) -> Graph:
     law, constants = requantization(chance, out_c, in_c * 5000)
     constants = {"weights": int8_weights(chance, out_c, in_c), **constants}
     return _node("fc_s8", FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
+
+
+def equal_numbers(n: int) -> tuple[Graph, ...]:
+    """Layers with as many channels as taps, rows, columns: numbers that assembly must not find in one register."""
+    chance = random.Random(n)
+    law, constants = requantization(chance, n, n * n * n * 1000)
+    law, square, taps = {**law, "shift": 32}, (n, n, n), {"weights": int8_weights(chance, n, n, n).clip(-127)}
+    deep = {"weights": int8_weights(chance, n, n, n, n).clip(-127)}
+    flat = {"weights": int8_weights(chance, n, n).clip(-127)}
+    p = Conv2dParams(n, n, n, 1, 1, n, n, n, 1, 1, 1, 1, 0, 0, 1, n, **law)
+    return (
+        _node("conv2d_s8", p, {**deep, **constants}, square, (1, 1, n)),
+        _node("depthwise_s8", replace(p, groups=n), {**taps, **constants}, square, (1, 1, n)),
+        _node("fc_s8", FcParams(n, n, n, **law), {**flat, **constants}, (n, n), (n, n)),
+    )
 
 
 def _node(op: str, p: Any, constants: Mapping[str, Array], x: tuple[int, ...], y: tuple[int, ...]) -> Graph:

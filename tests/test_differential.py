@@ -20,7 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from checker import HOST, boards_for, check_kernels
-from random_nodes import lowered
+from random_nodes import equal_numbers, lowered
 
 from glowembed.ir import Graph, Node
 from glowembed.op import kernel_ops
@@ -71,6 +71,19 @@ def test_random_nodes_meet_every_kernel(isa: str) -> None:
             break
     emulated.close()
     assert not missing, "no random node is for these kernels: random_nodes.py has to draw what they are for"
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("isa", emulated.BOARDS)
+@pytest.mark.parametrize("n", [4, 5, 8])
+def test_params_that_are_equal_numbers(isa: str, n: int) -> None:
+    """Where the compiler knows them: an operand that moves on and an input of the same value may share a register."""
+    checked = Counter[str]()
+    for graph in equal_numbers(n):
+        checked += check_kernels(graph.nodes[0], graph, np.random.default_rng(n), ("random",), isa)
+    emulated.close()
+    assert len(checked) >= 2
 
 
 def main() -> int:
