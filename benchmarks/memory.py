@@ -1,8 +1,11 @@
 """RAM against cycles: each model planned for speed, balanced and RAM, run on an emulated Cortex-M4, as a table and JSON.
 
     python benchmarks/memory.py --models ../shared/models [--only kws,resnet8] [--json FILE]
+    python benchmarks/memory.py --models ../shared/models --only resnet8,mobilenetv2 --curve docs
 
-Every row was executed bit-exactly under QEMU; cycles are the estimate of `glowembed measure`, stack is gcc's static bound.
+Every row was executed bit-exactly under QEMU; stack is gcc's static bound. With --curve each model is compiled once for each
+limit of RAM that the planner's own curve has (`compile --curve`), run, and measured: NAME-ram.svg has the cycles of `glowembed
+measure`.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ from typing import Any
 
 import person
 
+from glowembed import curve_view, pipeline
+from glowembed.ir import Graph
+from glowembed.measure import measure, noise
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.places import Places
-from glowembed.plan import PlanOptions
-from glowembed.validation import validate
+from glowembed.plan import PlanOptions, Tradeoff
+from glowembed.validation import build_bundle, validate
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn", "person")
 """person is our own (person.py): 96 x 96 x 3, its rows handed over on request."""
@@ -37,7 +43,11 @@ def main() -> None:
     parser.add_argument("--target", default="cortex-m4")
     parser.add_argument("--board", default="mps2-an386")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--curve", type=Path, metavar="FOLDER")
     words = parser.parse_args()
+    if words.curve is not None:
+        _draw(words)
+        return
     rows = []
     print(
         f"{'model':12} {'plan':9} {'arena':>7} {'bound':>7} {'rows':>7} {'proof':>9} {'instructions':>13} {'stack':>6} {'seconds':>8}"
@@ -60,14 +70,66 @@ def _rows(words: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 yield _row(words, name, goal, Path(folder))
 
 
-def _row(words: argparse.Namespace, name: str, goal: Any, folder: Path) -> dict[str, Any]:
-    source = person.write(folder / name) if name == "person" else words.models / name
-    options = CompileOptions(
+def _source(words: argparse.Namespace, name: str, folder: Path) -> Path:
+    """The folder of a model and its samples."""
+    return person.write(folder / name) if name == "person" else words.models / name
+
+
+def _options(words: argparse.Namespace, name: str, plan: PlanOptions) -> CompileOptions:
+    return CompileOptions(
         target=words.target,
         input_layout="nhwc" if name in (*NHWC, "person") else "model",
-        plan=PlanOptions(optimize=goal),
+        plan=plan,
         places=Places(input="rows" if name == "person" else "whole"),
     )
+
+
+def _draw(words: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in words.only.split(","):
+            points, title = list(_measured(words, name, Path(folder))), f"{name} on {words.target}"
+            print(curve_view.text(title, points, "cycles"), flush=True)
+            drawing = curve_view.svg(title, points, "cycles")
+            (words.curve / f"{name}-ram.svg").write_text(drawing, encoding="utf-8")
+
+
+def _measured(words: argparse.Namespace, name: str, folder: Path) -> Iterator[Tradeoff]:
+    """The plans that limits of RAM give, with their cycles; those that are no faster than a smaller one are left out."""
+    source, chosen = _source(words, name, folder), []
+
+    def on_stage(stage: str, result: Any) -> None:
+        if stage == "choose":
+            chosen.append(result)
+
+    options = _options(words, name, PlanOptions("greedy"))
+    first = compile_model(source / "model.onnx", folder / name, options, source / "data.npz", on_stage=on_stage)
+    graph: Graph = chosen[0]
+    limits = [point.ram for point in pipeline.tradeoffs(graph, options, first.choices)]
+    fastest = _cycles(words, name, PlanOptions(optimize="speed"), source, folder)
+    best = float("inf")
+    for limit in limits:
+        arena, cycles = _cycles(words, name, PlanOptions(ram=limit), source, folder)
+        if cycles < best:
+            best = cycles
+            yield Tradeoff(arena, cycles, fastest[1])
+    if fastest[1] < best:
+        yield Tradeoff(*fastest, fastest[1])
+
+
+def _cycles(words: argparse.Namespace, name: str, plan: PlanOptions, source: Path, folder: Path) -> tuple[int, float]:
+    """Arena and cycles of a plan that gives the right bits."""
+    out = folder / f"{name}-{plan.ram}-{plan.optimize}"
+    bundle = compile_model(source / "model.onnx", out, _options(words, name, plan), source / "data.npz")
+    result = validate(bundle, source / "data.npz", words.board, samples=1)
+    assert result.bit_exact, result.json["first_difference"]
+    found = measure(build_bundle(bundle, words.board), bundle.manifest, noise(bundle.manifest))
+    assert found.total.cycles is not None, found.note
+    return bundle.manifest["arena"]["size"], found.total.cycles.point
+
+
+def _row(words: argparse.Namespace, name: str, goal: Any, folder: Path) -> dict[str, Any]:
+    source = _source(words, name, folder)
+    options = _options(words, name, PlanOptions(optimize=goal))
     start = time.perf_counter()
     bundle: Bundle = compile_model(source / "model.onnx", folder / f"{name}-{goal}", options, source / "data.npz")
     seconds = time.perf_counter() - start

@@ -418,6 +418,8 @@ def _check_kernel(kernel: HostKernel, call: Call, rng: np.random.Generator, thor
         _check_ring(kernel, call, rng)
         for i in range(len(call.inputs)):
             _check_store(kernel, call, i)
+        if kernel.kernel.same_place(call.params):
+            _check_same_place(kernel, call)
 
 
 def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, slots: bool, splits: int) -> None:
@@ -492,6 +494,15 @@ def _check_store(kernel: HostKernel, call: Call, i: int) -> None:
                 kernel.run(arena, call.params, inputs, call.constants, output, rows)
             rule = f"store rule {kernel.kernel.store_of(call.params)!r}, input {i} begins {distance} bytes after the output"
             _equal(kernel, call, arena.read(output, call.expected.dtype), rule)
+
+
+def _check_same_place(kernel: HostKernel, call: Call) -> None:
+    """The output exactly over the input, in one call."""
+    inputs, output, size = _overlapped(call, 0, 0)
+    arena = Arena(size)
+    arena.write(inputs[0], call.inputs[0])
+    kernel.run(arena, call.params, inputs, call.constants, output, range(call.rows))
+    _equal(kernel, call, arena.read(output, call.expected.dtype), "exactly over its input")
 
 
 def _overlapped(call: Call, i: int, distance: int) -> tuple[list[Placement], Placement, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from busy import busy_machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from poison import poisoned_run
@@ -211,6 +212,20 @@ def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
     for i, j in itertools.combinations(range(len(items)), 2):
         delta = solved.offsets[j] - solved.offsets[i]
         assert not forbidden.lo[i, j] < delta < forbidden.hi[i, j]
+
+
+def test_a_solver_that_is_stopped_has_the_same_plan_on_a_busy_machine() -> None:
+    """The limit of its work is reached before it is done, and does not depend on the clock."""
+    pytest.importorskip("ortools")
+    items = items_of(random.Random(7), 60)
+    forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
+    start = placement.Placement(
+        tuple(np.cumsum([0, *(item.size for item in items[:-1])]).tolist()), sum(i.size for i in items)
+    )
+    idle = placement.solve(items, forbidden, 1, start, 0.02)
+    with busy_machine():
+        assert placement.solve(items, forbidden, 1, start, 0.02) == idle
+    assert idle[1] < idle[0].size < start.size, "it has improved the plan, and was not done"
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -1,0 +1,208 @@
+"""The planner alone: how long it takes, what it finds, what is proved about it; for real networks and for random ones.
+
+    python benchmarks/planner.py --models ../shared/models [--only kws] [--nodes 50,100,300] [--json FILE]
+
+seconds: of processor time, for the plan alone. bound: what whole tensors need. rows: the rows that are alive at once in the steps of
+the plan, or more where the solver proved more: no offsets need less. gap: how much above that the arena is; 0: proved.
+hash: of order, steps, kernels and offsets; the same on every machine, however loaded it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from glowembed import memory
+from glowembed.choose import choose, within
+from glowembed.costs import Costs
+from glowembed.ir import Graph
+from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.plan import Optimize, Plan, PlanOptions
+from glowembed.target import load_target
+
+MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn")
+GOALS: tuple[Optimize, ...] = ("balanced", "ram")
+SIZE, CHANNELS, NEAR = 24, (4, 8, 12, 16), 4
+"""Of random networks; branches begin and end among so many values."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A plan; see the head of this file."""
+
+    network: str
+    goal: str
+    nodes: int
+    values: int
+    calls: int
+    seconds: float
+    arena: int
+    bound: int
+    rows: int
+    gap: float
+    hash: str
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path)
+    parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--nodes", default="50,100,300", help="sizes of the random networks")
+    parser.add_argument("--target", default="cortex-m4")
+    parser.add_argument("--json", type=Path)
+    words = parser.parse_args()
+    print("| network | plan | nodes | values | calls | seconds | arena | bound | rows | gap | hash |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    rows = []
+    for row in _rows(words):
+        rows.append(asdict(row))
+        print(
+            f"| {row.network} | {row.goal} | {row.nodes} | {row.values} | {row.calls} | {row.seconds:.1f} | {row.arena:,} | "
+            f"{row.bound:,} | {row.rows:,} | {row.gap:.1f} % | {row.hash} |",
+            flush=True,
+        )
+    if words.json is not None:
+        words.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def _rows(words: argparse.Namespace) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [(name, words.models / name) for name in words.only.split(",") if name] if words.models else []
+        for count in (int(n) for n in words.nodes.split(",") if n):
+            sources.append((f"random {count}", write(random.Random(count), count, Path(folder) / f"random{count}")))
+        for name, source in sources:
+            graph = lowered(source, words.target, Path(folder))
+            for goal in GOALS:
+                yield planned(name, graph, goal, words.target)
+
+
+class _Lowered(Exception):
+    """There is a graph at kernel level."""
+
+
+def lowered(source: Path, target: str, folder: Path) -> Graph:
+    """The graph of a model.onnx beside its data.npz, before kernels are chosen."""
+    found: list[Graph] = []
+
+    def on_stage(stage: str, result: Any) -> None:
+        if stage == "lower":
+            found.append(result)
+            raise _Lowered
+
+    with suppress(_Lowered):
+        compile_model(
+            source / "model.onnx", folder / "none", CompileOptions(target), source / "data.npz", on_stage=on_stage
+        )
+    return found[0]
+
+
+def planned(name: str, graph: Graph, goal: Optimize, target: str) -> Row:
+    """The plan of a graph at kernel level."""
+    core = load_target(target)
+    chosen, choices = choose(graph, core, optimize=goal)
+    costs = Costs(core, within(choices, goal, None))
+    start = time.process_time()
+    ordered, plan = memory.plan_network(chosen, core.word_size, PlanOptions(optimize=goal), costs)
+    seconds = time.process_time() - start
+    memory.check(ordered, plan)
+    values = sum(1 for value in ordered.values.values() if value.const is None)
+    gap = 100 * (plan.size - plan.row_bound) / plan.row_bound
+    return Row(
+        name, goal, len(ordered.nodes), values, len(plan.steps), seconds, plan.size, plan.bound, plan.row_bound, gap,
+        digest(ordered, plan),
+    )  # fmt: skip
+
+
+def digest(graph: Graph, plan: Plan) -> str:
+    """Of all that a plan decides."""
+    parts = [
+        [(node.name, node.kernel) for node in graph.nodes], sorted(plan.offsets.items()), sorted(plan.slots.items()),
+        sorted(plan.scratch.items()), [(s.node, s.first, s.last) for s in plan.steps], plan.size, plan.row_bound,
+    ]  # fmt: skip
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+# ---------------------------------------------------------------------------------------------- random networks
+
+
+def write(rng: random.Random, count: int, folder: Path) -> Path:
+    """A network of `count` nodes, a mean for each open end among them, with branches, sums, concats, strides, dilations: model.onnx and data.npz in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.onnx").write_bytes(network(rng, count).SerializeToString())
+    noise = np.random.default_rng(count).normal(size=(4, 1, SIZE, SIZE)).astype(np.float32)
+    np.savez(folder / "data.npz", calib_x=noise, test_x=noise)
+    return folder
+
+
+def network(rng: random.Random, count: int) -> onnx.ModelProto:
+    """NCHW, float32; with weights that keep the variance."""
+    weights = np.random.default_rng(rng.randrange(2**31))
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+    shape = {"x": (1, SIZE)}
+    unread, last = ["x"], "x"
+
+    def add(op: str, inputs: list[str], channels: int, size: int, **attrs: Any) -> str:
+        name = f"v{len(nodes)}"
+        nodes.append(helper.make_node(op, inputs, [name], name=name, **attrs))
+        shape[name] = channels, size
+        unread[:] = [n for n in unread if n not in inputs] + [name]
+        return name
+
+    def conv(source: str, out: int, taps: int, stride: int, dilation: int, depthwise: bool) -> str:
+        channels, size = shape[source]
+        read = 1 if depthwise else channels
+        array = weights.normal(size=(out, read, taps, taps)) / taps / np.sqrt(read)
+        constants.append(numpy_helper.from_array(array.astype(np.float32), f"w{len(nodes)}"))
+        pads, group = [dilation * (taps - 1) // 2] * 4, channels if depthwise else 1
+        return add(
+            "Conv", [source, f"w{len(nodes)}"], out, (size - 1) // stride + 1, pads=pads, group=group,
+            strides=[stride, stride], dilations=[dilation, dilation],
+        )  # fmt: skip
+
+    while len(nodes) + len(unread) + 1 < count:
+        channels, size = shape[last]
+        same = [n for n in list(shape)[-NEAR:] if n != last and shape[n] == (channels, size)]
+        side = [n for n in list(shape)[-NEAR:] if n != last and shape[n][1] == size and shape[n][0] + channels <= 32]
+        kind = rng.choice(
+            ["conv", "conv", "depthwise", "depthwise", "point", "point", "lut", "add", "branch", "concat"]
+        )
+        if kind == "add" and same:
+            last = add("Add", [rng.choice([n for n in same if n in unread] or same), last], channels, size)
+        elif kind == "concat" and side:
+            other = rng.choice(side)
+            last = add("Concat", [other, last], shape[other][0] + channels, size, axis=1)
+        elif kind == "lut":
+            last = add("Tanh", [last], channels, size)
+        elif kind == "depthwise":
+            last = conv(last, channels, 3, 1, rng.choice([1, 1, 2]) if size > 6 else 1, True)
+        elif kind == "branch":
+            last = conv(rng.choice(list(shape)[-NEAR:]), rng.choice(CHANNELS), 1, 1, 1, False)
+        else:
+            stride = 2 if size > 6 and rng.random() < 4 / count else 1
+            last = conv(last, rng.choice(CHANNELS), 1 if kind == "point" else 3, stride, 1, False)
+    means = [add("GlobalAveragePool", [name], shape[name][0], 1) for name in list(unread)]
+    last = add("Concat", means, sum(shape[name][0] for name in means), 1, axis=1)
+    outputs = [helper.make_tensor_value_info(last, TensorProto.FLOAT, [1, *shape[last], 1])]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, SIZE, SIZE])]
+    graph = helper.make_graph(nodes, "random", inputs, outputs, constants)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="glowembed"
+    )
+
+
+if __name__ == "__main__":
+    main()
