@@ -357,6 +357,14 @@ SOFTMAX = Kernel(
 )
 
 
+SOFTMAX_TFLITE = Kernel(
+    "ge_softmax_tflite_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (9.0 * node.params.n + 220), 460),
+    store="elements",
+)
+
+
 def _maxpool_cost(node: Node, target: Any) -> Cost:
     p = node.params
     taps = p.kernel_h * p.kernel_w

@@ -201,6 +201,7 @@ class SoftmaxTfliteS8(SoftmaxS8):
             cost=lambda n, t: Cost(60.0 * n.params.rows * n.params.vectors * n.params.n, 360),
             store="elements",
         ),
+        mve.SOFTMAX_TFLITE,
     )
 
     def int_ref(self, p: SoftmaxParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
