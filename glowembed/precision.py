@@ -409,7 +409,12 @@ def _check(node: Node, settings: Settings) -> None:
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
     if settings.dtype == "int8" and settings.weights == "int16" and op.has_weights:
         raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
-    if settings.dtype == "int16" and settings.requantization != "default" and op.has_weights:
+    if (
+        settings.dtype == "int16"
+        and settings.requantization != "default"
+        and "requantization" in asked
+        and op.has_weights
+    ):
         mode, rule = settings.requantization, settings.rules["requantization"]
         raise UsageError(f"{rule}: {where} is int16; 'requantization: {mode}' is for int8 only")
     if settings.dtype == "int16" and settings.bias != "int32" and "bias" in asked and op.has_weights:

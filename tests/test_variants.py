@@ -125,7 +125,7 @@ def test_a_profile_serves_every_precision(
 ) -> None:
     """The first layer in another dtype, the others by another law."""
     path = saved(VARIANTS["weights behind Transpose"], tmp_path)
-    rules = [{"position": "first", "dtype": dtype, **({"requantization": "default"} if dtype == "int16" else {})}]
+    rules = [{"position": "first", "dtype": dtype}]
     options = CompileOptions("cortex-m0", requantization=requantization, precision=parse({"rules": rules}))
     bundle = pipeline.compile_model(path, tmp_path / "bundle", options, profile=recorded)
     assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {"int8", dtype}
