@@ -114,7 +114,7 @@ def _unrolled(block: _Block) -> _Block:
 def _across(p: Any) -> Iterator[_Block]:
     """All instances that could compute the layer with blocks in a row."""
     apart = _apart(p.kernel_w, p.stride_w, p.dilation_w)
-    tap = p.dilation_w * p.in_c if p.kernel_w > 1 else p.in_c
+    tap = (p.dilation_w if p.kernel_w > 1 else p.stride_w) * p.in_c
     shapes = [(apart, apart * p.stride_w * p.in_c // tap)]
     if p.kernel_w > 1 and shapes != [(1, 1)]:
         shapes.append((1, 0))

@@ -247,7 +247,10 @@ def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_M
     unaligned = 85 if c.run % 4 else 0  # copied first
     column = 3.2 * c.steps + (30 + unaligned) * c.runs + 45
     block = 68 + step * c.steps + 4 * -(-c.steps // 8)
-    return Cost(p.groups * (pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile)), 2300)
+    if p.groups > 1:  # tiles end with a row
+        tiles, pairs = p.out_h * -(-p.out_w // c.tile), p.out_h * -(-p.out_w // 2)
+        return Cost(p.groups * (pixels * column + blocks * (pairs * block + 20 * tiles) + 180 * tiles), 2300)
+    return Cost(pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile), 2300)
 
 
 def _columns(most: int = DSP_TILE_MAX) -> Kernel:
