@@ -100,8 +100,11 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
     if options.optimize == "speed" and options.ram is None:
         return [plain]
     split, base = by_rows(ordered), _whole(ordered, costs)
-    whole = replace(_variant(ordered, options, costs), streaming=False)
-    return [*([plain, whole] if split is not ordered else [plain]), *_variants(split, options, costs, base)]
+    summed = _variants(split, options, costs, base)
+    if split is ordered:
+        return [plain, *summed]
+    few = replace(options, optimize="balanced", ram=None)
+    return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles of sums may save more elsewhere
 
 
 def _whole(graph: Graph, costs: Costs) -> float:

@@ -390,3 +390,17 @@ def _block_cost(node: Node, target: Any) -> Cost:
 COPY, COPY_INTO, INSERT = (
     Kernel(f"ge_{name}_s8_mve", isa="mve", cost=_block_cost) for name in ("copy", "copy_into", "insert")
 )
+
+
+def _channels_last_cost(node: Node, target: Any) -> Cost:
+    p = node.params
+    return Cost(p.rows * (20.0 + p.channels * (20.0 + 4.0 * _blocks(p.columns, 8))), 140)
+
+
+CHANNELS_LAST = Kernel(
+    "ge_channels_last_s8_mve",
+    isa="mve",
+    when=lambda node, target: "offsets of 8 pixels have more than 16 bits" if node.params.channels > 9362 else None,
+    cost=_channels_last_cost,
+    store="rows",
+)

@@ -15,6 +15,7 @@ import numpy as np
 from glowembed.ir import Array, Node, Shape
 from glowembed.op import Builder, KernelOp, LowerContext, OnnxNode, Op, Refused
 from glowembed.ops.copy import transpose_params
+from glowembed.ops.transpose import channels_last_params
 
 
 class Transpose(Op):
@@ -39,6 +40,10 @@ class Transpose(Op):
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
+        by_rows = channels_last_params(c.shape(x), node.attrs["perm"])
+        if by_rows is not None and c.qtype(x) == c.qtype(y):
+            c.add(node, "channels_last_s8", [x], y, by_rows)
+            return
         params = transpose_params(c.shape(x), node.attrs["perm"], c.qtype(x), c.qtype(y))
         c.add(node, "copy_s8", [x], y, params)
 
