@@ -41,7 +41,7 @@ def test_integers_follow_floats_through_a_network(tmp_path: Path) -> None:
     seen = ranges(runs)
     typed = quantize(graph, lambda name, _: seen[name])
     lowered = lower(typed)
-    assert {"view", "copy_s8"} <= {n.op for n in lowered.nodes}
+    assert {"view", "channels_last_s8"} <= {n.op for n in lowered.nodes}
     for sample, floats in zip(samples, runs, strict=True):
         x, y = typed.values["x"].qtype, typed.values["y"].qtype
         assert x is not None
