@@ -178,8 +178,8 @@ def _conv_when(node: Node, target: Any) -> str | None:
 POINTS = 64
 """CONV2D_S8_X86_PIXELS"""
 
-AHEAD = 2
-"""CONV2D_S8_X86_AHEAD"""
+LINES = 3
+"""CONV2D_S8_X86_LINES"""
 
 ELEMENT = 2
 """Bytes of an expanded input at the level that needs most."""
@@ -189,12 +189,14 @@ SLACK = 64
 
 
 def _conv_scratch(p: Any) -> int:
-    """Pointers to runs, and a ring of expanded rows, or the pixels that a kernel of one tap gathers."""
+    """Pointers to runs, widened weights of 16 outputs, and a ring of expanded rows, or the pixels that a kernel of one tap
+    gathers."""
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
-    plane = ((p.kernel_h - 1) * p.dilation_h + 1 + AHEAD * p.stride_h) * columns * p.in_c
+    plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
-    return int(8 * _runs(p) + 63 + ELEMENT * plane + SLACK)
+    weights = OUTPUTS * _runs(p) * _up(p.kernel_h * p.kernel_w * p.in_c // _runs(p), INPUTS)
+    return int(8 * LINES * _runs(p) + 63 + ELEMENT * (weights + plane) + SLACK)
 
 
 def _conv_rows_cost(node: Node, target: Any, count: int) -> float:

@@ -5,15 +5,24 @@
 #include "ge_x86_ymm.h"
 
 typedef uint8_t ge_x86_element;
+typedef int8_t ge_x86_tap;
 typedef __m256i ge_x86_input;
 
 typedef struct {
     __m256i half[2];
 } ge_x86_weights;
 
+#define GE_X86_TAPS_BYTES(count) ((count) * 0)
+#define GE_X86_TOGETHER 4
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
-static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {
+    (void)room;
+    (void)steps;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const ge_x86_tap *w) {
     const ge_x86_weights weights = {{ge_x86_at(w), ge_x86_at(w + 32)}};
     return weights;
 }
@@ -28,6 +37,10 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weig
     sums.half[0] = _mm256_dpbusd_avx_epi32(sums.half[0], x, w.half[0]);
     sums.half[1] = _mm256_dpbusd_avx_epi32(sums.half[1], x, w.half[1]);
     return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const int8_t *w, const ge_x86_element *x) {
+    return ge_x86_dot(sums, ge_x86_weights_at(w), ge_x86_input_at(x));
 }
 
 static inline GE_X86_INLINE void ge_x86_fill(ge_x86_element *to, ge_x86_element x, int32_t count) {
@@ -52,9 +65,6 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
 /* ---- lanes */
 
 #define GE_X86_UNIT 32
-#define GE_X86_TAPS_BYTES(count) ((count) * 0)
-
-typedef int8_t ge_x86_tap;
 
 typedef struct {
     __m256i q[4];

@@ -12,6 +12,10 @@
 #include "ge_x86.h"
 
 typedef uint8_t ge_x86_element;
+typedef int8_t ge_x86_tap; /* a weight as it is multiplied */
+
+#define GE_X86_TAPS_BYTES(count) ((count) * 0) /* scratch for so many, where they are not those of the image */
+#define GE_X86_TOGETHER 4                      /* inputs that are multiplied and summed at once */
 
 typedef struct {
     int32_t lane[16];
@@ -53,13 +57,21 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b)
     return a;
 }
 
-/* 64 weights. */
-static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
+/* Weights of 16 outputs, [steps][16][4], in the order of ge_x86_dot: [steps][4 / GE_X86_TOGETHER][16][GE_X86_TOGETHER]; in
+ * `room`, of GE_X86_TAPS_BYTES, where that is not the image itself. */
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {
+    (void)room;
+    (void)steps;
+    return image;
+}
+
+/* GE_X86_TOGETHER weights of each output. */
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const ge_x86_tap *w) {
     const ge_x86_weights weights = {w};
     return weights;
 }
 
-/* Four inputs, for all outputs. */
+/* GE_X86_TOGETHER inputs, for all outputs. */
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
     const ge_x86_input input = {{x[0], x[1], x[2], x[3]}};
     return input;
@@ -73,6 +85,11 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weig
         sums.lane[o] = (int32_t)((uint32_t)sums.lane[o] + (uint32_t)sum);
     }
     return sums;
+}
+
+/* The same with four inputs and with weights as they are in the image. */
+static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const int8_t *w, const ge_x86_element *x) {
+    return ge_x86_dot(sums, ge_x86_weights_at(w), ge_x86_input_at(x));
 }
 
 static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
@@ -157,9 +174,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
  * that of the narrower ones too: channel 16 * l + 4 * q + j is number 16 * q + 4 * l + j, and has four taps there. */
 
 #define GE_X86_UNIT 16
-#define GE_X86_TAPS_BYTES(count) ((count) * 0)
 
-typedef int8_t ge_x86_tap;
 typedef ge_x86_sums ge_x86_lanes;
 
 typedef struct {

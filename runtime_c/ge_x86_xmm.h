@@ -6,18 +6,17 @@
 #include "ge_x86.h"
 
 typedef int16_t ge_x86_element;
+typedef int16_t ge_x86_tap;
 
 typedef struct {
     __m128i quarter[4];
 } ge_x86_sums;
 
-typedef struct {
-    __m128i pair[2];
-} ge_x86_input;
+typedef __m128i ge_x86_input; /* a pair, four times */
 
-/* pair[q][i]: inputs 2i and 2i + 1 of four outputs */
+/* A pair of inputs of 16 outputs. */
 typedef struct {
-    __m128i pair[4][2];
+    __m128i quarter[4];
 } ge_x86_weights;
 
 typedef struct {
@@ -29,6 +28,8 @@ typedef struct {
     __m128i left;
 } ge_x86_law;
 
+#define GE_X86_TAPS_BYTES(count) ((count) * 2)
+#define GE_X86_TOGETHER 2
 #define GE_X86_TILES(T) T(2, 1) T(1, 1)
 
 static inline GE_X86_INLINE __m128i ge_x86_at(const void *from) {
@@ -62,26 +63,44 @@ static inline GE_X86_INLINE void ge_x86_widen(__m128i bytes, __m128i pair[2]) {
     pair[1] = _mm_srai_epi16(_mm_shuffle_epi8(bytes, back), 8);
 }
 
-static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
-    ge_x86_weights weights;
-    GE_X86_UNROLL
-    for (int32_t q = 0; q < 4; q++) {
-        ge_x86_widen(ge_x86_at(w + 16 * q), weights.pair[q]);
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {
+    for (int32_t at = 0; at < 64 * steps; at += 64) {
+        GE_X86_UNROLL
+        for (int32_t q = 0; q < 4; q++) {
+            __m128i pair[2];
+            ge_x86_widen(ge_x86_at(image + at + 16 * q), pair);
+            _mm_storeu_si128((__m128i *)(void *)(room + at + 8 * q), pair[0]);
+            _mm_storeu_si128((__m128i *)(void *)(room + at + 8 * q + 32), pair[1]);
+        }
     }
+    return room;
+}
+
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const ge_x86_tap *w) {
+    const ge_x86_weights weights = {{ge_x86_at(w), ge_x86_at(w + 8), ge_x86_at(w + 16), ge_x86_at(w + 24)}};
     return weights;
 }
 
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
-    const __m128i four = _mm_loadl_epi64((const __m128i *)(const void *)x);
-    const ge_x86_input input = {{_mm_shuffle_epi32(four, 0x00), _mm_shuffle_epi32(four, 0x55)}};
-    return input;
+    return _mm_shuffle_epi32(_mm_loadu_si32(x), 0x00);
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
     GE_X86_UNROLL
     for (int32_t q = 0; q < 4; q++) {
-        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][0], x.pair[0]));
-        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.pair[q][1], x.pair[1]));
+        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(w.quarter[q], x));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const int8_t *w, const ge_x86_element *x) {
+    const ge_x86_input first = ge_x86_input_at(x), second = ge_x86_input_at(x + 2);
+    GE_X86_UNROLL
+    for (int32_t q = 0; q < 4; q++) {
+        __m128i pair[2];
+        ge_x86_widen(ge_x86_at(w + 16 * q), pair);
+        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(pair[0], first));
+        sums.quarter[q] = _mm_add_epi32(sums.quarter[q], _mm_madd_epi16(pair[1], second));
     }
     return sums;
 }
@@ -197,9 +216,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
 /* ---- lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
 
 #define GE_X86_UNIT 16
-#define GE_X86_TAPS_BYTES(count) ((count) * 2)
 
-typedef int16_t ge_x86_tap;
 typedef ge_x86_sums ge_x86_lanes;
 
 typedef struct {

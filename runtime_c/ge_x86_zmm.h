@@ -6,6 +6,7 @@
 #include "ge_x86.h"
 
 typedef uint8_t ge_x86_element;
+typedef int8_t ge_x86_tap;
 typedef __m512i ge_x86_sums;
 typedef __m512i ge_x86_weights;
 typedef __m512i ge_x86_input;
@@ -21,6 +22,8 @@ typedef struct {
     __m128i left;
 } ge_x86_law;
 
+#define GE_X86_TAPS_BYTES(count) ((count) * 0)
+#define GE_X86_TOGETHER 4
 #define GE_X86_TILES(T)                                                                                                \
     T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
 
@@ -36,7 +39,13 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b)
     return _mm512_add_epi32(a, b);
 }
 
-static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const int8_t *w) {
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {
+    (void)room;
+    (void)steps;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const ge_x86_tap *w) {
     return _mm512_loadu_si512(w);
 }
 
@@ -48,6 +57,10 @@ static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
     return _mm512_dpbusd_epi32(sums, x, w);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const int8_t *w, const ge_x86_element *x) {
+    return ge_x86_dot(sums, ge_x86_weights_at(w), ge_x86_input_at(x));
 }
 
 static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
@@ -163,9 +176,6 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
 /* ---- lanes */
 
 #define GE_X86_UNIT 64
-#define GE_X86_TAPS_BYTES(count) ((count) * 0)
-
-typedef int8_t ge_x86_tap;
 
 typedef struct {
     __m512i q[4];

@@ -4,7 +4,7 @@
  * windows of the pixels of an output row then lie at one pitch, as one run of bytes for each row of the kernel (for each
  * tap, where columns are dilated). A tile is some pixels by some vectors of 16 outputs, all of it in registers: for
  * each four inputs, the vectors of weights are loaded once and each pixel's four bytes are broadcast. A 1x1 kernel gathers the
- * pixels of several rows, as a short row would waste a tile. The last tile of a strip begins early and computes some
+ * pixels of several rows, as a short row would waste a tile. The last tile of a line begins early and computes some
  * outputs twice rather than half a tile.
  *
  * Bytes behind a run meet weights that are zero.
@@ -15,17 +15,19 @@
 
 /* clang-format off */
 #define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
-#define CONV2D_S8_X86_AHEAD 2   /* rows of output, for which the input is expanded before it is needed */
+#define CONV2D_S8_X86_LINES 3   /* rows of output that a kernel of several taps computes at once */
 /* clang-format on */
 
 /* What the tiles of a layer share. */
 typedef struct {
-    const ge_x86_element **runs; /* where the runs of the first pixel begin */
+    const ge_x86_element **runs; /* [lines][runs]: where the runs of the first pixel of a line begin */
     int32_t run_count;
     int32_t steps; /* of four inputs in a run */
     int32_t pitch; /* elements from pixel to pixel */
     int32_t out_c;
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
+    const ge_x86_tap *w;   /* of the vectors at hand, in the order of ge_x86_dot */
+    ge_x86_tap *room;
     const int32_t *bias;
     const int32_t *multiplier;
     const float *scale; /* negative: not exact */
@@ -67,18 +69,20 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     }
 }
 
-/* One tile, whose first pixel is number `pixel` of the strip; both sizes are constants. */
-static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t pixel, int32_t vector,
-                                                    int8_t *o, const int32_t rows, const int32_t wide) {
-    const int32_t pitch = s->pitch, steps = s->steps, apart = s->run_count * steps * 64;
-    const int8_t *w = s->weights + (ptrdiff_t)vector * apart;
+/* One tile, whose first pixel is number `pixel` of a line; both sizes are constants. */
+static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs,
+                                                    int32_t pixel, int32_t vector, int8_t *o, const int32_t rows,
+                                                    const int32_t wide) {
+    const int32_t pitch = s->pitch, steps = s->steps * (4 / GE_X86_TOGETHER);
+    const int32_t apart = s->run_count * s->steps * 64;
+    const ge_x86_tap *w = s->w;
     ge_x86_sums acc[16 * 2];
     GE_X86_UNROLL
     for (int32_t i = 0; i < rows * wide; i++) {
         acc[i] = ge_x86_load(s->bias + 16 * (vector + i % wide));
     }
     for (int32_t run = 0; run < s->run_count; run++) {
-        const ge_x86_element *x = s->runs[run] + pixel * pitch;
+        const ge_x86_element *x = runs[run] + pixel * pitch;
         for (int32_t step = 0; step < steps; step++) {
             ge_x86_weights four[4];
             GE_X86_UNROLL
@@ -93,19 +97,19 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
                     acc[r * wide + v] = ge_x86_dot(acc[r * wide + v], four[v], input);
                 }
             }
-            x += 4;
-            w += 64;
+            x += GE_X86_TOGETHER;
+            w += 16 * GE_X86_TOGETHER;
         }
     }
     conv2d_s8_x86_finish(s, acc, vector, o + (ptrdiff_t)pixel * s->out_c + 16 * vector, rows, wide);
 }
 
-/* A function for each tile, that computes all of a strip, for one or more vectors. */
+/* A function for each tile, that computes all of a line, for one or more vectors. */
 #define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
-    static GE_X86_FN void conv2d_s8_x86_tiles_##rows##_##wide(const conv2d_s8_x86_layer *s, int32_t pixels,            \
-                                                              int32_t vector, int8_t *o) {                             \
+    static GE_X86_FN void conv2d_s8_x86_tiles_##rows##_##wide(                                                         \
+        const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs, int32_t pixels, int32_t vector, int8_t *o) {  \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
-            conv2d_s8_x86_tile(s, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);                \
+            conv2d_s8_x86_tile(s, runs, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);          \
         }                                                                                                              \
     }
 GE_X86_TILES(CONV2D_S8_X86_TILE)
@@ -130,21 +134,25 @@ static GE_X86_FN int32_t conv2d_s8_x86_width(int32_t vectors) {
     return best;
 }
 
-/* All outputs of a strip of pixels. */
-static GE_X86_FN void conv2d_s8_x86_strip(const conv2d_s8_x86_layer *s, int32_t pixels, int8_t *o) {
-    const int32_t vectors = (s->out_c + 15) / 16;
+/* All outputs of a strip: `lines` rows of `pixels`, to o[line]. */
+static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines, int32_t pixels, int8_t *const *o) {
+    const int32_t vectors = (s->out_c + 15) / 16, steps = s->run_count * s->steps;
     int32_t width = 0;
     for (int32_t vector = 0; vector < vectors; vector += width) {
         width = conv2d_s8_x86_width(vectors - vector);
-        const int32_t rows = conv2d_s8_x86_rows_of(pixels, width);
-        switch (8 * rows + width) {
+        const int32_t tile = 8 * conv2d_s8_x86_rows_of(pixels, width) + width;
+        s->w = ge_x86_blocks_of(s->room, s->weights + (ptrdiff_t)vector * steps * 64, steps * width);
+        for (int32_t line = 0; line < lines; line++) {
+            const ge_x86_element *const *runs = s->runs + line * s->run_count;
+            switch (tile) {
 #define CONV2D_S8_X86_CALL(rows, wide)                                                                                 \
     case 8 * rows + wide:                                                                                              \
-        conv2d_s8_x86_tiles_##rows##_##wide(s, pixels, vector, o);                                                     \
+        conv2d_s8_x86_tiles_##rows##_##wide(s, runs, pixels, vector, o[line]);                                         \
         break;
-            GE_X86_TILES(CONV2D_S8_X86_CALL)
-        default:
-            break;
+                GE_X86_TILES(CONV2D_S8_X86_CALL)
+            default:
+                break;
+            }
         }
     }
 }
@@ -181,38 +189,48 @@ static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_
                 to += together;
             }
         }
-        conv2d_s8_x86_strip(s, rows * p->out_w, (int8_t *)ge_row(out, y));
+        int8_t *const o = (int8_t *)ge_row(out, y);
+        conv2d_s8_x86_strip(s, 1, rows * p->out_w, &o);
     }
 }
 
-/* A window: rows of the input lie in a ring, some of them before they are needed: bytes that were just stored are slow to
- * load in other pieces. */
+/* Where the runs of an output row begin whose window has its first row in this slot of the ring. */
+static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t across, const ge_x86_element *plane,
+                                         int32_t row, int32_t slot, int32_t high, const ge_x86_element **runs) {
+    for (int32_t tap = 0; tap < p->kernel_h; tap++) {
+        for (int32_t column = 0; column < across; column++) {
+            runs[tap * across + column] = plane + slot * row + column * p->dilation_w * p->in_c;
+        }
+        slot += p->dilation_h;
+        slot -= slot >= high ? high : 0;
+    }
+}
+
+/* A window: rows of the input lie in a ring, with those of some output rows, which share weights that were widened. */
 static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                             const ge_rows *out, int32_t first_row, int32_t last_row,
                                             ge_x86_element *plane) {
-    const int32_t window = (p->kernel_h - 1) * p->dilation_h + 1, high = window + CONV2D_S8_X86_AHEAD * p->stride_h;
+    const int32_t window = (p->kernel_h - 1) * p->dilation_h + 1;
+    const int32_t high = window + (CONV2D_S8_X86_LINES - 1) * p->stride_h;
     const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
-    const int32_t across = s->run_count / p->kernel_h, bottom = (last_row - 1) * p->stride_h - p->pad_top + window;
+    const int32_t row = columns * p->in_c, across = s->run_count / p->kernel_h;
     int32_t next = first_row * p->stride_h - p->pad_top, slot_of_next = 0, slot_of_top = 0;
-    for (int32_t y = first_row; y < last_row; y++) {
-        const int32_t top = y * p->stride_h - p->pad_top, end = top + high < bottom ? top + high : bottom;
-        for (; next < end; next++) {
+    for (int32_t y = first_row; y < last_row; y += CONV2D_S8_X86_LINES) {
+        const int32_t top = y * p->stride_h - p->pad_top;
+        const int32_t lines = last_row - y < CONV2D_S8_X86_LINES ? last_row - y : CONV2D_S8_X86_LINES;
+        int8_t *o[CONV2D_S8_X86_LINES];
+        for (; next < top + (lines - 1) * p->stride_h + window; next++) {
             if (next >= top) {
-                conv2d_s8_x86_expand(p, x, next, columns, plane + slot_of_next * columns * p->in_c);
+                conv2d_s8_x86_expand(p, x, next, columns, plane + slot_of_next * row);
             }
             slot_of_next = slot_of_next + 1 == high ? 0 : slot_of_next + 1;
         }
-        int32_t slot = slot_of_top;
-        for (int32_t run = 0; run < s->run_count; run += across) {
-            for (int32_t column = 0; column < across; column++) {
-                s->runs[run + column] = plane + (slot * columns + column * p->dilation_w) * p->in_c;
-            }
-            slot += p->dilation_h;
-            slot -= slot >= high ? high : 0;
+        for (int32_t line = 0; line < lines; line++) {
+            conv2d_s8_x86_runs(p, across, plane, row, slot_of_top, high, s->runs + line * s->run_count);
+            o[line] = (int8_t *)ge_row(out, y + line);
+            slot_of_top = (slot_of_top + p->stride_h) % high;
         }
-        slot_of_top += p->stride_h;
-        slot_of_top -= slot_of_top >= high ? high : 0;
-        conv2d_s8_x86_strip(s, p->out_w, (int8_t *)ge_row(out, y));
+        conv2d_s8_x86_strip(s, lines, p->out_w, o);
     }
 }
 
@@ -221,8 +239,7 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
                                        const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
     const int32_t run = p->kernel_w / across * p->in_c;
-    const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)run_count * sizeof(void *);
-    ge_x86_element *const plane = (ge_x86_element *)(behind & ~(uintptr_t)63);
+    const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)(CONV2D_S8_X86_LINES * run_count) * sizeof(void *);
     conv2d_s8_x86_layer s = {0};
     s.runs = (const ge_x86_element **)scratch;
     s.run_count = run_count;
@@ -230,10 +247,13 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.pitch = p->stride_w * p->in_c;
     s.out_c = p->out_c;
     s.weights = weights;
+    s.room = (ge_x86_tap *)(behind & ~(uintptr_t)63);
     s.bias = bias;
     s.multiplier = multiplier;
     s.scale = scale;
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
+    ge_x86_element *const plane =
+        (ge_x86_element *)((uintptr_t)s.room + GE_X86_TAPS_BYTES((uintptr_t)(64 * run_count * s.steps)));
     if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
         (p->out_w - 1) * p->stride_w < p->in_w && (p->out_h - 1) * p->stride_h < p->in_h) {
         s.pitch = p->in_c;

@@ -22,13 +22,13 @@ static inline GE_X86_INLINE ge_x86_sums fc_s8_x86_sums(const int8_t *w, const ge
     for (; step + FC_S8_X86_CHAINS <= steps; step += FC_S8_X86_CHAINS) {
         GE_X86_UNROLL
         for (int32_t i = 0; i < FC_S8_X86_CHAINS; i++) {
-            acc[i] = ge_x86_dot(acc[i], ge_x86_weights_at(w + 64 * i), ge_x86_input_at(x + 4 * i));
+            acc[i] = ge_x86_dot_four(acc[i], w + 64 * i, x + 4 * i);
         }
         w += 64 * FC_S8_X86_CHAINS;
         x += 4 * FC_S8_X86_CHAINS;
     }
     for (; step < steps; step++) {
-        acc[0] = ge_x86_dot(acc[0], ge_x86_weights_at(w), ge_x86_input_at(x));
+        acc[0] = ge_x86_dot_four(acc[0], w, x);
         w += 64;
         x += 4;
     }
