@@ -178,7 +178,10 @@ def _conv_when(node: Node, target: Any) -> str | None:
 POINTS = 64
 """CONV2D_S8_X86_PIXELS"""
 
-LINES = 3
+SQUARE_CHANNELS = 1024
+"""GE_X86_WINOGRAD_CHANNELS"""
+
+LINES = 4
 """CONV2D_S8_X86_LINES"""
 
 ELEMENT = 2
@@ -189,14 +192,25 @@ SLACK = 64
 
 
 def _conv_scratch(p: Any) -> int:
-    """Pointers to runs, widened weights of 16 outputs, and a ring of expanded rows, or the pixels that a kernel of one tap
-    gathers."""
+    """Pointers to runs, widened weights of 16 outputs, what Winograd's squares take, and a ring of expanded rows, or the
+    pixels that a kernel of one tap gathers.
+    """
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
     weights = OUTPUTS * _runs(p) * _up(p.kernel_h * p.kernel_w * p.in_c // _runs(p), INPUTS)
-    return int(8 * LINES * _runs(p) + 63 + ELEMENT * (weights + plane) + SLACK)
+    return int(8 * LINES * _runs(p) + 63 + ELEMENT * (weights + plane) + _squares(p) + SLACK)
+
+
+def _squares(p: Any) -> int:
+    """Scratch of some rows of output by runtime_c/ge_x86_winograd.h: sums, transformed inputs, weights of 16 outputs."""
+    plain = (3, 3, 1, 1, 1, 1)
+    if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain:
+        return 0
+    if p.out_w < 2 or p.in_c % OUTPUTS or p.in_c > SQUARE_CHANNELS:
+        return 0
+    return int(6 * 16 * OUTPUTS * 4 + ELEMENT * 16 * (p.in_c * ((p.out_w + 1) // 2 * (LINES // 2) + OUTPUTS) + 32))
 
 
 def _conv_rows_cost(node: Node, target: Any, count: int) -> float:

@@ -12,10 +12,11 @@
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_portable.h"
+#include "ge_x86_winograd.h"
 
 /* clang-format off */
 #define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
-#define CONV2D_S8_X86_LINES 3   /* rows of output that a kernel of several taps computes at once */
+#define CONV2D_S8_X86_LINES 4   /* rows of output that a kernel of several taps computes at once */
 /* clang-format on */
 
 /* What the tiles of a layer share. */
@@ -28,6 +29,7 @@ typedef struct {
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
     const ge_x86_tap *w;   /* of the vectors at hand, in the order of ge_x86_dot */
     ge_x86_tap *room;
+    void *squares; /* sums, inputs and weights of ge_x86_winograd.h */
     const int32_t *bias;
     const int32_t *multiplier;
     const float *scale; /* negative: not exact */
@@ -157,6 +159,75 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
     }
 }
 
+#if GE_X86_WINOGRAD
+
+#define CONV2D_S8_X86_SQUARES 6 /* of a matrix product */
+
+/* Whether two rows of output may come from squares. */
+static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
+    return p->kernel_h == 3 && p->kernel_w == 3 && p->stride_h == 1 && p->stride_w == 1 && p->dilation_h == 1 &&
+           p->dilation_w == 1 && p->out_w > 1 && p->in_c % 16 == 0 && p->in_c <= GE_X86_WINOGRAD_CHANNELS;
+}
+
+/* `lines` rows of output, an even number; the runs of a line begin in its three rows of the input. */
+static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_t channels, int32_t lines,
+                                            int32_t pixels, int8_t *const *o) {
+    const int32_t across = (pixels + 1) / 2, squares = lines / 2 * across;
+    ge_x86_sums *const sums = (ge_x86_sums *)s->squares;
+    int16_t *const inputs = (int16_t *)(sums + 16 * CONV2D_S8_X86_SQUARES);
+    int16_t *const weights = inputs + 16 * squares * channels;
+    for (int32_t i = 0; i < squares; i++) {
+        const ge_x86_element *const *runs = s->runs + 6 * (i / across);
+        const int32_t column = 2 * (i % across), x = (column + 2 <= pixels ? column : pixels - 2) * channels;
+        const ge_x86_element *const from[4] = {runs[0] + x, runs[1] + x, runs[2] + x, runs[5] + x};
+        ge_x86_winograd_inputs(from, channels, squares * channels, inputs + i * channels);
+    }
+    for (int32_t vector = 0; vector < (s->out_c + 15) / 16; vector++) {
+        int32_t count = 0;
+        ge_x86_winograd_weights(s->weights + (ptrdiff_t)vector * 144 * channels, channels, weights);
+        for (int32_t i = 0; i < squares; i += count) {
+            count = squares - i >= 6 ? 6 : squares - i >= 4 ? 4 : 1;
+            for (int32_t point = 0; point < 16; point++) {
+                const int16_t *const w = weights + GE_X86_WINOGRAD_POINT(channels) * point;
+                const int16_t *const x = inputs + (squares * point + i) * channels;
+                if (count == 6) {
+                    ge_x86_winograd_six(w, x, channels, sums + CONV2D_S8_X86_SQUARES * point);
+                } else if (count == 4) {
+                    ge_x86_winograd_four(w, x, channels, sums + CONV2D_S8_X86_SQUARES * point);
+                } else {
+                    ge_x86_winograd_one(w, x, channels, sums + CONV2D_S8_X86_SQUARES * point);
+                }
+            }
+            for (int32_t j = 0; j < count; j++) {
+                const int32_t column = 2 * ((i + j) % across), x = column + 2 <= pixels ? column : pixels - 2;
+                int8_t *const *const to = o + (i + j) / across * 2;
+                ge_x86_sums square[4];
+                ge_x86_winograd_outputs(sums + j, CONV2D_S8_X86_SQUARES, s->bias + 16 * vector, square);
+                conv2d_s8_x86_finish(s, square, vector, to[0] + x * s->out_c + 16 * vector, 2, 1);
+                conv2d_s8_x86_finish(s, square + 2, vector, to[1] + x * s->out_c + 16 * vector, 2, 1);
+            }
+        }
+    }
+}
+
+#else
+
+static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
+    (void)p;
+    return 0;
+}
+
+static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_t channels, int32_t lines,
+                                            int32_t pixels, int8_t *const *o) {
+    (void)s;
+    (void)channels;
+    (void)lines;
+    (void)pixels;
+    (void)o;
+}
+
+#endif
+
 /* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
 static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
                                            ge_x86_element *to) {
@@ -215,9 +286,12 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
     const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
     const int32_t row = columns * p->in_c, across = s->run_count / p->kernel_h;
     int32_t next = first_row * p->stride_h - p->pad_top, slot_of_next = 0, slot_of_top = 0;
-    for (int32_t y = first_row; y < last_row; y += CONV2D_S8_X86_LINES) {
+    const int32_t square = conv2d_s8_x86_square(p);
+    int32_t lines = 0;
+    for (int32_t y = first_row; y < last_row; y += lines) {
         const int32_t top = y * p->stride_h - p->pad_top;
-        const int32_t lines = last_row - y < CONV2D_S8_X86_LINES ? last_row - y : CONV2D_S8_X86_LINES;
+        lines = last_row - y < CONV2D_S8_X86_LINES ? last_row - y : CONV2D_S8_X86_LINES;
+        lines -= square && lines > 1 ? lines % 2 : 0;
         int8_t *o[CONV2D_S8_X86_LINES];
         for (; next < top + (lines - 1) * p->stride_h + window; next++) {
             if (next >= top) {
@@ -230,7 +304,11 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
             o[line] = (int8_t *)ge_row(out, y + line);
             slot_of_top = (slot_of_top + p->stride_h) % high;
         }
-        conv2d_s8_x86_strip(s, lines, p->out_w, o);
+        if (square && lines > 1) {
+            conv2d_s8_x86_squares(s, p->in_c, lines, p->out_w, o);
+        } else {
+            conv2d_s8_x86_strip(s, lines, p->out_w, o);
+        }
     }
 }
 
@@ -252,8 +330,10 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.multiplier = multiplier;
     s.scale = scale;
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
-    ge_x86_element *const plane =
-        (ge_x86_element *)((uintptr_t)s.room + GE_X86_TAPS_BYTES((uintptr_t)(64 * run_count * s.steps)));
+    const int32_t squares = conv2d_s8_x86_square(p) ? (p->out_w + 1) / 2 * (CONV2D_S8_X86_LINES / 2) : 0;
+    const uintptr_t points = 16 * (uintptr_t)(p->in_c * (squares + 16) + 32) * sizeof(int16_t);
+    s.squares = (void *)((uintptr_t)s.room + GE_X86_TAPS_BYTES((uintptr_t)(64 * run_count * s.steps)));
+    ge_x86_element *const plane = (ge_x86_element *)((uintptr_t)s.squares + (squares == 0 ? 0 : 6144 + points));
     if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
         (p->out_w - 1) * p->stride_w < p->in_w && (p->out_h - 1) * p->stride_h < p->in_h) {
         s.pitch = p->in_c;
