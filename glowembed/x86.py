@@ -178,8 +178,8 @@ def _conv_when(node: Node, target: Any) -> str | None:
 POINTS = 64
 """CONV2D_S8_X86_PIXELS"""
 
-SQUARE_CHANNELS = 1024
-"""GE_X86_WINOGRAD_CHANNELS"""
+SQUARE_CHANNELS, LARGE = 1024, 4096
+"""GE_X86_WINOGRAD_CHANNELS, CONV2D_S8_X86_LARGE"""
 
 LINES = 4
 """CONV2D_S8_X86_LINES"""
@@ -208,7 +208,7 @@ def _squares(p: Any) -> int:
     plain = (3, 3, 1, 1, 1, 1)
     if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain:
         return 0
-    if p.out_w < 2 or p.in_c % OUTPUTS or p.in_c > SQUARE_CHANNELS:
+    if p.out_w < 2 or p.out_h * p.out_w * p.out_c < LARGE or p.in_c % OUTPUTS or p.in_c > SQUARE_CHANNELS:
         return 0
     return int(6 * 16 * OUTPUTS * 4 + ELEMENT * 16 * (p.in_c * ((p.out_w + 1) // 2 * (LINES // 2) + OUTPUTS) + 32))
 
