@@ -8,7 +8,8 @@
  *
  * It pays where a product costs two instructions: with AVX2, of which this is written. Weights are transformed for 16 outputs and
  * all squares of some rows at once; points of weights are a cache line further apart than they need to be, as otherwise all
- * would share few lines of the cache. Levels without GE_X86_WINOGRAD have other headers.
+ * would share few lines of the cache. Levels without
+ * GE_X86_WINOGRAD never come here.
  */
 #ifndef GE_X86_WINOGRAD_H
 #define GE_X86_WINOGRAD_H
@@ -65,7 +66,7 @@ static GE_X86_FN void ge_x86_winograd_weights(const int8_t *image, int32_t chann
 }
 
 /* Bt d B of a square whose rows begin at rows[0..3]: points `apart` words from each other, each of all channels. */
-static GE_X86_FN void ge_x86_winograd_inputs(const int16_t *const rows[4], int32_t channels, int32_t apart,
+static GE_X86_FN void ge_x86_winograd_inputs(const ge_x86_element *const rows[4], int32_t channels, int32_t apart,
                                              int16_t *to) {
     for (int32_t c = 0; c < channels; c += 16) {
         __m256i down[4][4];
@@ -146,6 +147,46 @@ static inline GE_X86_INLINE void ge_x86_winograd_outputs(const ge_x86_sums *m, i
             sums[2 * y].half[h] = _mm256_add_epi32(_mm256_srai_epi32(left, 2), start);
             sums[2 * y + 1].half[h] = _mm256_add_epi32(_mm256_srai_epi32(right, 2), start);
         }
+    }
+}
+
+#else
+
+static GE_X86_FN void ge_x86_winograd_weights(const int8_t *image, int32_t channels, int16_t *to) {
+    (void)image;
+    (void)channels;
+    (void)to;
+}
+
+static GE_X86_FN void ge_x86_winograd_inputs(const ge_x86_element *const rows[4], int32_t channels, int32_t apart,
+                                             int16_t *to) {
+    (void)rows;
+    (void)channels;
+    (void)apart;
+    (void)to;
+}
+
+static GE_X86_FN void ge_x86_winograd_six(const int16_t *w, const int16_t *x, int32_t channels, ge_x86_sums *to) {
+    (void)w;
+    (void)x;
+    (void)channels;
+    (void)to;
+}
+
+static GE_X86_FN void ge_x86_winograd_four(const int16_t *w, const int16_t *x, int32_t channels, ge_x86_sums *to) {
+    ge_x86_winograd_six(w, x, channels, to);
+}
+
+static GE_X86_FN void ge_x86_winograd_one(const int16_t *w, const int16_t *x, int32_t channels, ge_x86_sums *to) {
+    ge_x86_winograd_six(w, x, channels, to);
+}
+
+static inline GE_X86_INLINE void ge_x86_winograd_outputs(const ge_x86_sums *m, int32_t apart, const int32_t *bias,
+                                                         ge_x86_sums sums[4]) {
+    (void)m;
+    (void)apart;
+    for (int32_t i = 0; i < 4; i++) {
+        sums[i] = ge_x86_load(bias);
     }
 }
 

@@ -159,16 +159,15 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
     }
 }
 
-#if GE_X86_WINOGRAD
-
 #define CONV2D_S8_X86_SQUARES 6  /* of a matrix product */
 #define CONV2D_S8_X86_LARGE 4096 /* outputs */
 
 /* Whether output may come from squares, and is large enough for their scratch to be worth while. */
 static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
-    return p->kernel_h == 3 && p->kernel_w == 3 && p->stride_h == 1 && p->stride_w == 1 && p->dilation_h == 1 &&
-           p->dilation_w == 1 && p->out_w > 1 && p->out_h * p->out_w * p->out_c >= CONV2D_S8_X86_LARGE &&
-           p->in_c % 16 == 0 && p->in_c <= GE_X86_WINOGRAD_CHANNELS;
+    return GE_X86_WINOGRAD && p->kernel_h == 3 && p->kernel_w == 3 && p->stride_h == 1 && p->stride_w == 1 &&
+           p->dilation_h == 1 && p->dilation_w == 1 && p->out_w > 1 &&
+           p->out_h * p->out_w * p->out_c >= CONV2D_S8_X86_LARGE && p->in_c % 16 == 0 &&
+           p->in_c <= GE_X86_WINOGRAD_CHANNELS;
 }
 
 /* `lines` rows of output, an even number; the runs of a line begin in its three rows of the input. */
@@ -211,24 +210,6 @@ static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_
         }
     }
 }
-
-#else
-
-static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
-    (void)p;
-    return 0;
-}
-
-static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_t channels, int32_t lines,
-                                            int32_t pixels, int8_t *const *o) {
-    (void)s;
-    (void)channels;
-    (void)lines;
-    (void)pixels;
-    (void)o;
-}
-
-#endif
 
 /* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
 static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
