@@ -36,6 +36,9 @@ SLOT_LIMIT = SLOT_UNIT * 65536
 BUDGETS = {"speed": 0.0, "balanced": 0.025, "ram": 1.0}
 """Share of the estimated cycles that additional calls may cost. 5 % is promised: a call costs more than is estimated."""
 
+SMALL, SMALL_SHARE = 12_000.0, 0.04
+"""Cycles that nobody notices (0.1 ms at 120 MHz): small networks may spend them, up to this share of theirs."""
+
 EFFORT_UNIT = 0.05
 """Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds by the clock."""
 
@@ -129,13 +132,18 @@ def _shares(options: PlanOptions) -> tuple[float, ...]:
     return (BUDGETS[options.optimize],)
 
 
+def budget(share: float, cycles: float) -> float:
+    """Cycles that may be spent by a network that takes `cycles`."""
+    return max(share * cycles, min(SMALL, SMALL_SHARE * cycles)) if share else 0.0
+
+
 def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | None = None) -> _Variant:
     total = _whole(graph, costs)
     extra = 0.0 if base is None else total - base
     return _Variant(
         graph,
         extra,
-        tuple(share * max(base or total, 1.0) - extra for share in _shares(options)),
+        tuple(budget(share, max(base or total, 1.0)) - extra for share in _shares(options)),
         costs,
         options.optimize != "speed" or options.ram is not None,
     )

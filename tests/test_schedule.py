@@ -21,7 +21,7 @@ from glowembed.costs import Costs
 from glowembed.errors import UsageError
 from glowembed.ir import Graph, Node, QType, Value, verify
 from glowembed.lower import lower
-from glowembed.memory import BUDGETS
+from glowembed.memory import BUDGETS, budget
 from glowembed.placement import Item
 from glowembed.plan import PlanOptions
 from glowembed.quantize import quantize
@@ -287,7 +287,7 @@ def test_ram_takes_no_more_than_balanced_and_at_most_twice_the_cycles(seed: int,
     assert plans["speed"].extra_cycles == 0.0 < plans["speed"].fastest_cycles
     for name, plan in plans.items():
         assert plan.fastest_cycles == plans["speed"].fastest_cycles
-        assert plan.extra_cycles <= BUDGETS[name] * plan.fastest_cycles + 1
+        assert plan.extra_cycles <= budget(BUDGETS[name], plan.fastest_cycles) + 1
 
 
 @pytest.mark.parametrize("seed", range(3))
