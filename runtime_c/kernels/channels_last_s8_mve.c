@@ -16,7 +16,7 @@ static inline void channels_last_s8_mve_run(const int8_t *from, int8_t *to, int3
                      "add %[to], %[to], r4\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     : [from] "+&r"(from), [to] "+&r"(to)
+                     : [from] "+&l"(from), [to] "+&r"(to)
                      : [step] "r"(step), [count] "r"(count)
                      : "r4", "lr", "q0", "q1", "memory");
 }
