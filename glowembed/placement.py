@@ -58,6 +58,9 @@ class Placement:
     size: int
 
 
+Near = tuple[int, int, int]
+"""An item's number, and what it forbids to another one: offsets above its own plus the second, below its own plus the third."""
+
 InPlace = Callable[[int, int, int], bool]
 """(storage written, storage read, tick): may the row written lie at or below the row read that dies in that tick?"""
 
@@ -113,21 +116,32 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement
     """The best of a dozen orders, inputs at the bottom or at the top of the bound; scratch, alive now and then, at the
     bottom or anywhere.
     """
+    near = _near(forbidden)
     tried: list[tuple[int, int, list[int], int, Placement]] = []
     for number, order in enumerate(_orders(items)):
         for top in (0, bound):
-            placed = _first_fit(items, forbidden, order, top)
+            placed = _first_fit(items, near, order, top)
             if placed.size <= bound:
                 return placed
             tried.append((placed.size, 2 * number + bool(top), order, top, placed))
     best = min(tried)[4]
     for _, _, order, top, placed in sorted(tried)[:REPAIRED]:
-        best = min(best, _repaired(items, forbidden, (order, top, placed), bound), key=lambda p: p.size)
+        best = min(best, _repaired(items, near, (order, top, placed), bound), key=lambda p: p.size)
     return best
 
 
+def _near(forbidden: Conflicts) -> list[list[Near]]:
+    """Of each item those that it may meet: few, as most are not alive together."""
+    found: list[list[Near]] = []
+    for i in range(len(forbidden.lo)):
+        lo, hi = forbidden.lo[:, i], forbidden.hi[:, i]
+        others = np.flatnonzero(lo < hi)
+        found.append(list(zip(others.tolist(), lo[others].tolist(), hi[others].tolist(), strict=True)))
+    return found
+
+
 def _repaired(
-    items: Sequence[Item], forbidden: Conflicts, start: tuple[list[int], int, Placement], bound: int
+    items: Sequence[Item], near: Sequence[Sequence[Near]], start: tuple[list[int], int, Placement], bound: int
 ) -> Placement:
     """What reaches highest is placed earlier next time, again and again."""
     order, top, placed = start
@@ -135,7 +149,7 @@ def _repaired(
     for _ in range(REPAIRS):
         high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
         order = [i for i in order if i in high] + [i for i in order if i not in high]
-        placed = _first_fit(items, forbidden, order, top)
+        placed = _first_fit(items, near, order, top)
         best = min(best, placed, key=lambda p: p.size)
         if best.size <= bound:
             break
@@ -154,31 +168,28 @@ def _orders(items: Sequence[Item]) -> list[list[int]]:
     return [np.lexsort((index, *reversed(key), first)).tolist() for first in firsts for key in keys]
 
 
-def _first_fit(items: Sequence[Item], forbidden: Conflicts, order: Sequence[int], top: int) -> Placement:
+def _first_fit(items: Sequence[Item], near: Sequence[Sequence[Near]], order: Sequence[int], top: int) -> Placement:
     """Each item at the lowest allowed offset; with `top`, inputs of the network end there."""
-    count = len(items)
-    offsets = np.zeros(count, np.int64)
+    offsets: list[int | None] = [None] * len(items)
     if top:
         order = sorted(order, key=lambda i: items[i].birth >= 0)
-    done: list[int] = []
+    size = 0
     for i in order:
-        placed = np.asarray(done, np.int64)
         start = max(0, top - items[i].size) if top and items[i].birth < 0 else 0
-        offsets[i] = _lowest(items[i], forbidden, i, placed, offsets, start)
-        done.append(i)
-    return Placement(tuple(offsets.tolist()), int(max((offsets[i] + items[i].size for i in range(count)), default=0)))
+        at = offsets[i] = _lowest(items[i], near[i], offsets, start)
+        size = max(size, at + items[i].size)
+    return Placement(tuple(at for at in offsets if at is not None), size)
 
 
-def _lowest(item: Item, forbidden: Conflicts, i: int, placed: Ints, offsets: Ints, start: int) -> int:
-    lo, hi = forbidden.lo[placed, i], forbidden.hi[placed, i]
-    clash = lo < hi
-    low, high = offsets[placed][clash] + lo[clash], offsets[placed][clash] + hi[clash]
+def _lowest(item: Item, near: Sequence[Near], offsets: Sequence[int | None], start: int) -> int:
+    """The lowest offset that no item placed before forbids."""
+    taken = sorted((offsets[j] + lo, offsets[j] + hi) for j, lo, hi in near if offsets[j] is not None)  # type: ignore[operator]
     at = _aligned(start, item.alignment)
-    for k in np.argsort(low, kind="stable"):
-        if low[k] >= at:
+    for low, high in taken:
+        if low >= at:
             break
-        if high[k] > at:
-            at = _aligned(int(high[k]), item.alignment)
+        if high > at:
+            at = _aligned(high, item.alignment)
     return at
 
 
