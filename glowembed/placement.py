@@ -69,13 +69,21 @@ def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
     """What the cells of each pair of items forbid."""
     count = len(items)
     lo, hi = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
-    birth = np.asarray([item.birth for item in items])
-    death = np.asarray([item.death for item in items])
+    birth = np.asarray([item.birth for item in items], np.int64)
+    death = np.asarray([item.death for item in items], np.int64)
+    size = np.asarray([item.size for item in items], np.int64)
+    single = np.asarray([len(item.cells) == 1 for item in items], bool)
     for i in range(count):
-        meeting = np.flatnonzero((birth[i + 1 :] <= death[i]) & (birth[i] <= death[i + 1 :])) + i + 1
-        for j in meeting.tolist():
+        meeting = (birth <= death[i]) & (birth[i] <= death)
+        meeting[: i + 1] = False
+        follows = (size == size[i]) & ((birth == death[i]) | (death == birth[i]))
+        plain = meeting & single & ~follows if single[i] else np.zeros(count, bool)
+        lo[i, plain], hi[i, plain] = -size[plain], size[i]
+        for j in np.flatnonzero(meeting & ~plain).tolist():
             lo[i, j], hi[i, j] = _forbidden(items[i], items[j], in_place)
-            lo[j, i], hi[j, i] = -hi[i, j], -lo[i, j]
+    upper = np.triu(lo < hi)
+    rows, columns = np.nonzero(upper)
+    lo[columns, rows], hi[columns, rows] = -hi[rows, columns], -lo[rows, columns]
     return Conflicts(lo, hi)
 
 
@@ -183,7 +191,8 @@ def _first_fit(items: Sequence[Item], near: Sequence[Sequence[Near]], order: Seq
 
 def _lowest(item: Item, near: Sequence[Near], offsets: Sequence[int | None], start: int) -> int:
     """The lowest offset that no item placed before forbids."""
-    taken = sorted((offsets[j] + lo, offsets[j] + hi) for j, lo, hi in near if offsets[j] is not None)  # type: ignore[operator]
+    taken = [(there + lo, there + hi) for j, lo, hi in near if (there := offsets[j]) is not None]
+    taken.sort()
     at = _aligned(start, item.alignment)
     for low, high in taken:
         if low >= at:

@@ -119,7 +119,8 @@ def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS) -> Row
     """The facts of a graph whose nodes have kernels; `legal`: by name of a node, kernels that could take their place."""
     members = _members(graph)
     storage_of = {name: i for i, names in enumerate(members) for name in names}
-    storages = tuple(_storage(graph, names, storage_of) for names in members)
+    read, written = _touched(graph)
+    storages = tuple(_storage(graph, names, read, written) for names in members)
     works = tuple(
         _work(graph, i, node, storages, storage_of, legal.get(node.name, ()))
         for i, node in enumerate(graph.nodes)
@@ -160,11 +161,27 @@ def outside(graph: Graph) -> dict[str, str]:
     return found
 
 
-def _storage(graph: Graph, names: tuple[str, ...], storage_of: dict[str, int]) -> Storage:
+Touched = Mapping[str, Sequence[int]]
+"""Value -> bytes of a row, for each node that reads or writes it."""
+
+
+def _touched(graph: Graph) -> tuple[Touched, Touched]:
+    """What is read, and what is written."""
+    read: dict[str, list[int]] = {}
+    written: dict[str, list[int]] = {}
+    for node in graph.nodes:
+        if not _is_view(node):
+            strides, out_stride = _strides(graph, node)
+            written.setdefault(node.outputs[0], []).append(out_stride)
+            for name, stride in zip(node.inputs, strides, strict=True):
+                read.setdefault(name, []).append(stride)
+    return read, written
+
+
+def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touched) -> Storage:
     size = max(graph.values[name].bytes for name in names)
-    writers = [n for n in graph.nodes if n.outputs[0] in names and not _is_view(n)]
-    written = {_strides(graph, node)[1] for node in writers}
-    read = {s for n in graph.nodes if not _is_view(n) for v, s in zip(n.inputs, _strides(graph, n)[0], strict=True) if v in names}  # fmt: skip
+    writers = [stride for name in names for stride in writes.get(name, ())]
+    written, read = set(writers), {stride for name in names for stride in reads.get(name, ())}
     row_bytes = size if len(writers) > 1 else min(written or read or {size})
     if row_bytes <= 0 or size % row_bytes:
         row_bytes = size
