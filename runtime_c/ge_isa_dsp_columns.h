@@ -83,7 +83,7 @@ static inline void ge_dsp_columns_column(const ge_conv2d_params *p, const ge_dsp
  * The second pixel is written first: it may be a twin of a lone last one. */
 static inline void ge_dsp_columns_few(const ge_dsp_columns_shape *s, ge_dsp_gemm_job *job, int32_t channels,
                                       const ge_dsp_gemm_kind *kind) {
-    int8_t four[8];
+    int8_t four[8] = {0};
     int8_t *const places[2] = {four, four + 4};
     const int32_t first = job->channel;
     int8_t *const *to = s->pixels;

@@ -22,7 +22,7 @@ static inline int32_t ge_mve_taps_before(int32_t start, int32_t taps, int32_t di
 
 /* The windows of output row y. */
 static inline ge_mve_window ge_mve_windows_of(const ge_avgpool_params *p, const ge_rows *x, int32_t y, void *scratch) {
-    ge_mve_window w;
+    ge_mve_window w = {0};
     const int32_t top = y * p->stride_h - p->pad_top;
     const int32_t begin = ge_mve_taps_before(top, p->kernel_h, p->dilation_h, 0);
     const int32_t end = ge_mve_taps_before(top, p->kernel_h, p->dilation_h, p->in_h);

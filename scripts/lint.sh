@@ -40,7 +40,7 @@ analyse() { # COMMAND...: with warnings as errors, on every portable kernel
     python scripts/params_header.py >"$generated/ge_params.h" || return 1
     portable_kernels | xargs -0 -r -P2 -I FILE "$@" -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror \
         -Wno-unused-function -include runtime_c/ge_requantize_tflite.h \
-        -Dge_requantize_each=ge_requantize_each_tflite -DGE_X86_FN= -DGE_X86_INLINE= -Iruntime_c -I"$generated" -o /dev/null FILE
+        -Dge_requantize_each=ge_requantize_each_tflite -DGE_X86_FN= -DGE_X86_INLINE= -DGE_X86_UNROLL= -Iruntime_c -I"$generated" -o /dev/null FILE
 }
 
 generated=build/lint
