@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from glowembed import memory
+from glowembed import memory, replay
 from glowembed.choose import choose, within
 from glowembed.costs import Costs
 from glowembed.ir import Graph
@@ -117,7 +117,7 @@ def planned(name: str, graph: Graph, goal: Optimize, target: str) -> Row:
     start = time.process_time()
     ordered, plan = memory.plan_network(chosen, core.word_size, PlanOptions(optimize=goal), costs)
     seconds = time.process_time() - start
-    memory.check(ordered, plan)
+    replay.check(ordered, plan)
     values = sum(1 for value in ordered.values.values() if value.const is None)
     gap = 100 * (plan.size - plan.row_bound) / plan.row_bound
     return Row(

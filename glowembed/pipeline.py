@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from glowembed import cnames, datasets, emit, footprint, glue, importer, memory, op, plot
+from glowembed import cnames, datasets, emit, footprint, glue, importer, memory, op, plot, replay
 from glowembed.biases import finish_biases
 from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
@@ -243,7 +243,7 @@ def compile_model(
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _plan(graph, target, options, choices)
-        memory.check(graph, plan)
+        replay.check(graph, plan)
     on_stage("plan", plan)
     with stages.run("emit"):
         origin = emit.Origin(
@@ -300,7 +300,7 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     """
     target, manifest = load_target(bundle.manifest["target"]), bundle.manifest
     plan = memory.plan(bundle.graph, target.word_size, PlanOptions("greedy", optimize="speed"))
-    memory.check(bundle.graph, plan)
+    replay.check(bundle.graph, plan)
     origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])
     weights = Weights(manifest["weights"]["place"], manifest["weights"]["file"])
     files = emit.emit(replace(bundle.graph, model_sha256=manifest["model"]["sha256"]), plan, target, origin, weights)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glowembed import memory
+from glowembed import memory, replay
 from glowembed.ir import Graph, Node, QType, Value, verify
 from glowembed.op import kernel_ops
 from glowembed.ops.conv import Conv2dParams
@@ -38,21 +38,21 @@ CHAINS = [
 def test_a_chain_needs_its_two_largest_neighbours(name: str, sizes: list[int], arena: int) -> None:
     graph = graph_of([([i], s) for i, s in enumerate(sizes[1:])], [len(sizes) - 1], "ge_conv2d_s8", sizes[0])
     plan = memory.plan(graph, 1)
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     assert plan.size == plan.bound == arena
 
 
 def test_element_wise_ops_run_in_place() -> None:
     graph = graph_of([([0], 10), ([1], 10), ([2], 10)], [3], "ge_lut_s8")
     plan = memory.plan(graph, 1)
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     assert plan.size == 10
 
 
 def test_no_in_place_while_the_input_is_still_needed() -> None:
     graph = graph_of([([0], 10), ([1], 10), ([1, 2], 10)], [3], "ge_lut_s8")
     plan = memory.plan(graph, 1)
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     assert plan.size == 20
 
 
@@ -62,7 +62,7 @@ def test_a_view_and_a_part_share_memory() -> None:
     nodes[1] = replace(nodes[1], shares=1)
     graph = replace(graph, nodes=tuple(nodes))
     plan = memory.plan(graph, 1)
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     assert plan.offsets["v1"] == plan.offsets["v2"]
 
 
@@ -70,7 +70,7 @@ def test_a_view_and_a_part_share_memory() -> None:
 def test_offsets_are_aligned(alignment: int) -> None:
     graph = graph_of([([0], 13), ([0, 1], 7), ([1, 2], 9)], [3, 1], "ge_conv2d_s8", 5)
     plan = memory.plan(graph, alignment)
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     assert all(offset % alignment == 0 for offset in plan.offsets.values())
 
 
@@ -85,7 +85,7 @@ def test_random_graphs_pass_the_checker(seed: int, count: int, kernel: str) -> N
     outputs = sorted({count - 1, rng.randrange(1, count)})
     graph = graph_of(edges, outputs, kernel)
     plan = memory.plan(graph, 4)
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     assert plan.row_bound <= plan.size <= plan.bound + sum(v.bytes + 3 for v in graph.values.values())
 
 
@@ -94,7 +94,7 @@ def test_the_checker_sees_a_wrong_plan() -> None:
     plan = memory.plan(graph, 1)
     moved = replace(plan, offsets={**plan.offsets, "v1": plan.offsets["v0"] + 1})
     with pytest.raises(AssertionError, match="lies at byte"):
-        memory.check(graph, moved)
+        replay.check(graph, moved)
 
 
 SHAPES = [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed import memory
+from glowembed import memory, replay
 from glowembed.ir import Array
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.places import Places
@@ -221,10 +221,10 @@ def test_what_is_outside_takes_no_arena(tmp_path: Path) -> None:
 def test_the_check_sees_an_input_of_the_caller_that_is_written(tmp_path: Path) -> None:
     bundle = compiled(model([node("Relu", "x", "y")], {"x": [1, 2, 8, 5]}), tmp_path, places=Places("caller"))
     plan = memory.plan(bundle.graph, 8)
-    memory.check(bundle.graph, plan)
+    replay.check(bundle.graph, plan)
     nodes = tuple(replace(n, shares=0) for n in bundle.graph.nodes)
     with pytest.raises(AssertionError, match="writes over an input of the caller"):
-        memory.check(replace(bundle.graph, nodes=nodes), plan)
+        replay.check(replace(bundle.graph, nodes=nodes), plan)
 
 
 def test_the_header_says_what_lies_over_what(tmp_path: Path) -> None:

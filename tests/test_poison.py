@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from poison import PoisonError, poisoned_run
 
-from glowembed import memory
+from glowembed import memory, replay
 from glowembed.choose import choose
 from glowembed.costs import Costs
 from glowembed.ir import Array, Graph
@@ -60,7 +60,7 @@ def portable() -> Target:
 
 
 def require_exact(graph: Graph, plan: Plan, target: Target, folder: Path) -> None:
-    memory.check(graph, plan)
+    replay.check(graph, plan)
     x = noise(graph)
     expected, found = run_int(graph, x), poisoned_run(graph, plan, target, folder, x)
     for name in graph.outputs:

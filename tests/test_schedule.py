@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from poison import poisoned_run
 from small_models import canonical, model, node, weights
 
-from glowembed import memory, order, placement, schedule
+from glowembed import memory, order, placement, replay, schedule
 from glowembed.choose import choose
 from glowembed.costs import Costs
 from glowembed.errors import UsageError
@@ -121,7 +121,7 @@ def test_a_group_computes_every_row_once_and_never_too_early(seed: int, layers: 
 def test_random_networks_pass_the_replay(seed: int, layers: int, optimize: str, folder: Path) -> None:
     graph = kernel_graph(seed, layers, folder)
     ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize=optimize), Costs(portable()))
-    memory.check(ordered, plan)
+    replay.check(ordered, plan)
     assert plan.row_bound <= plan.size <= plan.bound + 16 * len(graph.values)
 
 
@@ -136,7 +136,7 @@ def test_the_replay_sees_every_row_that_moves(folder: Path) -> None:
             moved[row] = slots[row] + 4 if slots[row] + 4 + 8 < plan.size else slots[row] - 4
             tried += 1
             try:
-                memory.check(ordered, replace(plan, slots={**plan.slots, name: tuple(moved)}))
+                replay.check(ordered, replace(plan, slots={**plan.slots, name: tuple(moved)}))
             except AssertionError:
                 caught += 1
     assert caught > tried // 3
@@ -147,7 +147,7 @@ def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
     at = next(i for i in range(len(plan.steps) - 1) if plan.steps[i].node != plan.steps[i + 1].node)
     for missing in (at, at + 1):
         with pytest.raises(AssertionError):
-            memory.check(ordered, replace(plan, steps=tuple(s for i, s in enumerate(plan.steps) if i != missing)))
+            replay.check(ordered, replace(plan, steps=tuple(s for i, s in enumerate(plan.steps) if i != missing)))
 
 
 # ------------------------------------------------------------------------------------------------ the C of it
@@ -159,7 +159,7 @@ def test_poisoned_runs_give_the_bits_of_the_reference(seed: int, tmp_path: Path)
     """Before every call of a kernel all dead bytes become garbage and are forbidden."""
     graph = kernel_graph(seed, 8, tmp_path)
     ordered, plan = memory.plan_network(graph, 4, RAM, Costs(portable()))
-    memory.check(ordered, plan)
+    replay.check(ordered, plan)
     rng = np.random.default_rng(seed)
     x = {n: rng.integers(-128, 128, ordered.values[n].shape).astype(np.int8) for n in ordered.inputs}
     expected = run_int(graph, x)
@@ -273,7 +273,7 @@ def test_without_the_solver_the_plan_is_greedy(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(placement, "have_solver", lambda: False)
     graph = random_dag(random.Random(5), 30)
     ordered, plan = memory.plan_network(graph, 4, PlanOptions())
-    memory.check(ordered, plan)
+    replay.check(ordered, plan)
 
 
 # ------------------------------------------------------------------------------------------------ limits
@@ -347,9 +347,9 @@ def test_a_depthwise_that_may_is_written_exactly_over_its_input(tmp_path: Path) 
     middle = next(n for n in graph.nodes if n.op == "depthwise_s8")
     assert middle.kernel == "ge_depthwise3x3_s8_dsp"
     ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize="speed"), Costs(target))
-    memory.check(ordered, plan)
+    replay.check(ordered, plan)
     below, above = middle.inputs[0], middle.outputs[0]
     assert plan.offsets[below] == plan.offsets[above]
     moved = replace(plan, size=plan.size + 4, offsets={**plan.offsets, above: plan.offsets[above] + 4})
     with pytest.raises(AssertionError):
-        memory.check(ordered, moved)
+        replay.check(ordered, moved)

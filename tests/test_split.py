@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_schedule import kernel_graph, portable
 
-from glowembed import memory
+from glowembed import memory, replay
 from glowembed.cli import plan_options
 from glowembed.costs import Costs
 from glowembed.errors import UsageError
@@ -37,7 +37,7 @@ def test_random_networks_in_three_memories(seed: int, optimize: str, tmp_path: P
     sizes = (Ram("a", 64 + 40 * seed), Ram("b", 200))
     options = PlanOptions("greedy", optimize=optimize, rams=sizes)  # type: ignore[arg-type]
     ordered, plan = memory.plan_network(graph, 4, options, Costs(portable()))
-    memory.check(ordered, plan)
+    replay.check(ordered, plan)
     limits = {ram.name: ram.size for ram in sizes}
     assert all(0 < ram.size <= limits[ram.name] for ram, _ in plan.rams)
     ends = [plan.arena_size, *(start + ram.size for ram, start in plan.rams)]
