@@ -532,7 +532,7 @@ def overlap_distance(node: Node, index: int = 0) -> int | None:
         if needed is None:
             continue
         in_place = store == "elements" and strides[index] == out_stride
-        end = y if in_place else y + 1
+        end = (0 if op.accumulates else y) + (0 if in_place else 1)
         candidate = end * out_stride - needed * strides[index]
         distance = candidate if distance is None else max(distance, candidate)
     return distance

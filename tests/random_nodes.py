@@ -134,8 +134,13 @@ def from_onnx(chance: random.Random) -> Graph:
     mode = chance.choice(("onnx", "onnx", "tflite") if even else ("default", *MODES))
     graph = graph.with_nodes(replace(n, attrs={**n.attrs, **_law(chance, mode)}) for n in graph.nodes)
     ranges = {name: _even_range(chance) if even else _range(chance) for name in graph.values}
-    typed = quantize(graph, lambda name, _: ranges[name], resolve(graph, Config(settings)))
-    return _by_rows(verify(lower(typed))) if chance.random() < 0.5 else verify(lower(typed))
+    found = typed_and_lowered(graph, settings, ranges)
+    return by_rows(found) if chance.random() < 0.5 else found
+
+
+def typed_and_lowered(graph: Graph, settings: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]) -> Graph:
+    """Kernel-level nodes of ONNX nodes, with settings of a precision.yaml."""
+    return verify(lower(quantize(graph, lambda name, _: ranges[name], resolve(graph, Config(settings)))))
 
 
 def conversion(chance: random.Random) -> Graph:
@@ -168,7 +173,8 @@ def _even_range(chance: random.Random) -> tuple[float, float]:
     return -128 * scale, 127 * scale
 
 
-def _by_rows(graph: Graph) -> Graph:
+def by_rows(graph: Graph) -> Graph:
+    """With what needs a whole image replaced by what takes it row by row, where there is such."""
     c = LowerContext(graph)
     for node in graph.nodes:
         if not kernel_ops()[node.op].by_rows(node, c):

@@ -1,4 +1,4 @@
-"""The memory plan: lifetimes, sharing, the independent checker, and overlap distances by brute force."""
+"""The memory plan: lifetimes, sharing, the independent checker. How far tensors may overlap: test_overlap.py."""
 
 import random
 from dataclasses import replace
@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from glowembed import memory, replay
 from glowembed.ir import Graph, Node, QType, Value, verify
-from glowembed.op import kernel_ops
-from glowembed.ops.conv import Conv2dParams
 
 INT8 = QType("int8", (1.0,), (0,))
 
@@ -95,52 +93,3 @@ def test_the_checker_sees_a_wrong_plan() -> None:
     moved = replace(plan, offsets={**plan.offsets, "v1": plan.offsets["v0"] + 1})
     with pytest.raises(AssertionError, match="lies at byte"):
         replay.check(graph, moved)
-
-
-SHAPES = [
-    # in_h, in_w, in_c, out_c, kernel, stride, dilation, pad
-    (6, 5, 3, 3, 3, 1, 1, 1),
-    (9, 4, 2, 5, 3, 2, 1, 1),
-    (9, 4, 5, 2, 3, 1, 2, 2),
-    (8, 3, 4, 8, 1, 1, 1, 0),
-    (8, 3, 8, 4, 1, 1, 1, 0),
-    (11, 2, 2, 2, 5, 3, 1, 0),
-    (7, 3, 2, 2, 4, 1, 1, 3),
-]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_overlap_distance_is_exact_by_brute_force(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replay the rows by address at every distance: the formula says safe exactly where no needed row is overwritten."""
-    h, w, c, o, k, s, d, p = shape
-    out_h = (h + 2 * p - (k - 1) * d - 1) // s + 1
-    out_w = (w + 2 * p - (k - 1) * d - 1) // s + 1
-    params = Conv2dParams(h, w, c, out_h, max(out_w, 1), o, k, k, s, s, d, d, p, p, 1, 0, 32, 0, -128, 127)
-    op = kernel_ops()["conv2d_s8"]
-    monkeypatch.setattr(memory, "kernel", lambda symbol: replace(op.kernels[0], store="rows"))
-    node = Node("n", "conv2d_s8", ("x",), ("y",), params=params, kernel="ge_conv2d_s8")
-    distance = memory.overlap_distance(node)
-    assert distance is not None
-    (stride,), out_stride = op.row_bytes(params)
-    for candidate in range(distance - 3 * stride, distance + 3 * stride):
-        assert _survives(params, candidate, stride, out_stride) == (candidate >= distance)
-
-
-def _survives(params: Conv2dParams, distance: int, stride: int, out_stride: int) -> bool:
-    """The output starts `distance` bytes before the input. A row is read until the last byte of the output row is
-    written, so what that row writes may not touch what it or a later row needs.
-    """
-    op = kernel_ops()["conv2d_s8"]
-    taps = [op.needs(params, y)[0] for y in range(params.out_h)]
-    for y in range(params.out_h):
-        written = range(y * out_stride - distance, (y + 1) * out_stride - distance)
-        for later in range(y, params.out_h):
-            needed = range(taps[later].start * stride, taps[later].stop * stride)
-            if len(taps[later]) and max(written.start, needed.start) < min(written.stop, needed.stop):
-                return False
-    return True
-
-
-def test_needs_are_the_rows_of_the_window() -> None:
-    params = Conv2dParams(5, 1, 1, 3, 1, 1, 3, 1, 2, 1, 1, 1, 1, 0, 1, 0, 32, 0, -128, 127)
-    assert [list(kernel_ops()["conv2d_s8"].needs(params, y)[0]) for y in range(3)] == [[0, 1], [1, 2, 3], [3, 4]]
