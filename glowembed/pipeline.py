@@ -39,7 +39,7 @@ from glowembed.profile import Profile, ValueProfile
 from glowembed.profile import merge as merge_profiles
 from glowembed.profile import profile as run_profile
 from glowembed.progress import SILENT, Progress
-from glowembed.quantize import coverage, quantize, require_all_quantized
+from glowembed.quantize import coverage, quantize, refuse_unused, require_all_quantized
 from glowembed.schema import Range
 from glowembed.simplify_q import simplify, typed_names
 from glowembed.target import Target, load_target
@@ -225,6 +225,7 @@ def compile_model(
     given = typed_names(graph)
     with stages.run("quantize"):
         graph, precision = _quantized(graph, resolve_precision(graph, options.config()), ranges)
+        refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
         graph = verify(finish_biases(graph, precision, ranges.mean))
         table = coverage(graph, precision)

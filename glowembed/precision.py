@@ -14,7 +14,8 @@ type and knows no file but its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -110,39 +111,56 @@ class Rule:
 
 @dataclass(frozen=True)
 class Config:
-    """A precision.yaml. Without a file: int8 for all."""
+    """A precision.yaml. Without a file: int8 for all. `file`: its name, for messages."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Node name -> settings; value name -> what a rule fixes of it."""
+    """Node name -> settings; value name -> what a rule fixes of it. `file`: where the rules stand, for messages."""
 
     nodes: Mapping[str, Settings]
     values: Mapping[str, ValueSettings] = field(default_factory=dict)
+    file: str = ""
 
 
 # ---------------------------------------------------------------------------------------------- the file
 
 
 def load(path: Path) -> Config:
-    """The configuration in a file. Raises UsageError that names the file, the rule and the setting."""
+    """The configuration in a file. Raises UsageError that names the file, the rule with its line, and the setting."""
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        text = path.read_text(encoding="utf-8")
+        document, lines = yaml.load(text, Loader=yaml.SafeLoader), _lines(yaml.compose(text, Loader=yaml.SafeLoader))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: is not a YAML file: {' '.join(str(error).split())}") from error
+    with named(str(path)):
+        return replace(parse(document, lines), file=str(path))
+
+
+def _lines(root: yaml.Node | None) -> list[int]:
+    """In which line of the file each rule begins, from 1."""
+    entries = root.value if isinstance(root, yaml.MappingNode) else ()
+    lists = [value for key, value in entries if key.value == "rules" and isinstance(value, yaml.SequenceNode)]
+    return [rule.start_mark.line + 1 for rule in lists[-1].value] if lists else []
+
+
+@contextmanager
+def named(file: str) -> Iterator[None]:
+    """UsageErrors from within begin with the name of the file, if there is one."""
     try:
-        return parse(document)
+        yield
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(f"{file}: {error}" if file else str(error)) from error
 
 
-def parse(document: Any) -> Config:
-    """The configuration in what YAML gave."""
+def parse(document: Any, lines: Sequence[int] = ()) -> Config:
+    """The configuration in what YAML gave. `lines`: in which line of a file each rule begins."""
     document = {} if document is None else document
     if not isinstance(document, dict):
         raise UsageError("expected 'defaults:' and 'rules:'; `glowembed precision MODEL --template` writes an example")
@@ -152,7 +170,8 @@ def parse(document: Any) -> Config:
         raise UsageError("defaults: expected settings such as 'dtype: int8'")
     if not isinstance(rules, list):
         raise UsageError("rules: expected a list; each rule begins with a dash")
-    return Config(_settings(defaults, DEFAULTS), tuple(_rule(entry, index) for index, entry in enumerate(rules, 1)))
+    labels = [f"rule {index}" + (f", line {lines[index - 1]}" if lines else "") for index in range(1, len(rules) + 1)]
+    return Config(_settings(defaults, DEFAULTS), tuple(map(_rule, rules, labels)))
 
 
 def _known(entry: Mapping[Any, Any], known: Sequence[str], kind: str) -> None:
@@ -161,8 +180,8 @@ def _known(entry: Mapping[Any, Any], known: Sequence[str], kind: str) -> None:
             raise unknown_name(kind, str(key), known)
 
 
-def _rule(entry: Any, index: int) -> Rule:
-    label = f"rule {index}"
+def _rule(entry: Any, label: str) -> Rule:
+    """`label`: which rule it is; what it matches is put behind."""
     if not isinstance(entry, dict) or not entry:
         raise UsageError(f"{label}: expected matchers ({', '.join((*NODE_MATCHERS, 'value'))}) and settings")
     matchers = {key: entry[key] for key in (*NODE_MATCHERS, "value") if key in entry}
@@ -305,6 +324,11 @@ def resolve(graph: Graph, config: Config | None = None) -> Precision:
     Raises UsageError for a rule that matches nothing and for settings that exclude each other or that an op cannot do.
     """
     config = config or Config()
+    with named(config.file):
+        return replace(_resolved(graph, config), file=config.file)
+
+
+def _resolved(graph: Graph, config: Config) -> Precision:
     first, last = _ends(graph)
     rules = {DEFAULTS: config.defaults}
     settings = {node.name: _applied(_preset(graph, node), config.defaults, DEFAULTS) for node in graph.nodes}

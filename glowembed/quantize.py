@@ -20,7 +20,7 @@ from glowembed import schema
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.op import CONVERSIONS, ops
-from glowembed.precision import DTYPES, Precision, Settings, ValueSettings, resolve
+from glowembed.precision import DTYPES, Precision, Settings, ValueSettings, named, resolve
 
 Range = tuple[float, float]
 RangeOf = Callable[[str, Settings], Range]
@@ -49,6 +49,22 @@ def quantize(
     for node in graph.nodes:
         typing.node(node)
     return graph.with_nodes(typing.nodes, typing.values)
+
+
+def refuse_unused(graph: Graph, precision: Precision) -> None:
+    """Raise UsageError for a rule of a file whose values are all float32 in the typed graph: it changes nothing.
+
+    Rules that a program makes, such as those that `tune` tries, may overrule each other.
+    """
+    if not precision.file:
+        return
+    used = {name for name, value in graph.values.items() if value.qtype is not None}
+    used |= {node.inputs[0] for node in graph.nodes if node.op in CONVERSIONS and node.outputs[0] in used}
+    effective = {fixed.rule for name, fixed in precision.values.items() if name in used}
+    for name, fixed in precision.values.items():
+        if fixed.rule not in effective:
+            setting = "range" if fixed.range is not None else "scale"
+            raise UsageError(f"{precision.file}: {fixed.rule}: {name!r} is float32, which has no {setting}")
 
 
 # ---------------------------------------------------------------------------------------------- dtypes of nodes
@@ -181,7 +197,11 @@ class _Typing:
         if fixed.range is not None:
             return _chosen(*fixed.range, settings)
         assert fixed.scale is not None and fixed.zero_point is not None, fixed
-        return _explicit(name, settings.dtype, fixed, None)
+        return self.explicit(name, settings.dtype, fixed, None)
+
+    def explicit(self, name: str, dtype: str, fixed: ValueSettings, channels: int | None) -> QType:
+        with named(self.precision.file):
+            return _explicit(name, dtype, fixed, channels)
 
     # ------------------------------------------------------------------------------------------ inputs of a node
 
@@ -245,7 +265,7 @@ class _Typing:
     def weights_type(self, node: Node, x: Value, w: Array, bias: Const, dtype: str, settings: Settings) -> QType:
         fixed = self.precision.values.get(node.inputs[1])
         if fixed is not None and fixed.scale is not None:
-            return _explicit(node.inputs[1], dtype, fixed, w.shape[0])
+            return self.explicit(node.inputs[1], dtype, fixed, w.shape[0])
         x_type = x.qtype if _dtype(x) == settings.dtype else self.own_type(x.name, settings)
         assert x_type is not None, x.name
         limits = bias.materialize()

@@ -18,7 +18,7 @@ from glowembed.importer import load as load_model
 from glowembed.ir import Graph, QType
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.precision import Config, load, parse, resolve, template
-from glowembed.quantize import coverage, quantize, require_all_quantized
+from glowembed.quantize import coverage, quantize, refuse_unused, require_all_quantized
 from glowembed.target import load_board
 from glowembed.validation import validate
 
@@ -217,6 +217,51 @@ def test_the_file_is_named(tmp_path: Path) -> None:
             load(path)
 
 
+LATE_MISTAKES = [
+    ("{op: Sub, dtype: int8}", "rule 2, line 5 (op: Sub): matches no node."),
+    ("{op: Gemm, dtype: int8, weights: int16}", "rule 2, line 5 (op: Gemm): Gemm "),
+    ("{value: x, scale: [1.0, 2.0]}", "rule 2, line 5 (value: x): 2 scales for 'x'"),
+    (
+        "{value: x, scale: 1.0, zero_point: 40000}",
+        "rule 2, line 5 (value: x): zero_point 40000 of 'x' does not fit int16",
+    ),
+    ("{value: w3*, scale: 1.0e-50}", "rule 2, line 5 (value: w3*): a scale of 'w3"),
+    ("{op: Conv, dtpe: int8}", "rule 2, line 5 (op: Conv): unknown setting 'dtpe'"),
+]
+"""A rule, and what is said of it as the second of a file, whether the file, the graph or a type shows the mistake."""
+
+
+@pytest.mark.parametrize(("rule", "words"), LATE_MISTAKES, ids=[words for _, words in LATE_MISTAKES])
+def test_every_mistake_names_the_file_and_the_line(graph: Graph, rule: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"# ours\ndefaults: {{}}\nrules:\n  - {{op: Conv, dtype: int16}}\n  - {rule}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as error:
+        quantize(graph, lambda name, _: RANGES, resolve(graph, load(path)))
+    assert str(error.value).startswith(f"{path}: {words}")
+    assert str(error.value).count("p.yaml") == 1
+
+
+def test_a_rule_for_values_that_stay_float_is_refused(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+
+    def compiled(*rules: str) -> Graph:
+        path.write_text("rules:\n" + "".join(f"- {rule}\n" for rule in rules), encoding="utf-8")
+        precision = resolve(graph, load(path))
+        done = quantize(graph, lambda name, _: RANGES, precision)
+        refuse_unused(done, precision)
+        return done
+
+    gemm, softmax = "{op: Gemm, dtype: float32}", "{op: Softmax, dtype: float32}"
+    for value, setting in (("w3*", "range: [-1, 1]"), ("y", "scale: 0.5")):
+        with pytest.raises(
+            UsageError, match=r"p\.yaml: rule 3, line 4 .*: '.*' is float32, which has no (range|scale)"
+        ):
+            compiled(gemm, softmax, f"{{value: '{value}', {setting}}}")
+    done = compiled(gemm, "{value: head, range: [-8, 8]}")  # the Softmax behind reads it in int8
+    read = done.values[by_op(done, "Softmax").inputs[0]].qtype
+    assert read is not None and read.range() == pytest.approx((-8, 8), abs=0.1)
+
+
 def test_without_a_file_all_is_int8(graph: Graph) -> None:
     assert {s.dtype for s in resolve(graph, Config()).nodes.values()} == {"int8"}
 
@@ -364,7 +409,7 @@ def test_the_command_prints_the_table_a_template_and_checks_a_file(
     assert [n["dtype"] for n in nodes.values()][-1] == "int16"
     path.write_text("rules: [{position: last, dtype: int17}]", encoding="utf-8")
     assert main(["precision", net, "--check", str(path)]) == 2
-    assert "rule 1 (position: last): dtype: unknown value 'int17'" in " ".join(capsys.readouterr().err.split())
+    assert "rule 1, line 1 (position: last): dtype: unknown value 'int17'" in " ".join(capsys.readouterr().err.split())
 
 
 def test_require_all_quantized_fails_with_the_list(
@@ -375,5 +420,5 @@ def test_require_all_quantized_fails_with_the_list(
     words = ["--data", str(digits / "data.npz"), "--precision", str(path), "--require-all-quantized"]
     assert main(["compile", str(digits / "model.onnx"), *words, "-o", str(tmp_path / "b")]) == 3
     told = " ".join(capsys.readouterr().err.split())
-    assert "not quantized" in told and "Gemm" in told and "rule 1 (position: last)" in told
+    assert "not quantized" in told and "Gemm" in told and "rule 1, line 1 (position: last)" in told
     assert not (tmp_path / "b").exists()
