@@ -2,11 +2,13 @@
 """Accuracy of every quantization setting on every model, and whether all cores give the same bits.
 
 In: a folder with models (NAME/model.onnx, NAME/data.npz). Out: a line per model and configuration, a Markdown table at
-the end and, with --json, a file. The figures are those of the integer reference over all test samples, against
-onnxruntime on the float model; with --boards, every configuration is also built and run there, and its bits compared.
+the end and, with --json, a file; what stands in that file is not made again. The figures are those of the integer
+reference over all test samples, against onnxruntime on the float model; with --boards, every configuration also runs there,
+and its bits are compared: layer by layer, in kernels that are built once and get the constants of each configuration, or with
+--whole each as the program that a user would build.
 
     ./glow run python benchmarks/accuracy.py ../shared/models
-    ./glow run python benchmarks/accuracy.py ../shared/models --only kws --boards host mps2-an386 nrf51-large mps3-an547
+    ./glow run python benchmarks/accuracy.py ../shared/models --bits-only --boards host mps2-an386 nrf51-large mps3-an547
 """
 
 # ruff: noqa: E402
@@ -25,21 +27,28 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 from glowembed import compare, datasets
+from glowembed.choose import choose
 from glowembed.datasets import Dataset
 from glowembed.errors import GlowembedError
-from glowembed.ir import Graph
+from glowembed.ir import Array, Graph, Node
+from glowembed.op import kernel as kernel_named
+from glowembed.op import kernel_ops
 from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
 from glowembed.plan import Optimize, PlanOptions
 from glowembed.precision import CALIBRATIONS, Config
 from glowembed.profile import Profile
-from glowembed.target import load_board
-from glowembed.tune import Outputs, integer_outputs
+from glowembed.reference import run_node
+from glowembed.run import kernel as host
+from glowembed.run import kernel_qemu as emulated
+from glowembed.run.kernel import ALIGN, Arena, Placement, in_one_piece
+from glowembed.target import Board, load_board, load_target
+from glowembed.tune import Outputs, integer_outputs, stored
 from glowembed.validation import validate
 
 MODELS = ("digits_cnn", "kws", "resnet8", "mobilenetv2", "ad01", "tcn")
@@ -68,7 +77,7 @@ CROSSED: Mapping[str, Mapping[str, Any]] = {
 CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {**SINGLE, **CROSSED}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A model with what all its configurations share. floats: what onnxruntime gives for the test samples."""
 
@@ -106,9 +115,9 @@ def integer_graph(case: Case, settings: Mapping[str, Any]) -> Graph:
     return made[0]
 
 
-def measured(case: Case, settings: Mapping[str, Any]) -> dict[str, Any]:
+def measured(case: Case, graph: Graph) -> dict[str, Any]:
     """Accuracy (None without labels), RMS error and SQNR of the outputs, of the integer reference."""
-    outputs = integer_outputs(integer_graph(case, settings), case.dataset)
+    outputs = integer_outputs(graph, case.dataset)
     found = {name: outputs[name].reshape(array.shape) for name, array in case.floats.items()}
     accuracy = compare.accuracy(case.dataset.labels, case.floats, found)
     worst = min(compare.metrics(case.floats, found), key=lambda m: m.sqnr_db)
@@ -120,10 +129,64 @@ def measured(case: Case, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def bit_exact(
+def layers_exact(case: Case, graph: Graph, board: str, samples: int) -> dict[str, Any]:
+    """The layers of one configuration, in the kernels of a board, each on what those before it gave there.
+
+    first: the first layer that gave other bits than the reference, in the kernel that `choose` takes for speed.
+    """
+    place = load_board(board)
+    chosen, _ = choose(graph, load_target(place.target), optimize="speed")
+    dataset = case.dataset.every(samples)
+    wrong: Iterator[str] = (
+        f"{node.name} ({node.kernel}), sample {index}"
+        for index in range(len(dataset))
+        for node in _differing(
+            chosen, place, {n: stored(chosen.values[n], dataset.sample(index)[n]) for n in chosen.inputs}
+        )
+    )
+    first = next(wrong, None)
+    return {"board": board, "samples": len(dataset), "bit_exact": first is None, "first": first}
+
+
+def _differing(graph: Graph, board: Board, inputs: Mapping[str, Array]) -> Iterator[Node]:
+    """Nodes whose kernel gives other bits than the reference on the same inputs. Views are no code."""
+    known = {**inputs, **{n: v.const.materialize() for n, v in graph.values.items() if v.const is not None}}
+    for node in graph.nodes:
+        given = [known[name] for name in node.inputs]
+        right = run_node(graph, node.name, *given)
+        known[node.outputs[0]] = on_board(node, board, given, right) if node.kernel else right
+        if known[node.outputs[0]].tobytes() != right.tobytes():
+            yield node
+
+
+def on_board(node: Node, board: Board, given: Sequence[Array], like: Array) -> Array:
+    """What a kernel makes of stored inputs on a board; an array like `like`. On the host it is that of the best level."""
+    op, kernel = kernel_ops()[node.op], kernel_named(node.kernel or "")
+    if board.name == "host":
+        loaded = host.load(op, kernel, node.params, host.variants(kernel)[-1])
+    else:
+        loaded = emulated.load(op, kernel, node.params, board)
+    in_bytes, out_bytes = op.row_bytes(node.params)
+    places, end = [], 0
+    for array, row_bytes in zip(given, in_bytes, strict=True):
+        places.append(in_one_piece(end, array.nbytes // row_bytes, row_bytes))
+        end = -(-places[-1].end // ALIGN) * ALIGN + ALIGN
+    rows = op.rows(node.params)
+    output = Placement((end,) * rows, out_bytes) if op.accumulates else in_one_piece(end, rows, out_bytes)
+    output = output if node.shares is None else places[node.shares]
+    arena = Arena(max(end, output.end))
+    for place, array in zip(places, given, strict=True):
+        arena.write(place, array)
+    constants = {name: const.materialize().copy() for name, const in node.constants.items()}
+    loaded.run(arena, node.params, places, constants, output, range(rows))
+    whole = Placement(output.offsets[:1], out_bytes) if op.accumulates else output
+    return arena.read(whole, like.dtype).reshape(like.shape)
+
+
+def network_exact(
     case: Case, settings: Mapping[str, Any], board: str, samples: int, optimize: Optimize, place: Path
 ) -> dict[str, Any]:
-    """What validate says of one configuration on one board. In the same place only what changed is built again."""
+    """What validate says of the whole network on one board. In the same place only what changed is built again."""
     plan, precision = PlanOptions(optimize=optimize), Config(dict(settings))
     options = CompileOptions(target=load_board(board).target, precision=precision, plan=plan)
     bundle = compile_model(case.folder / "model.onnx", place / "bundle", options, profile=case.profile)
@@ -150,18 +213,40 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
-def run(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """Every result as it comes; an error is a result that says so. `folder` is for what is built."""
-    for model in options.only:
-        case = Case.load(options.models / model, options.samples)
-        for name in options.configurations:
-            key = {"model": model, "configuration": name}
-            if not options.bits_only:
-                yield {**key, **_caught(partial(measured, case, CONFIGURATIONS[name]))}
-            for board in options.boards:
-                how = (options.core_samples, options.optimize, folder / model / board)
-                check = partial(bit_exact, case, CONFIGURATIONS[name], board, *how)
-                yield {**key, "board": board, **_caught(check)}
+def run(options: argparse.Namespace, folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every result as it comes, also into `done`; what is there already is not made again.
+
+    An error is a result that says so. `folder` is for what is built.
+    """
+    for model, name in product(options.only, options.configurations):
+        key = {"model": model, "configuration": name}
+        made = {r.get("board") for r in done if key.items() <= r.items()}
+        wanted = [board for board in ([] if options.bits_only else [None]) + options.boards if board not in made]
+        for board in wanted:
+            place = {"board": board} if board else {}
+            done.append({**key, **place, **_caught(partial(_work, options, key, board, folder))})
+            yield done[-1]
+
+
+def _work(options: argparse.Namespace, key: Mapping[str, str], board: str | None, folder: Path) -> dict[str, Any]:
+    case, settings = _case(options.models / key["model"], options.samples), CONFIGURATIONS[key["configuration"]]
+    if board is None:
+        return measured(case, _graph(case, key["configuration"]))
+    if options.whole:
+        place = folder / key["model"] / board
+        return network_exact(case, settings, board, options.core_samples, options.optimize, place)
+    return layers_exact(case, _graph(case, key["configuration"]), board, options.core_samples)
+
+
+@lru_cache(1)
+def _case(folder: Path, samples: int | None) -> Case:
+    return Case.load(folder, samples)
+
+
+@lru_cache(1)
+def _graph(case: Case, configuration: str) -> Graph:
+    """One for all boards: the integers are those of every target."""
+    return integer_graph(case, CONFIGURATIONS[configuration])
 
 
 def _caught(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
@@ -187,18 +272,20 @@ def main() -> int:
     parser.add_argument("models", type=Path, help="folder of NAME/model.onnx and NAME/data.npz")
     parser.add_argument("--only", nargs="+", default=MODELS, metavar="NAME", help="these models")
     parser.add_argument("--configurations", nargs="+", default=list(CONFIGURATIONS), metavar="NAME")
-    parser.add_argument("--boards", nargs="+", default=[], help="build and run there too, and compare the bits")
+    parser.add_argument("--boards", nargs="+", default=[], help="run there too, and compare the bits")
+    parser.add_argument(
+        "--whole", action="store_true", help="on the boards whole networks, each built: a minute or so each"
+    )
     parser.add_argument("--bits-only", action="store_true", help="only the boards, no figures")
     parser.add_argument("--samples", type=int, help="for the figures; all by default")
     parser.add_argument("--core-samples", type=int, default=3, help="on each board")
-    parser.add_argument("--optimize", choices=get_args(Optimize), default="balanced", help="of what the boards run")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--optimize", choices=get_args(Optimize), default="balanced", help="of whole networks")
+    parser.add_argument("--json", type=Path, help="write the results there; what stands there is not made again")
     options = parser.parse_args()
-    results = []
+    results = json.loads(options.json.read_text("utf-8")) if options.json and options.json.exists() else []
     with tempfile.TemporaryDirectory(prefix="glowembed-accuracy-") as folder:
-        for result in run(options, Path(folder)):
+        for result in run(options, Path(folder), results):
             print(line(result), flush=True)
-            results.append(result)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if not options.bits_only:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,12 +159,13 @@ def addressed_functions(path: Path) -> set[str]:
                 continue
             table = elf.get_section(section["sh_link"])
             assert isinstance(table, SymbolTableSection)
+            functions = [s for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC"]
             for relocation in section.iter_relocations():
                 if names.get(relocation["r_info_type"]) not in branches:
                     symbol = table.get_symbol(relocation["r_info_sym"])
                     addend = relocation["r_addend"] if section.is_RELA() else 0
                     found |= (
-                        {symbol.name} if symbol["st_info"]["type"] == "STT_FUNC" else _begins(table, symbol, addend)
+                        {symbol.name} if symbol["st_info"]["type"] == "STT_FUNC" else _begins(functions, symbol, addend)
                     )
     return found
 
@@ -177,16 +178,14 @@ def _is_of_program(section: Section) -> bool:
     return bool(section["sh_flags"] & SH_FLAGS.SHF_ALLOC) and not section.name.startswith(TABLES)
 
 
-def _begins(table: SymbolTableSection, section: Symbol, addend: int) -> set[str]:
+def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[str]:
     """Functions that begin at an offset of a section; -4: relative to the end of an instruction of x86-64."""
     if section["st_info"]["type"] != "STT_SECTION":
         return set()
     return {
         symbol.name
-        for symbol in table.iter_symbols()
-        if symbol["st_info"]["type"] == "STT_FUNC"
-        and symbol["st_shndx"] == section["st_shndx"]
-        and (symbol["st_value"] & ~1) in (addend, addend + 4)
+        for symbol in functions
+        if symbol["st_shndx"] == section["st_shndx"] and (symbol["st_value"] & ~1) in (addend, addend + 4)
     }
 
 

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,13 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
 
 
 def _render(template: str, context: Mapping[str, Any]) -> str:
-    environment = jinja2.Environment(
+    return _environment().get_template(template).render(context)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """One for all bundles: it keeps the compiled templates."""
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("glowembed", "templates"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -151,7 +158,6 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  C text, made safe by cnames
     )
-    return environment.get_template(template).render(context)
 
 
 # ---------------------------------------------------------------------------------------------- tensors

@@ -385,12 +385,13 @@ def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
     rows = []
     for index in range(len(dataset)):
         sample = dataset.sample(index)
-        values = run_int(graph, {n: _stored(graph.values[n], sample[n]) for n in graph.inputs})
+        values = run_int(graph, {n: stored(graph.values[n], sample[n]) for n in graph.inputs})
         rows.append({name: _real(graph.values[name], values[name]) for name in graph.outputs})
     return {name: np.stack([row[name] for row in rows]) for name in graph.outputs}
 
 
-def _stored(value: Value, real: Array) -> Array:
+def stored(value: Value, real: Array) -> Array:
+    """One sample of an input as the bundle takes it."""
     array = datasets.stored(value, real)
     return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
 

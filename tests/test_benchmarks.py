@@ -48,7 +48,8 @@ def test_accuracy_knows_every_setting_and_draws_its_table(
     np.savez(folder / "data.npz", x=samples)
     chosen = ["default", "int16, weights int16", "power of two, kl, per tensor"]
     words = ["accuracy.py", str(tmp_path), "--only", "gemm", "--configurations", *chosen]
-    monkeypatch.setattr(sys, "argv", [*words, "--boards", "host", "--json", str(tmp_path / "r.json")])
+    kept = ["--json", str(tmp_path / "r.json")]
+    monkeypatch.setattr(sys, "argv", [*words, "--boards", "host", *kept])
     assert accuracy.main() == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("|")] == [
@@ -61,6 +62,16 @@ def test_accuracy_knows_every_setting_and_draws_its_table(
     assert [r["bit_exact"] for r in results if "board" in r] == [True] * 3
     sqnr = [r["sqnr_db"] for r in results if "sqnr_db" in r]
     assert sqnr[1] > 70 > sqnr[0] > sqnr[2]
+
+    right = accuracy.on_board
+    monkeypatch.setattr(accuracy, "on_board", lambda *given: right(*given) ^ 1)
+    assert accuracy.main() == 0, "what is in the file is not run again"
+    (tmp_path / "r.json").unlink()
+    monkeypatch.setattr(sys, "argv", [*words, "--bits-only", "--boards", "host"])
+    assert accuracy.main() == 1
+    assert capsys.readouterr().out.count("DIFFERS: ") == 3
+    monkeypatch.setattr(sys, "argv", [*words[:5], "default", "--bits-only", "--boards", "host", "--whole"])
+    assert accuracy.main() == 0
 
 
 @pytest.mark.parametrize("name", sorted(PEERS["kernels"]))
