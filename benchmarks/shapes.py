@@ -5,7 +5,8 @@
     dw<KH>x<KW>[s<STRIDE>][d<DILATION>]_<H>x<W>x<C>          depthwise
     fc_<I>x<O>                                               matrix times vector
     add_<N>, mul_<N>                                         sum, product of two tensors of [N / 512, 512]
-    mul_<H>x<W>x<C>                                          product with one number for each channel
+    add_<H>x<W>x<C>, mul_<H>x<W>x<C>                         sum, product with one number for each channel
+    concat_<H>x<W>x<C>                                       two tensors, channels of the one behind those of the other
     affine_<H>x<W>x<C>                                       a batch normalization that stands by itself
     maxpool<K>x<K>_<H>x<W>x<C>, avgpool..., avgpool_<H>x<W>x<C>_global
     softmax_<N>, softmax_<ROWS>x<N>
@@ -35,15 +36,16 @@ OPSET = 13
 CONV = re.compile(r"(conv|dw|pw)(?:(\d+)x(\d+))?(?:s(\d+))?(?:d(\d+))?(?:g(\d+))?_(\d+)x(\d+)x(\d+)(?:_(\d+))?")
 FC = re.compile(r"fc_(\d+)x(\d+)")
 ADD = re.compile(r"(add|mul)_(\d+)")
-CHANNELS = re.compile(r"(mul|affine|transpose)_(\d+)x(\d+)x(\d+)")
+CHANNELS = re.compile(r"(add|mul|concat|affine|transpose)_(\d+)x(\d+)x(\d+)")
 POOL = re.compile(r"(max|avg)pool(?:(\d)x\d)?_(\d+)x(\d+)x(\d+)(?:_global)?")
 SOFTMAX = re.compile(r"softmax_(?:(\d+)x)?(\d+)")
 TABLE = re.compile(r"sigmoid_(\d+)")
 ADD_ROW = 512
+CONCAT = "concat"
 
 OWN = (
-    "mul_16384", "mul_16x16x96", "affine_32x32x16", "sigmoid_16384", "softmax_100x12", "transpose_32x32x3",
-    "transpose_16x16x32", "maxpool3x3_32x32x6",
+    "mul_16384", "mul_16x16x96", "add_16x16x96", "concat_16x16x32", "affine_32x32x16", "sigmoid_16384", "softmax_100x12",
+    "transpose_32x32x3", "transpose_16x16x32", "maxpool3x3_32x32x6",
 )  # fmt: skip
 """Layers for which no peer's figures are recorded."""
 
@@ -94,8 +96,9 @@ def write(name: str, folder: Path) -> tuple[Path, Path]:
 
 
 def elements(name: str) -> int:
-    """Of the first input, for layers whose work is not multiplications."""
-    return prod(_net(name)[0].inputs[0])
+    """Of the first input, for layers whose work is not multiplications; of both in a concatenation."""
+    inputs = _net(name)[0].inputs
+    return sum(map(prod, inputs)) if CONCAT in name else prod(inputs[0])
 
 
 def _net(name: str) -> tuple[Net, str]:
@@ -154,9 +157,13 @@ def _channels(name: str, match: re.Match[str]) -> tuple[Net, str]:
     if match[1] == "transpose":
         net = Net(name, (1, c, h, w))
         return net, net.add("Transpose", "x0", perm=[0, 2, 3, 1])
-    net = Net(name, (1, h, w, c), (1, 1, 1, c)) if match[1] == "mul" else Net(name, (1, h, w, c))
-    if match[1] == "mul":
-        return net, net.add("Mul", "x0", "x1")
+    if match[1] == CONCAT:
+        net = Net(name, (1, h, w, c), (1, h, w, c))
+        return net, net.add("Concat", "x0", "x1", axis=-1)
+    if match[1] in ("add", "mul"):
+        net = Net(name, (1, h, w, c), (1, 1, 1, c))
+        return net, net.add(match[1].capitalize(), "x0", "x1")
+    net = Net(name, (1, h, w, c))
     x = net.add("Transpose", "x0", perm=[0, 3, 1, 2])
     gamma, beta, mean = (net.constant(c) for _ in range(3))
     variance = net.add("Abs", net.constant(c))

@@ -125,6 +125,11 @@ def needs(p: LoopParams, y: int) -> tuple[range, ...]:
     return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
 
 
+def lines_cost(p: LoopParams, element: float, line: float) -> float:
+    """Cycles of a kernel that walks line after line (ge_broadcast.h)."""
+    return float(p.rows * (prod(p.dims[:-1]) * (element * p.dims[-1] + line) + 40))
+
+
 def operands(p: LoopParams, inputs: Sequence[Array]) -> tuple[Array, Array]:
     """Both operands in shapes that numpy broadcasts, as int32."""
     a, b = (x.reshape(s).astype(np.int32) for x, s in zip(inputs, operand_shapes(p), strict=True))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed import broadcast
 from glowembed.ir import Array, Node
 from glowembed.op import Cost, Kernel
 
@@ -322,23 +323,18 @@ MUL = Kernel(
 )
 
 
-def _lines_cost(p: Any, element: float, line: float) -> float:
-    """Broadcasting operands, line after line."""
-    return float(p.rows * (prod(p.dims[:-1]) * (element * p.dims[-1] + line) + 40))
-
-
 MUL_BROADCAST = Kernel(
     "ge_mul_broadcast_s8_mve",
     isa="mve",
     when=_high_word,
-    cost=lambda node, target: Cost(_lines_cost(node.params, 3.8, 80), 560),
+    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 3.8, 80), 560),
     store="elements",
 )
 
 ADD_BROADCAST = Kernel(
     "ge_add_broadcast_s8_mve",
     isa="mve",
-    cost=lambda node, target: Cost(_lines_cost(node.params, 4.5, 50), 500),
+    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 4.5, 50), 500),
     store="elements",
 )
 

@@ -329,6 +329,11 @@ static inline void ge_dsp_copy(int8_t *to, const int8_t *from, int32_t bytes) {
                          :
                          : "cc", "memory");
     }
+    for (; bytes >= 4; bytes -= 4) {
+        memcpy(to, from, 4);
+        to += 4;
+        from += 4;
+    }
     for (; bytes > 0; bytes--) {
         *to++ = *from++;
     }

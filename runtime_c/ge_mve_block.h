@@ -1,7 +1,7 @@
 /* A block of int8 with strides on both sides, requantized on the way: the body of the Helium copies.
  *
- * Any order of the loops will do, so the vectors lie along the longest dim, unless the innermost runs in one piece on both
- * sides. Where they do not, eight bytes are gathered and scattered at a time (4 when they are requantized): 5 instructions.
+ * Vectors lie along a run. Where it is not in one piece on both sides, eight bytes are gathered and scattered at a time (4
+ * when they are requantized): 5 instructions.
  */
 #ifndef GE_MVE_BLOCK_H
 #define GE_MVE_BLOCK_H
@@ -9,8 +9,8 @@
 #include "ge.h"
 #include "ge_mve_sum.h"
 #include "ge_params.h"
+#include "ge_runs.h"
 
-#define GE_MVE_BLOCK_PIECE 8   /* bytes in one piece that are worth a loop of their own */
 #define GE_MVE_BLOCK_STEP 9362 /* 7 steps fit 16 bits */
 
 /* Bytes as they are; both steps at most GE_MVE_BLOCK_STEP either way. */
@@ -91,39 +91,11 @@ static inline void ge_mve_block_run(const ge_copy_params *p, int32_t d, const in
     }
 }
 
-/* The dim along which the vectors lie. */
-static inline int32_t ge_mve_block_dim(const ge_copy_params *p) {
-    int32_t longest = 4;
-    if (p->in_strides[4] == 1 && p->out_strides[4] == 1 && p->dims[4] >= GE_MVE_BLOCK_PIECE) {
-        return longest;
-    }
-    for (int32_t d = 3; d >= 0; d--) {
-        longest = p->dims[d] > p->dims[longest] ? d : longest;
-    }
-    return longest;
-}
-
 /* The whole block; x and y are the first elements of the tensors. */
 static inline void ge_mve_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
-    const int32_t along = ge_mve_block_dim(p);
-    int32_t at[5] = {0, 0, 0, 0, 0};
-    x += p->in_offset;
-    y += p->out_offset;
-    for (int32_t d = 4; d >= 0;) {
-        ge_mve_block_run(p, along, x, y);
-        for (d = 4; d >= 0; d--) { /* the next run: an odometer of the other dims */
-            if (d == along) {
-                continue;
-            }
-            x += p->in_strides[d];
-            y += p->out_strides[d];
-            if (++at[d] < p->dims[d]) {
-                break;
-            }
-            x -= p->dims[d] * p->in_strides[d];
-            y -= p->dims[d] * p->out_strides[d];
-            at[d] = 0;
-        }
+    const int32_t along = ge_runs_dim(p);
+    for (ge_runs runs = ge_runs_of(p, x, y); runs.more; ge_runs_step(&runs, p, along)) {
+        ge_mve_block_run(p, along, runs.x, runs.y);
     }
 }
 

@@ -132,6 +132,11 @@ def _dsp_why_not(node: Node, target: Target) -> str | None:
     return f"a multiplier is {largest}, more than int16" if largest > 32767 else None
 
 
+def _dsp_element(p: AddBroadcastParams) -> float:
+    """Cycles: of both operands only one may change along a line."""
+    return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
+
+
 class AddS8(KernelOp):
     """Element by element."""
 
@@ -186,6 +191,13 @@ class AddBroadcastS8(KernelOp):
             store="elements",
         ),
         mve.ADD_BROADCAST,
+        Kernel(
+            "ge_add_broadcast_s8_dsp",
+            isa="dsp",
+            instance=lambda p: {"SHIFT": p.shift},
+            cost=lambda n, t: Cost(broadcast.lines_cost(n.params, _dsp_element(n.params), 70), 520),
+            store="elements",
+        ),
     )
 
     def rows(self, p: AddBroadcastParams) -> int:

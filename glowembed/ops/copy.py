@@ -164,12 +164,25 @@ def _copy_cost(node: Node, _: Any) -> Cost:
     return Cost(prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0), 520)
 
 
+def _dsp_cost(node: Node, _: Any) -> Cost:
+    """Runs along the longest dim, unless the innermost is in one piece (ge_runs.h)."""
+    p = node.params
+    piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
+    along = p.dims[-1] if piece and p.dims[-1] >= mve.PIECE else max(p.dims)
+    element = (5.7 if piece else 10.0) if p.shift else (1.0 if piece else 3.5)
+    return Cost(prod(p.dims) // along * (element * along + 50), 520)
+
+
 class CopyS8(KernelOp):
     """The block, requantized on the way; it is the whole output."""
 
     name = "copy_s8"
     params = CopyParams
-    kernels = (Kernel("ge_copy_s8", cost=_copy_cost), mve.COPY)
+    kernels = (
+        Kernel("ge_copy_s8", cost=_copy_cost),
+        mve.COPY,
+        Kernel("ge_copy_s8_dsp", isa="dsp", cost=_dsp_cost),
+    )
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.in_size,), p.out_size
@@ -190,7 +203,11 @@ class CopyIntoS8(KernelOp):
     name = "copy_into_s8"
     params = CopyParams
     inputs = ("partial", "x")
-    kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost), mve.COPY_INTO)
+    kernels = (
+        Kernel("ge_copy_into_s8", cost=_copy_cost),
+        mve.COPY_INTO,
+        Kernel("ge_copy_into_s8_dsp", isa="dsp", cost=_dsp_cost),
+    )
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.out_size, p.in_size), p.out_size

@@ -147,9 +147,7 @@ class MulBroadcastS8(KernelOp):
             "ge_mul_broadcast_s8_dsp",
             isa="dsp",
             when=_dsp_why_not,
-            cost=lambda n, t: Cost(
-                n.params.rows * (prod(n.params.dims[:-1]) * (6.3 * n.params.dims[-1] + 100) + 40), 800
-            ),
+            cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 6.3, 100), 800),
             store="elements",
         ),
     )

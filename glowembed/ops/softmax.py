@@ -169,6 +169,12 @@ class SoftmaxS8(KernelOp):
             store="elements",
         ),
         mve.SOFTMAX,
+        Kernel(
+            "ge_softmax_s8_dsp",
+            isa="dsp",
+            cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (24.0 * n.params.n + 90), 450),
+            store="elements",
+        ),
     )
 
     def rows(self, p: SoftmaxParams) -> int:
@@ -202,6 +208,12 @@ class SoftmaxTfliteS8(SoftmaxS8):
             store="elements",
         ),
         mve.SOFTMAX_TFLITE,
+        Kernel(
+            "ge_softmax_tflite_s8_dsp",
+            isa="dsp",
+            cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (26.0 * n.params.n + 250), 800),
+            store="elements",
+        ),
     )
 
     def int_ref(self, p: SoftmaxParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:

@@ -19,14 +19,9 @@ static void add_broadcast_s8_mve_line(const ge_add_broadcast_params *p, const ge
 static void ge_add_broadcast_s8_mve(const ge_add_broadcast_params *p, const ge_rows *a, const ge_rows *b,
                                     const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const ge_mve_sum law = {p->multiplier_a, p->lo, p->hi, p->multiplier_b, p->offset, p->shift};
+    ge_lines lines = GE_LINES(p, a, b, out, first_row, last_row);
     (void)scratch;
-    for (int32_t y = first_row; y < last_row; y++) {
-        int8_t *o = (int8_t *)ge_row(out, y);
-        ge_lines lines = ge_lines_of((const int8_t *)ge_row(a, y * p->row_step_a),
-                                     (const int8_t *)ge_row(b, y * p->row_step_b), p->dims);
-        for (; lines.left > 0; ge_lines_step(&lines, p->dims, p->strides_a, p->strides_b)) {
-            add_broadcast_s8_mve_line(p, &law, lines.a, lines.b, o);
-            o += p->dims[3];
-        }
+    for (; ge_lines_more(&lines); ge_lines_step(&lines)) {
+        add_broadcast_s8_mve_line(p, &law, lines.a, lines.b, lines.out);
     }
 }

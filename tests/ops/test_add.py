@@ -8,6 +8,8 @@ pytestmark = pytest.mark.cc
 PAIRS = [
     *(("same", (1, 2, n, 3), (1, 2, n, 3)) for n in SIZES),
     *(("vectors", (1, n), (1, n)) for n in SIZES),
+    *(("per channel last", (1, 3, 2, n), (n,)) for n in (7, 8, 9, 17)),
+    *(("per column", (1, 3, 2, n), (1, 3, 2, 1)) for n in (7, 8, 9, 17)),
     ("scalar", (1, 3, 4, 5), ()),
     ("scalar first", (1,), (1, 3, 4)),
     ("per channel", (1, 3, 4, 5), (3, 1, 1)),
