@@ -5,8 +5,9 @@ The dataclass is the only place where a kernel's parameters are written down.
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field, fields
+from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -81,17 +82,18 @@ def c_initialiser(params: Any) -> str:
 
 def ctypes_struct(params: Any) -> ctypes.Structure:
     """The same struct for calling a kernel from Python."""
-    layout, values = [], {}
-    for f in fields(params):
-        base, value = CTYPES[f.metadata["ctype"]], getattr(params, f.name)
-        if f.metadata["count"]:
-            base = base * f.metadata["count"]
-            value = base(*value)
-        layout.append((f.name, base))
-        values[f.name] = value
-    struct = type(struct_name(type(params)), (ctypes.Structure,), {"_fields_": layout})
-    instance: ctypes.Structure = struct(**values)
-    return instance
+    values = (getattr(params, f.name) for f in fields(params))
+    struct = _ctypes_type(params.__class__)
+    return struct(*(tuple(v) if isinstance(v, Sequence) else v for v in values))
+
+
+@cache
+def _ctypes_type(params_type: type) -> type[ctypes.Structure]:
+    layout = []
+    for f in fields(params_type):
+        base, count = CTYPES[f.metadata["ctype"]], f.metadata["count"]
+        layout.append((f.name, base * count if count else base))
+    return type(struct_name(params_type), (ctypes.Structure,), {"_fields_": layout})
 
 
 def params_header(types: Iterable[type]) -> str:

@@ -9,7 +9,7 @@ from glowembed.errors import ToolError
 from glowembed.op import kernel, kernel_ops
 from glowembed.ops.gemm import FcParams
 from glowembed.run import kernel_qemu as emulated
-from glowembed.run.kernel import GUARD, Arena, in_one_piece
+from glowembed.run.kernel import GUARD, Arena, in_one_piece, packed_constants
 from glowembed.target import load_board
 
 pytestmark = [pytest.mark.arm_gcc, pytest.mark.qemu]
@@ -30,7 +30,9 @@ def fully_connected(in_c: int, out_c: int, board: str) -> tuple[np.ndarray, np.n
     places = in_one_piece(0, 1, in_c), in_one_piece(in_c + GUARD, 1, out_c)
     arena = Arena(places[1].end)
     arena.write(places[0], x)
-    emulated.load(op, PORTABLE, p, load_board(board)).run(arena, p, places[:1], constants, places[1], range(1))
+    packed = packed_constants(op, PORTABLE, constants, p)
+    (fc,) = emulated.load(op, [PORTABLE], p, load_board(board))
+    fc.run(arena, p, places[:1], packed, places[1], range(1))
     return arena.read(places[1], np.int8), op.int_ref(p, (x,), constants)
 
 

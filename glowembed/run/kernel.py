@@ -165,13 +165,15 @@ class HostKernel:
         arena: Arena,
         params: Any,
         inputs: Sequence[Placement],
-        constants: Mapping[str, Array],
+        packed: Sequence[Array],
         output: Placement,
         rows: range,
     ) -> None:
-        """Compute output rows `rows` in the arena. Raises KernelFault when any other byte changed."""
+        """Compute output rows `rows` in the arena. Raises KernelFault when any other byte changed.
+
+        packed: `packed_constants`.
+        """
         places = (*inputs, output)
-        packed = packed_constants(self.op, self.kernel, constants, params)
         scratch = Arena(self.kernel.scratch(params))
         before = [arena.memory.copy(), scratch.memory.copy(), *(c.copy() for c in packed)]
         tables = tuple(_slot_table(p) for p in places)
@@ -226,7 +228,8 @@ def call(
     arena = Arena(output.end)
     for place, tensor in zip(places, inputs, strict=True):
         arena.write(place, tensor)
-    load(op, kernel, params).run(arena, params, places, constants, output, range(op.rows(params)))
+    packed = packed_constants(op, kernel, constants, params)
+    load(op, kernel, params).run(arena, params, places, packed, output, range(op.rows(params)))
     return arena.read(output, dtype)
 
 

@@ -59,9 +59,16 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("qemu-system-arm", "arm-none-eabi-gcc"))
 
 
-def load(op: KernelOp, kernel: Kernel, params: Any, board: Board) -> HostKernel:
-    """Build the firmware (once per process). Raises ToolError when the compiler does not like the kernel."""
-    return _loaded(op, [kernel], params, board, known=False)[0]
+def load(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
+    """Kernels of one ISA word, from few firmwares: all whose text is the same for all params are in one.
+
+    They are built once per process. Raises ToolError when the compiler does not like a kernel.
+    """
+    own = [kernel for kernel in kernels if kernel.instance is not None]
+    words = {kernel.isa for kernel in kernels if kernel.instance is None}
+    same = [kernel for kernel in op.kernels if kernel.instance is None and kernel.isa in words]
+    found = {k.kernel.symbol: k for group in (own, same) for k in _loaded(op, group, params, board, known=False)}
+    return [found[kernel.symbol] for kernel in kernels]
 
 
 def load_known(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
@@ -70,6 +77,8 @@ def load_known(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Boar
 
 
 def _loaded(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board, known: bool) -> list[HostKernel]:
+    if not kernels:
+        return []
     symbols = ", ".join(kernel.symbol for kernel in kernels)
     session = _session(wrapper(op, kernels, params, known=known), params_header([op.params]), symbols, board)
     where = f"on {board.name}{' with known params' if known else ''}"
