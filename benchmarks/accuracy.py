@@ -11,14 +11,7 @@ and its bits are compared: layer by layer, in kernels that are built once and ge
     ./glow run python benchmarks/accuracy.py ../shared/models --bits-only --boards host mps2-an386 nrf51-large mps3-an547
 """
 
-# ruff: noqa: E402
-
 from __future__ import annotations
-
-import os
-
-for _library in ("OPENBLAS", "MKL", "OMP"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import argparse
 import contextlib
@@ -32,6 +25,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
+from glowembed import blas  # noqa: F401
+
+# isort: split
 from glowembed import compare, datasets
 from glowembed.choose import choose
 from glowembed.datasets import Dataset
@@ -165,7 +161,7 @@ def on_board(node: Node, board: Board, given: Sequence[Array], like: Array) -> A
     if board.name == "host":
         loaded = host.load(op, kernel, node.params, host.variants(kernel)[-1])
     else:
-        loaded = emulated.load(op, kernel, node.params, board)
+        (loaded,) = emulated.load(op, [kernel], node.params, board)
     in_bytes, out_bytes = op.row_bytes(node.params)
     places, end = [], 0
     for array, row_bytes in zip(given, in_bytes, strict=True):
@@ -178,7 +174,8 @@ def on_board(node: Node, board: Board, given: Sequence[Array], like: Array) -> A
     for place, array in zip(places, given, strict=True):
         arena.write(place, array)
     constants = {name: const.materialize().copy() for name, const in node.constants.items()}
-    loaded.run(arena, node.params, places, constants, output, range(rows))
+    packed = host.packed_constants(op, kernel, constants, node.params)
+    loaded.run(arena, node.params, places, packed, output, range(rows))
     whole = Placement(output.offsets[:1], out_bytes) if op.accumulates else output
     return arena.read(whole, like.dtype).reshape(like.shape)
 

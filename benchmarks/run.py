@@ -13,11 +13,6 @@ and cycles are exact and repeatable (docs/measuring.md); microseconds are those 
 
 from __future__ import annotations
 
-import os
-
-for _library in ("OPENBLAS", "MKL", "OMP"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
 import argparse
 import fnmatch
 import json
@@ -32,6 +27,9 @@ from typing import Any, get_args
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+from glowembed import blas  # noqa: F401
+
+# isort: split
 import cores
 import shapes
 import x86

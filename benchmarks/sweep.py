@@ -12,11 +12,6 @@ of a call is most of the work: with at most FEW products for an output, or fewer
 
 from __future__ import annotations
 
-import os
-
-for _library in ("OPENBLAS", "MKL", "OMP"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
 import argparse
 import json
 import random
@@ -28,6 +23,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+from glowembed import blas  # noqa: F401
+
+# isort: split
 import cores
 import shapes
 

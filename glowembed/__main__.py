@@ -24,11 +24,6 @@ def _leave(number: int, frame: FrameType | None) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, _leave)
 
-# Before numpy is loaded. The matrices are small: threads that wait for each other cost ten times what they save, and
-# sums of floats would depend on how many there are.
-for _library in ("OPENBLAS", "MKL", "OMP"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
 import traceback
 from typing import Annotated
 
@@ -36,6 +31,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from glowembed import blas  # noqa: F401
+
+# isort: split
 from glowembed import commands
 from glowembed.errors import GlowembedError
 from glowembed.version import VERSION

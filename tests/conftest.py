@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from glowembed import blas  # noqa: F401
+
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 SHARED = Path(os.environ.get("GLOWEMBED_SHARED", ROOT.parent / "shared")) / "models"
@@ -26,9 +28,6 @@ TOOLS = {
     "arm_gcc": (("arm-none-eabi-gcc",), "gcc-arm-none-eabi"),
     "qemu": (("qemu-system-arm",), "qemu-system-arm"),
 }
-
-# As in glowembed/__main__.py: numpy is not loaded yet.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 settings.register_profile("glowembed", derandomize=True, deadline=None, database=None)
 settings.load_profile("glowembed")

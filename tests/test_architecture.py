@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
-    {"errors", "version", "levels", "fixedpoint", "floatmath", "wide", "cstruct", "cnames", "resources", "progress", "tflite"},
+    {"blas", "errors", "version", "levels", "fixedpoint", "floatmath", "wide", "cstruct", "cnames", "resources", "progress", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
     {"footprint", "costs", "curve", "rows", "order", "schedule", "placement", "split", "emit_schedule", "emit_weights", "layout", "builder", "spatial", "linear", "dsp", "dsp_block", "dsp_depthwise", "dsp_direct", "winograd", "polynomial", "broadcast", "mve", "portable", "threes", "x86", "schema", "csource", "weights"},
