@@ -13,6 +13,7 @@
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_portable.h"
+#include "ge_x86_row_pairs.h"
 
 /* clang-format off */
 #define DEPTHWISE_S8_X86_GROUP 64   /* positions that share a block of constants */
@@ -144,6 +145,10 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
     const depthwise_s8_x86_plane plane = depthwise_s8_x86_plane_of(p);
     const int32_t both = p->kernel_h == 3 && p->stride_h == 1 && p->dilation_h == 1;
     const int32_t high = (p->kernel_h - 1) * p->dilation_h + 1 + both, down = (p->kernel_h + 3) / 4;
+    if (GE_X86_ROW_PAIRS && both && p->kernel_w == 3 && p->in_c % 8 == 0) {
+        ge_x86_row_pairs_layer(p, x, weights, bias, multiplier, scale, out, first_row, last_row, scratch);
+        return;
+    }
     int32_t a = p->in_c, b = DEPTHWISE_S8_X86_GROUP;
     while (b != 0) {
         const int32_t rest = a % b;
