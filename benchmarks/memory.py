@@ -32,8 +32,6 @@ MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn", "person"
 """person is our own (person.py): 96 x 96 x 3, its rows handed over on request."""
 
 GOALS = ("speed", "balanced", "ram")
-NHWC = {"mobilenetv2"}
-"""Handed over with channels last, as cameras do: the input needs no second copy."""
 
 
 def main() -> None:
@@ -78,7 +76,7 @@ def _source(words: argparse.Namespace, name: str, folder: Path) -> Path:
 def _options(words: argparse.Namespace, name: str, plan: PlanOptions) -> CompileOptions:
     return CompileOptions(
         target=words.target,
-        input_layout="nhwc" if name in (*NHWC, "person") else "model",
+        input_layout="nhwc" if name == "person" else "model",
         plan=plan,
         places=Places(input="rows" if name == "person" else "whole"),
     )

@@ -164,11 +164,17 @@ def _most_overlapping(node: Node, costs: Costs) -> Node:
     kernels = _legal(node, costs)
     if node.kernel is None or node.shares is not None or not kernels:
         return node
-    rank = {symbol: STORES.index(kernel(symbol).store_of(node.params)) for symbol, _ in kernels}
+    rank = {symbol: _overlap(symbol, node) for symbol, _ in kernels}
     most = max(rank.values())
     if rank.get(node.kernel) == most:
         return node
     return replace(node, kernel=min((cycles, symbol) for symbol, cycles in kernels if rank[symbol] == most)[1])
+
+
+def _overlap(symbol: str, node: Node) -> tuple[int, bool]:
+    """How far its output may lie over its input: by the store rule, and then exactly."""
+    one = kernel(symbol)
+    return STORES.index(one.store_of(node.params)), one.same_place(node.params)
 
 
 def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:

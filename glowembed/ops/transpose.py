@@ -6,8 +6,8 @@ Not made from ONNX nodes of its own: Transpose (layout.py) lowers to it where th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import log, prod
 from typing import Any
 
 from glowembed import mve
@@ -41,12 +41,59 @@ def _cost(node: Node, _: Any) -> Cost:
     return Cost(p.rows * (20.0 + p.channels * (15.0 + 3.5 * p.columns)), 180)
 
 
+IN_PLACE_SCRATCH = 256
+"""Bytes; the fewer of planes and pixels are no more."""
+
+
+def _in_place_runs(p: ChannelsLastParams) -> tuple[int, int, int]:
+    """The fewer of planes and pixels, the bytes of a run, and how many runs there are for each of the fewer."""
+    few, many = sorted((p.channels, p.rows * p.columns))
+    most = max(IN_PLACE_SCRATCH // few, 1)
+    step = 4 if many % 4 == 0 and most >= 4 else 1
+    block = next(b for b in range(most - most % step, 0, -step) if many % b == 0)
+    return few, block, many // block
+
+
+def _in_place_why_not(node: Node) -> str | None:
+    few = min(node.params.channels, node.params.rows * node.params.columns)
+    return f"more than {IN_PLACE_SCRATCH} planes, and pixels" if few > IN_PLACE_SCRATCH else None
+
+
+def _in_place_cost(node: Node, _: Any) -> Cost:
+    """Of one call for everything, over the input. Each run goes to its place, after about ln(runs) looks for where its
+    cycle begins; copies go in words or byte by byte. Elsewhere it is the plain kernel, than which it is never said to be
+    faster: where the output will lie is not known when kernels are chosen.
+    """
+    few, block, count = _in_place_runs(node.params)
+    runs, copied = few * count, 0.9 if block % 4 == 0 else 5.0
+    cycles = runs * (45.0 + 12.0 * log(runs) + (3.5 + 2 * copied) * block)
+    return Cost(max(cycles, _cost(node, None).cycles + 1), 1000)
+
+
+def _in_place_rows_cost(node: Node, target: Any, rows: int) -> float:
+    """Some rows lie elsewhere than the planes, and are made as by the plain kernel."""
+    if rows == node.params.rows:
+        return _in_place_cost(node, target).cycles
+    return _cost(replace(node, params=replace(node.params, rows=rows)), target).cycles
+
+
+IN_PLACE = Kernel(
+    "ge_channels_last_in_place_s8",
+    when=lambda node, target: _in_place_why_not(node),
+    scratch=lambda p: _in_place_runs(p)[0] * _in_place_runs(p)[1],
+    cost=_in_place_cost,
+    rows_cost=_in_place_rows_cost,
+    store="rows",
+    same_place=lambda p: True,
+)
+
+
 class ChannelsLastS8(KernelOp):
     """y[h, w, c] = x[c, h, w]."""
 
     name = "channels_last_s8"
     params = ChannelsLastParams
-    kernels = (Kernel("ge_channels_last_s8", cost=_cost, store="rows"), mve.CHANNELS_LAST)
+    kernels = (Kernel("ge_channels_last_s8", cost=_cost, store="rows"), mve.CHANNELS_LAST, IN_PLACE)
 
     def rows(self, p: ChannelsLastParams) -> int:
         return p.rows

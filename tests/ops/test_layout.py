@@ -19,7 +19,19 @@ CASES = [
     *(case(f"Transpose {n} x {m}", "Transpose", (n, m), perm=[1, 0]) for n in (1, 3, 8, 17) for m in (1, 4, 16, 33)),
     *(
         case(f"channels last {c} x {h} x {w}", "Transpose", (1, c, h, w), perm=[0, 2, 3, 1])
-        for c, h, w in ((1, 4, 4), (2, 3, 1), (3, 2, 8), (3, 5, 9), (4, 1, 17), (17, 3, 7), (40, 2, 3), (3, 33, 31))
+        for c, h, w in (
+            (1, 4, 4),
+            (2, 3, 1),
+            (3, 2, 8),
+            (3, 5, 9),
+            (4, 1, 17),
+            (17, 3, 7),
+            (40, 2, 3),
+            (3, 33, 31),
+            (3, 1, 1),
+            (2, 8, 8),
+            (5, 7, 13),
+        )
     ),
     case("Transpose of two axes to the back", "Transpose", (2, 3, 5, 4), perm=[2, 3, 0, 1]),
     case("Transpose of two axes to the front", "Transpose", (3, 5, 2, 4), perm=[2, 3, 0, 1]),

@@ -1,0 +1,111 @@
+/* Planes [C, H, W] become pixels [H, W, C], all at once where they lie, or row by row elsewhere.
+ *
+ * A matrix of planes x pixels is turned in place. Runs of pixels of a plane, `block` bytes each, go to where the pixels
+ * will be, along the cycles of that permutation, of which one run is held; then the runs of all planes at one place become
+ * pixels by way of scratch. Where there are more planes than pixels, as from [H, W, C] to [C, H, W], the other way round.
+ * 7 cycles for each element of 3x64x64 on Cortex-M4. */
+#include "ge_channels_last.h"
+
+#define CHANNELS_LAST_IN_PLACE_S8_SCRATCH 256
+
+/* memcpy of the small C libraries goes byte by byte: words where both addresses allow it. */
+static void channels_last_in_place_s8_copy(int8_t *to, const int8_t *from, int32_t count) {
+    if ((((uintptr_t)to | (uintptr_t)from) & 3u) == 0) {
+        uint32_t *t = (uint32_t *)(void *)to;
+        const uint32_t *f = (const uint32_t *)(const void *)from;
+        for (; count >= 16; count -= 16) {
+            const uint32_t a = f[0];
+            const uint32_t b = f[1];
+            const uint32_t c = f[2];
+            const uint32_t d = f[3];
+            t[0] = a;
+            t[1] = b;
+            t[2] = c;
+            t[3] = d;
+            f += 4;
+            t += 4;
+        }
+        to = (int8_t *)t;
+        from = (const int8_t *)f;
+    }
+    for (; count > 0; count--) {
+        *to++ = *from++;
+    }
+}
+
+/* Bytes [rows, columns] become [columns, rows]. */
+static void channels_last_in_place_s8_turn(int8_t *data, int32_t rows, int32_t columns, int8_t *scratch) {
+    channels_last_in_place_s8_copy(scratch, data, rows * columns);
+    for (int32_t r = 0; r < rows; r++) {
+        ge_channels_last_run(scratch + r * columns, data + r, columns, rows);
+    }
+}
+
+/* Which run of [rows, columns] comes to place `at` of [columns, rows]. */
+static inline int32_t channels_last_in_place_s8_source(int32_t at, int32_t rows, int32_t columns) {
+    const int32_t column = at / rows;
+    return (at - column * rows) * columns + column;
+}
+
+/* Runs of `size` bytes, [rows, columns] of them, become [columns, rows]. A cycle begins at its least place: where all
+ * others, followed from there, lie above. */
+static void channels_last_in_place_s8_permute(int8_t *data, int32_t rows, int32_t columns, int32_t size, int8_t *held) {
+    int32_t left = rows * columns - 2; /* the first and the last stay */
+    for (int32_t first = 1; left > 0; first++) {
+        int32_t at = first;
+        do {
+            at = channels_last_in_place_s8_source(at, rows, columns);
+        } while (at > first);
+        if (at < first) {
+            continue;
+        }
+        channels_last_in_place_s8_copy(held, data + first * size, size);
+        for (;;) {
+            const int32_t from = channels_last_in_place_s8_source(at, rows, columns);
+            left--;
+            if (from == first) {
+                break;
+            }
+            channels_last_in_place_s8_copy(data + at * size, data + from * size, size);
+            at = from;
+        }
+        channels_last_in_place_s8_copy(data + at * size, held, size);
+    }
+}
+
+/* The most pixels (planes) that go together: a part of `many` that fits into scratch `few` times, words if there is one. */
+static int32_t channels_last_in_place_s8_block(int32_t few, int32_t many) {
+    const int32_t most = CHANNELS_LAST_IN_PLACE_S8_SCRATCH / few;
+    const int32_t step = many % 4 == 0 && most >= 4 ? 4 : 1;
+    int32_t block = most - most % step;
+    while (many % block != 0) {
+        block -= step;
+    }
+    return block;
+}
+
+/* Bytes [planes, pixels] become [pixels, planes]; the fewer of them are at most 256. */
+static void channels_last_in_place_s8_all(int8_t *data, int32_t planes, int32_t pixels, int8_t *scratch) {
+    const int32_t few = planes < pixels ? planes : pixels;
+    const int32_t many = planes < pixels ? pixels : planes;
+    const int32_t block = channels_last_in_place_s8_block(few, many);
+    const int32_t blocks = many / block;
+    if (planes < pixels) {
+        channels_last_in_place_s8_permute(data, few, blocks, block, scratch);
+    }
+    for (int32_t i = 0; i < many * few; i += block * few) {
+        channels_last_in_place_s8_turn(data + i, planes < pixels ? few : block, planes < pixels ? block : few, scratch);
+    }
+    if (planes >= pixels) {
+        channels_last_in_place_s8_permute(data, blocks, few, block, scratch);
+    }
+}
+
+static void ge_channels_last_in_place_s8(const ge_channels_last_params *p, const ge_rows *x, const ge_rows *out,
+                                         int32_t first_row, int32_t last_row, void *scratch) {
+    if (ge_row(x, 0) == ge_row(out, 0)) {
+        channels_last_in_place_s8_all((int8_t *)ge_row(out, 0), p->channels, p->rows * p->columns, (int8_t *)scratch);
+    } else {
+        ge_channels_last_rows(p, x, out, first_row, last_row);
+    }
+}
