@@ -22,6 +22,8 @@ from glowembed.fixedpoint import round_half_up
 
 Int64 = NDArray[np.int64]
 
+LOWEST, HIGHEST = -32768, 32767
+
 LEAST_BITS = 17
 """Of the largest multiplier: with fewer, its own rounding would show in an int16 output."""
 

@@ -20,9 +20,9 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.ir import Array, Const, Node, QType
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.ops.activation import FORMULAS, Real
-from glowembed.ops.int16 import LINEAR
+from glowembed.ops.arithmetic_wide import LINEAR
+from glowembed.wide import HIGHEST, LOWEST
 
-LOWEST, HIGHEST = -32768, 32767
 INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
 """Every stored input."""
 

@@ -1,5 +1,5 @@
 """ConvTranspose in float32 and in int16. Kernel-level: conv_transpose2d_f32, conv_transpose2d_s16 (weights int8) and
-conv_transpose2d_s16_w16. The laws are those of ops/float32.py and ops/int16.py; taps that meet no input are left out.
+conv_transpose2d_s16_w16. The laws are those of ops/float32.py and ops/conv_wide.py; taps that meet no input are left out.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from glowembed.ir import Array, Node, Shape
 from glowembed.linear import clamp_limits
 from glowembed.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.ops.conv import ohwi
+from glowembed.ops.conv_wide import wide_constants
 from glowembed.ops.float32 import float_limits, float_weights
-from glowembed.ops.int16 import wide_constants
 from glowembed.spatial import ConvTransposeParams, as_hwc
 
 
