@@ -19,7 +19,10 @@ from glowembed.op import OnnxNode, Refused, importers
 
 ACTIVATIONS = ("int8", "uint8")
 CONSTANTS = ("int8", "uint8", "int32")
-ONNX_DTYPES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 21: "uint4", 22: "int4"}
+ONNX_DTYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 10: "float16", 16: "bfloat16", 17: "float8e4m3fn",
+    18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 25: "uint2", 26: "int2",
+}  # fmt: skip
 """Of TensorProto, as far as the attribute output_dtype may name them."""
 
 MOVES = (
@@ -102,7 +105,10 @@ def _parameters(
     """Scale and zero point, checked. `dtype` is that of the integers where it is known; without any: uint8."""
     if scale is None:
         raise Refused("it has no scale", "quantize the model again")
-    values = _constant(q, scale, "scale").astype(np.float64)
+    stored = _constant(q, scale, "scale")
+    if stored.dtype != np.float32:
+        raise Refused(f"its scale {scale!r} is {stored.dtype}, the real numbers float32", "both have one type")
+    values = stored.astype(np.float64)
     bad = values.reshape(-1)[~(np.isfinite(values) & (values > 0)).reshape(-1)]
     if values.size == 0 or bad.size:
         raise Refused(f"its scale {scale!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
@@ -133,9 +139,14 @@ def _supported(dtype: str, allowed: tuple[str, ...]) -> None:
 
 def quantize_linear(node: OnnxNode, q: Quantized) -> None:
     """QuantizeLinear of a computed tensor."""
-    named = ONNX_DTYPES.get(node.attrs.get("output_dtype", 0))
-    p = _parameters(q, node.input(1), node.input(2), named if node.input(2) is None else None)
+    p = _parameters(q, node.input(1), node.input(2), _output_dtype(node))
     _rounded(q, node.inputs[0], p, node.outputs[0])
+
+
+def _output_dtype(node: OnnxNode) -> str | None:
+    """What the attribute of this name says, if it is there and is not 0."""
+    code = node.attrs.get("output_dtype", 0)
+    return ONNX_DTYPES.get(code, f"type {code} of ONNX") if code else None
 
 
 def _rounded(q: Quantized, real: str, p: _Parameters, output: str) -> None:
@@ -151,6 +162,8 @@ def _rounded(q: Quantized, real: str, p: _Parameters, output: str) -> None:
 def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
     """The name of the real numbers behind a computed tensor; None: it was a constant, and is one now."""
     x, axis = node.inputs[0], node.attrs.get("axis", 1)
+    if _output_dtype(node) not in (None, "float32"):
+        raise Refused(f"real numbers as {_output_dtype(node)}", "float32 is supported")
     if x in q.arrays:
         array = q.arrays[x]
         _supported(array.dtype.name, CONSTANTS)
@@ -299,7 +312,10 @@ def _qlinear_conv(node: OnnxNode, q: Quantized) -> None:
 
 
 def _bias(q: Quantized, name: str, scale: Array) -> str:
-    const = stored_constant(_constant(q, name, "bias"), scale.reshape(-1), np.zeros(1, np.int64), 0)
+    stored = _constant(q, name, "bias")
+    if stored.dtype != np.int32:
+        raise Refused(f"its bias {name!r} is {stored.dtype}", "a bias is int32")
+    const = stored_constant(stored, scale.reshape(-1), np.zeros(1, np.int64), 0)
     return q.builder.constant(f"{name}/real", const)
 
 
@@ -358,10 +374,10 @@ def _integer_product(op: str) -> Callable[[OnnxNode, Quantized], None]:
         if found is None:
             raise Refused(f"its input {x!r} holds no integers that are known", "quantize it with QuantizeLinear")
         scale = 1.0 if found.qtype is None else found.qtype.scale[0]
-        q.arrays[f"{y}/scale"] = np.asarray(scale, np.float64)
+        q.arrays[f"{y}/scale"] = np.asarray(scale, np.float32)
         real = real_of(q, x, f"{y}/scale", node.input(2) or _zero(q, f"{y}/zero", found.dtype))
         zero = node.input(3) or _zero(q, f"{y}/weights_zero", _constant(q, w, "weight tensor").dtype.name)
-        q.arrays[f"{y}/unit"] = np.ones(_constant(q, zero, "zero point").size)
+        q.arrays[f"{y}/unit"] = np.ones(_constant(q, zero, "zero point").size, np.float32)
         weights = _weights(q, w, f"{y}/unit", zero, 0 if op == "Conv" else -1)
         if scale == 1.0:
             q.builder.start(node.name, node.outputs)
