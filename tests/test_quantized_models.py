@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -631,14 +632,29 @@ NETS = [
 ]
 
 
+def integer_options(plain: Callable[[], Any]) -> Any:
+    options = plain()
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    return options
+
+
+def test_onnxruntime_cuts_no_sums_off(tmp_path: Path) -> None:
+    """255 * 127 twice is more than 16 bits: what we compare with is the same on CPUs with and without VNNI."""
+    constants = {**UNSIGNED, "w": np.full((12, 5), 127, np.int8), "ws": 0.001, "wz": np.int8(0), "t": 0.1}
+    body = node("QLinearMatMul", "xq s z w ws wz t o", "yq")
+    ends = [node("QuantizeLinear", "x s z", "xq"), body, node("DequantizeLinear", "yq t o", "y")]
+    x = np.full((1, 12), 2.48, np.float32)
+    data = datasets.Dataset({"x": x}, shapes={"x": x.shape})
+    found = run_onnxruntime(saved(model(ends, FLAT, constants), tmp_path), data)["y"]
+    assert found == pytest.approx(12 * 2.48 * 0.127, abs=0.051)
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize("net", NETS, ids=lambda n: n.file)
 def test_shared_model_against_onnxruntime(net: Net, shared_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file as it is, without samples for calibration, simplified as compile does it."""
     if net.integers:
-        options = compare._session_options()
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
-        monkeypatch.setattr(compare, "_session_options", lambda: options)
+        monkeypatch.setattr(compare, "session_options", partial(integer_options, compare.session_options))
     file, data = shared_models / f"{net.file}.onnx", (shared_models / net.file).parent / "data.npz"
     canonical = canonicalize(load(file))
     kernels = lower(simplify(quantized_as_compiled(file), typed_names(canonical))[0])
