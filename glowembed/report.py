@@ -322,16 +322,18 @@ def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def _saved(simplified: Json | None) -> list[tuple[str, str]]:
-    """What constant and dead channels would have cost."""
+    """What constant and dead channels would have cost. Kernels may pack what is left of the weights with some padding."""
     if not simplified or not simplified["channels"]:
         return []
-    macs = simplified["macs_before"] - simplified["macs_after"]
-    weights = simplified["weights_before"] - simplified["weights_after"]
-    share = f"{100 * macs / simplified['macs_before']:.1f} %"
+
+    def less(what: str, unit: str = "") -> str:
+        before, after = simplified[f"{what}_before"], simplified[f"{what}_after"]
+        return f"{number(before)}{unit} -> {number(after)}{unit} (-{100 * (before - after) / before:.1f} %)"
+
     return [
-        ("channels removed", number(simplified["channels"])),
-        ("  multiply-accumulates saved", f"{number(macs)} ({share})"),
-        ("  weights saved", size(weights)),
+        ("channels removed", f"{number(simplified['channels'])}, constant or unread"),
+        ("  multiply-accumulates", less("macs")),
+        ("  weights and biases", less("weights", " B")),
     ]
 
 
