@@ -86,6 +86,10 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
         const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
         _mm256_storeu_si256((__m256i *)(void *)to, _mm256_add_epi16(wide, up));
     }
+    for (; count >= 8; count -= 8, to += 8, from += 8) {
+        const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)from));
+        _mm_storeu_si128((__m128i *)(void *)to, _mm_add_epi16(wide, _mm256_castsi256_si128(up)));
+    }
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int16_t)(from[i] + 128);
     }
