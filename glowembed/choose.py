@@ -26,7 +26,7 @@ FLASH_SHARE = 0.01
 """Of the cycles that `balanced` may spend to save flash; the planner may spend more to save RAM (memory.BUDGETS)."""
 
 
-SIZE_LIMIT = 2.0
+SIZE_LIMIT = 1.5
 """Times the cycles of the fastest kernels with plain weights that `size` may take."""
 
 PLAIN = 1.25

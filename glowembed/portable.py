@@ -33,3 +33,14 @@ def windowed(op: str, per_mac: float, code: int) -> Callable[[Node, Target], Cos
         return Cost(sum(known[what] * count for what, count in counts.items()), code)
 
     return cost
+
+
+def matrix(op: str, per_mac: float, code: int) -> Callable[[Node, Target], Cost]:
+    """The cost of a fully connected `op`; `per_mac`: cycles where the target has no figures for it."""
+
+    def cost(node: Node, target: Target) -> Cost:
+        each = target.costs.get(f"{op}_cycles_per_mac", per_mac)
+        outputs = node.params.rows * node.params.out_c
+        return Cost(each * node.macs + target.costs.get(f"{op}_cycles_per_output", 0.0) * outputs, code)
+
+    return cost

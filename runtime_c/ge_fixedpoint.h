@@ -12,11 +12,32 @@ static inline int32_t ge_clamp(int32_t x, int32_t lo, int32_t hi) {
     return x < lo ? lo : (x > hi ? hi : x);
 }
 
+/* (acc * multiplier + 2^31) >> 32 by products of 32 bits, multiplier >= 0: for cores without longer ones. */
+static inline int32_t ge_scaled(int32_t acc, int32_t multiplier) {
+    const int32_t high = acc >> 16;
+    const uint32_t low = (uint32_t)acc & 0xFFFFu;
+    const uint32_t up = (uint32_t)multiplier >> 16;
+    const uint32_t down = (uint32_t)multiplier & 0xFFFFu;
+    const int32_t middle = high * (int32_t)down + (int32_t)(low * down >> 16);
+    const uint32_t rest = low * up + ((uint32_t)middle & 0xFFFFu) + 0x8000u;
+    return high * (int32_t)up + (middle >> 16) + (int32_t)(rest >> 16);
+}
+
+/* Whether a product of 64 bits is a call of a function. */
+#if defined(__ARM_ARCH_6M__)
+#define GE_LONG_PRODUCTS 0
+#else
+#define GE_LONG_PRODUCTS 1
+#endif
+
 /* clamp(((acc * multiplier[channel] + 2^(shift-1)) >> shift) + zero_point, lo, hi); multipliers >= 0, shift 1..32.
  * The product has 62 bits; the clamp happens before it is narrowed. ge_requantize_<mode> of the other modes takes the
  * same arguments, may have several words for a channel, and ignores the shift. */
 static inline int8_t ge_requantize(int32_t acc, const int32_t *multiplier, int32_t channel, int32_t shift,
                                    int32_t zero_point, int32_t lo, int32_t hi) {
+    if (!GE_LONG_PRODUCTS && shift == 32) {
+        return (int8_t)ge_clamp(ge_scaled(acc, multiplier[channel]) + zero_point, lo, hi);
+    }
     const int64_t product = (int64_t)acc * multiplier[channel] + ((int64_t)1 << (shift - 1));
     const int64_t y = (product >> shift) + zero_point;
     return (int8_t)(y < lo ? lo : (y > hi ? hi : y));

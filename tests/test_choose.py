@@ -8,15 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from checker import check_kernels
+from numpy.typing import NDArray
 from small_models import canonical, model, node, weights
 
-from glowembed import polynomial, winograd
+from glowembed import plain, polynomial, winograd
 from glowembed.__main__ import main
 from glowembed.choose import choose
-from glowembed.ir import Const, Graph
+from glowembed.ir import Const, Graph, Node
 from glowembed.lower import lower
 from glowembed.op import kernel
 from glowembed.quantize import quantize
+from glowembed.run import kernel_qemu as emulated
 from glowembed.target import load_target
 
 
@@ -97,3 +100,33 @@ def test_an_option_that_changes_nothing_says_why(
     assert (
         "makes no layer faster: 2 x it is for windows of one tap and one group; 1 x slower" in capsys.readouterr().out
     )
+
+
+def test_kernels_with_plain_weights_take_all_sums_but_of_64_weights_of_minus_128(convolutions: Graph) -> None:
+    """Sums of 64 products of a word's fields may be 8191 * 128 long, below 2^20; one of 128 * 64 weights is not."""
+    conv = next(n for n in convolutions.nodes if n.op == "conv2d_s8")
+    weights = np.full(conv.constants["weights"].materialize().shape, -128, np.int8)
+    weights.reshape(16, -1)[:, 63::64] = -127
+    largest, target = np.full_like(weights, -128), load_target("cortex-m0")
+    for known in plain.CONV2D:
+        assert known.when(with_weights(conv, weights), target) is None
+        assert "can reach 8192" in str(known.when(with_weights(conv, largest), target))
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("isa", ["armv6m", "armv7m"])
+def test_the_largest_sums_of_plain_weights_are_exact(convolutions: Graph, isa: str) -> None:
+    conv = next(n for n in convolutions.nodes if n.op == "conv2d_s8")
+    shape = conv.constants["weights"].materialize().shape
+    for sign in (-1, 1):
+        weights = np.full(shape, sign * 127, np.int8)
+        found = check_kernels(
+            with_weights(conv, weights), convolutions, np.random.default_rng(3), ("low", "high", "extremes"), isa
+        )
+        assert found[f"ge_conv2d_plain_s8_{isa}"] == 6
+    emulated.close()
+
+
+def with_weights(node: Node, weights: NDArray[np.int8]) -> Node:
+    return replace(node, constants={**node.constants, "weights": Const(weights)})

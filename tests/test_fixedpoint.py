@@ -183,20 +183,24 @@ def pointer(array):
 FUNCTIONS = {mode: "requantize" if mode == "default" else f"requantize_{mode}" for mode in fixedpoint.MODES}
 
 
+SHORT = "#define __ARM_ARCH_6M__ 1\n"
+"""As on a core without products of 64 bits."""
+
+
 @pytest.mark.cc
-@pytest.mark.parametrize("mode", fixedpoint.MODES)
+@pytest.mark.parametrize(("core", "mode"), [*(("", mode) for mode in fixedpoint.MODES), (SHORT, "default")])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(
     ("zero_point", "lo", "hi"), [(0, -128, 127), (-128, -128, 127), (127, -128, 127), (-5, -5, 100)]
 )
-def test_c_requantize_gives_the_same_bits(scale, zero_point, lo, hi, mode):
+def test_c_requantize_gives_the_same_bits(scale, zero_point, lo, hi, core, mode):
     rng = np.random.default_rng(7)
     magnitude = 2.0 ** rng.uniform(0, 31, 2000) * rng.choice([-1, 1], 2000)
     near = rng.uniform(-200, 200, 2000) / scale
     acc = np.concatenate([ACCUMULATORS, magnitude, near]).clip(-(2**31), 2**31 - 1).astype(np.int32)
     q, y = fixedpoint.requant([0.3, scale], mode), np.zeros(acc.size, np.int8)
     words = np.asarray(q.multiplier, np.int32)
-    function = getattr(shared_library(TWIN), FUNCTIONS[mode])
+    function = getattr(shared_library(core + TWIN), FUNCTIONS[mode])
     function(pointer(acc), acc.size, pointer(words), 1, q.shift, zero_point, lo, hi, pointer(y))
     both = fixedpoint.requantize(np.stack([acc, acc], axis=1), q, zero_point, lo, hi)
     np.testing.assert_array_equal(y, both[:, 1])

@@ -60,8 +60,7 @@ def test_size_takes_one_kernel_for_an_op_and_plain_weights(target: str, tmp_path
     assert all(len(kernels) == 1 for kernels in kernels_by_op(small.graph).values()), kernels_by_op(small.graph)
     plain = {n.name: sum(c.materialize().nbytes for c in n.constants.values()) for n in small.graph.nodes}
     assert small.manifest["weights_bytes"] <= choose.PLAIN * sum(plain.values()) + 64 * len(plain), "packed copies"
-    if target in ("cortex-m4", "cortex-m55"):
-        assert cycles(small) <= choose.SIZE_LIMIT * cycles(fast)
+    assert cycles(small) <= choose.SIZE_LIMIT * cycles(fast)
     assert small.manifest["cflags"] == ["-Os"] and fast.manifest["cflags"] == []
     assert small.manifest["weights_bytes"] <= fast.manifest["weights_bytes"]
 

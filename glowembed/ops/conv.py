@@ -19,6 +19,7 @@ from glowembed import (
     dsp_direct,
     fixedpoint,
     mve,
+    plain,
     polynomial,
     portable,
     threes,
@@ -408,6 +409,7 @@ class Conv2dS8(_Conv2dBase):
         Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 770), store="rows"),
         mve.CONV3X3,
         *threes.CONV2D,
+        *plain.CONV2D,
         mve.CONV2D,
         x86.CONV2D,
         *(_columns(most) for most in (DSP_TILE_MAX, 2)),
@@ -553,6 +555,7 @@ class DepthwiseS8(_Conv2dBase):
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 570), store="rows"),
         *threes.DEPTHWISE,
+        *plain.DEPTHWISE,
         Kernel(
             "ge_depthwise_s8_dsp",
             isa="dsp",

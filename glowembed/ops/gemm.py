@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint, mve, threes, x86
+from glowembed import dsp, fixedpoint, mve, plain, portable, threes, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
@@ -213,8 +213,9 @@ class FcS8(KernelOp):
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_fc_s8", cost=lambda n, t: Cost(6.0 * n.macs, 330), store="rows"),
+        Kernel("ge_fc_s8", cost=portable.matrix("fc_s8", 6.0, 330), store="rows"),
         *threes.FC,
+        *plain.FC,
         mve.FC,
         x86.FC,
         Kernel(

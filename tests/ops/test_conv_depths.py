@@ -50,6 +50,11 @@ CASES = [
     conv("depthwise 6x2 of 7, 3 outputs of a channel", 9, 5, 7, (6, 2), 21, group=7, pads=[2, 1, 3, 0]),
     conv("depthwise 7x5 of 4: a loop over rows", 8, 9, 4, (7, 5), 4, group=4, pads=[3, 2, 3, 2]),
     conv("depthwise 3x3 of 3, dilation 3", 9, 8, 3, (3, 3), 3, group=3, dilations=[3, 3], pads=[3, 3, 3, 3]),
+    conv("3x3 of 7 to 3: 63 inputs, width 1", 4, 1, 7, (3, 3), 3, pads=[1, 1, 1, 1]),
+    conv("4x4 of 4 to 2: 64 inputs, width 2", 4, 3, 4, (4, 4), 2, pads=[1, 1, 2, 1]),
+    conv("1x5 of 13 to 1: 65 inputs, width 4", 2, 4, 13, (1, 5), 1, pads=[0, 2, 0, 2]),
+    conv("1x1 of 129 to 6 in 3 groups, 7 pixels", 1, 7, 129, (1, 1), 6, group=3),
+    conv("3x3 of 30 to 5 in 5 groups, 54 inputs", 3, 5, 30, (3, 3), 5, group=5, pads=[1, 1, 1, 1]),
     case(
         "5x4 of 128, sums above 2^23",
         "Conv",

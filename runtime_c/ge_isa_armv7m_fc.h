@@ -1,0 +1,31 @@
+/* Products of a row with four rows of weights as they are: Cortex-M3. */
+#ifndef GE_ISA_ARMV7M_FC_H
+#define GE_ISA_ARMV7M_FC_H
+
+#include <stdint.h>
+
+typedef struct {
+    const int8_t *weights; /* behind the first row */
+    int32_t pitch;         /* from row to row; 0: all are the first */
+    const int8_t *x;       /* behind the inputs */
+    int32_t left;          /* inputs, negative */
+    int32_t sums[4];
+} ge_fc_block;
+
+static void ge_fc_four(ge_fc_block *block) {
+    const int8_t *const a = block->weights;
+    const int8_t *const b = a + block->pitch;
+    const int8_t *const c = b + block->pitch;
+    const int8_t *const d = c + block->pitch;
+    int32_t sums[4] = {0, 0, 0, 0};
+    for (int32_t i = block->left; i < 0; i++) {
+        const int32_t x = block->x[i];
+        sums[0] += x * a[i];
+        sums[1] += x * b[i];
+        sums[2] += x * c[i];
+        sums[3] += x * d[i];
+    }
+    memcpy(block->sums, sums, sizeof sums);
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* Sums of a convolution with weights as they are, [O, kh, kw, C/groups], for the cores without DSP instructions.
+ *
+ * Three pixels go together: their inputs are packed into pairs of words once, for all channels (ge_isa_<isa>_plain.h says
+ * how), GE_PLAIN_CHUNK at a time, because no sum of more products is sure to fit. Included after the header of a core.
+ */
+#ifndef GE_PLAIN_H
+#define GE_PLAIN_H
+
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_window.h"
+
+/* Inputs whose products with three pixels fit two words, where the sum of |w| is at most 8191. */
+#define GE_PLAIN_CHUNK 64
+
+/* A group of channels. */
+typedef struct {
+    int32_t *sums;         /* three of each channel, of an even number of them */
+    uint32_t *words;       /* A, B of the inputs of a chunk */
+    int8_t *padding;       /* a tap of zero points */
+    const int8_t *weights; /* of the first channel, behind those that were multiplied */
+    int32_t depth;         /* channels in */
+    int32_t inputs;        /* of a window */
+    int32_t channels;      /* out */
+    int32_t filled;        /* inputs in words */
+} ge_plain;
+
+/* Three outputs, one after the other in their rows: their windows, and where they go; NULL behind the last row. */
+typedef struct {
+    int32_t top[3];
+    int32_t left[3];
+    int8_t *out[3];
+} ge_plain_pixels;
+
+static ge_plain ge_plain_open(const ge_conv2d_params *p, void *scratch) {
+    ge_plain s;
+    s.depth = p->in_c / p->groups;
+    s.inputs = p->kernel_h * p->kernel_w * s.depth;
+    s.channels = p->out_c / p->groups;
+    s.filled = 0;
+    s.weights = NULL;
+    s.sums = (int32_t *)scratch;
+    s.words = (uint32_t *)(s.sums + (s.channels + 1) / 2 * 6);
+    s.padding = (int8_t *)(s.words + 2 * (s.inputs < GE_PLAIN_CHUNK ? s.inputs : GE_PLAIN_CHUNK));
+    memset(s.padding, p->in_zero_point, (size_t)s.depth);
+    return s;
+}
+
+/* The three from pixel (*y, *ox) on, which move behind them. What is read behind the last row is not used. */
+static ge_plain_pixels ge_plain_next(const ge_conv2d_params *p, const ge_rows *out, int32_t *y, int32_t *ox,
+                                     int32_t last_row) {
+    ge_plain_pixels at;
+    for (int32_t i = 0; i < 3; i++) {
+        at.top[i] = *y * p->stride_h - p->pad_top;
+        at.left[i] = *ox * p->stride_w - p->pad_left;
+        at.out[i] = *y < last_row ? (int8_t *)ge_row(out, *y) + *ox * p->out_c : NULL;
+        *ox += 1;
+        if (*ox == p->out_w) {
+            *ox = 0;
+            *y += 1;
+        }
+    }
+    return at;
+}
+
+/* Multiplies what is in words with all channels. */
+static GE_NOINLINE void ge_plain_multiply(ge_plain *s) {
+    ge_plain_block block;
+    s->weights += s->filled;
+    block.x = s->words;
+    block.weights = s->weights;
+    block.pitch = s->inputs;
+    block.left = -s->filled;
+    block.sums = s->sums;
+    block.pairs = s->channels / 2;
+    if (block.pairs > 0) {
+        ge_plain_pairs(&block);
+    }
+    if (s->channels % 2 != 0) {
+        block.pitch = 0;
+        block.pairs = 1;
+        ge_plain_pairs(&block);
+    }
+    s->filled = 0;
+}
+
+/* A tap of three pixels. */
+static GE_NOINLINE void ge_plain_take(ge_plain *s, const int8_t *a, const int8_t *b, const int8_t *c) {
+    for (int32_t left = s->depth; left > 0;) {
+        const int32_t room = GE_PLAIN_CHUNK - s->filled;
+        const int32_t count = left < room ? left : room;
+        uint32_t *to = s->words + 2 * s->filled;
+        const uint32_t *const end = to + 2 * count;
+        while (to < end) {
+            const uint32_t third = (uint32_t)*c++ << 10;
+            *to++ = (uint32_t)*a++ + (third << 11);
+            *to++ = (uint32_t)*b++ + third;
+        }
+        left -= count;
+        s->filled += count;
+        if (s->filled == GE_PLAIN_CHUNK) {
+            ge_plain_multiply(s);
+        }
+    }
+}
+
+/* The sums of the pixels, without bias: s->sums. weights: of the group; x: its first channel. */
+static void ge_plain_sums(ge_plain *s, const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
+                          const ge_plain_pixels *at) {
+    const int32_t chunks = (s->inputs + GE_PLAIN_CHUNK - 1) / GE_PLAIN_CHUNK;
+    s->weights = weights;
+    for (int32_t *sum = s->sums; sum < (int32_t *)(void *)s->words; sum++) {
+        *sum = -chunks * GE_PLAIN_EXCESS;
+    }
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int8_t *rows[3];
+        for (int32_t i = 0; i < 3; i++) {
+            rows[i] = ge_window_row(p, x, at->top[i] + ky * p->dilation_h);
+        }
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int8_t *taps[3];
+            for (int32_t i = 0; i < 3; i++) {
+                taps[i] = ge_window_tap(p, rows[i], at->left[i] + kx * p->dilation_w, s->padding);
+            }
+            ge_plain_take(s, taps[0], taps[1], taps[2]);
+        }
+    }
+    if (s->filled > 0) {
+        ge_plain_multiply(s);
+    }
+}
+
+#endif
