@@ -192,15 +192,15 @@ SLACK = 64
 
 
 def _conv_scratch(p: Any) -> int:
-    """Pointers to runs, widened weights of 16 outputs, what Winograd's squares take, and a ring of expanded rows, or the
-    pixels that a kernel of one tap gathers.
+    """Pointers to runs; widened weights of 16 outputs or, in the same memory, what Winograd's squares take; and a ring of
+    expanded rows, or the pixels that a kernel of one tap gathers.
     """
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
     weights = OUTPUTS * _runs(p) * _up(p.kernel_h * p.kernel_w * p.in_c // _runs(p), INPUTS)
-    return int(8 * LINES * _runs(p) + 63 + ELEMENT * (weights + plane) + _squares(p) + SLACK)
+    return int(8 * LINES * _runs(p) + 63 + max(ELEMENT * weights, _squares(p)) + ELEMENT * plane + SLACK)
 
 
 def _squares(p: Any) -> int:
@@ -213,13 +213,20 @@ def _squares(p: Any) -> int:
     return int(6 * 16 * OUTPUTS * 4 + ELEMENT * 16 * (p.in_c * ((p.out_w + 1) // 2 * (LINES // 2) + OUTPUTS) + 32))
 
 
+PREPARATION = 0.1
+"""Cycles for a weight: it is widened, or transformed, once in a call of some rows."""
+
+
 def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
-    """Products of 64 bytes, two a cycle at best; an epilogue for each vector; expanding the input."""
+    """Products of 64 bytes, two a cycle at best; an epilogue for each vector; expanding the input; and what levels without
+    products of bytes do with the weights at each call.
+    """
     p = node.params
+    weights = PREPARATION * p.out_c * p.kernel_h * p.kernel_w * p.in_c
     steps = _runs(p) * -(-(p.kernel_h * p.kernel_w * p.in_c // _runs(p)) // INPUTS)
     vectors = count * p.out_w * -(-p.out_c // OUTPUTS)
     rows = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
-    return float(vectors * (0.6 * steps + 4) + rows * (15 + p.in_w * p.in_c / 24) + count * 30 + 100)
+    return float(vectors * (0.6 * steps + 4) + rows * (15 + p.in_w * p.in_c / 24) + count * 30 + weights + 100)
 
 
 CONV2D = Kernel(

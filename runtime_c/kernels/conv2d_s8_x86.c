@@ -29,7 +29,7 @@ typedef struct {
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
     const ge_x86_tap *w;   /* of the vectors at hand, in the order of ge_x86_dot */
     ge_x86_tap *room;
-    void *squares; /* sums, inputs and weights of ge_x86_winograd.h */
+    void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
     const int32_t *multiplier;
     const float *scale; /* negative: not exact */
@@ -315,8 +315,10 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
     const int32_t squares = conv2d_s8_x86_square(p) ? (p->out_w + 1) / 2 * (CONV2D_S8_X86_LINES / 2) : 0;
     const uintptr_t points = 16 * (uintptr_t)(p->in_c * (squares + 16) + 32) * sizeof(int16_t);
-    s.squares = (void *)((uintptr_t)s.room + GE_X86_TAPS_BYTES((uintptr_t)(64 * run_count * s.steps)));
-    ge_x86_element *const plane = (ge_x86_element *)((uintptr_t)s.squares + (squares == 0 ? 0 : 6144 + points));
+    s.squares = s.room;
+    const uintptr_t taps = GE_X86_TAPS_BYTES((uintptr_t)(64 * run_count * s.steps));
+    const uintptr_t shared = squares > 0 && 6144 + points > taps ? 6144 + points : taps;
+    ge_x86_element *const plane = (ge_x86_element *)((uintptr_t)s.room + shared);
     if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
         (p->out_w - 1) * p->stride_w < p->in_w && (p->out_h - 1) * p->stride_h < p->in_h) {
         s.pitch = p->in_c;
