@@ -7,25 +7,22 @@ same input on every machine. Decisions are made here and named; the templates on
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
 
-from glowembed import emit_schedule, resources
+from glowembed import emit_schedule, graphfile
 from glowembed.cnames import comment, distinct, identifier
-from glowembed.csource import dispatcher, kernel_source, level_source, prototype
-from glowembed.cstruct import c_initialiser, c_struct, struct_name
+from glowembed.cstruct import c_initialiser, struct_name
+from glowembed.emit_kernels import kernels_header, levels_used
 from glowembed.emit_weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
 from glowembed.ir import Array, Graph, Node, Value
-from glowembed.levels import LEVELS, Level
 from glowembed.op import kernel, kernel_ops
 from glowembed.plan import Plan, Ram
 from glowembed.rows import outside
@@ -54,18 +51,6 @@ NUMPY = {
     "float": "float32",
 }
 
-KERNELS_HEAD = """\
-/* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
- * Made by glowembed {version}; do not edit. MIT licence, as the rest of this bundle. */
-#ifndef {guard}
-#define {guard}
-
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-"""
-
-
 IN_FLASH = Weights()
 
 
@@ -85,7 +70,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
     name = identifier(graph.name)
     constants = _constants(graph, name)
     arrays = _arrays(constants.values())
-    weights_align = target.arena_align if _levels_used(graph) else plan.alignment
+    weights_align = target.arena_align if levels_used(graph) else plan.alignment
     own = weights_file([a["data"] for a in arrays], weights_align) if weights.place == "file" else None
     for array, offset in zip(arrays, own.offsets if own is not None else (), strict=False):
         array["offset"] = offset
@@ -109,7 +94,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "row_type": "uint8_t" if all(layer["rows"] < 256 for layer in layers) else "uint16_t",
         "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
-        "levels": _levels_used(graph),
+        "levels": levels_used(graph),
         "weights_bytes": sum(a["bytes"] for a in arrays),
         "weights": weights,
         "weights_file": own,
@@ -123,7 +108,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
         f"{name}.c": _render("bundle.c.j2", context),
-        f"{name}_kernels.h": _kernels(graph, name, origin),
+        f"{name}_kernels.h": kernels_header(graph, name, origin.version),
         f"{name}_weights.h": _render("weights.h.j2", context),
         f"{name}_glow.h": _render("glow.h.j2", context),
     }
@@ -137,8 +122,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "CMakeLists.txt": _render("CMakeLists.txt.j2", context).encode("ascii"),
         f"{name}.mk": _render("bundle.mk.j2", context).encode("ascii"),
         "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
-        "reference/graph.json": (json.dumps(_reference(graph), indent=1) + "\n").encode("ascii"),
-        "reference/constants.npz": _reference_constants(graph),
+        **graphfile.files(graph),
     }
     return dict(sorted(built.items()))
 
@@ -329,7 +313,7 @@ def _constants(graph: Graph, bundle: str) -> dict[tuple[str, str], _Stored]:
         found |= {(node.name, c): packed for c, packed in _packed(node).items()}
     for name, value in graph.values.items():
         if value.const is not None:
-            found["", name] = (CTYPES[_dtype(value)], _stored(value))
+            found["", name] = (CTYPES[_dtype(value)], graphfile.stored_constant(value))
     ids = distinct([f"{node}_{name}" if node else name for node, name in found])
     known: dict[tuple[str, bytes], _Stored] = {}
     return {
@@ -479,77 +463,6 @@ def _wrap(initialiser: str, width: int = 96) -> list[str]:
     return [*lines, current]
 
 
-# ---------------------------------------------------------------------------------------------- kernels
-
-
-def _kernels(graph: Graph, bundle: str, origin: Origin) -> str:
-    """The runtime and exactly the kernels that the network calls, all static, in one header."""
-    folder = resources.runtime_c()
-    used = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
-    types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
-    guard = f"{bundle.upper()}_KERNELS_H"
-    parts = [KERNELS_HEAD.format(bundle=bundle, version=origin.version, guard=guard)]
-    parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
-    parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
-    nodes = sorted(used.items())
-    parts += [
-        "/* The kernels. */\n"
-        + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol) for symbol, n in nodes)
-    ]
-    plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
-    kernels = [kernel_source(kernel(n.kernel or ""), folder, n.params) for _, n in sorted(plain.items())]
-    parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels, folder)]
-    parts += [_inlined(text) for text in kernels]
-    for word in _levels_used(graph):
-        parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
-    return "\n".join([*parts, "#endif\n"])
-
-
-def _levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
-    """The ISA words with levels that kernels of this network need."""
-    words = {kernel(n.kernel).isa for n in graph.nodes if n.kernel}
-    return {word: levels for word, levels in LEVELS.items() if word in words}
-
-
-def _levels(word: str, nodes: list[Node]) -> list[str]:
-    """The kernels of these nodes for each level of an ISA word, and the functions that choose among them."""
-    folder = resources.runtime_c()
-    texts = [kernel_source(kernel(n.kernel or ""), folder, n.params) for n in nodes]
-    portable, *others = ([_inlined(t) for t in level_source(word, level, texts, folder)] for level in LEVELS[word])
-    return [
-        _inlined((folder / f"ge_{word}.h").read_text("ascii")),
-        *portable,
-        f"#if GE_{word.upper()}_LEVELS\n",
-        *(text for level in others for text in level),
-        "#endif\n",
-        *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in nodes),
-    ]
-
-
-def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
-    """The headers of the runtime that these kernels include besides those that every bundle has, each behind its own."""
-    found: dict[str, None] = {}
-
-    def include(text: str) -> None:
-        for header in sorted(set(re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE))):
-            if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
-                include((folder / header).read_text("ascii"))
-                found[header] = None
-
-    for text in kernels:
-        include(text)
-    return list(found)
-
-
-def _inlined(text: str) -> str:
-    """Runtime files without their #include lines, those of intrinsics excepted, and include guards."""
-    text = re.sub(r"^#include (?!<(cpuid|immintrin)\.h>).*\n", "", text, flags=re.MULTILINE)
-    guard = re.search(r"^#ifndef (GE_\w+_H|GE_H)\n#define \1\n", text, flags=re.MULTILINE)
-    if guard:
-        text = text.replace(guard.group(0), "").rstrip().removesuffix("#endif").rstrip() + "\n"
-    return re.sub(r"\n{3,}", "\n\n", text)
-
-
 # ---------------------------------------------------------------------------------------------- manifest
 
 
@@ -643,64 +556,3 @@ def _value_entry(value: Value, plan: Plan, owners: Mapping[str, str]) -> dict[st
     keys = ("name", "offset", "bytes", "dtype", "shape", "layout", "scale", "zero_point")
     owner = {"in": owners[value.name]} if value.name in owners else {}
     return {**{k: entry[k] for k in keys}, **owner}
-
-
-# ---------------------------------------------------------------------------------------------- reference
-
-
-def _reference(graph: Graph) -> dict[str, Any]:
-    """The kernel-level graph as data, so that a bundle carries what its bits must be."""
-    return {
-        "name": graph.name,
-        "inputs": list(graph.inputs),
-        "outputs": list(graph.outputs),
-        "values": [
-            {
-                "name": v.name,
-                "shape": list(v.shape),
-                "dtype": v.dtype,
-                "layout": list(v.layout) if v.layout else None,
-                "model_dtype": v.model_dtype,
-                "qtype": asdict(v.qtype) if v.qtype else None,
-                "constant": v.const is not None,
-                "place": v.place,
-            }
-            for v in graph.values.values()
-        ],
-        "nodes": [
-            {
-                "name": n.name,
-                "op": n.op,
-                "inputs": list(n.inputs),
-                "outputs": list(n.outputs),
-                "origins": list(n.origins),
-                "params": asdict(n.params) if is_dataclass(n.params) and not isinstance(n.params, type) else None,
-                "constants": list(n.constants),
-                "kernel": n.kernel,
-                "shares": n.shares,
-                "macs": n.macs,
-            }
-            for n in graph.nodes
-        ],
-    }
-
-
-def reference_key(owner: str, name: str) -> str:
-    """Key of a constant in reference/constants.npz. Names are hashed: they may hold anything, a zip entry may not."""
-    return hashlib.sha256(f"{owner}\0{name}".encode()).hexdigest()[:24]
-
-
-def _reference_constants(graph: Graph) -> bytes:
-    arrays = {reference_key(n.name, c): n.constants[c].materialize() for n in graph.nodes for c in n.constants}
-    arrays |= {reference_key("", n): _stored(v) for n, v in graph.values.items() if v.const is not None}
-    buffer = io.BytesIO()
-    np.savez(buffer, **{key: arrays[key] for key in sorted(arrays)})  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-def _stored(value: Value) -> Array:
-    """The stored tensor of a constant that a kernel reads as an input: it ends in a quantize step already."""
-    assert value.const is not None, value.name
-    array = value.const.materialize()
-    assert array.dtype == _dtype(value), f"{value.name} is {array.dtype}, not {_dtype(value)}"
-    return array

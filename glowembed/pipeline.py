@@ -17,9 +17,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-import numpy as np
-
-from glowembed import cnames, datasets, emit, footprint, glue, importer, memory, op, plot, replay
+from glowembed import cnames, datasets, emit, footprint, glue, graphfile, importer, memory, op, plot, replay
 from glowembed.biases import finish_biases
 from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
@@ -28,7 +26,7 @@ from glowembed.costs import Costs
 from glowembed.datasets import Dataset, Source
 from glowembed.emit_weights import Weights
 from glowembed.errors import UsageError
-from glowembed.ir import Array, Const, Graph, Node, QType, Shape, Value, verify
+from glowembed.ir import Array, Graph, Shape, verify
 from glowembed.lower import lower
 from glowembed.places import Places, place
 from glowembed.plan import Plan, PlanOptions, Tradeoff
@@ -429,7 +427,7 @@ def load_bundle(path: Path | str) -> Bundle:
         raise UsageError(
             f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {emit.SCHEMA}: compile again"
         )
-    return Bundle(path, manifest, _load_reference(path), _remembered_model(path))
+    return Bundle(path, manifest, graphfile.read(path), _remembered_model(path))
 
 
 def _remembered_model(path: Path) -> Path | None:
@@ -437,38 +435,3 @@ def _remembered_model(path: Path) -> Path | None:
         return Path(json.loads((path / MEMORY_FILE).read_text(encoding="utf-8"))["model"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _load_reference(path: Path) -> Graph:
-    try:
-        data = json.loads((path / "reference" / "graph.json").read_text(encoding="utf-8"))
-        with np.load(path / "reference" / "constants.npz", allow_pickle=False) as archive:
-            arrays = dict(archive)
-        values = {v["name"]: _value(v, arrays) for v in data["values"]}
-        nodes = tuple(_node(n, arrays) for n in data["nodes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"the reference in {path} cannot be read ({error}); compile the model again") from error
-    return Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"]))
-
-
-def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
-    q = entry["qtype"]
-    qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
-    const = Const(arrays[emit.reference_key("", entry["name"])]) if entry["constant"] else None
-    layout = tuple(entry["layout"]) if entry["layout"] else None
-    return Value(
-        entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"),
-        entry.get("place", "arena"),
-    )  # fmt: skip
-
-
-def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
-    params = None
-    if entry["params"] is not None:
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"].items()}
-        params = op.kernel_ops()[entry["op"]].params(**fields)
-    constants = {c: Const(arrays[emit.reference_key(entry["name"], c)]) for c in entry["constants"]}
-    return Node(
-        entry["name"], entry["op"], tuple(entry["inputs"]), tuple(entry["outputs"]), {}, tuple(entry["origins"]),
-        params, constants, entry["kernel"], entry["shares"], entry["macs"],
-    )  # fmt: skip
