@@ -248,7 +248,7 @@ def _run(
     with progress.counter(f"on {board.name}") as counter:
         if board.qemu is not None:
             return qemu.run(image, bundle.manifest, rows, layers=layers, progress=counter)
-        return _run_here(bundle, inputs, layers)
+        return _run_here(bundle, image, inputs, layers)
 
 
 def _rows(bundle: Bundle, inputs: Arrays) -> Bytes:
@@ -261,8 +261,8 @@ def _count(arrays: Arrays) -> int:
     return len(next(iter(arrays.values())))
 
 
-def _run_here(bundle: Bundle, inputs: Arrays, layers: bool) -> RunResult:
-    model, manifest = host.load(bundle.path), bundle.manifest
+def _run_here(bundle: Bundle, image: Image, inputs: Arrays, layers: bool) -> RunResult:
+    model, manifest = host.HostModel(bundle.path, image.elf), bundle.manifest
     outputs: list[list[Array]] = []
     inner: list[list[Array]] = []
     for index in range(_count(inputs)):

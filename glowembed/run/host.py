@@ -30,10 +30,13 @@ class HostModel:
     `run_stored` works on the stored bytes instead. Not safe for several threads at once: there is one arena.
     """
 
-    def __init__(self, bundle: Path) -> None:
+    def __init__(self, bundle: Path, built: Path | None = None) -> None:
+        """`built`: the shared library that build.py made of the bundle for the board host; without it, one is made."""
         self.manifest: Manifest = in_window(read_manifest(bundle))
         with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
-            self._library = ctypes.CDLL(str(_compile(bundle, self.manifest, Path(folder))))
+            # A copy, as the loader would take a file that it knows for what it has loaded before.
+            library = shutil.copy(built, folder) if built else _compile(bundle, self.manifest, Path(folder))
+            self._library = ctypes.CDLL(str(library))
         arena = self.manifest["arena"]
         self._run = self._library.ge_host_run
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int32
