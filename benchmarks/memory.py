@@ -1,11 +1,11 @@
 """RAM against cycles: each model planned for speed, balanced and RAM, run on an emulated Cortex-M4, as a table and JSON.
 
     python benchmarks/memory.py --models ../shared/models [--only kws,resnet8] [--json FILE]
-    python benchmarks/memory.py --models ../shared/models --only resnet8,mobilenetv2 --curve docs
+    python benchmarks/memory.py --models ../shared/models --only resnet8,mobilenetv2 --curve docs [--points 5]
 
 Every row was executed bit-exactly under QEMU; stack is gcc's static bound. With --curve each model is compiled once for each
 limit of RAM that the planner's own curve has (`compile --curve`), run, and measured: NAME-ram.svg has the cycles of `glowembed
-measure`.
+measure`. --points: so many of these limits, evenly spread from the least to the most.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import person
 
 from glowembed import curve_view, pipeline
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--board", default="mps2-an386")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--curve", type=Path, metavar="FOLDER")
+    parser.add_argument("--points", type=int, metavar="N")
     words = parser.parse_args()
     if words.curve is not None:
         _draw(words)
@@ -103,6 +105,8 @@ def _measured(words: argparse.Namespace, name: str, folder: Path) -> Iterator[Tr
     first = compile_model(source / "model.onnx", folder / name, options, source / "data.npz", on_stage=on_stage)
     graph: Graph = chosen[0]
     limits = [point.ram for point in pipeline.tradeoffs(graph, options, first.choices)]
+    if words.points is not None and words.points < len(limits):
+        limits = [limits[round(i)] for i in np.linspace(0, len(limits) - 1, words.points)]
     fastest = _cycles(words, name, PlanOptions(optimize="speed"), source, folder)
     best = float("inf")
     for limit in limits:

@@ -162,7 +162,7 @@ def cost_rows(json: Json) -> list[tuple[str, str]]:
         *([("microseconds", f"{json['latency_us']:,.1f}")] if json.get("latency_us") else []),
         ("multiply-accumulates", number(json["macs"])),
         ("arena (RAM)", size(memory["arena"])),
-        ("  liveness bound", size(memory["arena_liveness_bound"])),
+        ("  least if tensors are kept whole", size(memory["arena_liveness_bound"])),
         ("stack", size(memory["stack"])),
         *([("stack, computed worst case", size(computed))] if computed else []),
         ("variables", size(memory["data"] + memory["bss"])),
@@ -247,7 +247,7 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     rows = [
         ("arena (RAM)", size(arena["size"])),
         *[(f"  and in {ram['name']}", size(ram["size"])) for ram in manifest["rams"]],
-        ("  liveness bound", size(arena["liveness_bound"])),
+        ("  least if tensors are kept whole", size(arena["liveness_bound"])),
         *_price(manifest["schedule"]),
         (f"weights ({WEIGHTS_ARE_IN[manifest['weights']['place']]})", size(manifest["weights_bytes"])),
         ("layers", number(len(manifest["layers"]))),
@@ -477,7 +477,7 @@ def dump(result: Any) -> str:
         lines = [
             f"{offset:8} +{b.size:<8} steps {b.birth}..{b.death}  {', '.join(b.values)}" for b, offset in result.buffers
         ]
-        return "\n".join([f"{result.size} bytes, liveness bound {result.bound}", *lines])
+        return "\n".join([f"{result.size} bytes, at least {result.bound} if tensors are kept whole", *lines])
     return "\n".join(f"{len(content):8} {name}" for name, content in dict(result).items())
 
 
