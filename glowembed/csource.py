@@ -5,6 +5,7 @@ names end in them. Several kernels may be instances of one file, their `template
 
 A kernel in another mode is its portable file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, and all
 that the file defines ends in the mode too. So there is one source, no branch at run time, and a bundle may hold both.
+In the same way, `w16` is the kernel whose only int8 are weights, with weights of int16.
 
 A kernel with levels (levels.py) is one text that is emitted once for each of them, and a function that calls one.
 """
@@ -20,6 +21,8 @@ from glowembed.cstruct import struct_name
 from glowembed.levels import LEVELS, Level
 from glowembed.op import Kernel, KernelOp
 
+WIDE_WEIGHTS = "w16"
+
 
 def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
     """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
@@ -30,7 +33,9 @@ def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
         return text
     mode = kernel.symbol.removeprefix(f"{kernel.template}_")
     stem = kernel.template.removeprefix("ge_")
-    text = re.sub(rf"\b((?:ge_)?{stem})(?=_|\b)", rf"\1_{mode}", text)
+    text = re.sub(rf"\b((?:ge_)?{stem})(?=_|\b)(?!_params\b)", rf"\1_{mode}", text)
+    if mode == WIDE_WEIGHTS:
+        return re.sub(r"\bint8(?=_t\b|\b)", "int16", text)
     text = re.sub(r"\b(ge_requantize(?:_each)?)\b", rf"\1_{mode}", text)
     own = '#include "ge_fixedpoint.h"\n'
     return text.replace(own, f'{own}#include "ge_requantize_{mode}.h"\n')

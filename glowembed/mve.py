@@ -390,7 +390,8 @@ COPY, COPY_INTO, INSERT = (
 
 def _channels_last_cost(node: Node, target: Any) -> Cost:
     p = node.params
-    return Cost(p.rows * (20.0 + p.channels * (20.0 + 4.0 * _blocks(p.columns, 8))), 140)
+    count, length = p.runs
+    return Cost(p.rows * (20.0 + count * (20.0 + (18.0 if length == p.channels else 8.0) * _blocks(length, 8))), 240)
 
 
 CHANNELS_LAST = Kernel(

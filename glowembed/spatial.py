@@ -42,10 +42,14 @@ class Window:
         )
         return h, w
 
+    def taps(self, axis: int, output: int) -> range:
+        """Where the taps of an output row (axis 0) or column (axis 1) lie in the input; the padding is outside of it."""
+        first, step = output * self.strides[axis] - self.pads[axis], self.dilations[axis]
+        return range(first, first + self.kernel[axis] * step, step)
+
     def rows(self, y: int, height: int) -> range:
         """Input rows that exist and that output row `y` reads, from the first to the last."""
-        first = y * self.strides[0] - self.pads[0]
-        taps = [r for k in range(self.kernel[0]) if 0 <= (r := first + k * self.dilations[0]) < height]
+        taps = [row for row in self.taps(0, y) if 0 <= row < height]
         return range(taps[0], taps[-1] + 1) if taps else range(0)
 
     def inside(self, axis: int, size: int) -> range:
@@ -53,10 +57,9 @@ class Window:
 
         One tap at least, and no fewer than leave the padding on either side at 0 or more.
         """
-        kernel, begin, end = self.kernel[axis], self.pads[axis], self.pads[axis + 2]
-        step, dilation = self.strides[axis], self.dilations[axis]
-        starts = range(-begin, size + end - (kernel - 1) * dilation, step)
-        taps = [k for k in range(kernel) if any(0 <= y + k * dilation < size for y in starts)] or [0]
+        kernel, dilation, begin, end = self.kernel[axis], self.dilations[axis], self.pads[axis], self.pads[axis + 2]
+        outputs = [self.taps(axis, i) for i in range(self.out_size((size, size))[axis])]
+        taps = [k for k in range(kernel) if any(0 <= at[k] < size for at in outputs)] or [0]
         return range(min(taps[0], begin // dilation), max(taps[-1] + 1, kernel - end // dilation))
 
     def cropped(self, vertical: range, horizontal: range) -> Window:

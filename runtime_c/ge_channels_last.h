@@ -5,33 +5,41 @@
 #include "ge.h"
 #include "ge_params.h"
 
-/* `count` elements to every `step`-th byte. */
-static inline void ge_channels_last_run(const int8_t *from, int8_t *to, int32_t count, int32_t step) {
+/* Every `from_step`-th byte to every `to_step`-th. */
+static inline void ge_channels_last_run(const int8_t *from, int32_t from_step, int8_t *to, int32_t to_step,
+                                        int32_t count) {
     for (; count >= 4; count -= 4) {
         const int8_t a = from[0];
-        const int8_t b = from[1];
-        const int8_t c = from[2];
-        const int8_t d = from[3];
-        from += 4;
+        const int8_t b = from[from_step];
+        const int8_t c = from[2 * from_step];
+        const int8_t d = from[3 * from_step];
+        from += 4 * from_step;
         to[0] = a;
-        to[step] = b;
-        to[2 * step] = c;
-        to[3 * step] = d;
-        to += 4 * step;
+        to[to_step] = b;
+        to[2 * to_step] = c;
+        to[3 * to_step] = d;
+        to += 4 * to_step;
     }
     for (; count > 0; count--) {
-        *to = *from++;
-        to += step;
+        *to = *from;
+        from += from_step;
+        to += to_step;
     }
 }
 
-/* Some rows of pixels, elsewhere than the planes. */
+/* Some rows of pixels, elsewhere than the planes. Runs lie along the columns, or along the channels where these are many more
+ * and the planes are in one piece. */
 static inline void ge_channels_last_rows(const ge_channels_last_params *p, const ge_rows *x, const ge_rows *out,
                                          int32_t first_row, int32_t last_row) {
+    const int32_t along_channels = p->channels > 4 * p->columns && x->slots == NULL;
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const to = (int8_t *)ge_row(out, y);
-        for (int32_t c = 0; c < p->channels; c++) {
-            ge_channels_last_run((const int8_t *)ge_row(x, c * p->rows + y), to + c, p->columns, p->channels);
+        for (int32_t c = 0; !along_channels && c < p->channels; c++) {
+            ge_channels_last_run((const int8_t *)ge_row(x, c * p->rows + y), 1, to + c, p->channels, p->columns);
+        }
+        for (int32_t w = 0; along_channels && w < p->columns; w++) {
+            ge_channels_last_run((const int8_t *)ge_row(x, y) + w, p->rows * x->stride, to + w * p->channels, 1,
+                                 p->channels);
         }
     }
 }

@@ -35,4 +35,33 @@ static inline void ge_mve_fill(int8_t *to, int32_t value, int32_t count) {
                      : "lr", "q0", "memory");
 }
 
+#define GE_MVE_MOVE_STEP 9362 /* 7 steps fit 16 bits */
+
+/* Bytes as they are; both steps at most GE_MVE_MOVE_STEP either way. */
+static inline void ge_mve_move(const int8_t *x, int32_t step_x, int8_t *y, int32_t step_y, int32_t count) {
+    const int32_t back_x = step_x < 0 ? -7 * step_x : 0; /* offsets have no sign */
+    const int32_t back_y = step_y < 0 ? -7 * step_y : 0;
+    x -= back_x;
+    y -= back_y;
+    __asm__ volatile("mov r4, #0\n"
+                     "vidup.u16 q0, r4, #1\n"
+                     "vdup.16 q1, %[back_x]\n"
+                     "vdup.16 q2, %[back_y]\n"
+                     "vmla.s16 q1, q0, %[step_x]\n"
+                     "vmla.s16 q2, q0, %[step_y]\n"
+                     "lsl %[step_x], %[step_x], #3\n"
+                     "lsl %[step_y], %[step_y], #3\n"
+                     "wlstp.16 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrb.u16 q0, [%[x], q1]\n"
+                     "vstrb.16 q0, [%[y], q2]\n"
+                     "add %[x], %[x], %[step_x]\n"
+                     "add %[y], %[y], %[step_y]\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [x] "+&r"(x), [y] "+&r"(y), [step_x] "+&r"(step_x), [step_y] "+&r"(step_y)
+                     : [back_x] "r"(back_x), [back_y] "r"(back_y), [count] "r"(count)
+                     : "r4", "lr", "q0", "q1", "q2", "memory");
+}
+
 #endif

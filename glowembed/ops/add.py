@@ -6,7 +6,7 @@ A difference is a sum with a negative multiplier.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -246,5 +246,58 @@ class AddEachS8(KernelOp):
         return fixedpoint.requantize_each(a, b, words, p.out_zero_point, p.lo, p.hi, self.requantization)
 
 
+def _words(node: Node) -> list[int]:
+    words: list[int] = node.constants["words"].materialize().tolist()
+    return words
+
+
+HALF = [2**30, 0]
+"""Words of a scale of 1/2."""
+
+
+def _tflite_why_not(node: Node, target: Target) -> str | None:
+    w = _words(node)
+    if HALF not in (w[0:2], w[2:4]):
+        return "no operand has a scale of 1/2"
+    if not all(-30 <= shift <= 0 for shift in (w[1], w[3])) or not -22 <= w[5] < 0:
+        return f"shifts {w[1]}, {w[3]} and {w[5]}"
+    return None
+
+
+def _glow_why_not(node: Node, target: Target) -> str | None:
+    w = _words(node)
+    if w[1] or w[4]:
+        return "an operand is shifted before it is multiplied"
+    if max(w[2], w[5]) > 29 or 255 * max(w[0], w[3]) >= 2**29:
+        return f"multipliers {w[0]} and {w[3]}, shifts {w[2]} and {w[5]}"
+    return None
+
+
+EACH_DSP = {
+    "tflite": Kernel(
+        "ge_add_each_s8_tflite_dsp",
+        isa="dsp",
+        when=_tflite_why_not,
+        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 31, 70), 640),
+        store="elements",
+    ),
+    "glow": Kernel(
+        "ge_add_each_s8_glow_dsp",
+        isa="dsp",
+        when=_glow_why_not,
+        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 15, 50), 460),
+        store="elements",
+    ),
+}
+"""Kernels that know a law."""
+
+
+def _each_ops() -> Iterator[KernelOp]:
+    """add_each_s8 in the laws of others."""
+    for op in in_all_modes(AddEachS8())[1:]:
+        op.kernels = (*op.kernels, *(k for mode, k in EACH_DSP.items() if mode == op.requantization))
+        yield op
+
+
 OPS = (Add(), Sub())
-KERNEL_OPS = (AddS8(), AddBroadcastS8(), *in_all_modes(AddEachS8())[1:])
+KERNEL_OPS = (AddS8(), AddBroadcastS8(), *_each_ops())

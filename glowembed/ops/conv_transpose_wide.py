@@ -145,7 +145,14 @@ class ConvTranspose2dS16W16(ConvTranspose2dS16):
 
     name = "conv_transpose2d_s16_w16"
     constants = {**ConvTranspose2dS16.constants, "weights": "int16_t"}
-    kernels = (Kernel("ge_conv_transpose2d_s16_w16", cost=lambda n, t: Cost(18.0 * n.macs, 800), store="rows"),)
+    kernels = (
+        Kernel(
+            "ge_conv_transpose2d_s16_w16",
+            template="ge_conv_transpose2d_s16",
+            cost=lambda n, t: Cost(18.0 * n.macs, 800),
+            store="rows",
+        ),
+    )
 
 
 LOWERINGS = {("ConvTranspose", "float32"): _float, ("ConvTranspose", "int16"): _wide}

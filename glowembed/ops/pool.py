@@ -198,9 +198,7 @@ def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool,
 
 def tap_counts(window: Window, out: tuple[int, int], axis: int, first: int, last: int) -> NDArray[np.int64]:
     """For each output row (axis 0) or column (axis 1): how many taps of its window lie in first..last-1."""
-    starts = np.arange(out[axis]) * window.strides[axis] - window.pads[axis]
-    taps = np.arange(window.kernel[axis]) * window.dilations[axis]
-    at = np.add.outer(starts, taps)
+    at = np.asarray([window.taps(axis, i) for i in range(out[axis])], dtype=np.int64)
     return np.asarray(((at >= first) & (at < last)).sum(axis=1), dtype=np.int64)
 
 

@@ -24,6 +24,12 @@ class ChannelsLastParams:
     columns: int = i32("of a plane")
     channels: int = i32("planes of the input, elements of a pixel of the output")
 
+    @property
+    def runs(self) -> tuple[int, int]:
+        """How many runs make a row, and their length: along the columns, or along the channels if these are many more."""
+        many = self.channels > 4 * self.columns
+        return (self.columns, self.channels) if many else (self.channels, self.columns)
+
 
 def channels_last_params(shape: Shape, perm: Sequence[int]) -> ChannelsLastParams | None:
     """Params where the output is the input with its leading axes moved to the back; None where it is not."""
@@ -38,7 +44,8 @@ def channels_last_params(shape: Shape, perm: Sequence[int]) -> ChannelsLastParam
 
 def _cost(node: Node, _: Any) -> Cost:
     p = node.params
-    return Cost(p.rows * (20.0 + p.channels * (15.0 + 3.5 * p.columns)), 180)
+    count, length = p.runs
+    return Cost(p.rows * (20.0 + count * (15.0 + 3.5 * length)), 260)
 
 
 IN_PLACE_SCRATCH = 256

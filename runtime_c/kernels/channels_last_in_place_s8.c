@@ -37,7 +37,7 @@ static void channels_last_in_place_s8_copy(int8_t *to, const int8_t *from, int32
 static void channels_last_in_place_s8_turn(int8_t *data, int32_t rows, int32_t columns, int8_t *scratch) {
     channels_last_in_place_s8_copy(scratch, data, rows * columns);
     for (int32_t r = 0; r < rows; r++) {
-        ge_channels_last_run(scratch + r * columns, data + r, columns, rows);
+        ge_channels_last_run(scratch + r * columns, 1, data + r, rows, columns);
     }
 }
 

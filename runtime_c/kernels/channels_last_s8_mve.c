@@ -1,6 +1,8 @@
 /* Planes [C, H, W] become pixels [H, W, C], a row of the image at a time: Helium.
- * Eight elements are widened and scattered at a time, in 4 instructions. Needs at most 9362 channels. */
+ * Eight elements are widened and scattered at a time, in 4 instructions; along the channels, where there are many more
+ * than columns, gathered and scattered in 5. Needs at most 9362 channels. */
 #include "ge.h"
+#include "ge_mve.h"
 #include "ge_params.h"
 
 /* `count` elements to every `step`-th byte. */
@@ -23,11 +25,16 @@ static inline void channels_last_s8_mve_run(const int8_t *from, int8_t *to, int3
 
 static void ge_channels_last_s8_mve(const ge_channels_last_params *p, const ge_rows *x, const ge_rows *out,
                                     int32_t first_row, int32_t last_row, void *scratch) {
+    const int32_t plane = p->rows * x->stride;
+    const int32_t along_channels = p->channels > 4 * p->columns && x->slots == NULL && plane <= GE_MVE_MOVE_STEP;
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const to = (int8_t *)ge_row(out, y);
-        for (int32_t c = 0; c < p->channels; c++) {
+        for (int32_t c = 0; !along_channels && c < p->channels; c++) {
             channels_last_s8_mve_run((const int8_t *)ge_row(x, c * p->rows + y), to + c, p->columns, p->channels);
+        }
+        for (int32_t w = 0; along_channels && w < p->columns; w++) {
+            ge_mve_move((const int8_t *)ge_row(x, y) + w, plane, to + w * p->channels, 1, p->channels);
         }
     }
 }
