@@ -346,15 +346,15 @@ def in_mode(op: str, mode: str) -> str:
     return op if mode == "default" else f"{op}_{mode}"
 
 
-def in_all_modes(op: KernelOp) -> tuple[KernelOp, ...]:
-    """The op, and its twins: same params and constants, kernels with another ge_requantize."""
-    return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
+def in_all_modes(op: KernelOp, *laws: Kernel) -> tuple[KernelOp, ...]:
+    """The op, and its twins: same params and constants, kernels with another ge_requantize; `laws` are for the twins only."""
+    return (op, *(_twin(op, mode, laws) for mode in MODES if mode != "default"))
 
 
-def _twin(op: KernelOp, mode: Mode) -> KernelOp:
+def _twin(op: KernelOp, mode: Mode, laws: Sequence[Kernel]) -> KernelOp:
     twin = copy.copy(op)
     twin.name, twin.requantization = in_mode(op.name, mode), mode
-    able = (k for k in op.kernels if k.any_law or not k.isa)
+    able = (*(k for k in op.kernels if k.any_law or not k.isa), *laws)
     twin.kernels = tuple(replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in able)
     return twin
 

@@ -401,6 +401,31 @@ def _strip(wide: int = WHOLE) -> Kernel:
     )
 
 
+def _laws_why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.groups > 1:
+        return f"{p.groups} groups"
+    return "the taps of a row do not touch" if p.dilation_w > 1 and p.kernel_w > 1 else None
+
+
+def _laws_cost(node: Node, target: Target) -> Cost:
+    """Two channels at a time, row of taps by row; the law costs most in each output."""
+    p = node.params
+    pairs = p.out_h * p.out_w * -(-p.out_c // 2)
+    return Cost(2.0 * node.macs + pairs * (110.0 + 55.0 * p.kernel_h), 900)
+
+
+CONV2D_LAWS = Kernel(
+    "ge_conv2d_laws_s8_dsp",
+    isa="dsp",
+    when=_laws_why_not,
+    scratch=lambda p: p.kernel_w * p.in_c,
+    cost=_laws_cost,
+    store="rows",
+)
+"""For the laws of others: the default law has faster ones."""
+
+
 class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
@@ -601,6 +626,7 @@ class DepthwiseAwS8(DepthwiseS8):
 
 
 OPS = (Conv(),)
-KERNEL_OPS = tuple(
-    twin for op in (Conv2dS8(), DepthwiseS8(), Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)
+KERNEL_OPS = (
+    *in_all_modes(Conv2dS8(), CONV2D_LAWS),
+    *(twin for op in (DepthwiseS8(), Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
 )

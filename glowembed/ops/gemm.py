@@ -206,6 +206,15 @@ def _direct_cost(node: Node, target: Target) -> Cost:
     return Cost(p.rows * (-(-p.out_c // 4) * (45 + 21 * _dsp_steps(p)) + 150), 700)
 
 
+FC_LAWS = Kernel(
+    "ge_fc_laws_s8_dsp",
+    isa="dsp",
+    cost=lambda n, t: Cost(2.0 * n.macs + n.params.rows * (20 + 65.0 * n.params.out_c), 520),
+    store="rows",
+)
+"""For the laws of others: the default law has faster ones."""
+
+
 class FcS8(KernelOp):
     """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
 
@@ -267,4 +276,4 @@ class FcAwS8(FcS8):
 
 
 OPS = (Gemm(),)
-KERNEL_OPS = (*in_all_modes(FcS8()), *in_all_modes(FcAwS8()))
+KERNEL_OPS = (*in_all_modes(FcS8(), FC_LAWS), *in_all_modes(FcAwS8()))

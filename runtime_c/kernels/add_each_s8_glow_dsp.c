@@ -1,6 +1,6 @@
 /* Sum (or difference) of two int8 tensors that broadcast to one shape, with the bits of Glow, for Cortex-M4, M7 and M33.
- * All numbers fit 32 bits where nothing is shifted before it is multiplied. 15
- * cycles for an element; the portable kernel takes 72. */
+ * All numbers fit 32 bits where nothing is shifted before it is multiplied.
+ * 15 cycles for an element; the portable kernel takes 72. */
 #include "ge.h"
 #include "ge_broadcast.h"
 #include "ge_isa_dsp.h"
@@ -22,14 +22,14 @@ typedef struct {
     int32_t sign, zero_point;
 } add_each_s8_glow_dsp_law;
 
-static void add_each_s8_glow_dsp_line(const add_each_s8_glow_dsp_law *job, const int8_t *a, int32_t step_a,
+/* No output lies over the law. */
+static void add_each_s8_glow_dsp_line(const add_each_s8_glow_dsp_law *restrict law, const int8_t *a, int32_t step_a,
                                       const int8_t *b, int32_t step_b, int8_t *o, int32_t count) {
-    const add_each_s8_glow_dsp_law law = *job; /* or each store might change it */
     for (int32_t i = 0; i < count; i++) {
-        const int32_t part_a = (*a * law.a.factor + law.a.offset) >> law.a.right;
-        const int32_t part_b = (*b * law.b.factor + law.b.offset) >> law.b.right;
+        const int32_t part_a = (*a * law->a.factor + law->a.offset) >> law->a.right;
+        const int32_t part_b = (*b * law->b.factor + law->b.offset) >> law->b.right;
         int32_t y;
-        __asm__("ssat %[y], #8, %[sum]" : [y] "=r"(y) : [sum] "r"(part_a + part_b * law.sign + law.zero_point));
+        __asm__("ssat %[y], #8, %[sum]" : [y] "=r"(y) : [sum] "r"(part_a + part_b * law->sign + law->zero_point));
         o[i] = (int8_t)y;
         a += step_a;
         b += step_b;

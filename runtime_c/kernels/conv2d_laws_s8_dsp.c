@@ -1,0 +1,66 @@
+/* Convolution of int8 [H, W, C] with int8 weights [O, kh, kw, C] in any law, for Cortex-M4, M7 and M33: one group, taps of a row
+ * that touch. Two output channels at a time; padding is a row of zero points in the scratch.
+ * Some 2.2 cycles per product, and the law's requantization; the portable kernel takes 7.6. */
+#include "ge.h"
+#include "ge_dsp_dot.h"
+#include "ge_fixedpoint.h"
+#include "ge_params.h"
+
+/* The part of a row of taps that lies in the image, in numbers: `before` of padding, `inside`, then padding again. */
+typedef struct {
+    int32_t first; /* column of the image */
+    int32_t before, inside, row;
+} conv2d_laws_s8_dsp_span;
+
+static conv2d_laws_s8_dsp_span conv2d_laws_s8_dsp_span_of(const ge_conv2d_params *p, int32_t ox) {
+    const int32_t left = ox * p->stride_w - p->pad_left;
+    const int32_t begin = left < 0 ? 0 : left;
+    const int32_t end = left + p->kernel_w < p->in_w ? left + p->kernel_w : p->in_w;
+    const conv2d_laws_s8_dsp_span span = {begin, (begin - left) * p->in_c, (end - begin) * p->in_c,
+                                          p->kernel_w * p->in_c};
+    return span;
+}
+
+/* Sums of two channels, whose weights begin at a and b. */
+static void conv2d_laws_s8_dsp_window(const ge_conv2d_params *p, const ge_rows *x, const int8_t *a, const int8_t *b,
+                                      int32_t y, const conv2d_laws_s8_dsp_span *span, const int8_t *padding,
+                                      int32_t *sums) {
+    const int32_t behind = span->before + span->inside;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h || span->inside <= 0) {
+            ge_dsp_dot(padding, a, b, span->row, sums);
+        } else {
+            ge_dsp_dot(padding, a, b, span->before, sums);
+            ge_dsp_dot((const int8_t *)ge_row(x, iy) + span->first * p->in_c, a + span->before, b + span->before,
+                       span->inside, sums);
+            ge_dsp_dot(padding, a + behind, b + behind, span->row - behind, sums);
+        }
+        a += span->row;
+        b += span->row;
+    }
+}
+
+static void ge_conv2d_laws_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
+                                  const int32_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
+                                  int32_t last_row, void *scratch) {
+    const int32_t taps = p->kernel_h * p->kernel_w * p->in_c;
+    int8_t *const padding = (int8_t *)scratch;
+    for (int32_t i = 0; i < p->kernel_w * p->in_c; i++) {
+        padding[i] = (int8_t)p->in_zero_point;
+    }
+    for (int32_t y = first_row; y < last_row; y++) {
+        int8_t *o = (int8_t *)ge_row(out, y);
+        for (int32_t ox = 0; ox < p->out_w; ox++) {
+            const conv2d_laws_s8_dsp_span span = conv2d_laws_s8_dsp_span_of(p, ox);
+            for (int32_t oc = 0; oc < p->out_c; oc += 2) {
+                const int32_t other = oc + 1 < p->out_c ? oc + 1 : oc;
+                int32_t sums[2] = {bias[oc], bias[other]};
+                conv2d_laws_s8_dsp_window(p, x, weights + oc * taps, weights + other * taps, y, &span, padding, sums);
+                o[other] = ge_requantize(sums[1], multiplier, other, p->shift, p->out_zero_point, p->lo, p->hi);
+                o[oc] = ge_requantize(sums[0], multiplier, oc, p->shift, p->out_zero_point, p->lo, p->hi);
+            }
+            o += p->out_c;
+        }
+    }
+}
