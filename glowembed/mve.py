@@ -380,11 +380,11 @@ def _block_cost(node: Node, target: Any) -> Cost:
     piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
     along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)
     element = (3.0 if piece else 8.0) if p.shift else (0.3 if piece else 3.0)
-    return Cost(prod(p.dims) // along * (element * along + 45), 620)
+    return Cost(p.rows * (prod(p.dims) // along) * (element * along + 45), 620)
 
 
 COPY, COPY_INTO, INSERT = (
-    Kernel(f"ge_{name}_s8_mve", isa="mve", cost=_block_cost) for name in ("copy", "copy_into", "insert")
+    Kernel(f"ge_{name}_s8_mve", isa="mve", cost=_block_cost, store="rows") for name in ("copy", "copy_into", "insert")
 )
 
 

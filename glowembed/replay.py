@@ -22,12 +22,18 @@ def check(graph: Graph, plan: Plan) -> None:
 
 
 class _Replay:
-    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage."""
+    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage. Of a tensor of
+    several parts each has a number of its own: the next one, and who reads it all, want that of the one before.
+    """
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
         self.number = {name: i for i, name in enumerate(graph.values)}
         self.shared = {n.outputs[0]: n.inputs[n.shares] for n in graph.nodes if n.shares is not None}
+        self.views = {
+            n.outputs[0]: n.inputs[n.shares or 0] for n in graph.nodes if n.shares is not None and not n.kernel
+        }
+        self.reserved = {n.outputs[0] for n in graph.nodes if n.kernel is None and not n.inputs}
         self.outside: dict[int, int] = {}
         end = plan.size
         for name, value in graph.values.items():
@@ -73,11 +79,10 @@ class _Replay:
                 self.read(name, start, end, node.name)
             self.write(node.outputs[0], *self.output(node, y))
             self.scratch(node)
-            later = reads[y - step.first :] if store != "disjoint" else reads
-            for spans_later in later:
-                for k, (name, start, end) in enumerate(spans_later):
-                    same_row = spans_later is reads[y - step.first]
-                    if not (same_row and self.in_place(node, store, k, y)):
+            for later in range(y if store != "disjoint" else step.first, step.last):
+                for k, (name, start, end) in enumerate(reads[later - step.first]):
+                    replaced = k == node.shares and later <= y
+                    if not replaced and not (later == y and self.in_place(node, store, k, y)):
                         self.read(name, start, end, node.name)
 
     def same_place(self, node: Node, step: Step) -> bool:
@@ -151,14 +156,16 @@ class _Replay:
             where = np.asarray(slots, np.int64)[inside // row] + inside % row
         end = self.plan.size if self.root(name) not in self.outside else self.tags.size
         assert where.size == 0 or (where.min() >= 0 and where.max() < end), f"{name} leaves the arena"
-        return where, (self.root(name) << 32) + inside
+        while name in self.views:
+            name = self.views[name]
+        return where, (self.number[name] << 32) + inside
 
     def write(self, name: str, start: int, end: int) -> None:
         where, tags = self.places(name, start, end)
         self.tags[where] = tags
 
     def read(self, name: str, start: int, end: int, reader: str) -> None:
-        if self.graph.values[name].const is not None:
+        if self.graph.values[name].const is not None or name in self.reserved:
             return
         where, tags = self.places(name, start, end)
         wrong = np.flatnonzero(self.tags[where] != tags)

@@ -55,7 +55,8 @@ class Storage:
 
 @dataclass(frozen=True)
 class Work:
-    """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`.
+    """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`. The output is not among
+    them: a part goes where the parts before it are.
 
     in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
     for some rows at a time while others are not there. same_place: one call for all rows may write the output exactly
@@ -130,7 +131,8 @@ def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS) -> Row
 
 
 def _is_view(node: Node) -> bool:
-    return node.kernel is None and node.shares is not None
+    """Or memory that the nodes behind it fill: it is there when the first of them writes."""
+    return node.kernel is None and (node.shares is not None or not node.inputs)
 
 
 def _members(graph: Graph) -> list[tuple[str, ...]]:
@@ -180,9 +182,8 @@ def _touched(graph: Graph) -> tuple[Touched, Touched]:
 
 def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touched) -> Storage:
     size = max(graph.values[name].bytes for name in names)
-    writers = [stride for name in names for stride in writes.get(name, ())]
-    written, read = set(writers), {stride for name in names for stride in reads.get(name, ())}
-    row_bytes = size if len(writers) > 1 else min(written or read or {size})
+    written, read = ({stride for name in names for stride in strides.get(name, ())} for strides in (writes, reads))
+    row_bytes = size if len(written) > 1 else min(written or read or {size})
     if row_bytes <= 0 or size % row_bytes:
         row_bytes = size
     is_input, is_output = any(n in names for n in graph.inputs), any(n in names for n in graph.outputs)
@@ -214,8 +215,8 @@ def _work(
 ) -> Work:
     op, (strides, out_stride) = _op(node), _strides(graph, node)
     rows = op.rows(node.params) if op is not None else 1
-    inputs = [(i, storage_of[name]) for i, name in enumerate(node.inputs) if name in storage_of]
     output = storage_of[node.outputs[0]]
+    inputs = [(i, s) for i, name in enumerate(node.inputs) if (s := storage_of.get(name, output)) != output]
     needs = [op.needs(node.params, y) for y in range(rows)] if op is not None else [(range(1),) * len(node.inputs)]
     reads = tuple(tuple(_cover(needs[y][i], strides[i], storages[s]) for y in range(rows)) for i, s in inputs)
     accumulates = op is not None and op.accumulates
@@ -226,12 +227,12 @@ def _work(
     whole_rows = storages[output].row_bytes == out_stride and not accumulates
     in_place = tuple(
         k for k, (i, s) in enumerate(inputs)
-        if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride and s != output
+        if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride
         and not storages[s].outside and not storages[output].outside
     )  # fmt: skip
     return Work(
         index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
-        node.kernel is not None and node.shares is None,
+        node.kernel is not None and (node.shares is None or (rows > 1 and whole_rows)),
         _same_place(node, node.kernel) and len(inputs) == 1
         and not storages[output].outside and not storages[inputs[0][1]].outside,
         _choices(node, legal),

@@ -235,14 +235,16 @@ class _Puller:
             self._push(work.output)
 
     def _needs(self, position: int, end: int) -> Iterator[tuple[int, int]]:
-        """(node of this group, how many of its rows) for rows up to `end`."""
+        """(node of this group, how many of its rows) for rows up to `end`; of a row of several parts, those before come first."""
         work = self.rows.works[position]
         pairs = list(zip(work.inputs, work.reads, strict=True))
-        for storage, reads in reversed(pairs) if position in self.pull.reverse else pairs:
-            producer = self.rows.writers[storage][0] if self.rows.writers[storage] else -1
+        pairs = pairs[::-1] if position in self.pull.reverse else pairs
+        for storage, reads in [(work.output, work.writes), *pairs]:
             needed = max((b for _, b in reads[:end]), default=0)
-            if self.first <= producer < self.last and needed:
-                yield producer, self.rows.works[producer].row_that_completes[needed - 1]
+            for producer in self.rows.writers[storage] if needed else ():
+                before = storage != work.output or producer < position
+                if before and self.first <= producer < self.last:
+                    yield producer, self.rows.works[producer].row_that_completes[needed - 1]
 
     def _push(self, storage: int) -> None:
         """Compute what is eager and now can be."""

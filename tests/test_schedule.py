@@ -13,6 +13,7 @@ from busy import busy_machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from poison import poisoned_run
+from random_networks import Network, branching, network
 from small_models import canonical, model, node, weights
 
 from glowembed import memory, order, placement, replay, schedule
@@ -35,42 +36,9 @@ INT8 = QType("int8", (1.0,), (0,))
 # ------------------------------------------------------------------------------------------------ networks
 
 
-def network(rng: random.Random, layers: int) -> tuple[list, dict]:
-    """A random network of convolutions, pools and additions: nodes and constants for small_models.model."""
-    nodes, constants, channels, size = [], {}, {"x": 1}, {"x": 15}
-    last = "x"
-    for i in range(layers):
-        kind = rng.choice(["conv", "conv", "depthwise", "add", "pool", "relu"])
-        y = f"v{i}"
-        same = [n for n in channels if n != last and (channels[n], size[n]) == (channels[last], size[last])]
-        if kind == "add" and same:
-            nodes.append(node("Add", f"{last} {rng.choice(same)}", y))
-            channels[y], size[y] = channels[last], size[last]
-        elif kind == "pool" and size[last] >= 4:
-            nodes.append(node("MaxPool", last, y, kernel_shape=[2, 2], strides=[2, 2]))
-            channels[y], size[y] = channels[last], size[last] // 2
-        elif kind == "relu":
-            nodes.append(node("Sigmoid", last, y))
-            channels[y], size[y] = channels[last], size[last]
-        else:
-            k = rng.choice([1, 3, 5]) if size[last] > 5 else 1
-            d = rng.choice([1, 2]) if k == 3 and size[last] > 6 else 1
-            s = rng.choice([1, 1, 2]) if size[last] > 6 else 1
-            depthwise = kind == "depthwise"
-            out = channels[last] if depthwise else rng.choice([4, 8, 12])
-            constants[f"w{i}"] = weights(out, 1 if depthwise else channels[last], k, k, seed=i)
-            pad = d * (k - 1) // 2
-            nodes.append(node("Conv", f"{last} w{i}", y, pads=[pad] * 4, strides=[s, s], dilations=[d, d],
-                              group=channels[last] if depthwise else 1))  # fmt: skip
-            channels[y], size[y] = out, (size[last] - 1) // s + 1
-        last = y
-    nodes.append(node("GlobalAveragePool", last, "y"))
-    return nodes, constants
-
-
-def kernel_graph(seed: int, layers: int, folder: Path) -> Graph:
+def kernel_graph(seed: int, layers: int, folder: Path, make: Network = network) -> Graph:
     """The network of a seed at kernel level, for the host."""
-    nodes, constants = network(random.Random(seed), layers)
+    nodes, constants = make(random.Random(seed), layers)
     graph = canonical(model(nodes, {"x": (1, 1, 15, 15)}, constants), folder, twice=False)
     sample = {
         n: np.random.default_rng(1).uniform(-2, 2, graph.values[n].shape).astype(np.float32) for n in graph.inputs
@@ -85,6 +53,7 @@ def portable():
 
 
 RAM = PlanOptions("greedy", optimize="ram")
+MAKERS: tuple[Network, ...] = (network, branching)
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +62,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=30)
-@given(seed=st.integers(0, 10_000), layers=st.integers(2, 9), block=st.sampled_from([1, 2, 3]))
-def test_a_group_computes_every_row_once_and_never_too_early(seed: int, layers: int, block: int, folder: Path) -> None:
-    rows = rows_of(kernel_graph(seed, layers, folder))
+@given(
+    seed=st.integers(0, 10_000),
+    layers=st.integers(2, 9),
+    block=st.sampled_from([1, 2, 3]),
+    make=st.sampled_from(MAKERS),
+)
+def test_a_group_computes_every_row_once_and_never_too_early(
+    seed: int, layers: int, block: int, make: Network, folder: Path
+) -> None:
+    rows = rows_of(kernel_graph(seed, layers, folder, make))
     rng = random.Random(seed)
     positions = range(len(rows.works))
     pull = schedule.Pull(
@@ -117,9 +93,14 @@ def test_a_group_computes_every_row_once_and_never_too_early(seed: int, layers: 
 
 
 @settings(max_examples=25)
-@given(seed=st.integers(0, 10_000), layers=st.integers(2, 9), optimize=st.sampled_from(["ram", "balanced", "speed"]))
-def test_random_networks_pass_the_replay(seed: int, layers: int, optimize: str, folder: Path) -> None:
-    graph = kernel_graph(seed, layers, folder)
+@given(
+    seed=st.integers(0, 10_000),
+    layers=st.integers(2, 9),
+    optimize=st.sampled_from(["ram", "balanced", "speed"]),
+    make=st.sampled_from(MAKERS),
+)
+def test_random_networks_pass_the_replay(seed: int, layers: int, optimize: str, make: Network, folder: Path) -> None:
+    graph = kernel_graph(seed, layers, folder, make)
     ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize=optimize), Costs(portable()))
     replay.check(ordered, plan)
     assert plan.row_bound <= plan.size <= plan.bound + 16 * len(graph.values)
@@ -153,11 +134,14 @@ def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------ the C of it
 
 
+POISONED = [*((network, seed, 8) for seed in range(4)), *((branching, seed, 3) for seed in (1, 5, 13, 14))]
+
+
 @pytest.mark.cc
-@pytest.mark.parametrize("seed", range(6))
-def test_poisoned_runs_give_the_bits_of_the_reference(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("make", "seed", "layers"), POISONED)
+def test_poisoned_runs_give_the_bits_of_the_reference(make: Network, seed: int, layers: int, tmp_path: Path) -> None:
     """Before every call of a kernel all dead bytes become garbage and are forbidden."""
-    graph = kernel_graph(seed, 8, tmp_path)
+    graph = kernel_graph(seed, layers, tmp_path, make)
     ordered, plan = memory.plan_network(graph, 4, RAM, Costs(portable()))
     replay.check(ordered, plan)
     rng = np.random.default_rng(seed)
@@ -166,6 +150,16 @@ def test_poisoned_runs_give_the_bits_of_the_reference(seed: int, tmp_path: Path)
     found = poisoned_run(ordered, plan, portable(), tmp_path / "out", x)
     for name in ordered.outputs:
         np.testing.assert_array_equal(found[name].reshape(-1), expected[name].reshape(-1))
+
+
+def test_the_networks_that_are_poisoned_stream_what_branches(folder: Path) -> None:
+    """Sums, concats, splits, gates, means: row by row, in one group with a convolution."""
+    found = set[str]()
+    for make, seed, layers in POISONED:
+        ordered, plan = memory.plan_network(kernel_graph(seed, layers, folder, make), 4, RAM, Costs(portable()))
+        groups = [{ordered.nodes[i].op for i in range(*group)} for group in plan.groups]
+        found.update(*(ops for ops in groups if "conv2d_s8" in ops))
+    assert {"add_s8", "copy_into_s8", "copy_s8", "mul_broadcast_s8", "sum_rows_s8", "mean_s32_s8"} <= found
 
 
 # ------------------------------------------------------------------------------------------------ optima

@@ -59,15 +59,16 @@ class Rescale(Op):
 
 @dataclass(frozen=True)
 class CopyParams:
-    """A block of dims[0] x ... x dims[4] elements and where each of them lies, counted in elements.
+    """A block of dims[0] x ... x dims[4] elements of every row and where each of them lies, counted in elements.
 
-    Element (i0, .., i4) is input element in_offset + sum(i * in_strides), and likewise for the output.
+    Element (i0, .., i4) of row y is element in_offset + sum(i * in_strides) of row y of the input, and likewise for the output.
     """
 
-    in_size: int = i32("elements of the input")
-    out_size: int = i32("elements of the output")
-    in_offset: int = i32("the first element of the block in the input")
-    out_offset: int = i32("the first element of the block in the output")
+    rows: int = i32("of input and output; 1: they are one piece")
+    in_size: int = i32("elements of a row of the input")
+    out_size: int = i32("elements of a row of the output")
+    in_offset: int = i32("the first element of the block in a row of the input")
+    out_offset: int = i32("the first element of the block in a row of the output")
     dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
     in_strides: tuple[int, ...] = i32("from element to element of each dim; negative: backwards", RANK)
     out_strides: tuple[int, ...] = i32("the same for the output", RANK)
@@ -80,7 +81,9 @@ def transpose_params(shape: Shape, perm: Sequence[int], xq: QType, yq: QType) ->
     """Output axis i is input axis perm[i], as in ONNX Transpose."""
     strides = row_major(shape)
     dims = tuple(shape[a] for a in perm)
-    return block_params(dims, (prod(shape), 0, [strides[a] for a in perm]), (prod(shape), 0, row_major(dims)), xq, yq)
+    rows = common_rows(shape, dims) if tuple(perm[:2]) == (0, 1) else 1
+    source, target = (prod(shape), 0, [strides[a] for a in perm]), (prod(shape), 0, row_major(dims))
+    return block_params(dims, source, target, rows, xq, yq)
 
 
 def slice_params(
@@ -90,30 +93,40 @@ def slice_params(
     strides = row_major(shape)
     first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
     stepped = [step * stride for step, stride in zip(steps, strides, strict=True)]
-    return block_params(sizes, (prod(shape), first, stepped), (prod(sizes), 0, row_major(sizes)), xq, yq)
+    rows = common_rows(shape, sizes) if len(starts) > 1 and starts[1] == 0 else 1
+    return block_params(sizes, (prod(shape), first, stepped), (prod(sizes), 0, row_major(sizes)), rows, xq, yq)
 
 
 def insert_params(shape: Shape, out_shape: Shape, starts: Sequence[int], xq: QType, yq: QType) -> CopyParams:
     """The whole input lies in the output from index `starts` on."""
     strides = row_major(out_shape)
     first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
-    return block_params(shape, (prod(shape), 0, row_major(shape)), (prod(out_shape), first, strides), xq, yq)
+    source, target = (prod(shape), 0, row_major(shape)), (prod(out_shape), first, strides)
+    return block_params(shape, source, target, common_rows(shape, out_shape), xq, yq)
+
+
+def common_rows(x: Shape, y: Shape) -> int:
+    """Rows of two tensors of which each is made from the same row of the other, or goes there; 1 where they have not as many."""
+    return rows_of(x) if rows_of(x) == rows_of(y) else 1
 
 
 Side = tuple[int, int, Sequence[int]]
 """Elements of a tensor, where the block starts in it, and its strides there."""
 
 
-def block_params(dims: Sequence[int], source: Side, target: Side, xq: QType, yq: QType) -> CopyParams:
-    """Params for a block of any rank; raises UnsupportedModelError when it needs more than RANK loops."""
-    axes = _collapse(list(zip(dims, source[2], target[2], strict=True)))
+def block_params(dims: Sequence[int], source: Side, target: Side, rows: int, xq: QType, yq: QType) -> CopyParams:
+    """Params for a block of any rank; raises UnsupportedModelError when it needs more than RANK loops.
+
+    rows: as many as axis 1 has, row to row on both sides, or 1.
+    """
+    of_row = [axis for i, axis in enumerate(zip(dims, source[2], target[2], strict=True)) if rows == 1 or i != 1]
+    axes = _collapse(of_row)
     if len(axes) > RANK:
         raise UnsupportedModelError(f"moving a block of {list(dims)} takes {len(axes)} loops; {RANK} are possible")
     axes = [(1, 0, 0)] * (RANK - len(axes)) + axes
     block, in_strides, out_strides = (tuple(column) for column in zip(*axes, strict=True))
-    return CopyParams(
-        source[0], target[0], source[1], target[1], block, in_strides, out_strides, *_requant(xq, yq)
-    )  # fmt: skip
+    sizes = source[0] // rows, target[0] // rows
+    return CopyParams(rows, *sizes, source[1], target[1], block, in_strides, out_strides, *_requant(xq, yq))
 
 
 def _collapse(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -148,20 +161,30 @@ def element_numbers(first: int, dims: Sequence[int], strides: Sequence[int]) -> 
     return np.asarray(first + sum(grids), dtype=np.intp)
 
 
+def places(p: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of the elements of the block of all rows, in the input and in the output."""
+    dims = (p.rows, *p.dims)
+    return (
+        element_numbers(p.in_offset, dims, (p.in_size, *p.in_strides)),
+        element_numbers(p.out_offset, dims, (p.out_size, *p.out_strides)),
+    )
+
+
 def _copy_block(p: CopyParams, x: Array, y: Array) -> Array:
     """`y`, flat, with the block written into it."""
-    block = x.reshape(-1)[element_numbers(p.in_offset, p.dims, p.in_strides)]
+    source, target = places(p)
+    block = x.reshape(-1)[source]
     if p.shift:
         q = fixedpoint.PairRequant((p.multiplier, 0), p.offset, p.shift)
         block = fixedpoint.requantize_pair(block, np.zeros((), np.int8), q, -128, 127)
-    y[element_numbers(p.out_offset, p.dims, p.out_strides)] = block
+    y[target] = block
     return y
 
 
 def _copy_cost(node: Node, _: Any) -> Cost:
     p = node.params
     run = p.shift == 0 and p.in_strides[-1] == 1 and p.out_strides[-1] == 1
-    return Cost(prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0), 520)
+    return Cost(p.rows * (prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0)), 520)
 
 
 def _dsp_cost(node: Node, _: Any) -> Cost:
@@ -170,7 +193,7 @@ def _dsp_cost(node: Node, _: Any) -> Cost:
     piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
     along = p.dims[-1] if piece and p.dims[-1] >= mve.PIECE else max(p.dims)
     element = (5.7 if piece else 10.0) if p.shift else (1.0 if piece else 3.5)
-    return Cost(prod(p.dims) // along * (element * along + 50), 520)
+    return Cost(p.rows * (prod(p.dims) // along) * (element * along + 50), 520)
 
 
 class CopyS8(KernelOp):
@@ -179,19 +202,22 @@ class CopyS8(KernelOp):
     name = "copy_s8"
     params = CopyParams
     kernels = (
-        Kernel("ge_copy_s8", cost=_copy_cost),
+        Kernel("ge_copy_s8", cost=_copy_cost, store="rows"),
         mve.COPY,
-        Kernel("ge_copy_s8_dsp", isa="dsp", cost=_dsp_cost),
+        Kernel("ge_copy_s8_dsp", isa="dsp", cost=_dsp_cost, store="rows"),
     )
+
+    def rows(self, p: CopyParams) -> int:
+        return p.rows
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.in_size,), p.out_size
 
     def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
-        return (range(1),)
+        return (range(y, y + 1),)
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        return _copy_block(p, inputs[0], np.zeros(p.out_size, np.int8))
+        return _copy_block(p, inputs[0], np.zeros(p.rows * p.out_size, np.int8))
 
 
 class CopyIntoS8(KernelOp):
@@ -204,16 +230,19 @@ class CopyIntoS8(KernelOp):
     params = CopyParams
     inputs = ("partial", "x")
     kernels = (
-        Kernel("ge_copy_into_s8", cost=_copy_cost),
+        Kernel("ge_copy_into_s8", cost=_copy_cost, store="rows"),
         mve.COPY_INTO,
-        Kernel("ge_copy_into_s8_dsp", isa="dsp", cost=_dsp_cost),
+        Kernel("ge_copy_into_s8_dsp", isa="dsp", cost=_dsp_cost, store="rows"),
     )
+
+    def rows(self, p: CopyParams) -> int:
+        return p.rows
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.out_size, p.in_size), p.out_size
 
     def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
-        return (range(1), range(1))
+        return (range(y, y + 1), range(y, y + 1))
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _copy_block(p, inputs[1], inputs[0].reshape(-1).copy())
@@ -226,13 +255,16 @@ class InsertS8(KernelOp):
     params = CopyParams
     inputs = ("partial",)
     constants = {"x": "int8_t"}
-    kernels = (Kernel("ge_insert_s8", cost=_copy_cost), mve.INSERT)
+    kernels = (Kernel("ge_insert_s8", cost=_copy_cost, store="rows"), mve.INSERT)
+
+    def rows(self, p: CopyParams) -> int:
+        return p.rows
 
     def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
         return (p.out_size,), p.out_size
 
     def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
-        return (range(1),)
+        return (range(y, y + 1),)
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _copy_block(p, constants["x"], inputs[0].reshape(-1).copy())

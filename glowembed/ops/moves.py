@@ -21,8 +21,8 @@ from glowembed.ops.copy import (
     CopyParams,
     Reserve,
     ReserveParams,
-    element_numbers,
     insert_params,
+    places,
     slice_params,
     transpose_params,
 )
@@ -37,10 +37,11 @@ class MoveParams:
     Element (i0, .., i4) is input element in_offset + sum(i * in_strides), and likewise for the output.
     """
 
-    in_size: int = i32("elements of the input")
-    out_size: int = i32("elements of the output")
-    in_offset: int = i32("the first element of the block in the input")
-    out_offset: int = i32("the first element of the block in the output")
+    rows: int = i32("of input and output; 1: they are one piece")
+    in_size: int = i32("elements of a row of the input")
+    out_size: int = i32("elements of a row of the output")
+    in_offset: int = i32("the first element of the block in a row of the input")
+    out_offset: int = i32("the first element of the block in a row of the output")
     dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
     in_strides: tuple[int, ...] = i32("from element to element of each dim; negative: backwards", RANK)
     out_strides: tuple[int, ...] = i32("the same for the output", RANK)
@@ -65,13 +66,13 @@ class FillF32Params:
 def _move_cost(node: Node, _: Any) -> Cost:
     p = node.params
     run = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
-    return Cost(prod(p.dims[:-1]) * 25.0 + prod(p.dims) * (2.0 if run else 12.0), 300)
+    return Cost(p.rows * (prod(p.dims[:-1]) * 25.0 + prod(p.dims) * (2.0 if run else 12.0)), 300)
 
 
 def _moved(p: MoveParams, x: Array, y: Array) -> Array:
     """`y`, flat, with the block written into it."""
-    source = element_numbers(p.in_offset, p.dims, p.in_strides)
-    y[element_numbers(p.out_offset, p.dims, p.out_strides)] = x.reshape(-1)[source]
+    source, target = places(p)
+    y[target] = x.reshape(-1)[source]
     return y
 
 
@@ -81,29 +82,32 @@ class _Copy(KernelOp):
     params = MoveParams
     dtype: str
 
+    def rows(self, p: MoveParams) -> int:
+        return p.rows
+
     def row_bytes(self, p: MoveParams) -> tuple[tuple[int, ...], int]:
         size = np.dtype(self.dtype).itemsize
         return (p.in_size * size,), p.out_size * size
 
     def needs(self, p: MoveParams, y: int) -> tuple[range, ...]:
-        return (range(1),)
+        return (range(y, y + 1),)
 
     def int_ref(self, p: MoveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        return _moved(p, inputs[0], np.zeros(p.out_size, self.dtype))
+        return _moved(p, inputs[0], np.zeros(p.rows * p.out_size, self.dtype))
 
 
 class CopyS16(_Copy):
     """Of int16."""
 
     name, dtype = "copy_s16", "int16"
-    kernels = (Kernel("ge_copy_s16", cost=_move_cost),)
+    kernels = (Kernel("ge_copy_s16", cost=_move_cost, store="rows"),)
 
 
 class CopyF32(_Copy):
     """Of float32."""
 
     name, dtype = "copy_f32", "float32"
-    kernels = (Kernel("ge_copy_f32", cost=_move_cost),)
+    kernels = (Kernel("ge_copy_f32", cost=_move_cost, store="rows"),)
 
 
 class _CopyInto(KernelOp):
@@ -113,12 +117,15 @@ class _CopyInto(KernelOp):
     inputs = ("partial", "x")
     dtype: str
 
+    def rows(self, p: MoveParams) -> int:
+        return p.rows
+
     def row_bytes(self, p: MoveParams) -> tuple[tuple[int, ...], int]:
         size = np.dtype(self.dtype).itemsize
         return (p.out_size * size, p.in_size * size), p.out_size * size
 
     def needs(self, p: MoveParams, y: int) -> tuple[range, ...]:
-        return (range(1), range(1))
+        return (range(y, y + 1), range(y, y + 1))
 
     def int_ref(self, p: MoveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _moved(p, inputs[1], inputs[0].reshape(-1).copy())
@@ -128,14 +135,14 @@ class CopyIntoS16(_CopyInto):
     """Of int16."""
 
     name, dtype = "copy_into_s16", "int16"
-    kernels = (Kernel("ge_copy_into_s16", cost=_move_cost),)
+    kernels = (Kernel("ge_copy_into_s16", cost=_move_cost, store="rows"),)
 
 
 class CopyIntoF32(_CopyInto):
     """Of float32."""
 
     name, dtype = "copy_into_f32", "float32"
-    kernels = (Kernel("ge_copy_into_f32", cost=_move_cost),)
+    kernels = (Kernel("ge_copy_into_f32", cost=_move_cost, store="rows"),)
 
 
 class _Fill(KernelOp):

@@ -9,6 +9,6 @@ static void ge_insert_s8_mve(const ge_copy_params *p, const ge_rows *partial, co
     (void)partial;
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
-        ge_mve_block(p, x, (int8_t *)ge_row(out, y));
+        ge_mve_block(p, x + y * p->in_size, (int8_t *)ge_row(out, y));
     }
 }

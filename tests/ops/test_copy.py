@@ -47,10 +47,27 @@ def test_rescale(yq):
 
 
 def test_runs_are_merged():
-    assert transpose_params((1, 4, 5, 6), (0, 1, 2, 3), SAME, SAME).dims == (1, 1, 1, 1, 120)
+    assert transpose_params((4, 5, 6), (0, 1, 2), SAME, SAME).dims == (1, 1, 1, 1, 120)
     assert transpose_params((1, 3, 5, 6), (0, 2, 3, 1), SAME, SAME).dims == (1, 1, 1, 30, 3)
-    assert insert_params((1, 4, 5, 6), (1, 4, 9, 6), (0, 0, 2, 0), SAME, SAME).dims == (1, 1, 1, 4, 30)
+    assert insert_params((4, 5, 6), (4, 9, 6), (0, 2, 0), SAME, SAME).dims == (1, 1, 1, 4, 30)
     assert insert_params((1, 2, 5, 6), (1, 4, 5, 6), (0, 2, 0, 0), SAME, SAME).dims == (1, 1, 1, 1, 60)
+
+
+ROWS = [
+    ("order of columns and channels", transpose_params((1, 4, 5, 6), (0, 1, 3, 2), SAME, SAME), 4),
+    ("other rows", transpose_params((1, 4, 5, 6), (0, 2, 1, 3), SAME, SAME), 1),
+    ("some channels", slice_params((1, 4, 5, 6), (0, 0, 0, 5), (1, 1, 1, -2), (1, 4, 5, 3), SAME, SAME), 4),
+    ("some rows", slice_params((1, 4, 5, 6), (0, 1, 0, 0), (1, 1, 1, 1), (1, 3, 5, 6), SAME, SAME), 1),
+    ("the rows backwards", slice_params((1, 4, 5, 6), (0, 3, 0, 0), (1, -1, 1, 1), (1, 4, 5, 6), SAME, SAME), 1),
+    ("channels behind others", insert_params((1, 4, 5, 2), (1, 4, 5, 6), (0, 0, 0, 4), SAME, SAME), 4),
+    ("rows below others", insert_params((1, 4, 5, 6), (1, 7, 5, 6), (0, 3, 0, 0), SAME, SAME), 1),
+    ("several images", insert_params((2, 4, 5, 2), (2, 4, 5, 6), (0, 0, 0, 4), SAME, SAME), 1),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "rows"), ROWS, ids=[r[0] for r in ROWS])
+def test_rows_that_stay_in_their_place_are_moved_one_by_one(name, params, rows):
+    assert params.rows == rows
 
 
 def test_rank_8_that_needs_5_loops():
@@ -87,12 +104,12 @@ def test_fill(size, value):
 
 
 def test_rescale_op():
-    """Rescale is a copy_s8 of the whole tensor in one run."""
+    """Rescale is a copy_s8 of whole rows in one run."""
     values = {"x": Value("x", (1, 2, 3), qtype=SAME), "y": Value("y", (1, 2, 3), qtype=QTYPES[2])}
     node = Node("r", "Rescale", ("x",), ("y",))
     context = LowerContext(Graph("g", (node,), values, ("x",), ("y",)))
     ops()["Rescale"].lower(node, context)
     (lowered,) = context.nodes
     assert lowered.op == "copy_s8"
-    assert lowered.params.dims == (1, 1, 1, 1, 6)
+    assert (lowered.params.rows, lowered.params.dims) == (2, (1, 1, 1, 1, 3))
     assert lowered.params.shift > 0
