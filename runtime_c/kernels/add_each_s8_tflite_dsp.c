@@ -28,9 +28,9 @@ static inline int32_t add_each_s8_tflite_dsp_high(int32_t a, int32_t b, int32_t 
 
 static inline int8_t add_each_s8_tflite_dsp_one(const add_each_s8_tflite_dsp_law *law, int32_t exact, int32_t other) {
     const int32_t wide = other * law->scale + law->offset;
-    const int32_t part = add_each_s8_tflite_dsp_high(wide, law->multiplier, law->half) + (wide >> 31);
+    const int32_t part = add_each_s8_tflite_dsp_high(wide, law->multiplier, law->half) - (wide < 0);
     const int32_t sum = exact * law->exact_factor + law->exact_offset + (part >> law->right) * law->sign;
-    const int32_t y = add_each_s8_tflite_dsp_high(sum, law->out_multiplier, law->out_half) + (sum >> 31);
+    const int32_t y = add_each_s8_tflite_dsp_high(sum, law->out_multiplier, law->out_half) - (sum < 0);
     int32_t narrow;
     __asm__("ssat %[n], #8, %[y]" : [n] "=r"(narrow) : [y] "r"(y >> law->out_right));
     return (int8_t)narrow;
