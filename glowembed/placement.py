@@ -191,9 +191,9 @@ def _first_fit(items: Sequence[Item], near: Sequence[Sequence[Near]], order: Seq
 
 def _lowest(item: Item, near: Sequence[Near], offsets: Sequence[int | None], start: int) -> int:
     """The lowest offset that no item placed before forbids."""
-    taken = [(there + lo, there + hi) for j, lo, hi in near if (there := offsets[j]) is not None]
-    taken.sort()
     at = _aligned(start, item.alignment)
+    taken = [(there + lo, there + hi) for j, lo, hi in near if (there := offsets[j]) is not None and there + hi > at]
+    taken.sort()
     for low, high in taken:
         if low >= at:
             break

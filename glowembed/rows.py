@@ -82,6 +82,12 @@ class Work:
         return self.kernels[0].scratch if self.kernels else 0
 
     @cached_property
+    def needs(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """(storage, its rows that must be there, by the number of rows computed): the output first, then the inputs."""
+        spans = ((self.output, self.writes), *zip(self.inputs, self.reads, strict=True))
+        return tuple((storage, tuple(accumulate((b for _, b in rows), max, initial=0))) for storage, rows in spans)
+
+    @cached_property
     def row_that_completes(self) -> tuple[int, ...]:
         """Storage rows 0..i of the output are all written when this many rows are computed."""
         last = [0] * max((end for _, end in self.writes), default=0)

@@ -96,10 +96,8 @@ def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_
     storages = rows.storages
     touched = {s for position, _, _ in calls for s in (*rows.works[position].inputs, rows.works[position].output)}
     touched |= {i for i, s in enumerate(storages) if s.is_input and is_old(i)}
-    birth = [
-        np.full(s.rows, -1 if is_old(i) else NEVER, np.int64) if i in touched else NONE for i, s in enumerate(storages)
-    ]
-    death = [np.full(s.rows, -2, np.int64) if i in touched else NONE for i, s in enumerate(storages)]
+    birth = {i: [-1 if is_old(i) else NEVER] * storages[i].rows for i in touched}
+    death = {i: [-2] * storages[i].rows for i in touched}
     tick, spans = 0, []
     for position, first, last in calls:
         work = rows.works[position]
@@ -111,19 +109,22 @@ def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_
             now = end if apart else tick
             for dying, spans_ in reads:
                 a, b = spans_[y]
-                dying[a:b] = now
+                dying[a:b] = [now] * (b - a)
             a, b = work.writes[y]
             if born[a] == NEVER:
-                born[a:b] = begin if apart else tick
-            died[a:b] = now
+                born[a:b] = [begin if apart else tick] * (b - a)
+            died[a:b] = [now] * (b - a)
             tick += 1
         spans.append((begin, end))
     for i in touched:
         if is_kept(i):
-            death[i][:] = tick
+            death[i] = [tick] * len(death[i])
         if storages[i].is_input and is_old(i):
-            np.maximum(death[i], -1, out=death[i])
-    return Lives(tuple(birth), tuple(death), tick, tuple(spans))
+            death[i] = [max(last, -1) for last in death[i]]
+    births, deaths = (
+        tuple(np.asarray(of[i], np.int64) if i in of else NONE for i in range(len(storages))) for of in (birth, death)
+    )
+    return Lives(births, deaths, tick, tuple(spans))
 
 
 def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
@@ -237,10 +238,9 @@ class _Puller:
     def _needs(self, position: int, end: int) -> Iterator[tuple[int, int]]:
         """(node of this group, how many of its rows) for rows up to `end`; of a row of several parts, those before come first."""
         work = self.rows.works[position]
-        pairs = list(zip(work.inputs, work.reads, strict=True))
-        pairs = pairs[::-1] if position in self.pull.reverse else pairs
-        for storage, reads in [(work.output, work.writes), *pairs]:
-            needed = max((b for _, b in reads[:end]), default=0)
+        own, *inputs = work.needs
+        for storage, up_to in (own, *(inputs[::-1] if position in self.pull.reverse else inputs)):
+            needed = up_to[end]
             for producer in self.rows.writers[storage] if needed else ():
                 before = storage != work.output or producer < position
                 if before and self.first <= producer < self.last:
@@ -313,8 +313,9 @@ class _Segments:
         """For each position, what its calls need and take with each kernel that may be called so."""
         floor: dict[int, int] = {}
         counts: dict[int, Counter[int]] = {}
+        alive = live.tolist()
         for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
-            floor[position] = max(floor.get(position, 0), int(live[begin + 1 : end + 2].max()))
+            floor[position] = max(floor.get(position, 0), *alive[begin + 1 : end + 2])
             counts.setdefault(position, Counter())[last - first] += 1
         return [self._options(p, floor[p], counts[p]) for p in positions]
 
