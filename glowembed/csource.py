@@ -1,7 +1,8 @@
 """The C text of a kernel. In: a Kernel and the folder runtime_c. Out: its source, with the requantization of its op.
 
 A kernel with instances is a C file whose layer constants are #defines; an instance has its own numbers there, and its
-names end in them. Several kernels may be instances of one file, their `template`.
+names end in them. Several kernels may be instances of one file, their `template`; where the law is one of the numbers, the
+header with the text of that law is included too.
 
 A kernel in another mode is its portable file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, and all
 that the file defines ends in the mode too. So there is one source, no branch at run time, and a bundle may hold both.
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from glowembed.cstruct import struct_name
+from glowembed.fixedpoint import MODES
 from glowembed.levels import LEVELS, Level
 from glowembed.op import Kernel, KernelOp
 
@@ -45,10 +47,14 @@ def _instance(kernel: Kernel, text: str, params: Any) -> str:
     assert kernel.instance is not None
     stem = kernel.file.removesuffix(".c")
     own = (kernel.symbol if params is None else kernel.symbol_for(params)).removeprefix("ge_")
-    for name, number in (kernel.instance(params) if params is not None else {}).items():
+    numbers = kernel.instance(params) if params is not None else {}
+    for name, number in numbers.items():
         define = rf"^#define {stem.upper()}_{name} \S+"
         assert re.search(define, text, re.MULTILINE), f"{kernel.file} does not #define {name}"
         text = re.sub(define, f"#define {stem.upper()}_{name} {number}", text, flags=re.MULTILINE)
+    if (law := numbers.get("LAW")) is not None:
+        common = '#include "ge_isa_dsp_law.h"\n'
+        text = text.replace(common, f'{common}#include "ge_isa_dsp_law_{MODES[law]}.h"\n')
     text = re.sub(rf"\b((?:ge_)?){stem}(?=_|\b)", rf"\g<1>{own}", text)
     return re.sub(rf"\b{stem.upper()}_", f"{own.upper()}_", text)
 

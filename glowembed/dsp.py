@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glowembed import fixedpoint
+from glowembed.fixedpoint import Mode
 from glowembed.ir import Array, Node
 from glowembed.op import Cost, Kernel, Store
 from glowembed.target import Target
@@ -23,19 +25,82 @@ SUM_LIMIT = 1 << 23
 SHIFTS = range(25, 33)
 
 
-def why_not(node: Node) -> str | None:
+RIGHT_MAX = 23
+"""Of the last shift in the laws of others: zero point and half, shifted up, fit 32 bits beside a sum below SUM_LIMIT."""
+
+
+def up_of(p: Any, mode: Mode) -> int:
+    """Bits that sums are shifted up: what the shift of the default law lacks to 32; in the laws of others they are doubled."""
+    return int(32 - p.shift) if mode == "default" else 1
+
+
+def _right(words: Array, mode: Mode) -> Array:
+    """The last shift of each channel in the laws of TFLite and ONNX, the doubled sum and the upper word considered."""
+    return -words[:, 1] if mode == "tflite" else words[:, 1] - 31
+
+
+def _law_constants(multiplier: Array, mode: Mode) -> Array:
+    return multiplier.astype(np.int64).reshape(-1, fixedpoint.WORDS[mode])
+
+
+def law_words(multiplier: Array, p: Any, mode: Mode) -> Array:
+    """[channels, words]: the multiplier; in the laws of others multiplier, addend and shifts (ge_isa_dsp_law_<mode>.h)."""
+    words = _law_constants(multiplier, mode)
+    if mode == "default":
+        return words
+    if mode == "glow":
+        pre, post = words[:, 1], words[:, 2]
+        half = (np.int64(1) << post) >> 1
+        return np.stack([words[:, 0], (p.out_zero_point << post) + half, (pre + 1) | (post << 8)], axis=1)
+    right = _right(words, mode)
+    constant = (words[:, 0] == 0) | (right > RIGHT_MAX)  # all sums become 0
+    right = np.where(constant, 1, right)
+    addend = (p.out_zero_point << right) + (np.int64(1) << (right - 1))
+    shifts = right | (p.out_zero_point & 1) << 8 if mode == "onnx" else right
+    return np.stack([np.where(constant, 0, words[:, 0]), addend, shifts], axis=1)
+
+
+def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
+    """None where the kernels can requantize sums within +-`bounds` [channels] by this law; otherwise the reason.
+
+    Channels that need not be considered have the bound 0.
+    """
+    p = node.params
+    if mode == "default":
+        known = f"{SHIFTS.start}..{SHIFTS.stop - 1}"
+        return None if p.shift in SHIFTS else f"the shift of the requantization is {p.shift}, not {known}"
+    worst = int(bounds.argmax())
+    if bounds[worst] >= SUM_LIMIT:
+        return f"the sum of channel {worst} can reach {bounds[worst]}, {SUM_LIMIT} and more is too much"
+    words = _law_constants(node.constants["multiplier"].materialize(), mode)
+    if mode != "glow":
+        large = (words[:, 0] != 0) & (_right(words, mode) < 1) & (bounds > 0)
+        return f"the scale of channel {int(large.argmax())} is 1/2 or more" if large.any() else None
+    post = np.minimum(words[:, 2], RIGHT_MAX + 1)
+    products = ((bounds >> words[:, 1]) + 1) * words[:, 0] + (np.int64(129) << post)
+    if post.max() > RIGHT_MAX or products.max() >= 1 << 31:
+        return f"the products of channel {int(products.argmax())} do not fit 32 bits"
+    return None
+
+
+def bounds_of(node: Node, axis: int | tuple[int, ...]) -> Array:
+    """What the sum of each channel can reach; `axis`: of the weights, those that are summed up."""
+    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=axis)
+    return np.asarray(128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64)))
+
+
+def why_not(node: Node, mode: Mode = "default") -> str | None:
     """None where two channels may share a half-word in the kernels of ge_isa_dsp.h; otherwise the reason."""
-    p, weights = node.params, node.constants["weights"].materialize().astype(np.int64)
-    if p.shift not in SHIFTS:
-        return f"the shift of the requantization is {p.shift}, not {SHIFTS.start}..{SHIFTS.stop - 1}"
+    weights = node.constants["weights"].materialize().astype(np.int64)
     if weights.min() < -127:
         return "a weight is -128"
     sums = 128 * np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1)
     bias = np.abs(node.constants["bias"].materialize().astype(np.int64))
-    worst = int(np.argmax(np.where(sums > 0, sums + bias, 0)))
-    if sums[worst] > 0 and sums[worst] + bias[worst] >= SUM_LIMIT:
-        return f"the sum of channel {worst} can reach {sums[worst] + bias[worst]}, {SUM_LIMIT} and more is too much"
-    return None
+    bounds = np.where(sums > 0, sums + bias, 0)
+    worst = int(np.argmax(bounds))
+    if bounds[worst] >= SUM_LIMIT:
+        return f"the sum of channel {worst} can reach {bounds[worst]}, {SUM_LIMIT} and more is too much"
+    return law_why_not(node, mode, bounds)
 
 
 UNROLL_MAX = 18
@@ -94,17 +159,18 @@ def gemm_stream(
     p: Any,
     block: Block | None = None,
     size: int = 4,
+    mode: Mode = "default",
 ) -> Words:
-    """For each block of `size` channels: start values, weights of pairs of channels and of k, multipliers.
+    """For each block of `size` channels: start values, weights of pairs of channels and of k, words of the law.
 
     weights [channels, K]; `order` names the element of K for each half-word of a column, -1 for none.
     """
     block = block or shared_block
-    bias, multiplier = without_dead_channels(weights, bias, multiplier, p)
+    bias, law = without_dead_channels(weights, bias, multiplier, p, mode)
     channels = weights.shape[0]
     index = np.asarray([[min(c, channels - 1) for c in range(s, s + size)] for s in block_starts(channels, size)])
     padded = np.concatenate([weights, np.zeros((channels, 1), np.int8)], axis=1)[:, list(order)].astype(np.int64)
-    blocks = [block(padded[some], bias[some].astype(np.int64), multiplier[some]) for some in index]
+    blocks = [block(padded[some], bias[some].astype(np.int64), law[some].reshape(-1)) for some in index]
     return np.concatenate(blocks)
 
 
@@ -125,14 +191,19 @@ def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
     return (block & 0xFFFFFFFF).astype(np.uint32)
 
 
-def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any) -> tuple[Array, Array]:
-    """bias and multiplier with small sums in channels whose weights are all 0 and whose output is thus a constant."""
+def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any, mode: Mode) -> tuple[Array, Array]:
+    """bias and words of the law with small sums in channels whose weights are all 0 and whose output is thus a constant."""
     dead = ~np.any(weights.reshape(weights.shape[0], -1), axis=1)
+    if mode != "default":
+        q = fixedpoint.Requant(tuple(multiplier.tolist()), 0, mode)
+        outputs = fixedpoint.requantize(bias, q, p.out_zero_point, -128, 127).astype(np.int64)
+        words = np.stack([0 * outputs, 2 * outputs + 1, 0 * outputs + (257 if mode == "glow" else 1)], axis=1)
+        return np.where(dead, 0, bias), np.where(dead[:, None], words, law_words(multiplier, p, mode))
     exact = (bias.astype(np.int64) * multiplier + (np.int64(1) << (p.shift - 1))) >> np.int64(p.shift)
     constant = np.clip(exact, -255, 255)
     return (
         np.where(dead, constant << 14, bias).astype(np.int32),
-        np.where(dead, np.int64(1) << (p.shift - 14), multiplier).astype(np.int32),
+        np.where(dead, np.int64(1) << (p.shift - 14), multiplier).astype(np.int32)[:, None],
     )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from glowembed import dsp
+from glowembed.fixedpoint import Mode
 from glowembed.ir import Array, Node
-from glowembed.op import Cost, Kernel
+from glowembed.op import Cost, Kernel, law_number
 from glowembed.target import Target
 
 UNROLL_MAX = 6
@@ -40,11 +41,12 @@ def _loop(p: Any) -> tuple[int, int, int]:
     return (count // unroll, unroll, count % unroll) if unroll and unroll <= count else (0, 0, count)
 
 
-def _instance(p: Any) -> Mapping[str, int]:
+def _instance(p: Any, mode: Mode) -> Mapping[str, int]:
     turns, unroll, rest = _loop(p)
     return {
         "STEP": p.out_c, "STRIDE": p.stride_w, "LEFT": p.pad_left, "RIGHT": max(_right(p), 0),
-        "TURNS": turns, "UNROLL": unroll, "REST": rest, "UP": 32 - p.shift,
+        "TURNS": turns, "UNROLL": unroll, "REST": rest, "UP": dsp.up_of(p, mode),
+        **law_number(mode),
     }  # fmt: skip
 
 
@@ -64,36 +66,42 @@ def _window_why_not(p: Any) -> str | None:
     return None
 
 
-def rows_kernel(sums_why_not: Callable[[Node], str | None]) -> Kernel:
-    """The kernel; `sums_why_not` proves that sums fit the shift of the requantization."""
+def rows_kernel(sums_why_not: Callable[[Node, Mode], str | None], mode: Mode = "default") -> Kernel:
+    """The kernel in one law; `sums_why_not` proves that sums fit its requantization."""
     return Kernel(
         "ge_depthwise3x3_rows_s8_dsp",
         isa="dsp",
-        when=lambda n, t: _window_why_not(n.params) or sums_why_not(n),
+        when=lambda n, t: _window_why_not(n.params) or sums_why_not(n, mode),
         constants={"stream": "int32_t"},
-        arrange=_arrange,
-        instance=_instance,
-        cost=_cost,
+        arrange=lambda constants, p: _arrange(constants, p, mode),
+        instance=lambda p: _instance(p, mode),
+        cost=lambda n, t: _cost(n, t, mode),
         store="rows",
     )
 
 
-def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    """For each channel: bias, multiplier, 12 bytes of weights so that SXTB16 makes operands of them.
+def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    """For each channel: bias, words of the law, 12 bytes of weights so that SXTB16 makes operands of them.
 
     w[row][column]: 00 01 10 11 | 02 20 12 21 | 22 0 0 0.
     """
     w = constants["weights"].reshape(9, p.out_c)
-    packed = np.zeros((p.out_c, 5), np.int32)
-    packed[:, 0], packed[:, 1] = constants["bias"], constants["multiplier"]
-    packed[:, 2:].view(np.int8)[:, :9] = w[[0, 1, 3, 4, 2, 6, 5, 7, 8]].T
+    taps = np.zeros((p.out_c, 12), np.int8)
+    taps[:, :9] = w[[0, 1, 3, 4, 2, 6, 5, 7, 8]].T
+    law = dsp.law_words(constants["multiplier"], p, mode).astype(np.int32)
+    packed = np.concatenate([constants["bias"][:, None].astype(np.int32), law, taps.view(np.int32)], axis=1)
     return {"stream": packed.reshape(-1)}
 
 
-def _cost(node: Node, target: Target) -> Cost:
+_ROWS_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "glow": 7, "tflite": 4}
+"""More for each output."""
+
+
+def _cost(node: Node, target: Target, mode: Mode) -> Cost:
     p = node.params
     turns, unroll, rest = _loop(p)
-    row = 35 + (18 if p.stride_w == 1 else 22) * p.out_w + turns * 10 + (p.shift < 32) * p.out_w
+    output = (18 if p.stride_w == 1 else 22) + (dsp.up_of(p, mode) > 0) + _ROWS_LAW_CYCLES[mode]
+    row = 35 + output * p.out_w + turns * 10
     code = 250 + 64 * (unroll * (turns > 0) + rest)
     return Cost(p.out_h * (p.out_c * row + 90), code)
 
@@ -118,10 +126,12 @@ def _copies(p: Any) -> bool:
     return bool(p.in_c != _pitch(p) or p.pad_left > 0 or _columns(p) > p.in_w)
 
 
-def _any_instance(p: Any) -> Mapping[str, int]:
+def _any_instance(p: Any, mode: Mode = "default") -> Mapping[str, int]:
     loop = p.kernel_w > 1 and p.kernel_h * p.kernel_w > UNROLL_TAPS and p.kernel_h > 1
     step = p.dilation_w * _pitch(p) if p.kernel_w > 1 else 0
-    return {"ROWS": p.kernel_h, "TAPS": p.kernel_w, "STEP": step, "UP": 32 - p.shift, "LOOP": int(loop)}
+    return {
+        "ROWS": p.kernel_h, "TAPS": p.kernel_w, "STEP": step, "UP": dsp.up_of(p, mode), "LOOP": int(loop), **law_number(mode)
+    }  # fmt: skip
 
 
 def _any_why_not(p: Any) -> str | None:
@@ -139,20 +149,24 @@ def _any_scratch(p: Any) -> int:
     return int(4 * max(p.kernel_h, 5) + 4 * span + row * (1 + ring) + (4 * p.out_w if p.out_c < 4 else 0))
 
 
-def _any_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    """For each four channels: bias 0 2 1 3, a word of four weights for each tap, multipliers."""
-    weights, bias, multiplier = constants["weights"].reshape(-1, p.out_c), constants["bias"], constants["multiplier"]
+def _any_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    """For each four channels: bias 0 2 1 3, a word of four weights for each tap, words of the law."""
+    weights, bias = constants["weights"].reshape(-1, p.out_c), constants["bias"]
+    law = dsp.law_words(constants["multiplier"], p, mode)
     if p.out_c < 4:
         few = (0, 4 - p.out_c)
-        weights, bias, multiplier = np.pad(weights, ((0, 0), few)), np.pad(bias, few), np.pad(multiplier, few)
+        weights, bias, law = np.pad(weights, ((0, 0), few)), np.pad(bias, few), np.pad(law, (few, (0, 0)))
     index = np.asarray([range(s, s + 4) for s in dsp.block_starts(len(bias))])
     words = np.ascontiguousarray(weights[:, index].transpose(1, 0, 2)).astype(np.int8).view("<u4")[..., 0]
-    sums = [part[index].astype("<i4").view("<u4") for part in (bias[:, None], multiplier[:, None])]
-    parts = [sums[0][..., 0][:, [0, 2, 1, 3]], words, sums[1][..., 0]]
-    return {"stream": np.concatenate(parts, axis=1).astype(np.uint32).reshape(-1)}
+    parts = [bias[index][:, [0, 2, 1, 3]].astype(np.int64), words, law[index].reshape(len(index), -1)]
+    return dsp.stream_of(np.concatenate(parts, axis=1))
 
 
-def _any_rows_cost(node: Node, target: Target, rows: int) -> float:
+LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 36, "glow": 14, "tflite": 16}
+"""More for each four outputs."""
+
+
+def _any_rows_cost(node: Node, target: Target, rows: int, mode: Mode = "default") -> float:
     """Blocks of four outputs; rows are copied once, those of the first window in every call again."""
     p = node.params
     blocks = -(-p.out_c // 4)
@@ -163,7 +177,7 @@ def _any_rows_cost(node: Node, target: Target, rows: int) -> float:
     )
     loads = 3.0 * pairs + 2.0 * odd if p.kernel_w == 1 else 3.0 * p.kernel_h
     loop = 9.0 * p.kernel_h if _any_instance(p)["LOOP"] else 0.0
-    block = 28 + (4 if p.shift < 32 else 0) + 21.0 * pairs + 11.0 * odd + loads + loop
+    block = 28 + LAW_CYCLES[mode] + (4 if dsp.up_of(p, mode) else 0) + 21.0 * pairs + 11.0 * odd + loads + loop
     outputs = rows * p.out_w * (blocks * block + 12) + rows * (110 + 14 * p.kernel_h) + 1.2 * _pitch(p) * _columns(p)
     copied = min((rows - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if _copies(p) else 0
     each = 1.3 if p.in_c == _pitch(p) else 7.0
@@ -171,23 +185,23 @@ def _any_rows_cost(node: Node, target: Target, rows: int) -> float:
     return float(outputs + copied * (60 + each * _columns(p) * _pitch(p)) + few + 150)
 
 
-def window_kernel(sums_why_not: Callable[[Node], str | None]) -> Kernel:
-    """The kernel for any window; `sums_why_not` as above."""
+def window_kernel(sums_why_not: Callable[[Node, Mode], str | None], mode: Mode = "default") -> Kernel:
+    """The kernel for any window, in one law; `sums_why_not` as above."""
 
     def cost(node: Node, target: Target) -> Cost:
         numbers = _any_instance(node.params)
         rows = 1 if numbers["LOOP"] else numbers["ROWS"]
-        return Cost(_any_rows_cost(node, target, node.params.out_h), 900 + 42 * numbers["TAPS"] * rows, 0)
+        return Cost(_any_rows_cost(node, target, node.params.out_h, mode), 900 + 42 * numbers["TAPS"] * rows, 0)
 
     return Kernel(
         "ge_depthwise_window_s8_dsp",
         isa="dsp",
-        when=lambda n, t: _any_why_not(n.params) or sums_why_not(n),
+        when=lambda n, t: _any_why_not(n.params) or sums_why_not(n, mode),
         constants={"stream": "uint32_t"},
-        arrange=_any_arrange,
-        instance=_any_instance,
+        arrange=lambda constants, p: _any_arrange(constants, p, mode),
+        instance=lambda p: _any_instance(p, mode),
         scratch=_any_scratch,
         cost=cost,
-        rows_cost=_any_rows_cost,
+        rows_cost=lambda n, t, rows: _any_rows_cost(n, t, rows, mode),
         store="rows",
     )

@@ -346,16 +346,30 @@ def in_mode(op: str, mode: str) -> str:
     return op if mode == "default" else f"{op}_{mode}"
 
 
-def in_all_modes(op: KernelOp, *laws: Kernel) -> tuple[KernelOp, ...]:
-    """The op, and its twins: same params and constants, kernels with another ge_requantize; `laws` are for the twins only."""
-    return (op, *(_twin(op, mode, laws) for mode in MODES if mode != "default"))
+OfLaw = Callable[[Mode], Sequence[Kernel]]
 
 
-def _twin(op: KernelOp, mode: Mode, laws: Sequence[Kernel]) -> KernelOp:
+def in_all_modes(op: KernelOp, *laws: Kernel, of_law: OfLaw = lambda mode: ()) -> tuple[KernelOp, ...]:
+    """The op, and its twins: same params and constants, kernels with another ge_requantize.
+
+    For the twins only: `laws`, of which each law has one, and what `of_law` makes for one: these do not requantize by
+    ge_requantize and are instances of a kernel of the op, with the law's number as LAW (`law_number`).
+    """
+    return (op, *(_twin(op, mode, laws, of_law(mode)) for mode in MODES if mode != "default"))
+
+
+def law_number(mode: Mode) -> dict[str, int]:
+    """What an instance of a kernel has as a number for its law; the default one is in the text."""
+    return {} if mode == "default" else {"LAW": MODES.index(mode)}
+
+
+def _twin(op: KernelOp, mode: Mode, laws: Sequence[Kernel], own: Sequence[Kernel]) -> KernelOp:
     twin = copy.copy(op)
     twin.name, twin.requantization = in_mode(op.name, mode), mode
     able = (*(k for k in op.kernels if k.any_law or not k.isa), *laws)
-    twin.kernels = tuple(replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in able)
+    same = (replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in able)
+    instances = (replace(k, symbol=in_mode(k.symbol, mode), template=k.template or k.symbol) for k in own)
+    twin.kernels = (*same, *instances)
     return twin
 
 

@@ -152,8 +152,8 @@ static inline void ge_dsp_pack_line(const ge_conv2d_params *p, const ge_dsp_line
     }
 }
 
-/* Four channels' weights as the loops read them, times 2^up. */
-static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, uint32_t *taps) {
+/* Four channels' weights as the loops read them, times 2^up; `more` words behind those of each channel. */
+static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, int32_t more, uint32_t *taps) {
     for (int32_t c = 0; c < 4; c++) {
         taps[0] = (uint32_t)packed[0] << up;
         taps[1] = (uint32_t)packed[1];
@@ -168,8 +168,11 @@ static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, uint32_
         for (int32_t i = 0; i < 4; i++) {
             taps[8 + i] = taps[2 + i];
         }
-        packed += 5;
-        taps += GE_DSP_TAPS_WORDS;
+        for (int32_t i = 0; i < more; i++) {
+            taps[GE_DSP_TAPS_WORDS + i] = (uint32_t)packed[5 + i];
+        }
+        packed += 5 + more;
+        taps += GE_DSP_TAPS_WORDS + more;
     }
 }
 

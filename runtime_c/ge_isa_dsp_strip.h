@@ -19,7 +19,7 @@ typedef struct {
     int8_t *out;
     const uint32_t *x_end; /* of the pairs of pixels */
     int32_t groups;        /* of four channels */
-    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, 4 multipliers */
+    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
     int32_t zero_point;
     int32_t step; /* bytes from a pixel's outputs to the next's; 0: a lone pixel is given twice */
 } ge_dsp_strip_job;
@@ -30,6 +30,7 @@ typedef struct {
     int32_t steps;    /* words of a window: pairs of k */
     int32_t channels; /* of the strip; more than the input has where that makes `pixel` whole words */
     int32_t tile;     /* pixels of a list or windows of a row at a time, even; 0: whole rows */
+    int32_t words;    /* of four channels besides their weights */
     void (*products)(const ge_dsp_strip_job *job);
 } ge_dsp_strip;
 
@@ -43,7 +44,7 @@ static inline void ge_dsp_strip_pairs(const ge_conv2d_params *p, const ge_dsp_st
     if (rest != 0) {
         job.groups = 1;
         s->products(&job);
-        job.w += s->steps * 2 + 8;
+        job.w += s->steps * 2 + s->words;
         job.groups = p->out_c / 4;
         job.out += rest;
     }

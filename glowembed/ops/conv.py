@@ -39,6 +39,7 @@ from glowembed.op import (
     Op,
     Store,
     in_all_modes,
+    law_number,
 )
 from glowembed.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.target import Target
@@ -281,7 +282,7 @@ WHOLE = 0
 """Whole rows of windows, and as many pixels of 1x1 as DSP_TILE_BYTES hold."""
 
 
-def _strip_instance(p: Conv2dParams, wide: int = WHOLE) -> Mapping[str, int]:
+def _strip_instance(p: Conv2dParams, wide: int = WHOLE, mode: fixedpoint.Mode = "default") -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
     step = 1 if taps == 1 else p.stride_w
     rows = 1 if taps == 1 else p.stride_h
@@ -294,8 +295,9 @@ def _strip_instance(p: Conv2dParams, wide: int = WHOLE) -> Mapping[str, int]:
         "STEPS": steps,
         "CHANNELS": channels,
         "UNROLL": dsp.unroll(steps - 1),
-        "DOWN": p.shift - 24,
+        "DOWN": 8 - dsp.up_of(p, mode),
         "TILE": wide if wide or taps > 1 else points,
+        **law_number(mode),
     }
 
 
@@ -310,7 +312,7 @@ def _strip_scratch(p: Conv2dParams, wide: int = WHOLE) -> int:
     return creep + max(columns, ((pixels + 1 & ~1) - 1) * c["PIXEL"] + 4 * c["STEPS"])
 
 
-def _strip_why_not(node: Node, wide: int = WHOLE) -> str | None:
+def _strip_why_not(node: Node, wide: int = WHOLE, mode: fixedpoint.Mode = "default") -> str | None:
     p: Conv2dParams = node.params
     if p.groups > 1 or p.out_c < 4:
         return "it takes 4 output channels and more, in one group"
@@ -325,10 +327,10 @@ def _strip_why_not(node: Node, wide: int = WHOLE) -> str | None:
         return "a window is too large"
     if wide and _strip_scratch(p, wide) >= _strip_scratch(p):
         return "it needs no less scratch"
-    return dsp.why_not(node)
+    return dsp.why_not(node, mode)
 
 
-def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: fixedpoint.Mode) -> Mapping[str, Array]:
     c = _strip_instance(p)
     order: list[int] = []
     for tap in range(p.kernel_h * p.kernel_w):
@@ -338,7 +340,7 @@ def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[s
         order += [first + k if k < p.in_c else -1 for k in channels]
     order += [-1] * (2 * c["STEPS"] - len(order))
     weights = constants["weights"].reshape(p.out_c, -1)
-    return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p)}
+    return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p, mode=mode)}
 
 
 def _strip_expand(p: Conv2dParams) -> float:
@@ -355,13 +357,20 @@ def _strip_code(instance: Mapping[str, int]) -> tuple[int, int]:
     return 420 + 56 * (instance["UNROLL"] if instance["STEPS"] > 1 else 0), 1450
 
 
-def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE) -> float:
+_STRIP_LAW_CYCLES: Mapping[fixedpoint.Mode, int] = {"default": 0, "onnx": 75, "glow": 22, "tflite": 22}
+"""More for each eight outputs."""
+
+
+def _strip_rows_cost(
+    node: Node, target: Target, rows: int, wide: int = WHOLE, mode: fixedpoint.Mode = "default"
+) -> float:
     """Of 1x1, some of the rows are taken one by one. Windows: each call expands the rows under its first windows again,
     and parts of a row expand all of their rows and the columns where they meet.
     """
     p: Conv2dParams = node.params
     c, groups = _strip_instance(p, wide), -(-p.out_c // 4)
-    block = 55 + (4 if p.shift < 32 else 0) + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
+    end = 55 + (4 if dsp.up_of(p, mode) else 0) + _STRIP_LAW_CYCLES[mode]
+    block = end + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
     if p.kernel_h * p.kernel_w == 1:
         runs, pixels = (1, p.out_h * p.out_w) if rows == p.out_h else (rows, p.out_w)
         lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
@@ -385,18 +394,20 @@ def _strip_store(p: Conv2dParams) -> Store:
     return "elements" if same else "rows"
 
 
-def _strip(wide: int = WHOLE) -> Kernel:
+def _strip(wide: int = WHOLE, mode: fixedpoint.Mode = "default") -> Kernel:
     return Kernel(
         f"ge_conv2d_strip{wide or ''}_s8_dsp",
         isa="dsp",
-        when=lambda n, t: _strip_why_not(n, wide),
+        when=lambda n, t: _strip_why_not(n, wide, mode),
         constants={"stream": "uint32_t"},
-        arrange=_strip_arrange,
-        instance=lambda p: _strip_instance(p, wide),
+        arrange=lambda constants, p: _strip_arrange(constants, p, mode),
+        instance=lambda p: _strip_instance(p, wide, mode),
         scratch=lambda p: _strip_scratch(p, wide),
-        cost=lambda n, t: Cost(_strip_rows_cost(n, t, n.params.out_h, wide), *_strip_code(_strip_instance(n.params))),
+        cost=lambda n, t: Cost(
+            _strip_rows_cost(n, t, n.params.out_h, wide, mode), *_strip_code(_strip_instance(n.params))
+        ),
         store=_strip_store,
-        rows_cost=lambda n, t, rows: _strip_rows_cost(n, t, rows, wide),
+        rows_cost=lambda n, t, rows: _strip_rows_cost(n, t, rows, wide, mode),
         template="ge_conv2d_strip_s8_dsp" if wide else "",
     )
 
@@ -423,7 +434,7 @@ CONV2D_LAWS = Kernel(
     cost=_laws_cost,
     store="rows",
 )
-"""For the laws of others: the default law has faster ones."""
+"""For the laws of others, where the strip refuses: scales of 1/2 and more, large sums, taps that do not touch down."""
 
 
 class Conv2dS8(_Conv2dBase):
@@ -472,9 +483,10 @@ def _depthwise_down(p: Conv2dParams) -> int:
     return int(down < along and p.out_h <= 64 and p.out_w * p.out_c < 1024)
 
 
-def _depthwise_instance(p: Conv2dParams) -> Mapping[str, int]:
+def _depthwise_instance(p: Conv2dParams, mode: fixedpoint.Mode) -> Mapping[str, int]:
     down = _depthwise_down(p)
-    return {"STEP": p.out_w * p.out_c if down else p.out_c, "DOWN": down, "STRIDE": p.stride_h}
+    step = p.out_w * p.out_c if down else p.out_c
+    return {"STEP": step, "DOWN": down, "STRIDE": p.stride_h, **law_number(mode)}
 
 
 def _depthwise_pairs(p: Conv2dParams) -> int:
@@ -482,39 +494,41 @@ def _depthwise_pairs(p: Conv2dParams) -> int:
     return ((length - 1) * stride + 4) // 2
 
 
-def _depthwise_why_not(node: Node) -> str | None:
+def _depthwise_why_not(node: Node, mode: fixedpoint.Mode) -> str | None:
     p: Conv2dParams = node.params
     if (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w) != (3, 3, 1, 1):
         return "the window is not 3x3"
     if p.stride_h != p.stride_w or p.stride_h > 2:
         return "the stride is not 1 or 2"
-    return _depthwise_any_why_not(node)
+    return _depthwise_any_why_not(node, mode)
 
 
-def _depthwise_any_why_not(node: Node) -> str | None:
+def _depthwise_any_why_not(node: Node, mode: fixedpoint.Mode = "default") -> str | None:
     p: Conv2dParams = node.params
     if p.in_c != p.out_c or not 4 <= p.out_c <= 1023:
         return "it takes 4..1023 channels in and as many out"
-    return _depthwise_sums_why_not(node)
+    return _depthwise_sums_why_not(node, mode)
 
 
-def _depthwise_sums_why_not(node: Node) -> str | None:
+def _depthwise_sums_why_not(node: Node, mode: fixedpoint.Mode = "default") -> str | None:
     p: Conv2dParams = node.params
-    if p.shift not in dsp.SHIFTS:
-        return f"the shift of the requantization is {p.shift}"
-    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=(0, 1))
-    bound = 128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64))
-    if bound.max() << (32 - p.shift) >= 2**31:
+    bound = dsp.bounds_of(node, axis=(0, 1))
+    if (reason := dsp.law_why_not(node, mode, bound)) is not None:
+        return reason
+    if bound.max() << dsp.up_of(p, mode) >= 2**31:
         return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
     return None
 
 
-def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: fixedpoint.Mode) -> Mapping[str, Array]:
+    """For each channel: bias, multiplier, three words of weights, then what else the law has."""
     taps = constants["weights"].transpose((1, 0, 2) if _depthwise_down(p) else (0, 1, 2))
-    packed = np.zeros((p.out_c, 5), np.int32)
-    packed[:, 0], packed[:, 1] = constants["bias"], constants["multiplier"]
-    bytes_ = packed[:, 2:].view(np.int8).reshape(p.out_c, 3, 4)
+    law = dsp.law_words(constants["multiplier"], p, mode)
+    packed = np.zeros((p.out_c, 4 + law.shape[1]), np.int32)
+    packed[:, 0], packed[:, 1], packed[:, 5:] = constants["bias"], law[:, 0], law[:, 1:]
+    bytes_ = packed[:, 2:5].copy().view(np.int8).reshape(p.out_c, 3, 4)
     bytes_[:, :, :3] = taps.transpose(2, 0, 1)
+    packed[:, 2:5] = bytes_.reshape(p.out_c, 12).view(np.int32)
     order = [c for start in dsp.block_starts(p.out_c) for c in range(start, start + 4)]
     return {"stream": packed[order].reshape(-1)}
 
@@ -536,21 +550,29 @@ def _depthwise_any_cost(node: Node, target: Target) -> Cost:
     return Cost(outputs * (110 + p.kernel_h * (25 + 13 * p.kernel_w)) + 80 * p.out_h * p.out_w, 1420)
 
 
-def _depthwise_cost(node: Node, target: Target) -> Cost:
+_DEPTHWISE_LAW_CYCLES: Mapping[fixedpoint.Mode, float] = {"default": 0.0, "glow": 3.5, "tflite": 3.0}
+"""More for each output."""
+
+
+def _depthwise_cost(node: Node, target: Target, mode: fixedpoint.Mode = "default") -> Cost:
     p: Conv2dParams = node.params
     lines, length = (p.out_w, p.out_h) if _depthwise_down(p) else (p.out_h, p.out_w)
-    line = 4 * (45 + 14.5 * length) + 90 + _depthwise_pairs(p) * 20 * p.stride_h
+    line = 4 * (45 + (14.5 + _DEPTHWISE_LAW_CYCLES[mode]) * length) + 90 + _depthwise_pairs(p) * 20 * p.stride_h
     return Cost(-(-p.out_c // 4) * (lines * line + 500), 1440, 500)
 
 
-def _depthwise_rows_cost(node: Node, target: Target, rows: int) -> float:
+def _depthwise_rows_cost(node: Node, target: Target, rows: int, mode: fixedpoint.Mode) -> float:
     """Lines that go down are one row long when rows lie in slots: the kernel begins anew with each."""
     p: Conv2dParams = node.params
     if rows == p.out_h:
-        return _depthwise_cost(node, target).cycles
+        return _depthwise_cost(node, target, mode).cycles
     down = _depthwise_down(p)
     lines, length, times = (p.out_w, 1, rows) if down else (rows, p.out_w, 1)
-    line = 4 * (45 + 14.5 * length) + 90 + ((length - 1) * p.stride_w + 4) // 2 * 20 * p.stride_h
+    line = (
+        4 * (45 + (14.5 + _DEPTHWISE_LAW_CYCLES[mode]) * length)
+        + 90
+        + ((length - 1) * p.stride_w + 4) // 2 * 20 * p.stride_h
+    )
     return float(times * -(-p.out_c // 4) * (lines * line + 500))
 
 
@@ -559,18 +581,20 @@ def _depthwise_same_place(p: Conv2dParams) -> bool:
     return p.stride_h == p.stride_w == 1 and (p.in_h, p.in_w) == (p.out_h, p.out_w) and p.out_c % 4 == 0
 
 
-_DEPTHWISE3X3 = Kernel(
-    "ge_depthwise3x3_s8_dsp",
-    isa="dsp",
-    when=lambda n, t: _depthwise_why_not(n),
-    constants={"stream": "int32_t"},
-    arrange=_depthwise_arrange,
-    instance=_depthwise_instance,
-    scratch=lambda p: 192 + 48 * _depthwise_pairs(p),
-    cost=_depthwise_cost,
-    rows_cost=_depthwise_rows_cost,
-    same_place=_depthwise_same_place,
-)
+def _depthwise3x3(mode: fixedpoint.Mode = "default") -> Kernel:
+    taps = 192 if mode == "default" else 224
+    return Kernel(
+        "ge_depthwise3x3_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _depthwise_why_not(n, mode),
+        constants={"stream": "int32_t"},
+        arrange=lambda constants, p: _depthwise_arrange(constants, p, mode),
+        instance=lambda p: _depthwise_instance(p, mode),
+        scratch=lambda p: taps + 48 * _depthwise_pairs(p),
+        cost=lambda n, t: _depthwise_cost(n, t, mode),
+        rows_cost=lambda n, t, rows: _depthwise_rows_cost(n, t, rows, mode),
+        same_place=_depthwise_same_place,
+    )
 
 
 class DepthwiseS8(_Conv2dBase):
@@ -590,7 +614,7 @@ class DepthwiseS8(_Conv2dBase):
             cost=_depthwise_any_cost,
             store="rows",
         ),
-        _DEPTHWISE3X3,
+        _depthwise3x3(),
         dsp_depthwise.rows_kernel(_depthwise_sums_why_not),
         dsp_depthwise.window_kernel(_depthwise_sums_why_not),
         *dsp_block.depthwise(_depthwise_sums_why_not),
@@ -626,7 +650,15 @@ class DepthwiseAwS8(DepthwiseS8):
 
 
 OPS = (Conv(),)
+
+
+def _depthwise_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
+    kept = [] if mode == "onnx" else [_depthwise3x3(mode), dsp_depthwise.rows_kernel(_depthwise_sums_why_not, mode)]
+    return [*kept, dsp_depthwise.window_kernel(_depthwise_sums_why_not, mode)]
+
+
 KERNEL_OPS = (
-    *in_all_modes(Conv2dS8(), CONV2D_LAWS),
-    *(twin for op in (DepthwiseS8(), Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
+    *in_all_modes(Conv2dS8(), CONV2D_LAWS, of_law=lambda mode: [_strip(wide, mode) for wide in (WHOLE, 8, 2)]),
+    *in_all_modes(DepthwiseS8(), of_law=_depthwise_of_law),
+    *(twin for op in (Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
 )

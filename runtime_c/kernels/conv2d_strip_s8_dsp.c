@@ -6,10 +6,11 @@
  * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x.
  * 15 cycles for 16 products, 55 for each 8 outputs besides, 4 more for each turn of a loop of more than one.
  *
- * scratch: the strip. Needs shift 25..32 and |sum| < 2^23. */
+ * scratch: the strip. Needs |sum| < 2^23, and shift 25..32 or what ge_isa_dsp_law.h says. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_law.h"
 #include "ge_isa_dsp_strip.h"
 #include "ge_params.h"
 
@@ -19,6 +20,12 @@
 #define CONV2D_STRIP_S8_DSP_TILE 16
 #define CONV2D_STRIP_S8_DSP_UNROLL 16 /* steps in the loop; the first one is before it */
 #define CONV2D_STRIP_S8_DSP_DOWN 8    /* 8 - (32 - shift) */
+#define CONV2D_STRIP_S8_DSP_LAW 0     /* see ge_isa_dsp_law.h */
+
+/* Two pixels of a channel. */
+#define CONV2D_STRIP_S8_DSP_OTHER_LAW(x, y) GE_DSP_LAW_TWO(CONV2D_STRIP_S8_DSP_LAW, "r0", x, y, "r10", "r11", "r12")
+
+/* clang-format off */
 
 __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_strip_job *job) {
     register const ge_dsp_strip_job *r0 __asm__("r0") = job;
@@ -26,6 +33,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .set ge_steps, %c[steps]\n"
                      "    .set ge_unroll, %c[unroll]\n"
                      "    .set ge_down, %c[down]\n"
+                     "    .set ge_law, %c[law]\n"
                      "    .set ge_turns, (ge_steps-1)/ge_unroll\n"
                      "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
                      "    .set ge_next, 2*ge_pixel-4*ge_steps\n"
@@ -109,6 +117,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    lsl.w r8, r8, #8-ge_down\n"
                      "    lsl.w r9, r9, #8-ge_down\n"
                      "    .endif\n"
+                     "    .if ge_law == 0\n"
                      "    ldr.w r10, [r0], #4\n"
                      "    ldr.w r11, [r0], #4\n"
                      "    ldr.w r12, [r0], #4\n"
@@ -122,6 +131,12 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    smmlar r7, r7, r12, r1\n"
                      "    smmlar r8, r8, lr, r1\n"
                      "    smmlar r9, r9, lr, r1\n"
+                     "    .endif\n"
+                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r2", "r3")
+                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r4", "r5")
+                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r6", "r7")
+                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r8", "r9")
+                     GE_DSP_LAW_SELDOM(CONV2D_STRIP_S8_DSP_LAW, "r0", "r11", "r12")
                      "    vmov r11, s12\n"
                      "    vmov lr, s6\n"
                      "    add.w r12, r11, lr\n"
@@ -143,6 +158,10 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    strb.w r4, [r11, #1]\n"
                      "    strb.w r6, [r11, #2]\n"
                      "    strb.w r8, [r11, #3]\n"
+                     GE_DSP_LAW_IF_COMPARES(CONV2D_STRIP_S8_DSP_LAW,
+                     "    vmov r1, s11\n"
+                     "    vmov r12, s2\n"
+                     "    cmp.w r1, r12\n")
                      "    bne.w 2b\n"
 
                      "    vmov s4, r0\n" /* the next group begins where this one ends */
@@ -156,15 +175,23 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    vmov r7, s15\n"
                      : "+r"(r0)
                      : [pixel] "i"(CONV2D_STRIP_S8_DSP_PIXEL), [steps] "i"(CONV2D_STRIP_S8_DSP_STEPS),
-                       [unroll] "i"(CONV2D_STRIP_S8_DSP_UNROLL), [down] "i"(CONV2D_STRIP_S8_DSP_DOWN)
+                       [unroll] "i"(CONV2D_STRIP_S8_DSP_UNROLL), [down] "i"(CONV2D_STRIP_S8_DSP_DOWN),
+                       [law] "i"(CONV2D_STRIP_S8_DSP_LAW)
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s6", "s10", "s11", "s12", "s15");
+                       "s1", "s2", "s3", "s4", "s5", "s6", "s10", "s11", "s12",
+                       "s15" GE_DSP_LAW_CHANGES(CONV2D_STRIP_S8_DSP_LAW));
 }
+
+/* clang-format on */
 
 static void ge_conv2d_strip_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
                                    const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    static const ge_dsp_strip s = {CONV2D_STRIP_S8_DSP_PIXEL, CONV2D_STRIP_S8_DSP_STEPS, CONV2D_STRIP_S8_DSP_CHANNELS,
-                                   CONV2D_STRIP_S8_DSP_TILE, conv2d_strip_s8_dsp_products};
+    static const ge_dsp_strip s = {CONV2D_STRIP_S8_DSP_PIXEL,
+                                   CONV2D_STRIP_S8_DSP_STEPS,
+                                   CONV2D_STRIP_S8_DSP_CHANNELS,
+                                   CONV2D_STRIP_S8_DSP_TILE,
+                                   GE_DSP_LAW_WORDS(CONV2D_STRIP_S8_DSP_LAW),
+                                   conv2d_strip_s8_dsp_products};
     if (p->kernel_h * p->kernel_w == 1) {
         ge_dsp_strip_points(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);
     } else if (CONV2D_STRIP_S8_DSP_TILE > 0 && CONV2D_STRIP_S8_DSP_TILE < p->out_w) {

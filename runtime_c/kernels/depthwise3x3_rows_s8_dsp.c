@@ -11,6 +11,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
 #define DEPTHWISE3X3_ROWS_S8_DSP_STEP 8 /* channels: bytes from pixel to pixel */
@@ -21,6 +22,7 @@
 #define DEPTHWISE3X3_ROWS_S8_DSP_UNROLL 6 /* outputs in it: a multiple of 3, with stride 2 of 2 */
 #define DEPTHWISE3X3_ROWS_S8_DSP_REST 3   /* outputs behind it; one more where RIGHT is 1 */
 #define DEPTHWISE3X3_ROWS_S8_DSP_UP 0     /* 32 - shift */
+#define DEPTHWISE3X3_ROWS_S8_DSP_LAW 0    /* see ge_isa_dsp_law.h */
 
 /* In the order of registers s0-s8. */
 typedef struct {
@@ -56,13 +58,15 @@ typedef struct {
     "    .if ge_up\n"                                                                                                  \
     "    lsl.w " y ", " y ", #ge_up\n"                                                                                 \
     "    .endif\n"                                                                                                     \
+    "    .if ge_law == 0\n"                                                                                            \
     "    vmov r11, s11\n"                                                                                              \
     "    smmlar " y ", " y ", r11, " zero "\n"                                                                         \
-    "    vmov lr, s3\n"                                                                                                \
-    "    ssat " y ", #8, " y "\n"                                                                                      \
-    "    strb.w " y ", [lr, #ge_at]\n"                                                                                 \
-    "    .set ge_at, ge_at+ge_step\n"                                                                                  \
-    "    .set ge_more, ge_more-1\n"
+    "    .endif\n" GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_ROWS_S8_DSP_LAW, y, "r11", "lr", "s11", "s13",                     \
+                                       "s14") "    vmov lr, s3\n"                                                      \
+                                              "    ssat " y ", #8, " y "\n"                                            \
+                                              "    strb.w " y ", [lr, #ge_at]\n"                                       \
+                                              "    .set ge_at, ge_at+ge_step\n"                                        \
+                                              "    .set ge_more, ge_more-1\n"
 
 /* Stride 1: a column that ends e, is the middle of m and begins b, where so many outputs are still to come. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_ONE(e, m, b)                                                                          \
@@ -103,6 +107,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    .set ge_left, %c[left]\n"
         "    .set ge_right, %c[right]\n"
         "    .set ge_up, %c[up]\n"
+        "    .set ge_law, %c[law]\n"
         "    .set ge_base, (3-ge_stride-ge_left)*ge_step\n"
         "    .set ge_moved, ge_turns*ge_unroll*ge_stride*ge_step\n"
         "    vldmia r0, {s0-s8}\n"
@@ -115,6 +120,9 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    vmov r12, s4\n"
         "    vmov r11, s5\n"
         "    vldmia r12!, {s10-s11}\n"
+        "    .if ge_law\n"
+        "    vldmia r12!, {s13-s14}\n"
+        "    .endif\n"
         "    ldr.w r4, [r12], #4\n"
         "    ldr.w r6, [r12], #4\n"
         "    ldrsb r7, [r12], #4\n"
@@ -261,9 +269,10 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         : [step] "i"(DEPTHWISE3X3_ROWS_S8_DSP_STEP), [stride] "i"(DEPTHWISE3X3_ROWS_S8_DSP_STRIDE),
           [turns] "i"(DEPTHWISE3X3_ROWS_S8_DSP_TURNS), [unroll] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UNROLL),
           [rest] "i"(DEPTHWISE3X3_ROWS_S8_DSP_REST), [left] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LEFT),
-          [right] "i"(DEPTHWISE3X3_ROWS_S8_DSP_RIGHT), [up] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UP)
+          [right] "i"(DEPTHWISE3X3_ROWS_S8_DSP_RIGHT), [up] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UP),
+          [law] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LAW)
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s10", "s11", "s12", "s15");
+          "s3", "s4", "s5", "s6", "s7", "s8", "s10", "s11", "s12", "s13", "s14", "s15");
     /* clang-format on */
 }
 

@@ -8,10 +8,12 @@
  * 21 cycles for 8 products of two taps, 28 for each 4 outputs besides, 2 or 3 for each row of the window.
  *
  * scratch: [places of the rows of a window][which rows are copied][a row of padding][rows that are copied][outputs in
- * fours, with 1..3 channels]. Needs shift 25..32 and sums that fit 32 bits when they are shifted up by 32 - shift. */
+ * fours, with 1..3 channels]. Needs shift 25..32 and sums that fit 32 bits when they are shifted up by 32 - shift, or what
+ * ge_isa_dsp_law.h says. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
 #define DEPTHWISE_WINDOW_S8_DSP_ROWS 3 /* of the window */
@@ -19,12 +21,14 @@
 #define DEPTHWISE_WINDOW_S8_DSP_STEP 8 /* bytes from tap to tap */
 #define DEPTHWISE_WINDOW_S8_DSP_UP 0   /* 32 - shift */
 #define DEPTHWISE_WINDOW_S8_DSP_LOOP 0 /* 1: a loop over the rows of the window */
+#define DEPTHWISE_WINDOW_S8_DSP_LAW 0  /* see ge_isa_dsp_law.h */
 
 /* In the order of registers s0-s8. */
 typedef struct {
     const int8_t *const *rows; /* of the window, at the first output */
-    const uint32_t *stream;    /* for each block: sums to begin with, 0 2 1 3; a word for each tap; multipliers */
-    const uint32_t *end;       /* of the stream */
+    const uint32_t
+        *stream; /* for each block: sums to begin with, 0 2 1 3; a word for each tap; multipliers, or words of a law */
+    const uint32_t *end; /* of the stream */
     int8_t *out;
     int32_t place;      /* bytes into the rows */
     int32_t pixels;     /* of the row */
@@ -142,21 +146,30 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    .set ge_line, ge_line+1\n"
                      "    .endr\n"
                      "    .endif\n"
+                     "    .if %c[law] == 0\n"
                      "    ldr.w r7, [r2], #4\n"
                      "    ldr.w r8, [r2], #4\n"
                      "    ldr.w r9, [r2], #4\n"
                      "    ldr.w r10, [r2], #4\n"
                      "    vmov r12, s8\n"
+                     "    .endif\n"
                      "    .if %c[up]\n"
                      "    lsl.w r3, r3, #%c[up]\n"
                      "    lsl.w r4, r4, #%c[up]\n"
                      "    lsl.w r5, r5, #%c[up]\n"
                      "    lsl.w r6, r6, #%c[up]\n"
                      "    .endif\n"
+                     "    .if %c[law] == 0\n"
                      "    smmlar r3, r3, r7, r12\n"
                      "    smmlar r5, r5, r8, r12\n"
                      "    smmlar r4, r4, r9, r12\n"
                      "    smmlar r6, r6, r10, r12\n"
+                     "    .endif\n"
+                     GE_DSP_LAW_ONE(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r3", "r8", "r9", "r10")
+                     GE_DSP_LAW_ONE(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r5", "r8", "r9", "r10")
+                     GE_DSP_LAW_ONE(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r4", "r8", "r9", "r10")
+                     GE_DSP_LAW_ONE(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r6", "r8", "r9", "r10")
+                     GE_DSP_LAW_SELDOM(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r9", "r10")
                      "    vmov r7, s2\n"
                      "    ssat r3, #8, r3\n"
                      "    ssat r5, #8, r5\n"
@@ -181,9 +194,10 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      : "+r"(r0)
                      : [rows] "i"(DEPTHWISE_WINDOW_S8_DSP_ROWS), [taps] "i"(DEPTHWISE_WINDOW_S8_DSP_TAPS),
                        [step] "i"(DEPTHWISE_WINDOW_S8_DSP_STEP), [up] "i"(DEPTHWISE_WINDOW_S8_DSP_UP),
-                       [loop] "i"(DEPTHWISE_WINDOW_S8_DSP_LOOP)
+                       [loop] "i"(DEPTHWISE_WINDOW_S8_DSP_LOOP), [law] "i"(DEPTHWISE_WINDOW_S8_DSP_LAW)
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15");
+                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14",
+                       "s15" GE_DSP_LAW_CHANGES(DEPTHWISE_WINDOW_S8_DSP_LAW));
 }
 
 /* clang-format on */
@@ -280,7 +294,7 @@ static void depthwise_window_s8_dsp_point(const ge_conv2d_params *p, const ge_ro
 static void ge_depthwise_window_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
                                        const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const depthwise_window_s8_dsp_space s = depthwise_window_s8_dsp_open(p, scratch);
-    const int32_t words = 8 + p->kernel_h * p->kernel_w;
+    const int32_t words = GE_DSP_LAW_WORDS(DEPTHWISE_WINDOW_S8_DSP_LAW) + p->kernel_h * p->kernel_w;
     const int32_t blocks = p->out_c < 4 ? 1 : p->out_c / 4;
     const int32_t rest = p->out_c < 4 ? 0 : p->out_c % 4;
     depthwise_window_s8_dsp_job job;
