@@ -4,8 +4,9 @@ A kernel with instances is a C file whose layer constants are #defines; an insta
 names end in them. Several kernels may be instances of one file, their `template`; where the law is one of the numbers, the
 header with the text of that law is included too.
 
-A kernel in another mode is its portable file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, and all
-that the file defines ends in the mode too. So there is one source, no branch at run time, and a bundle may hold both.
+A kernel in another mode is its file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, the law of
+ge_mve_law.h that of ge_mve_law_<mode>.h, and all that the file defines ends in the mode too. So there is one source, no
+branch at run time, and a bundle may hold both.
 In the same way, `w16` is the kernel whose only int8 are weights, with weights of int16.
 
 A kernel with levels (levels.py) is one text that is emitted once for each of them, and a function that calls one.
@@ -29,34 +30,40 @@ WIDE_WEIGHTS = "w16"
 def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
     """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
     text = (runtime_c / "kernels" / kernel.file).read_text("ascii")
-    if kernel.instance is not None and (params is not None or kernel.template):
-        return _instance(kernel, text, params)
-    if not kernel.template:
+    if kernel.instance is None and not kernel.template:
         return text
-    mode = kernel.symbol.removeprefix(f"{kernel.template}_")
-    stem = kernel.template.removeprefix("ge_")
-    text = re.sub(rf"\b((?:ge_)?{stem})(?=_|\b)(?!_params\b)", rf"\1_{mode}", text)
-    if mode == WIDE_WEIGHTS:
+    text = _named(kernel, text, params)
+    variant = kernel.symbol.removeprefix(f"{kernel.template}_")
+    if variant == WIDE_WEIGHTS:
         return re.sub(r"\bint8(?=_t\b|\b)", "int16", text)
+    return _in_law(text, variant) if variant in MODES else text
+
+
+def _named(kernel: Kernel, text: str, params: Any) -> str:
+    """The text with the names and the numbers of the kernel, and of its instance for these params."""
+    stem, own = kernel.file.removesuffix(".c"), kernel.symbol.removeprefix("ge_")
+    if kernel.instance is not None and params is not None:
+        own = kernel.symbol_for(params).removeprefix("ge_")
+        numbers = kernel.instance(params)
+        for name, number in numbers.items():
+            define = rf"^#define {stem.upper()}_{name} \S+"
+            assert re.search(define, text, re.MULTILINE), f"{kernel.file} does not #define {name}"
+            text = re.sub(define, f"#define {stem.upper()}_{name} {number}", text, flags=re.MULTILINE)
+        if (law := numbers.get("LAW")) is not None:
+            common = '#include "ge_isa_dsp_law.h"\n'
+            text = text.replace(common, f'{common}#include "ge_isa_dsp_law_{MODES[law]}.h"\n')
+    text = re.sub(rf"\b((?:ge_)?){stem}(?=_|\b)(?!_params\b)", rf"\g<1>{own}", text)
+    return re.sub(rf"\b{stem.upper()}_", f"{own.upper()}_", text)
+
+
+def _in_law(text: str, mode: str) -> str:
+    """The text with the requantization of a mode."""
+    text = text.replace("ge_mve_law.h", f"ge_mve_law_{mode}.h").replace("GE_MVE_LAW_", f"GE_MVE_LAW_{mode.upper()}_")
+    if "ge_requantize" not in text:
+        return text
     text = re.sub(r"\b(ge_requantize(?:_each)?)\b", rf"\1_{mode}", text)
     own = '#include "ge_fixedpoint.h"\n'
     return text.replace(own, f'{own}#include "ge_requantize_{mode}.h"\n')
-
-
-def _instance(kernel: Kernel, text: str, params: Any) -> str:
-    assert kernel.instance is not None
-    stem = kernel.file.removesuffix(".c")
-    own = (kernel.symbol if params is None else kernel.symbol_for(params)).removeprefix("ge_")
-    numbers = kernel.instance(params) if params is not None else {}
-    for name, number in numbers.items():
-        define = rf"^#define {stem.upper()}_{name} \S+"
-        assert re.search(define, text, re.MULTILINE), f"{kernel.file} does not #define {name}"
-        text = re.sub(define, f"#define {stem.upper()}_{name} {number}", text, flags=re.MULTILINE)
-    if (law := numbers.get("LAW")) is not None:
-        common = '#include "ge_isa_dsp_law.h"\n'
-        text = text.replace(common, f'{common}#include "ge_isa_dsp_law_{MODES[law]}.h"\n')
-    text = re.sub(rf"\b((?:ge_)?){stem}(?=_|\b)", rf"\g<1>{own}", text)
-    return re.sub(rf"\b{stem.upper()}_", f"{own.upper()}_", text)
 
 
 def prototype(op: KernelOp, kernel: Kernel, symbol: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed import broadcast
+from glowembed.fixedpoint import WORDS, Mode
 from glowembed.ir import Array, Node
 from glowembed.op import Cost, Kernel
 
@@ -21,6 +22,55 @@ LANES = 16
 
 STREAM = {"stream": "int8_t"}
 """Weights, biases and multipliers in the order in which a kernel reads them."""
+
+
+# ------------------------------------------------------------------------------------------------- the laws
+
+
+def _law_why_not(node: Node, mode: Mode) -> str | None:
+    """Requantization must be what runtime_c/ge_mve_law_<mode>.h does in 32 bits."""
+    if mode == "default":
+        return _high_word(node, None)
+    words = _words(node.constants["multiplier"].materialize(), mode)
+    if mode == "glow":
+        return _glow_why_not(node, words)
+    shifts = words[1] if mode == "tflite" else 31 - words[1]
+    return "a scale is 1/2 or more" if (words[0].any() and shifts[words[0] > 0].max() >= 0) else None
+
+
+def _glow_why_not(node: Node, words: Array) -> str | None:
+    weights, bias = (np.abs(node.constants[n].materialize().astype(np.int64)) for n in ("weights", "bias"))
+    channel = -1 if node.op.startswith("depthwise") else 0
+    sums = 128 * np.moveaxis(weights, channel, 0).reshape(len(bias), -1).sum(axis=1) + bias
+    largest = int((((sums >> words[1]) + 1) * words[0]).max())
+    return f"a product can reach {largest}, more than int32 holds" if largest >= 2**31 else None
+
+
+def _words(multiplier: Array, mode: Mode) -> Array:
+    """[WORDS[mode], channel]"""
+    return multiplier.astype(np.int64).reshape(-1, WORDS[mode]).T
+
+
+def _law_vectors(multiplier: Array, mode: Mode) -> list[Array]:
+    """What a stream holds of the law, each int32 for every channel (runtime_c/ge_mve_law_<mode>.h)."""
+    words = _words(multiplier, mode)
+    zero = words[0] == 0  # a scale below 2^-32
+    if mode == "tflite":
+        vectors = [words[0], np.where(zero, -1, words[1])]
+    elif mode == "onnx":
+        vectors = [2 * words[0] + 1, np.where(zero, -LOST, 31 - words[1])]
+    elif mode == "glow":
+        vectors = [words[0], -words[1], -words[2]]
+    else:
+        vectors = [words[0]]
+    return [v.astype(np.uint32).view(np.int32) for v in vectors]
+
+
+LOST = 32
+"""A shift to the right that leaves nothing of 32 bits."""
+
+_SCALE = {"default": 0.0, "glow": 4.0, "tflite": 5.0, "onnx": 22.0}
+"""Cycles more than those of the default law, for a vector of four sums."""
 
 
 def _high_word(node: Node, target: Any) -> str | None:
@@ -39,17 +89,25 @@ def _padded(array: Array, axis: int, multiple: int) -> Array:
     return np.pad(array, widths)
 
 
-def groups_of_four(constants: Mapping[str, Array], passes: tuple[tuple[int, ...], ...]) -> Mapping[str, Array]:
-    """For each four channels: weights, pass after pass and in it 16 bytes of each channel in turn; 4 biases; 4 multipliers.
+def _sums_of_four(constants: Mapping[str, Array], mode: Mode) -> list[Array]:
+    """For each four channels, as rows of bytes: 4 biases, then 4 of each word of the law."""
+    vectors = (constants["bias"], *_law_vectors(constants["multiplier"], mode))
+    return [_padded(v.astype("<i4"), 0, 4).view(np.int8).reshape(-1, 16) for v in vectors]
+
+
+def groups_of_four(
+    constants: Mapping[str, Array], passes: tuple[tuple[int, ...], ...], mode: Mode
+) -> Mapping[str, Array]:
+    """For each four channels: weights, pass after pass and in it 16 bytes of each channel in turn; 4 biases; the law.
 
     The weights are those of a matrix product: output channel first, everything else flat, zeros up to whole vectors.
     """
-    bias, multiplier = (_padded(constants[n].astype("<i4"), 0, 4).reshape(-1, 4) for n in ("bias", "multiplier"))
     weights = constants["weights"]
     flat = _padded(_padded(weights.reshape(weights.shape[0], -1), 0, 4), 1, LANES)
-    vectors = flat.reshape(len(bias), 4, -1, LANES)
-    ordered = np.concatenate([vectors[:, list(p)].transpose(0, 2, 1, 3).reshape(len(bias), -1) for p in passes], axis=1)
-    parts = [ordered.astype(np.int8), bias.view(np.int8).reshape(-1, 16), multiplier.view(np.int8).reshape(-1, 16)]
+    groups = len(flat) // 4
+    vectors = flat.reshape(groups, 4, -1, LANES)
+    ordered = np.concatenate([vectors[:, list(p)].transpose(0, 2, 1, 3).reshape(groups, -1) for p in passes], axis=1)
+    parts = [ordered.astype(np.int8), *_sums_of_four(constants, mode)]
     return {"stream": np.concatenate(parts, axis=1).reshape(-1)}
 
 
@@ -68,8 +126,8 @@ def _tap_bytes(p: Any, count: int) -> int:
     return int(4 * count + rows * columns * p.in_c)
 
 
-def _conv_when(node: Node, target: Any) -> str | None:
-    return f"{node.params.groups} groups" if node.params.groups > 1 else _high_word(node, target)
+def _conv_when(node: Node, mode: Mode) -> str | None:
+    return f"{node.params.groups} groups" if node.params.groups > 1 else _law_why_not(node, mode)
 
 
 def _conv_scratch(p: Any) -> int:
@@ -86,7 +144,7 @@ def _taps_cycles(p: Any, count: int, across: int) -> float:
     return float(250 + 2.5 * row + rows * (90 + 4.5 * row) + count * (50 + p.kernel_h * (25 + 8 * across)))
 
 
-def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
+def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
     """Blocks of three pixels by four channels, and the windows."""
     p = node.params
     across = 1 if p.dilation_w == 1 else p.kernel_w
@@ -94,7 +152,12 @@ def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
     blocks = _blocks(pixels, 3) * _blocks(p.out_c, 4)
     in_place = taps == 1 and p.kernel_w * p.in_c % LANES == 0
     windows = 0.0 if in_place else pixels * taps * (15 + 4.5 * _blocks(p.kernel_w // across * p.in_c, LANES))
-    return float(blocks * (36.0 * steps + 65) + _blocks(pixels, 3) * 60 + windows + _taps_cycles(p, count, across))
+    return float(
+        blocks * (36.0 * steps + 65 + 3 * _SCALE[mode])
+        + _blocks(pixels, 3) * 60
+        + windows
+        + _taps_cycles(p, count, across)
+    )
 
 
 UNROLLED = 9
@@ -106,47 +169,49 @@ def _conv_instance(p: Any) -> Mapping[str, int]:
     return {"STEPS": steps if steps <= UNROLLED else 0}
 
 
-CONV2D = Kernel(
-    "ge_conv2d_s8_mve",
-    instance=_conv_instance,
-    isa="mve",
-    when=_conv_when,
-    constants=STREAM,
-    arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3))),
-    scratch=_conv_scratch,
-    cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 900, 850),
-    rows_cost=_conv_rows_cost,
-    store="rows",
-)
+def conv2d(mode: Mode) -> Kernel:
+    """One group, any window."""
+    return Kernel(
+        "ge_conv2d_s8_mve",
+        instance=_conv_instance,
+        isa="mve",
+        when=lambda node, target: _conv_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3)), mode),
+        scratch=_conv_scratch,
+        cost=lambda node, target: Cost(_conv_rows_cost(node, mode, node.params.out_h), 900, 850),
+        rows_cost=lambda node, target, count: _conv_rows_cost(node, mode, count),
+        store="rows",
+    )
 
 
 # ------------------------------------------------------------------------------------------------- depthwise
 
 
-def _blocks_of_sixteen(constants: Mapping[str, Array]) -> Mapping[str, Array]:
-    """For each 16 channels: 16 biases; 16 weights of each tap; 16 multipliers.
+def _blocks_of_sixteen(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
+    """For each 16 channels: 16 biases; 16 weights of each tap; for each four, 4 of each word of the law.
 
     The weights are [kernel_h, kernel_w, channel]. The last block begins 16 channels before the end, and is there only when
     there are channels left; fewer than 16 channels are padded. int32 in the order of the sums in the kernel.
     """
     channels = len(constants["bias"])
     weights = constants["weights"].reshape(-1, channels).astype(np.int8)
-    bias, multiplier = (constants[n].astype("<i4") for n in ("bias", "multiplier"))
+    bias, law = constants["bias"].astype("<i4"), np.stack(_law_vectors(constants["multiplier"], mode)).astype("<i4")
     if channels < LANES:
-        weights, bias, multiplier = _padded(weights, 1, LANES), _padded(bias, 0, LANES), _padded(multiplier, 0, LANES)
+        weights, bias, law = _padded(weights, 1, LANES), _padded(bias, 0, LANES), _padded(law, 1, LANES)
     last = len(bias) - LANES
     order = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
     parts = []
     for first in sorted({*range(0, last + 1, LANES), last}):
         block = slice(first, first + LANES)
-        sums = (array[block][order].view(np.int8) for array in (bias, multiplier))
-        parts += [next(sums), weights[:, block].reshape(-1), next(sums)]
+        fours = law[:, block][:, order].reshape(len(law), 4, 4).transpose(1, 0, 2).reshape(-1)
+        parts += [bias[block][order].view(np.int8), weights[:, block].reshape(-1), fours.view(np.int8)]
     return {"stream": np.concatenate(parts)}
 
 
-def _depthwise_when(node: Node, target: Any) -> str | None:
+def _depthwise_when(node: Node, mode: Mode) -> str | None:
     p = node.params
-    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _high_word(node, target)
+    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _law_why_not(node, mode)
 
 
 def _depthwise_scratch(p: Any) -> int:
@@ -155,46 +220,50 @@ def _depthwise_scratch(p: Any) -> int:
     return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
 
 
-def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
+def _depthwise_rows_cost(node: Node, mode: Mode, count: int) -> float:
     """Pairs of taps for blocks of 16 channels."""
     p = node.params
     taps, blocks = p.kernel_h * p.kernel_w, _blocks(p.out_c, LANES)
-    block = 36.0 * (taps // 2) + 24 * (taps % 2) + 68
+    block = 36.0 * (taps // 2) + 24 * (taps % 2) + 68 + 4 * _SCALE[mode]
     few = 30.0 * taps if p.in_c < LANES else 0.0
     return float(count * p.out_w * (blocks * block + 30 + few) + _taps_cycles(p, count, p.kernel_w))
 
 
-DEPTHWISE = Kernel(
-    "ge_depthwise_s8_mve",
-    isa="mve",
-    when=_depthwise_when,
-    constants=STREAM,
-    arrange=lambda constants, p: _blocks_of_sixteen(constants),
-    scratch=_depthwise_scratch,
-    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 1340),
-    rows_cost=_depthwise_rows_cost,
-    store="rows",
-)
+def depthwise(mode: Mode) -> Kernel:
+    """As many channels out as in, any window."""
+    return Kernel(
+        "ge_depthwise_s8_mve",
+        isa="mve",
+        when=lambda node, target: _depthwise_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: _blocks_of_sixteen(constants, mode),
+        scratch=_depthwise_scratch,
+        cost=lambda node, target: Cost(_depthwise_rows_cost(node, mode, node.params.out_h), 1340),
+        rows_cost=lambda node, target, count: _depthwise_rows_cost(node, mode, count),
+        store="rows",
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the others
 
 
-def _fc_cost(node: Node, target: Any) -> Cost:
+def _fc_cost(node: Node, mode: Mode) -> Cost:
     """Blocks of four outputs, 16 inputs at a time."""
     p = node.params
-    return Cost(p.rows * (_blocks(p.out_c, 4) * (20.0 * _blocks(p.in_c, LANES) + 30) + 20), 350)
+    return Cost(p.rows * (_blocks(p.out_c, 4) * (20.0 * _blocks(p.in_c, LANES) + 30 + _SCALE[mode]) + 20), 350)
 
 
-FC = Kernel(
-    "ge_fc_s8_mve",
-    isa="mve",
-    when=_high_word,
-    constants=STREAM,
-    arrange=lambda constants, p: groups_of_four(constants, ((0, 1, 2, 3),)),
-    cost=_fc_cost,
-    store="rows",
-)
+def fc(mode: Mode) -> Kernel:
+    """Any size."""
+    return Kernel(
+        "ge_fc_s8_mve",
+        isa="mve",
+        when=lambda node, target: _law_why_not(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: groups_of_four(constants, ((0, 1, 2, 3),), mode),
+        cost=lambda node, target: _fc_cost(node, mode),
+        store="rows",
+    )
 
 
 ADD = Kernel(
@@ -265,43 +334,45 @@ MEAN = Kernel(
 # ------------------------------------------------------------------------------------------------ conv2d 3x3
 
 
-def _conv3x3_when(node: Node, target: Any) -> str | None:
+def _conv3x3_when(node: Node, mode: Mode) -> str | None:
     p = node.params
     if (p.kernel_h, p.kernel_w, p.stride_w, p.dilation_w) != (3, 3, 1, 1):
         return "it is 3x3 with a stride across of 1"
     if p.in_c not in (16, 32, 48) or p.out_c % 4 != 0 or p.out_w < 3:
         return f"{p.in_c} channels in, {p.out_c} out, {p.out_w} columns"
-    return _conv_when(node, target)
+    return _conv_when(node, mode)
 
 
-def _conv3x3_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _conv3x3_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
     """For each four channels: two passes of two channels; in each, for every row of the kernel and 16 inputs, three columns."""
     weights = constants["weights"].reshape(-1, 2, 2, 3, 3, p.in_c // LANES, LANES)
     ordered = np.ascontiguousarray(weights.transpose(0, 1, 3, 5, 4, 2, 6)).reshape(p.out_c // 4, -1)
-    sums = [constants[n].astype("<i4").reshape(-1, 4).view(np.int8).reshape(-1, 16) for n in ("bias", "multiplier")]
+    sums = _sums_of_four(constants, mode)
     return {"stream": np.concatenate([ordered.astype(np.int8), *sums], axis=1).reshape(-1)}
 
 
-def _conv3x3_rows_cost(node: Node, target: Any, count: int) -> float:
+def _conv3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
     p = node.params
-    blocks = count * _blocks(p.out_w, 3)
-    return float(blocks * (_blocks(p.out_c, 4) * (276.0 * p.in_c / LANES + 95) + 80) + _taps_cycles(p, count, 1))
+    blocks, four = count * _blocks(p.out_w, 3), 276.0 * p.in_c / LANES + 95 + 3 * _SCALE[mode]
+    return float(blocks * (_blocks(p.out_c, 4) * four + 80) + _taps_cycles(p, count, 1))
 
 
-CONV3X3 = Kernel(
-    "ge_conv2d3x3_s8_mve",
-    isa="mve",
-    when=_conv3x3_when,
-    constants=STREAM,
-    arrange=_conv3x3_arrange,
-    scratch=lambda p: _tap_bytes(p, 3),
-    cost=lambda node, target: Cost(
-        _conv3x3_rows_cost(node, target, node.params.out_h), 750 + 450 * node.params.in_c // LANES, 400
-    ),
-    rows_cost=_conv3x3_rows_cost,
-    instance=lambda p: {"DEPTH": p.in_c},
-    store="rows",
-)
+def conv3x3(mode: Mode) -> Kernel:
+    """3x3 with a stride across of 1."""
+    return Kernel(
+        "ge_conv2d3x3_s8_mve",
+        isa="mve",
+        when=lambda node, target: _conv3x3_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: _conv3x3_arrange(constants, p, mode),
+        scratch=lambda p: _tap_bytes(p, 3),
+        cost=lambda node, target: Cost(
+            _conv3x3_rows_cost(node, mode, node.params.out_h), 750 + 450 * node.params.in_c // LANES, 400
+        ),
+        rows_cost=lambda node, target, count: _conv3x3_rows_cost(node, mode, count),
+        instance=lambda p: {"DEPTH": p.in_c},
+        store="rows",
+    )
 
 
 # ---------------------------------------------------------------------------------------- element by element

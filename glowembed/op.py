@@ -353,7 +353,7 @@ def in_all_modes(op: KernelOp, *laws: Kernel, of_law: OfLaw = lambda mode: ()) -
     """The op, and its twins: same params and constants, kernels with another ge_requantize.
 
     For the twins only: `laws`, of which each law has one, and what `of_law` makes for one: these do not requantize by
-    ge_requantize and are instances of a kernel of the op, with the law's number as LAW (`law_number`).
+    ge_requantize. They have the law's number as LAW of an instance (`law_number`), or take another ge_mve_law.h.
     """
     return (op, *(_twin(op, mode, laws, of_law(mode)) for mode in MODES if mode != "default"))
 

@@ -8,7 +8,7 @@ all of int8, sums that fill it, shifts that calibration never gives.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -121,9 +121,9 @@ def _window(chance: random.Random) -> tuple[tuple[int, int], ...]:
 # --------------------------------------------------------------------------------------------- ONNX nodes
 
 
-def from_onnx(chance: random.Random) -> Graph:
+def from_onnx(chance: random.Random, cases: Sequence[Callable[[random.Random], Case]]) -> Graph:
     """A random ONNX node, lowered; pools over a whole image now and then in the form that goes row by row."""
-    model = chance.choice(CASES)(chance)
+    model = chance.choice(cases)(chance)
     settings: dict[str, Any] = {"dtype": chance.choice(("int8",) * 6 + ("int16", "float32"))}
     if settings["dtype"] == "int16":
         settings["weights"] = chance.choice(("int8", "int16"))
@@ -199,6 +199,18 @@ def _conv(chance: random.Random, op: str = "Conv") -> Case:
     if prod(shape) > WEIGHTS_MAX or (op == "ConvTranspose" and min(full) < 1):
         return _conv(chance, op)
     return case("node", op, (1, in_c, *size), _floats(chance, *shape), _floats(chance, out_c), **attrs)
+
+
+def _deep(chance: random.Random) -> Case:
+    """3x3 with whole vectors of channels, for which there are kernels in every law."""
+    in_c, out_c, size = (
+        chance.choice((16, 32, 48)),
+        chance.choice((4, 8, 9)),
+        (chance.randint(1, 5), chance.randint(3, 8)),
+    )
+    return case(
+        "node", "Conv", (1, in_c, *size), _floats(chance, out_c, in_c, 3, 3), _floats(chance, out_c), pads=[1] * 4
+    )
 
 
 def _gemm(chance: random.Random) -> Case:
@@ -279,11 +291,16 @@ CASES: tuple[Callable[[random.Random], Case], ...] = (
 )  # fmt: skip
 
 FAMILIES: tuple[Callable[[random.Random], Graph], ...] = (
-    lambda chance: convolution(chance, depthwise=False), from_onnx, lambda chance: convolution(chance, depthwise=True),
-    from_onnx, fully_connected, from_onnx, conversion,
+    lambda chance: convolution(chance, depthwise=False), lambda chance: from_onnx(chance, CASES),
+    lambda chance: convolution(chance, depthwise=True), lambda chance: from_onnx(chance, CASES),
+    fully_connected, lambda chance: from_onnx(chance, CASES), conversion,
 )  # fmt: skip
+
+DEEP = 10
+"""One graph of so many is a deep convolution."""
 
 
 def lowered(seed: int, number: int) -> Graph:
     """Graph `number` of the sequence of a seed."""
-    return FAMILIES[number % len(FAMILIES)](random.Random(f"{seed} {number}"))
+    chance = random.Random(f"{seed} {number}")
+    return from_onnx(chance, (_deep,)) if number % DEEP == DEEP - 1 else FAMILIES[number % len(FAMILIES)](chance)

@@ -6,7 +6,7 @@ A difference is a sum with a negative multiplier.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -273,21 +273,32 @@ def _glow_why_not(node: Node, target: Target) -> str | None:
     return None
 
 
-EACH_DSP = {
-    "tflite": Kernel(
-        "ge_add_each_s8_tflite_dsp",
-        isa="dsp",
-        when=_tflite_why_not,
-        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 31, 70), 640),
+def _each(mode: str, isa: str, why_not: Callable[[Node, Target], str | None], element: float, line: float) -> Kernel:
+    return Kernel(
+        f"ge_add_each_s8_{mode}_{isa}",
+        isa=isa,
+        when=why_not,
+        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, element, line), 640 if mode == "tflite" else 460),
         store="elements",
+    )
+
+
+def _pairwise(why_not: Callable[[Node, Target], str | None]) -> Callable[[Node, Target], str | None]:
+    """Both operands have an element of their own for each of a line."""
+
+    def pairwise_why_not(node: Node, target: Target) -> str | None:
+        steps = node.params.strides_a[-1], node.params.strides_b[-1]
+        return why_not(node, target) if steps == (1, 1) else "an operand has one element for a line"
+
+    return pairwise_why_not
+
+
+EACH_LAWS = {
+    "tflite": (
+        _each("tflite", "dsp", _tflite_why_not, 31, 70),
+        _each("tflite", "mve", _pairwise(_tflite_why_not), 7, 60),
     ),
-    "glow": Kernel(
-        "ge_add_each_s8_glow_dsp",
-        isa="dsp",
-        when=_glow_why_not,
-        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 15, 50), 460),
-        store="elements",
-    ),
+    "glow": (_each("glow", "dsp", _glow_why_not, 15, 50), _each("glow", "mve", _pairwise(_glow_why_not), 4.3, 60)),
 }
 """Kernels that know a law."""
 
@@ -295,7 +306,7 @@ EACH_DSP = {
 def _each_ops() -> Iterator[KernelOp]:
     """add_each_s8 in the laws of others."""
     for op in in_all_modes(AddEachS8())[1:]:
-        op.kernels = (*op.kernels, *(k for mode, k in EACH_DSP.items() if mode == op.requantization))
+        op.kernels = (*op.kernels, *EACH_LAWS.get(op.requantization, ()))
         yield op
 
 

@@ -443,10 +443,10 @@ class Conv2dS8(_Conv2dBase):
     name = "conv2d_s8"
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 770), store="rows"),
-        mve.CONV3X3,
+        mve.conv3x3("default"),
         *threes.CONV2D,
         *plain.CONV2D,
-        mve.CONV2D,
+        mve.conv2d("default"),
         x86.CONV2D,
         *(_columns(most) for most in (DSP_TILE_MAX, 2)),
         Kernel(
@@ -618,7 +618,7 @@ class DepthwiseS8(_Conv2dBase):
         dsp_depthwise.rows_kernel(_depthwise_sums_why_not),
         dsp_depthwise.window_kernel(_depthwise_sums_why_not),
         *dsp_block.depthwise(_depthwise_sums_why_not),
-        mve.DEPTHWISE,
+        mve.depthwise("default"),
         x86.DEPTHWISE,
     )
 
@@ -658,7 +658,11 @@ def _depthwise_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
 
 
 KERNEL_OPS = (
-    *in_all_modes(Conv2dS8(), CONV2D_LAWS, of_law=lambda mode: [_strip(wide, mode) for wide in (WHOLE, 8, 2)]),
-    *in_all_modes(DepthwiseS8(), of_law=_depthwise_of_law),
+    *in_all_modes(
+        Conv2dS8(),
+        CONV2D_LAWS,
+        of_law=lambda mode: [*(_strip(wide, mode) for wide in (WHOLE, 8, 2)), mve.conv2d(mode), mve.conv3x3(mode)],
+    ),
+    *in_all_modes(DepthwiseS8(), of_law=lambda mode: [*_depthwise_of_law(mode), mve.depthwise(mode)]),
     *(twin for op in (Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
 )

@@ -225,7 +225,7 @@ class FcS8(KernelOp):
         Kernel("ge_fc_s8", cost=portable.matrix("fc_s8", 6.0, 330), store="rows"),
         *threes.FC,
         *plain.FC,
-        mve.FC,
+        mve.fc("default"),
         x86.FC,
         Kernel(
             "ge_fc_s8_dsp",
@@ -276,4 +276,4 @@ class FcAwS8(FcS8):
 
 
 OPS = (Gemm(),)
-KERNEL_OPS = (*in_all_modes(FcS8(), FC_LAWS), *in_all_modes(FcAwS8()))
+KERNEL_OPS = (*in_all_modes(FcS8(), FC_LAWS, of_law=lambda mode: [mve.fc(mode)]), *in_all_modes(FcAwS8()))

@@ -1,11 +1,11 @@
-/* Convolution 3x3 with a stride across of 1 and 16, 32 or 48 channels in, requantization by 2^-32: Helium.
+/* Convolution 3x3 with a stride across of 1 and 16, 32 or 48 channels in, in any law: Helium.
  *
  * Three neighbouring pixels by two channels at a time: five columns of the input meet the three of the kernel, so that for
  * 16 inputs of a row 5 loads of columns and 6 of weights serve 18 VMLADAVA: 288 MACs in 29 instructions, unrolled. Two
  * passes make four channels. Where three does not divide the width, the last three pixels begin earlier.
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2          r1 row      r7 the block
- *   r9  the stream: weights in reading order, then four biases and four multipliers; r12 its end, r11 zero point
+ *   r9  the stream: weights in reading order, then four biases and the words of the law; r12 its end, r11 zero point
  *   q0-q5 weights of a row of the kernel, q6 q7 columns; then q0-q3 constants, q5-q7 four outputs of each pixel
  *
  * Measured, instructions under QEMU: 3x3 16->16 32x32 332,547 (0.14 per MAC); 3x3 32->32 16x16 309,270 (0.13).
@@ -13,6 +13,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_mve.h"
+#include "ge_mve_law.h"
 #include "ge_mve_taps.h"
 #include "ge_params.h"
 
@@ -93,8 +94,6 @@ typedef struct {
 
 /* Four outputs in `q`, to the address in `to`. */
 #define CONV2D3X3_S8_MVE_STORE(q, to) \
-    "vadd.i32 " q ", " q ", q0\n" \
-    "vrmulh.s32 " q ", " q ", q1\n" \
     "vadd.i32 " q ", " q ", r11\n" \
     "vmax.s32 " q ", " q ", q2\n" \
     "vmin.s32 " q ", " q ", q3\n" \
@@ -116,7 +115,13 @@ static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
         "vldrw.u32 q6, [r7, #52]\n"
         "vldrw.u32 q7, [r7, #68]\n"
         "vldrw.u32 q0, [r9], #16\n"
-        "vldrw.u32 q1, [r9], #16\n"
+        "vadd.i32 q5, q5, q0\n"
+        "vadd.i32 q6, q6, q0\n"
+        "vadd.i32 q7, q7, q0\n"
+        GE_MVE_LAW_LOAD("r9", "r1")
+        GE_MVE_LAW_SCALE("q5", "r1")
+        GE_MVE_LAW_SCALE("q6", "r1")
+        GE_MVE_LAW_SCALE("q7", "r1")
         "vldrw.u32 q2, [r7, #84]\n"
         "vldrw.u32 q3, [r7, #100]\n"
         "ldrd r0, r2, [r7, #12]\n"
@@ -140,7 +145,7 @@ static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
 static conv2d3x3_s8_mve_block conv2d3x3_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *stream) {
     conv2d3x3_s8_mve_block block;
     block.stream = stream;
-    block.end = stream + p->out_c * (9 * CONV2D3X3_S8_MVE_DEPTH + 8);
+    block.end = stream + p->out_c * (9 * CONV2D3X3_S8_MVE_DEPTH + 4 + 4 * GE_MVE_LAW_VECTORS);
     block.zero_point = p->out_zero_point;
     for (int32_t i = 0; i < 4; i++) {
         block.lo[i] = p->lo;

@@ -1,4 +1,4 @@
-/* Convolution of int8 [H, W, C] with int8 weights, one group, requantization by 2^-32: Helium.
+/* Convolution of int8 [H, W, C] with int8 weights, one group, in any law: Helium.
  *
  * Three pixels by four channels at a time. The windows of the pixels lie in scratch, each in one piece and rounded up to
  * 16 bytes (a 1x1 kernel reads three pixels of one row where they are, when in_c is a multiple of 16); weights beyond the
@@ -7,10 +7,10 @@
  * Two channels apart is what VMOV puts into one vector from two registers.
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2 (VMLADAVA wants even registers)
- *   r1 r3 r5  pixels        r9  the stream: weights in reading order, then four biases and four multipliers
+ *   r1 r3 r5  pixels        r9  the stream: weights in reading order, then four biases and the words of the law
  *   r11 LE steps, r12 end of the stream
  *   r7  the block           lr  LE's counter
- *   q0 q1 weights, q2 q3 pixels, q4 zero point, q5 q6 q7 four outputs of pixel 0, 1, 2
+ *   q0 q1 weights, q2 q3 pixels, q5 q6 q7 four outputs of pixel 0, 1, 2; q0-q3 constants of the law, limits
  *
  * All windows of a block are read before its outputs are written, so that a block may span rows.
  * Measured, instructions under QEMU: 1x1 64->64 25x5 97,767 (0.19 per MAC); 3x3 16->16 32x32 439,236 (0.19); 3x3 64->64 8x8
@@ -19,6 +19,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_mve.h"
+#include "ge_mve_law.h"
 #include "ge_mve_taps.h"
 #include "ge_params.h"
 
@@ -30,10 +31,10 @@
 typedef struct {
     const int8_t *x[3];   /* 0: the windows */
     int8_t *out[3];       /* 12: where the outputs go; moves on */
-    const int8_t *stream; /* 24: from here */
-    const int8_t *end;    /* 28: to there */
-    int32_t more_steps;   /* 32: of 16 inputs, after the first one */
-    int32_t zero_point;   /* 36 */
+    int32_t zero_point;   /* 24 */
+    const int8_t *stream; /* 28: from here */
+    const int8_t *end;    /* 32: to there */
+    int32_t more_steps;   /* 36: of 16 inputs, after the first one */
     int32_t lo[4];        /* 40 */
     int32_t hi[4];        /* 56 */
     int32_t held;         /* pixels so far, 0..2 */
@@ -79,9 +80,7 @@ typedef struct {
 
 /* Four outputs in `q`, to the address in `to`. */
 #define CONV2D_S8_MVE_STORE(q, to)                                                                                     \
-    "vadd.i32 " q ", " q ", q0\n"                                                                                      \
-    "vrmulh.s32 " q ", " q ", q1\n"                                                                                    \
-    "vadd.i32 " q ", " q ", q4\n"                                                                                      \
+    "vadd.i32 " q ", " q ", r5\n"                                                                                      \
     "vmax.s32 " q ", " q ", q2\n"                                                                                      \
     "vmin.s32 " q ", " q ", q3\n"                                                                                      \
     "vstrb.32 " q ", [" to "], #4\n"
@@ -92,19 +91,23 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
         ".set ge_steps, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_STEPS) "\n"
         "push {r7, r11}\n"
         "mov r7, %[block]\n"
-        "ldr r9, [r7, #24]\n"
-        "ldrd r12, r11, [r7, #28]\n"
-        "ldr r0, [r7, #36]\n"
-        "vdup.32 q4, r0\n"
+        "ldr r9, [r7, #28]\n"
+        "ldrd r12, r11, [r7, #32]\n"
         "1:\n" /* four channels */
         CONV2D_S8_MVE_PASS("2", "0")
         CONV2D_S8_MVE_PASS("3", "1")
         "vldrw.u32 q0, [r9], #16\n"
-        "vldrw.u32 q1, [r9], #16\n"
+        "vadd.i32 q5, q5, q0\n"
+        "vadd.i32 q6, q6, q0\n"
+        "vadd.i32 q7, q7, q0\n"
+        GE_MVE_LAW_LOAD("r9", "r1")
+        GE_MVE_LAW_SCALE("q5", "r1")
+        GE_MVE_LAW_SCALE("q6", "r1")
+        GE_MVE_LAW_SCALE("q7", "r1")
         "vldrw.u32 q2, [r7, #40]\n"
         "vldrw.u32 q3, [r7, #56]\n"
         "ldrd r0, r2, [r7, #12]\n"
-        "ldr r4, [r7, #20]\n"
+        "ldrd r4, r5, [r7, #20]\n"
         CONV2D_S8_MVE_STORE("q5", "r0")
         CONV2D_S8_MVE_STORE("q6", "r2")
         CONV2D_S8_MVE_STORE("q7", "r4")
@@ -115,8 +118,8 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
         "pop {r7, r11}\n"
         :
         : [block] "r"(block)
-        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
-          "q6", "q7", "cc", "memory");
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "q6",
+          "q7", "cc", "memory");
 }
 
 /* clang-format on */
@@ -177,7 +180,7 @@ static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, cons
     conv2d_s8_mve_block block;
     block.held = 0;
     block.window = (p->kernel_h * p->kernel_w * p->in_c + 15) / 16 * 16;
-    block.group = 4 * block.window + 32;
+    block.group = 4 * block.window + 16 + 16 * GE_MVE_LAW_VECTORS;
     block.stream = stream;
     block.end = stream + p->out_c / 4 * block.group;
     block.more_steps = block.window / 16 - 1;

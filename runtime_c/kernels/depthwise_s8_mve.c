@@ -1,4 +1,4 @@
-/* Depthwise convolution of int8 [H, W, C] with as many channels out, any kernel, requantization by 2^-32: Helium.
+/* Depthwise convolution of int8 [H, W, C] with as many channels out, any kernel, in any law: Helium.
  *
  * Lanes are channels: 16 at a time. Two taps make one sum of int16 (2 * 127 * 128 fits), the bottom and the top bytes apart
  * (VMULLB, VMULLT), which is then added to four vectors of int32: 20 vector instructions for 32 MACs. The narrowing moves
@@ -13,6 +13,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_mve.h"
+#include "ge_mve_law.h"
 #include "ge_mve_taps.h"
 #include "ge_params.h"
 
@@ -30,7 +31,7 @@ typedef struct {
 } depthwise_s8_mve_job;
 
 #define DEPTHWISE_S8_MVE_ADD(sum, how, from) "vmovl" how ".s16 q1, " from "\nvadd.i32 " sum ", " sum ", q1\n"
-#define DEPTHWISE_S8_MVE_SCALE(sum) "vldrw.u32 q0, [r5], #16\nvrmulh.s32 " sum ", " sum ", q0\n"
+#define DEPTHWISE_S8_MVE_SCALE(sum) GE_MVE_LAW_LOAD("r5", "r4") GE_MVE_LAW_SCALE(sum, "r4")
 
 /* All blocks of all pixels of a job; the first one is `offset` bytes behind the taps. r4 taps, r5 stream, r6 blocks. */
 static void depthwise_s8_mve_run(depthwise_s8_mve_job *job, int32_t offset, int8_t *out) {
@@ -133,7 +134,7 @@ static void depthwise_s8_mve_rest(const ge_conv2d_params *p, const depthwise_s8_
     depthwise_s8_mve_job last = *job;
     depthwise_s8_mve_job most = *job;
     const int32_t back = p->in_c - 16;
-    last.stream += job->blocks * (128 + 16 * (2 * job->pairs + job->odd));
+    last.stream += job->blocks * 16 * (4 + 4 * GE_MVE_LAW_VECTORS + 2 * job->pairs + job->odd);
     last.blocks = 1;
     for (int32_t ox = 0; ox < p->out_w; ox++) {
         const int32_t offset = ox * p->stride_w * p->in_c;

@@ -1,18 +1,20 @@
-/* Fully connected: int8 rows with int8 weights, requantization by 2^-32: Helium.
+/* Fully connected: int8 rows with int8 weights, in any law: Helium.
  *
  * Four outputs at a time: 16 inputs take one load, and with each output's 16 weights one load and one VMLADAVA: 64 MACs in 10
  * instructions with the LETP, which also takes care of the last, incomplete 16 inputs. The stream holds weights in this
- * order, then four biases and four multipliers.
+ * order, then four biases and the words of the law.
  *
  * Measured, instructions under QEMU: ad01, ten layers of 264,192 MACs, 49,625 (0.19 per MAC).
  *
- *   r0 r2 r4 r6 sums, r1 inputs, q0 inputs and outputs, q1 q2 constants, q3 lowest and q4 highest output, q5 zero point
+ *   r0 r2 r4 r6 sums, r1 inputs; q0 inputs, q1 q2 weights; q4 outputs, q0-q3 the law; q5 lowest and q6 highest output, q7
+ * zero point
  */
 #include <stddef.h>
 
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_mve.h"
+#include "ge_mve_law.h"
 #include "ge_params.h"
 
 /* 4 * fours outputs; returns the rest of the stream. */
@@ -22,9 +24,9 @@ static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, con
         "ldr r0, [%[p], %[lo]]\n"
         "ldr r1, [%[p], %[hi]]\n"
         "ldr r2, [%[p], %[zero_point]]\n"
-        "vdup.32 q3, r0\n"
-        "vdup.32 q4, r1\n"
-        "vdup.32 q5, r2\n"
+        "vdup.32 q5, r0\n"
+        "vdup.32 q6, r1\n"
+        "vdup.32 q7, r2\n"
         "1:\n"
         "mov r1, %[x]\n"
         "movs r0, #0\n"
@@ -43,22 +45,19 @@ static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, con
         "vldrb.8 q2, [%[stream]], #16\n"
         "vmladava.s8 r6, q2, q0\n"
         "letp lr, 2b\n"
-        "vldrw.u32 q1, [%[stream]], #16\n"
-        "vldrw.u32 q2, [%[stream]], #16\n"
-        "vmov q0[2], q0[0], r0, r4\n"
-        "vmov q0[3], q0[1], r2, r6\n"
-        "vadd.i32 q0, q0, q1\n"
-        "vrmulh.s32 q0, q0, q2\n"
-        "vadd.i32 q0, q0, q5\n"
-        "vmax.s32 q0, q0, q3\n"
-        "vmin.s32 q0, q0, q4\n"
-        "vstrb.32 q0, [%[out]], #4\n"
-        "subs %[fours], %[fours], #1\n"
-        "bne 1b\n"
+        "vldrw.u32 q0, [%[stream]], #16\n" GE_MVE_LAW_LOAD(
+            "%[stream]", "r1") "vmov q4[2], q4[0], r0, r4\n"
+                               "vmov q4[3], q4[1], r2, r6\n"
+                               "vadd.i32 q4, q4, q0\n" GE_MVE_LAW_SCALE("q4", "r1") "vadd.i32 q4, q4, q7\n"
+                                                                                    "vmax.s32 q4, q4, q5\n"
+                                                                                    "vmin.s32 q4, q4, q6\n"
+                                                                                    "vstrb.32 q4, [%[out]], #4\n"
+                                                                                    "subs %[fours], %[fours], #1\n"
+                                                                                    "bne 1b\n"
         : [stream] "+&r"(stream), [out] "+&l"(out), [fours] "+&r"(fours)
         : [x] "r"(x), [count] "r"(p->in_c), [p] "r"(p), [zero_point] "i"(offsetof(ge_fc_params, out_zero_point)),
           [lo] "i"(offsetof(ge_fc_params, lo)), [hi] "i"(offsetof(ge_fc_params, hi))
-        : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "cc", "memory");
+        : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
     return stream;
 }
 

@@ -1,0 +1,85 @@
+"""Helium kernels in the laws of other engines: sums of every size, at halves and beside them, at every shift."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checker import check_kernels
+
+from glowembed import fixedpoint
+from glowembed.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.op import kernel
+from glowembed.ops.gemm import FcParams
+from glowembed.target import load_target
+
+LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
+INT8 = QType("int8", (1.0,), (0,))
+LARGEST = 2**31 - 1 - 128
+"""Of a bias whose sums fit int32."""
+
+
+def scaled(mode: fixedpoint.Mode, sums: Array, scales: Array) -> tuple[Node, Graph]:
+    """Fully connected with an output for each sum: it, or with every other one it and an input, times its scale."""
+    count = len(sums)
+    constants = {
+        "weights": (np.arange(count) % 2).astype(np.int8).reshape(count, 1),
+        "bias": sums.astype(np.int32),
+        "multiplier": np.asarray(fixedpoint.requant(scales, mode).multiplier, np.int32),
+    }
+    p = FcParams(3, 1, count, shift=0, out_zero_point=-3, lo=-128, hi=127)
+    packed = {name: Const(array) for name, array in constants.items()}
+    node = Node("n", f"fc_s8_{mode}", ("x",), ("y",), params=p, constants=packed)
+    values = {"x": Value("x", (3, 1), qtype=INT8), "y": Value("y", (3, count), qtype=INT8)}
+    return node, Graph("g", (node,), values, ("x",), ("y",))
+
+
+def near_halves(rng: np.random.Generator) -> tuple[Array, Array]:
+    """For scales of every size below 1/2: sums at halves of the output, one beside them, and the largest there are."""
+    sums, scales = [], []
+    for exponent in range(1, 33):
+        for scale in (2.0 ** -(exponent + 1), 1.5 * 2.0 ** -(exponent + 1), *rng.uniform(0.5, 1.0, 6) * 2.0**-exponent):
+            halves = np.rint((rng.integers(-128, 128, 4) + 0.5) / scale) + rng.integers(-1, 2, 4)
+            sums += [*halves, 0, LARGEST, -LARGEST]
+            scales += [scale] * 7
+    return np.clip(sums, -LARGEST, LARGEST).astype(np.int64), np.asarray(scales)
+
+
+def fits(scales: Array, sums: Array) -> Array:
+    """Products in Glow's law that a Helium kernel takes."""
+    words = np.asarray([fixedpoint.glow_words(s) for s in scales.tolist()], np.int64)
+    return ((np.abs(sums) + 128 >> words[:, 1]) + 1) * words[:, 0] < 2**31
+
+
+@pytest.mark.cc
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("mode", LAWS)
+def test_every_sum_at_every_shift(mode: fixedpoint.Mode) -> None:
+    rng = np.random.default_rng(5)
+    sums, scales = near_halves(rng)
+    if mode == "glow":
+        able = fits(scales, sums)
+        sums, scales = sums[able], scales[able]
+    assert len(sums) > 900
+    node, graph = scaled(mode, sums, scales)
+    checked = check_kernels(node, graph, rng, ("random", "extremes"), "mve", known=False)
+    assert checked[f"ge_fc_s8_mve_{mode}"] == 2
+
+
+@pytest.mark.parametrize("mode", ["onnx", "tflite"])
+@pytest.mark.parametrize(("scale", "able"), [(0.5, False), (0.499, True), (7.0, False), (0.0, True)])
+def test_scales_that_the_kernels_take(mode: fixedpoint.Mode, scale: float, able: bool) -> None:
+    node, _ = scaled(mode, np.zeros(2), np.asarray([0.01, scale]))
+    assert (kernel(f"ge_fc_s8_mve_{mode}").when(node, load_target("cortex-m55")) is None) == able
+
+
+def test_products_of_glow_that_the_kernels_take() -> None:
+    """0.1 is 410 / 2^12: the sum and 128 times a weight of 1, times 410, have to fit int32."""
+    largest = (2**31 - 1) // 410 - 1
+    for most, able in ((largest, True), (largest + 1, False)):
+        node, _ = scaled("glow", np.asarray([-most, most - 128]), np.asarray([0.1, 0.1]))
+        assert (kernel("ge_fc_s8_mve_glow").when(node, load_target("cortex-m55")) is None) == able
+        grown = replace(node, constants={**node.constants, "weights": Const(np.full((2, 1), -127, np.int8))})
+        assert kernel("ge_fc_s8_mve_glow").when(grown, load_target("cortex-m55")) is not None
