@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from glowembed import dsp
+from glowembed.fixedpoint import Mode
 from glowembed.ir import Array, Node
+from glowembed.op import Kernel, law_number
 from glowembed.target import Target
 
 FIELD = 21
@@ -62,27 +64,27 @@ def _why_not(node: Node, target: Target) -> str | None:
     return _sums_why_not(node)
 
 
-def _sums_why_not(node: Node) -> str | None:
+def _sums_why_not(node: Node, mode: Mode = "default") -> str | None:
     p = node.params
-    if p.shift not in dsp.SHIFTS:
-        return f"the shift of the requantization is {p.shift}"
     sums = 128 * np.abs(node.constants["weights"].materialize().astype(np.int64)).reshape(p.out_c, -1).sum(axis=1)
     worst = int(sums.argmax())
     if sums[worst] >= 1 << (FIELD - 1):
         return f"the sum of channel {worst} can reach {sums[worst]}, {1 << (FIELD - 1)} and more is too much"
     bound = sums + np.abs(node.constants["bias"].materialize().astype(np.int64))
-    if bound.max() << (32 - p.shift) >= 2**31:
+    if (reason := dsp.law_why_not(node, mode, bound)) is not None:
+        return reason
+    if bound.max() << dsp.up_of(p, mode) >= 2**31:
         return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
     return None
 
 
-def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then of each channel what ends its sum, and its multiplier."""
+def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode = "default") -> Mapping[str, Array]:
+    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then of each channel what ends its sum, and its law."""
     w = constants["weights"].astype(np.int64).reshape(p.out_c, -1)
     index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
     pairs = w[index][:, 0::2] + (w[index][:, 1::2] << FIELD)
-    bias = (constants["bias"].astype(np.int64) - (1 << (FIELD - 1))) << (32 - p.shift)
-    last = np.stack([bias, constants["multiplier"].astype(np.int64)], axis=1)[index]
+    bias = (constants["bias"].astype(np.int64) - (1 << (FIELD - 1))) << dsp.up_of(p, mode)
+    last = np.concatenate([bias[:, None], dsp.law_words(constants["multiplier"], p, mode)], axis=1)[index]
     words = [pairs.transpose(0, 2, 1).reshape(len(index), -1), last.reshape(len(index), -1)]
     return dsp.stream_of(np.concatenate(words, axis=1))
 
@@ -145,12 +147,13 @@ def _few_turn(p: Any) -> int:
     return int(min((lines - span) // p.stride_h + 1, p.out_h))
 
 
-def _few_instance(p: Any) -> Mapping[str, int]:
+def _few_instance(p: Any, mode: Mode) -> Mapping[str, int]:
     down, across = _few_apart(p)
     runs, taps = (1, p.kernel_w) if across == 1 else (p.kernel_w, 1)
     return {
         "HEIGHT": p.kernel_h, "RUNS": runs, "RUN": taps * p.in_c, "TAP": 4 * across * p.in_c, "LINE": down * _few_row(p),
-        "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c, "OUT": p.out_c, "TURN": _few_turn(p), "UP": 32 - p.shift,
+        "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c, "OUT": p.out_c, "TURN": _few_turn(p), "UP": dsp.up_of(p, mode),
+        **law_number(mode),
     }  # fmt: skip
 
 
@@ -159,7 +162,7 @@ def _few_scratch(p: Any) -> int:
     return int(lines * _few_row(p))
 
 
-def _few_why_not(node: Node, target: Target) -> str | None:
+def _few_why_not(node: Node, mode: Mode) -> str | None:
     p = node.params
     if p.groups > 1:
         return "it takes one group"
@@ -173,11 +176,15 @@ def _few_why_not(node: Node, target: Target) -> str | None:
     reach = (p.kernel_h - 1) * down * _few_row(p) + 4 * ((p.kernel_w - 1) * across + 1 + p.stride_w) * p.in_c
     if reach > OFFSET_MAX or 12 * p.stride_w * p.in_c > OFFSET_MAX:
         return "a row is too long for the offset of a load"
-    return _sums_why_not(node)
+    return _sums_why_not(node, mode)
 
 
-def _few_cycles(p: Any, rows: int) -> float:
-    block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107
+_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 120, "glow": 38, "tflite": 38}
+"""More for each twelve outputs."""
+
+
+def _few_cycles(p: Any, rows: int, mode: Mode) -> float:
+    block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107 + _LAW_CYCLES[mode]
     threes = -(-p.out_w // 3) * -(-p.out_c // 4) * block + (90 if p.out_w % 3 else 50)
     border = min((2 * p.pad_left + p.stride_w) * p.in_c, _few_row(p) // 4)
     line = 1.31 * _few_row(p) + 16 * border + 260
@@ -185,12 +192,14 @@ def _few_cycles(p: Any, rows: int) -> float:
     return float(rows * (threes + min(p.stride_h, span) * line) + max(0, span - p.stride_h) * line + 100)
 
 
-FEW = dsp.convolution(
-    "ge_conv2d_few_s8_dsp",
-    _few_why_not,
-    _arrange,
-    _few_instance,
-    _few_scratch,
-    _few_cycles,
-    code=lambda p: 900 + 32 * p.kernel_h * p.kernel_w * p.in_c,
-)
+def few(mode: Mode = "default") -> Kernel:
+    """The kernel for windows of few products, in one law."""
+    return dsp.convolution(
+        "ge_conv2d_few_s8_dsp",
+        lambda node, target: _few_why_not(node, mode),
+        lambda constants, p: _arrange(constants, p, mode),
+        lambda p: _few_instance(p, mode),
+        _few_scratch,
+        lambda p, rows: _few_cycles(p, rows, mode),
+        code=lambda p: 900 + 32 * p.kernel_h * p.kernel_w * p.in_c,
+    )

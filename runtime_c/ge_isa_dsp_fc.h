@@ -8,13 +8,14 @@
 
 #include "ge.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
 /* In the order of registers s0-s7. */
 typedef struct {
     const void *x;
     int32_t groups;        /* of four outputs */
-    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, 4 multipliers */
+    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
     uint32_t weight_bytes; /* of one group */
     uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
     int32_t zero_point;
@@ -24,7 +25,7 @@ typedef struct {
 
 #define GE_DSP_FC_UNROLL 4
 
-/* In this order: BEGIN, WEIGHTS, PRODUCTS, END. The kernel puts r6 and r8 between. */
+/* In this order: BEGIN, WEIGHTS, PRODUCTS, END. The kernel puts r6 and r8 between; its operand `law` is its number. */
 #define GE_DSP_FC_BEGIN                                                                                                \
     "    vldmia r0, {s0-s7}\n"                                                                                         \
     "    adr r1, 3f\n"                                                                                                 \
@@ -70,7 +71,9 @@ typedef struct {
     "    smlad r3, r11, r8, r3\n"                                                                                      \
     "    smlad r5, r12, r8, r5\n"
 
-#define GE_DSP_FC_END                                                                                                  \
+/* clang-format off */
+
+#define GE_DSP_FC_END(law)                                                                                             \
     "    .endr\n"                                                                                                      \
     "    vmov r12, s8\n"                                                                                               \
     "    cmp r0, r12\n"                                                                                                \
@@ -83,16 +86,23 @@ typedef struct {
     "    rsb r12, r12, #8\n"                                                                                           \
     "    lsl r3, r3, r12\n"                                                                                            \
     "    lsl r5, r5, r12\n"                                                                                            \
+    "    .if %c[law] == 0\n"                                                                                           \
     "    ldr r8, [r0], #4\n"                                                                                           \
     "    ldr r9, [r0], #4\n"                                                                                           \
     "    ldr r10, [r0], #4\n"                                                                                          \
     "    ldr r11, [r0], #4\n"                                                                                          \
     "    vmov r12, s5\n"                                                                                               \
-    "    vmov r6, s7\n"                                                                                                \
     "    smmlar r2, r2, r8, r12\n"                                                                                     \
     "    smmlar r3, r3, r9, r12\n"                                                                                     \
     "    smmlar r4, r4, r10, r12\n"                                                                                    \
     "    smmlar r5, r5, r11, r12\n"                                                                                    \
+    "    .endif\n"                                                                                                     \
+    GE_DSP_LAW_ONE(law, "r0", "r2", "r8", "r9", "r10")                                                                 \
+    GE_DSP_LAW_ONE(law, "r0", "r3", "r8", "r9", "r10")                                                                 \
+    GE_DSP_LAW_ONE(law, "r0", "r4", "r8", "r9", "r10")                                                                 \
+    GE_DSP_LAW_ONE(law, "r0", "r5", "r8", "r9", "r10")                                                                 \
+    GE_DSP_LAW_SELDOM(law, "r0", "r9", "r10")                                                                          \
+    "    vmov r6, s7\n"                                                                                                \
     "    vmov r12, s1\n"                                                                                               \
     "    ssat r2, #8, r2\n"                                                                                            \
     "    ssat r3, #8, r3\n"                                                                                            \
@@ -107,13 +117,16 @@ typedef struct {
     "    vmov s1, r12\n"                                                                                               \
     "    bne.w 1b\n"
 
-#define GE_DSP_FC_CHANGES                                                                                              \
-    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory", "s0", "s1", "s2", "s3", "s4", \
-        "s5", "s6", "s7", "s8"
+/* clang-format on */
 
-/* All outputs of one vector; `step` is the bytes of a step in the loop of `outputs`. */
+#define GE_DSP_FC_CHANGES(law)                                                                                         \
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory", "s0", "s1", "s2", "s3", "s4", \
+        "s5", "s6", "s7", "s8" GE_DSP_LAW_CHANGES(law)
+
+/* All outputs of one vector in one law; `step` is the bytes of a step in the loop of `outputs`. */
 __attribute__((always_inline)) static inline void ge_dsp_fc_vector(const ge_fc_params *p, const void *x,
                                                                    const uint32_t *stream, int8_t *o, uint32_t step,
+                                                                   int32_t law,
                                                                    void (*outputs)(const ge_dsp_fc_job *)) {
     const int32_t steps = (ge_dsp_words(p->in_c) + 1) / 2;
     const int32_t turns = steps % GE_DSP_FC_UNROLL;
@@ -121,11 +134,12 @@ __attribute__((always_inline)) static inline void ge_dsp_fc_vector(const ge_fc_p
     const int32_t rest = p->out_c & 3;
     int8_t few[4] = {0};
     int8_t *const to = p->out_c < 4 ? few : o;
-    ge_dsp_fc_job job = {x, p->out_c / 4, stream, (uint32_t)steps * 16u, skip, p->out_zero_point, p->shift - 24, to};
+    ge_dsp_fc_job job = {
+        x, p->out_c / 4, stream, (uint32_t)steps * 16u, skip, p->out_zero_point, law == 0 ? p->shift - 24 : 7, to};
     if (rest != 0) {
         job.groups = 1;
         outputs(&job);
-        job.w += steps * 4 + 8;
+        job.w += steps * 4 + GE_DSP_LAW_WORDS(law);
         job.groups = p->out_c / 4;
         job.out = to + rest;
     }

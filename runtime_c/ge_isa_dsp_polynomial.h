@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "ge_isa_dsp_law.h"
+
 /* In the order of registers s0-s5. */
 typedef struct {
     const uint32_t *x;
@@ -21,44 +23,61 @@ typedef struct {
     const uint32_t *x_end;
     int32_t groups; /* of four channels */
     const uint32_t
-        *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up), multiplier */
+        *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up), words of the law */
     int32_t zero_point;
 } ge_dsp_polynomial_job;
 
+/* clang-format off */
+
 /* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. */
-#define GE_DSP_POLYNOMIAL_STORE(ul, uh, vl, vh, at)                                                                    \
+#define GE_DSP_POLYNOMIAL_STORE(law, ul, uh, vl, vh, at)                                                               \
     "    vmov r12, s8\n"                                                                                               \
     "    ubfx r10, " vl ", #0, #21\n"                                                                                  \
     "    smlal " ul ", " uh ", r10, r12\n"                                                                             \
+    "    .if ge_law == 0\n"                                                                                            \
     "    vmov r1, s5\n"                                                                                                \
+    "    .endif\n"                                                                                                     \
     "    lsr.w r11, " uh ", #10\n"                                                                                     \
     "    smlal " vl ", " vh ", r11, r12\n"                                                                             \
     "    ubfx r12, " ul ", #0, #21\n"                                                                                  \
     "    lsr.w " ul ", " ul ", #21\n"                                                                                  \
     "    bfi " ul ", " uh ", #11, #10\n"                                                                               \
     "    ldr.w " uh ", [r0], #4\n"                                                                                     \
+    "    .if ge_law == 0\n"                                                                                            \
     "    ldr.w lr, [r0], #4\n"                                                                                         \
+    "    .endif\n"                                                                                                     \
     "    lsr.w " vl ", " vl ", #21\n"                                                                                  \
     "    bfi " vl ", " vh ", #11, #10\n"                                                                               \
     "    lsr.w " vh ", " vh ", #10\n"                                                                                  \
     "    add.w r12, " uh ", r12, lsl #ge_up\n"                                                                         \
     "    add.w r10, " uh ", r10, lsl #ge_up\n"                                                                         \
     "    add.w " vl ", " uh ", " vl ", lsl #ge_up\n"                                                                   \
+    "    .if ge_law == 0\n"                                                                                            \
     "    smmlar r12, r12, lr, r1\n"                                                                                    \
     "    smmlar r10, r10, lr, r1\n"                                                                                    \
     "    smmlar " vl ", " vl ", lr, r1\n"                                                                              \
+    "    .endif\n"                                                                                                     \
+    GE_DSP_LAW_THREE(law, "r0", "r12", "r10", vl, "lr", "r1", uh)                                                      \
     "    ldr.w " uh ", [r0], #4\n"                                                                                     \
+    "    .if ge_law == 0\n"                                                                                            \
     "    ldr.w lr, [r0], #4\n"                                                                                         \
+    "    .endif\n"                                                                                                     \
     "    ssat r12, #8, r12\n"                                                                                          \
     "    ssat r10, #8, r10\n"                                                                                          \
     "    ssat " vl ", #8, " vl "\n"                                                                                    \
     "    add.w " ul ", " uh ", " ul ", lsl #ge_up\n"                                                                   \
     "    add.w r11, " uh ", r11, lsl #ge_up\n"                                                                         \
     "    add.w " vh ", " uh ", " vh ", lsl #ge_up\n"                                                                   \
+    "    .if ge_law == 0\n"                                                                                            \
     "    vmov " uh ", s7\n"                                                                                            \
     "    smmlar " ul ", " ul ", lr, r1\n"                                                                              \
     "    smmlar r11, r11, lr, r1\n"                                                                                    \
     "    smmlar " vh ", " vh ", lr, r1\n"                                                                              \
+    "    .endif\n"                                                                                                     \
+    GE_DSP_LAW_THREE(law, "r0", ul, "r11", vh, "lr", "r1", uh)                                                         \
+    "    .if ge_law\n"                                                                                                 \
+    "    vmov " uh ", s7\n"                                                                                            \
+    "    .endif\n"                                                                                                     \
     "    ssat " ul ", #8, " ul "\n"                                                                                    \
     "    ssat r11, #8, r11\n"                                                                                          \
     "    ssat " vh ", #8, " vh "\n"                                                                                    \
@@ -67,9 +86,10 @@ typedef struct {
     "    strb.w r10, [" uh ", #" at "+ge_out]\n"                                                                       \
     "    strb.w r11, [" uh ", #" at "+ge_out+1]\n"                                                                     \
     "    strb.w " vl ", [" uh ", #" at "+2*ge_out]\n"                                                                  \
-    "    strb.w " vh ", [" uh ", #" at "+2*ge_out+1]\n"
+    "    strb.w " vh ", [" uh ", #" at "+2*ge_out+1]\n"                                                                \
+    GE_DSP_LAW_SELDOM(law, "r0", "r1", uh)
 
-/* What a loop begins with: r0 the job; assembler symbols ge_out, ge_up. */
+/* What a loop begins with: r0 the job; assembler symbols ge_out, ge_up, ge_law. */
 #define GE_DSP_POLYNOMIAL_BEGIN                                                                                        \
     "    vldmia r0, {s0-s5}\n"                                                                                         \
     "    vmov s15, r7\n"                                                                                               \
@@ -100,26 +120,30 @@ typedef struct {
     "    smlal r8, r9, r11, lr\n"
 
 /* Behind the products: outputs of a block, then the next three pixels (2b), then the next four channels (1b). */
-#define GE_DSP_POLYNOMIAL_END                                                                                          \
-    "    vmov s10, r1\n" GE_DSP_POLYNOMIAL_STORE("r2", "r3", "r4", "r5", "0")                                          \
-        GE_DSP_POLYNOMIAL_STORE("r6", "r7", "r8", "r9", "2") "    vmov r1, s10\n"                                      \
-                                                             "    vmov r12, s2\n"                                      \
-                                                             "    addw r7, r7, #3*ge_out\n"                            \
-                                                             "    cmp.w r1, r12\n"                                     \
-                                                             "    vmov s7, r7\n"                                       \
-                                                             "    bne.w 2b\n"                                          \
-                                                             "    vmov s4, r0\n"                                       \
-                                                             "    vmov r1, s1\n"                                       \
-                                                             "    add.w r1, r1, #4\n"                                  \
-                                                             "    vmov s1, r1\n"                                       \
-                                                             "    vmov r1, s3\n"                                       \
-                                                             "    subs.w r1, r1, #1\n"                                 \
-                                                             "    vmov s3, r1\n"                                       \
-                                                             "    bne.w 1b\n"                                          \
-                                                             "    vmov r7, s15\n"
+#define GE_DSP_POLYNOMIAL_END(law)                                                                                     \
+    "    vmov s10, r1\n"                                                                                               \
+    GE_DSP_POLYNOMIAL_STORE(law, "r2", "r3", "r4", "r5", "0")                                                          \
+    GE_DSP_POLYNOMIAL_STORE(law, "r6", "r7", "r8", "r9", "2")                                                          \
+    "    vmov r1, s10\n"                                                                                               \
+    "    vmov r12, s2\n"                                                                                               \
+    "    addw r7, r7, #3*ge_out\n"                                                                                     \
+    "    cmp.w r1, r12\n"                                                                                              \
+    "    vmov s7, r7\n"                                                                                                \
+    "    bne.w 2b\n"                                                                                                   \
+    "    vmov s4, r0\n"                                                                                                \
+    "    vmov r1, s1\n"                                                                                                \
+    "    add.w r1, r1, #4\n"                                                                                           \
+    "    vmov s1, r1\n"                                                                                                \
+    "    vmov r1, s3\n"                                                                                                \
+    "    subs.w r1, r1, #1\n"                                                                                          \
+    "    vmov s3, r1\n"                                                                                                \
+    "    bne.w 1b\n"                                                                                                   \
+    "    vmov r7, s15\n"
 
-#define GE_DSP_POLYNOMIAL_CLOBBERED                                                                                    \
+/* clang-format on */
+
+#define GE_DSP_POLYNOMIAL_CLOBBERED(law)                                                                               \
     "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2", "s3", \
-        "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15"
+        "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15" GE_DSP_LAW_CHANGES(law)
 
 #endif

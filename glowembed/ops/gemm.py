@@ -6,7 +6,7 @@ Input [..., K] (all leading axes are rows), weights [N, K], bias [N]. Kernel-lev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -16,7 +16,7 @@ from glowembed import dsp, fixedpoint, mve, plain, portable, threes, x86
 from glowembed.cstruct import i32
 from glowembed.ir import Array, Const, Node, Shape
 from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
+from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, law_number
 from glowembed.target import Target
 
 
@@ -183,27 +183,53 @@ def _dsp_steps(p: FcParams) -> int:
     return (dsp.words(p.in_c) + 1) // 2
 
 
-def _dsp_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
+def _dsp_arrange(constants: Mapping[str, Array], p: FcParams, mode: fixedpoint.Mode) -> Mapping[str, Array]:
     order = dsp.run_order(p.in_c)
     order += [-1] * (4 * _dsp_steps(p) - len(order))
-    return {
-        "stream": dsp.gemm_stream(constants["weights"], constants["bias"], constants["multiplier"], order, p),
-    }
+    weights, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))
+    return {"stream": dsp.gemm_stream(weights, bias, multiplier, order, p, mode=mode)}
 
 
-def _dsp_cost(node: Node, target: Target) -> Cost:
+_LAW_CYCLES: Mapping[fixedpoint.Mode, int] = {"default": 0, "onnx": 48, "glow": 22, "tflite": 22}
+"""More for each four outputs."""
+
+
+def _dsp_cost(node: Node, target: Target, mode: fixedpoint.Mode) -> Cost:
     p = node.params
     blocks, steps = -(-p.out_c // 4), _dsp_steps(p)
-    return Cost(p.rows * (blocks * (45 + 19 * steps + steps) + 1.6 * p.in_c + 150), 1100)
+    return Cost(p.rows * (blocks * (45 + _LAW_CYCLES[mode] + 19 * steps + steps) + 1.6 * p.in_c + 150), 1100)
 
 
-def _direct_why_not(node: Node) -> str | None:
-    return "the inputs are not a multiple of four" if node.params.in_c % 4 else dsp.why_not(node)
+def _direct_why_not(node: Node, mode: fixedpoint.Mode) -> str | None:
+    return "the inputs are not a multiple of four" if node.params.in_c % 4 else dsp.why_not(node, mode)
 
 
-def _direct_cost(node: Node, target: Target) -> Cost:
+def _direct_cost(node: Node, target: Target, mode: fixedpoint.Mode) -> Cost:
     p = node.params
-    return Cost(p.rows * (-(-p.out_c // 4) * (45 + 21 * _dsp_steps(p)) + 150), 700)
+    return Cost(p.rows * (-(-p.out_c // 4) * (45 + _LAW_CYCLES[mode] + 21 * _dsp_steps(p)) + 150), 700)
+
+
+def _fc_dsp(mode: fixedpoint.Mode = "default") -> tuple[Kernel, ...]:
+    """With the vector expanded to scratch, and without; in one law."""
+    expanded = Kernel(
+        "ge_fc_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: dsp.why_not(n, mode),
+        constants={"stream": "uint32_t"},
+        arrange=lambda constants, p: _dsp_arrange(constants, p, mode),
+        instance=None if mode == "default" else lambda p: law_number(mode),
+        scratch=lambda p: 8 * _dsp_steps(p) + 4,
+        cost=lambda n, t: _dsp_cost(n, t, mode),
+        store="rows",
+    )
+    direct = replace(
+        expanded,
+        symbol="ge_fc_direct_s8_dsp",
+        when=lambda n, t: _direct_why_not(n, mode),
+        scratch=lambda p: 0,
+        cost=lambda n, t: _direct_cost(n, t, mode),
+    )
+    return expanded, direct
 
 
 FC_LAWS = Kernel(
@@ -212,7 +238,7 @@ FC_LAWS = Kernel(
     cost=lambda n, t: Cost(2.0 * n.macs + n.params.rows * (20 + 65.0 * n.params.out_c), 520),
     store="rows",
 )
-"""For the laws of others: the default law has faster ones."""
+"""For the laws of others, where those of the default law refuse: scales of 1/2 and more, large sums."""
 
 
 class FcS8(KernelOp):
@@ -227,25 +253,7 @@ class FcS8(KernelOp):
         *plain.FC,
         mve.fc("default"),
         x86.FC,
-        Kernel(
-            "ge_fc_s8_dsp",
-            isa="dsp",
-            when=lambda n, t: dsp.why_not(n),
-            constants={"stream": "uint32_t"},
-            arrange=_dsp_arrange,
-            scratch=lambda p: 8 * _dsp_steps(p) + 4,
-            cost=_dsp_cost,
-            store="rows",
-        ),
-        Kernel(
-            "ge_fc_direct_s8_dsp",
-            isa="dsp",
-            when=lambda n, t: _direct_why_not(n),
-            constants={"stream": "uint32_t"},
-            arrange=_dsp_arrange,
-            cost=_direct_cost,
-            store="rows",
-        ),
+        *_fc_dsp(),
     )
 
     def rows(self, p: FcParams) -> int:
@@ -276,4 +284,7 @@ class FcAwS8(FcS8):
 
 
 OPS = (Gemm(),)
-KERNEL_OPS = (*in_all_modes(FcS8(), FC_LAWS, of_law=lambda mode: [mve.fc(mode)]), *in_all_modes(FcAwS8()))
+KERNEL_OPS = (
+    *in_all_modes(FcS8(), FC_LAWS, of_law=lambda mode: [*_fc_dsp(mode), mve.fc(mode)]),
+    *in_all_modes(FcAwS8()),
+)

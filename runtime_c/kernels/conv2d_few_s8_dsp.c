@@ -10,6 +10,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_law.h"
 #include "ge_isa_dsp_polynomial.h"
 #include "ge_params.h"
 
@@ -23,6 +24,7 @@
 #define CONV2D_FEW_S8_DSP_OUT 16   /* channels: bytes from output to output */
 #define CONV2D_FEW_S8_DSP_TURN 8   /* rows of outputs until rows move */
 #define CONV2D_FEW_S8_DSP_UP 0     /* 32 - shift */
+#define CONV2D_FEW_S8_DSP_LAW 0    /* see ge_isa_dsp_law.h */
 
 /* All channels of threes of pixels that follow each other. */
 __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_polynomial_job *job) {
@@ -31,6 +33,7 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
     __asm__ volatile(
         "    .set ge_out, %c[out]\n"
         "    .set ge_up, %c[up]\n"
+        "    .set ge_law, %c[law]\n"
         GE_DSP_POLYNOMIAL_BEGIN
         "    .balign 4\n"
         "1:\n" /* four channels */
@@ -57,12 +60,13 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
         "    .set ge_line, ge_line+%c[line]\n"
         "    .endr\n"
         "    addw r1, r1, #3*%c[pixel]\n"
-        GE_DSP_POLYNOMIAL_END
+        GE_DSP_POLYNOMIAL_END(CONV2D_FEW_S8_DSP_LAW)
         : "+r"(r0)
         : [height] "i"(CONV2D_FEW_S8_DSP_HEIGHT), [run] "i"(CONV2D_FEW_S8_DSP_RUN), [runs] "i"(CONV2D_FEW_S8_DSP_RUNS), [tap] "i"(CONV2D_FEW_S8_DSP_TAP),
           [line] "i"(CONV2D_FEW_S8_DSP_LINE),
-          [pixel] "i"(CONV2D_FEW_S8_DSP_PIXEL), [out] "i"(CONV2D_FEW_S8_DSP_OUT), [up] "i"(CONV2D_FEW_S8_DSP_UP)
-        : GE_DSP_POLYNOMIAL_CLOBBERED);
+          [pixel] "i"(CONV2D_FEW_S8_DSP_PIXEL), [out] "i"(CONV2D_FEW_S8_DSP_OUT), [up] "i"(CONV2D_FEW_S8_DSP_UP),
+          [law] "i"(CONV2D_FEW_S8_DSP_LAW)
+        : GE_DSP_POLYNOMIAL_CLOBBERED(CONV2D_FEW_S8_DSP_LAW));
     /* clang-format on */
 }
 
@@ -162,7 +166,8 @@ static void conv2d_few_s8_dsp_multiply(const ge_conv2d_params *p, const uint32_t
     if (rest != 0) {
         job.groups = 1;
         conv2d_few_s8_dsp_products(&job);
-        job.w += 2 * CONV2D_FEW_S8_DSP_HEIGHT * CONV2D_FEW_S8_DSP_RUNS * CONV2D_FEW_S8_DSP_RUN + 8;
+        job.w += 2 * CONV2D_FEW_S8_DSP_HEIGHT * CONV2D_FEW_S8_DSP_RUNS * CONV2D_FEW_S8_DSP_RUN +
+                 GE_DSP_LAW_WORDS(CONV2D_FEW_S8_DSP_LAW);
         job.groups = CONV2D_FEW_S8_DSP_OUT / 4;
         job.out += rest;
     }

@@ -24,6 +24,7 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
         "    .set ge_unroll, %c[unroll]\n"
         "    .set ge_out, %c[out]\n"
         "    .set ge_up, %c[up]\n"
+        "    .set ge_law, 0\n"
         "    .set ge_turns, ge_steps/ge_unroll\n"
         "    .set ge_rest, ge_steps-ge_turns*ge_unroll\n"
         GE_DSP_POLYNOMIAL_BEGIN
@@ -55,11 +56,11 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
         "    cmp.w r0, r12\n"
         "    bne.w 3b\n"
         "    .endif\n"
-        GE_DSP_POLYNOMIAL_END
+        GE_DSP_POLYNOMIAL_END(0)
         : "+r"(r0)
         : [steps] "i"(CONV2D_POLYNOMIAL_S8_DSP_IN), [unroll] "i"(CONV2D_POLYNOMIAL_S8_DSP_UNROLL),
           [out] "i"(CONV2D_POLYNOMIAL_S8_DSP_OUT), [up] "i"(CONV2D_POLYNOMIAL_S8_DSP_UP)
-        : GE_DSP_POLYNOMIAL_CLOBBERED);
+        : GE_DSP_POLYNOMIAL_CLOBBERED(0));
     /* clang-format on */
 }
 
