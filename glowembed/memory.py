@@ -20,7 +20,7 @@ from glowembed.errors import UsageError
 from glowembed.ir import Graph, Node, verify
 from glowembed.op import LowerContext, kernel, kernel_ops
 from glowembed.order import best_order
-from glowembed.placement import Conflicts, Item, Placement
+from glowembed.placement import Conflicts, Fit, Item, Placement
 from glowembed.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
 from glowembed.rows import STORES, Rows, rows_of
 from glowembed.schedule import Candidate, Lives
@@ -46,7 +46,13 @@ SOLVED = 2
 """Candidates that go to the solver, from the smallest greedy placement on."""
 
 PLACED = 12
-"""Candidates of the schedule that are placed: their bounds differ, and so does how close the placement comes."""
+"""Candidates of a schedule that are placed: their bounds differ, and so does how close the placement comes."""
+
+REPAIRED = 6
+"""Of all candidates, those whose greedy placement is improved."""
+
+WORK, FEWEST = 200_000, 3
+"""Items that are placed before only the candidates placed so far are looked at, if they are that many."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,10 @@ def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) 
     smallest first; limits in `options` are not looked at, the solver sees the smallest only.
     """
     wanted, ordered = replace(options, optimize="ram", ram=None), best_order(graph)
-    placed: list[_Placed] = []
-    for variant in _ways(ordered, wanted, costs):
-        placed += _candidates(variant, alignment, wanted, placed, every=True)
+    prepared = [
+        one for variant in _ways(ordered, wanted, costs) for one in _candidates(variant, alignment, wanted, True)
+    ]
+    placed = _placed(prepared, every=True)
     if options.mode == "exact" and placement.have_solver():
         for candidate in sorted(placed, key=lambda p: p.placement.size)[:SOLVED]:
             _solve(candidate, options.effort)
@@ -186,10 +193,8 @@ def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
 
 def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
     """All candidates that can be the best placed greedily, the best of them by the solver."""
-    placed: list[_Placed] = []
-    for variant in variants:
-        placed += _candidates(variant, alignment, options, placed)
-    placed.sort(key=lambda p: p.placement.size)
+    prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
+    placed = _placed(prepared, every=options.ram is not None)
     limit = options.limit
     if options.mode == "exact" and placement.have_solver():
         least = min(p.placement.size for p in placed)
@@ -237,27 +242,41 @@ class _Cycles:
         return self.known[key]
 
 
-def _candidates(
-    variant: _Variant, alignment: int, options: PlanOptions, before: Sequence[_Placed], every: bool = False
-) -> list[_Placed]:
-    """Placed schedules of a variant; none that cannot be smaller than those before, or with `every` than the faster ones."""
+def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: bool = False) -> list[_Placed]:
+    """Schedules of a variant that are worth a placement."""
     legal = {n.name: [symbol for symbol, _ in _legal(n, variant.costs)] for n in variant.graph.nodes}
     rows = rows_of(variant.graph, legal)
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
     if not variant.streaming:
         found = schedule.unstreamed(rows, unit, cycles, variant.budgets)
-        return [_placed_greedily(_prepared(variant, rows, candidate, alignment)) for candidate in found]
+        return [_prepared(variant, rows, candidate, alignment) for candidate in found]
     found = schedule.candidates(rows, unit, cycles, variant.budgets, options.limit)
     tried = [c for c in found if c.groups][: None if options.ram or every else PLACED * len(variant.budgets)]
     tried += [c for c in found if not c.groups]
+    return [_prepared(variant, rows, candidate, alignment) for candidate in tried]
+
+
+def _placed(prepared: Sequence[_Placed], every: bool) -> list[_Placed]:
+    """Those that can be the smallest, or with `every` any that is not above a faster one, placed greedily; the smallest
+    first.
+    """
     placed: list[_Placed] = []
-    for candidate in tried:
-        one = _prepared(variant, rows, candidate, alignment)
-        rivals = (p for p in (*before, *placed) if not every or p.extra <= one.extra)
-        least = min((p.placement.size for p in rivals), default=one.bound + 1)
-        if one.bound < least or options.ram is not None:
-            placed.append(_placed_greedily(one))
-    return placed
+    work = 0
+    for one in sorted(prepared, key=lambda p: p.bound):
+        rivals = [p for p in placed if not every or p.extra <= one.extra]
+        if any(p.placement.size <= one.bound for p in rivals):
+            continue
+        if work > WORK and len(placed) >= FEWEST and not every:
+            break
+        one.forbidden = placement.conflicts(one.items, _in_place(one))
+        one.fits = placement.greedy(one.items, one.forbidden, one.bound)
+        one.placement = one.fits[0].placement
+        work += len(one.items) * len(one.fits)
+        placed.append(one)
+    placed.sort(key=lambda p: p.placement.size)
+    for one in placed if every else placed[:REPAIRED]:
+        one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound)
+    return sorted(placed, key=lambda p: p.placement.size)
 
 
 def by_rows(graph: Graph) -> Graph:
@@ -303,7 +322,7 @@ class _Placed:
         self.variant, self.rows = variant, rows
         self.extra = variant.cycles + candidate.extra
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
-        self.placement = Placement((), 0)
+        self.placement, self.fits = Placement((), 0), list[Fit]()
         self.live: tuple[int, ...] = ()
         self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
         self.proved = bound
@@ -324,12 +343,6 @@ def _prepared(variant: _Variant, rows: Rows, candidate: Candidate, alignment: in
     bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
     placed = _Placed(variant, rows, candidate, life, items, bound)
     placed.live = tuple(int(live[begin + 1 : end + 2].max()) for begin, end in life.spans)
-    return placed
-
-
-def _placed_greedily(placed: _Placed) -> _Placed:
-    placed.forbidden = placement.conflicts(placed.items, _in_place(placed))
-    placed.placement = placement.greedy(placed.items, placed.forbidden, placed.bound)
     return placed
 
 

@@ -58,8 +58,8 @@ class Placement:
     size: int
 
 
-Near = tuple[int, int, int]
-"""An item's number, and what it forbids to another one: offsets above its own plus the second, below its own plus the third."""
+Near = tuple[Ints, Ints, Ints]
+"""Numbers of items, and what each forbids to another one: offsets above its own plus the second, below its own plus the third."""
 
 InPlace = Callable[[int, int, int], bool]
 """(storage written, storage read, tick): may the row written lie at or below the row read that dies in that tick?"""
@@ -120,44 +120,52 @@ def _forbidden_rows(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
 # ----------------------------------------------------------------------------------------------- greedy
 
 
-def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement:
-    """The best of a dozen orders, inputs at the bottom or at the top of the bound; scratch, alive now and then, at the
-    bottom or anywhere.
+@dataclass(frozen=True)
+class Fit:
+    """A greedy placement: items in this order, inputs of the network at the bottom (0) or below `top`."""
+
+    placement: Placement
+    order: tuple[int, ...]
+    top: int
+
+
+def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
+    """First fits in a dozen orders, the smallest first: inputs at the bottom or at the top of the bound; scratch, alive
+    now and then, at the bottom or anywhere. None follow one that meets the bound.
     """
-    near = _near(forbidden)
-    tried: list[tuple[int, int, list[int], int, Placement]] = []
-    for number, order in enumerate(_orders(items)):
+    near, found = _near(forbidden), []
+    for order in _orders(items):
         for top in (0, bound):
-            placed = _first_fit(items, near, order, top)
-            if placed.size <= bound:
-                return placed
-            tried.append((placed.size, 2 * number + bool(top), order, top, placed))
-    best = min(tried)[4]
-    for _, _, order, top, placed in sorted(tried)[:REPAIRED]:
-        best = min(best, _repaired(items, near, (order, top, placed), bound), key=lambda p: p.size)
+            found.append(Fit(_first_fit(items, near, order, top), tuple(order), top))
+            if found[-1].placement.size <= bound:
+                return found[::-1]
+    return sorted(found, key=lambda fit: fit.placement.size)
+
+
+def repaired(items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int) -> Placement:
+    """What reaches highest is placed earlier next time, again and again; the best of all."""
+    near, best = _near(forbidden), fits[0].placement
+    for fit in fits[:REPAIRED] if best.size > bound else ():
+        best = min(best, _repaired(items, near, fit, bound), key=lambda p: p.size)
     return best
 
 
-def _near(forbidden: Conflicts) -> list[list[Near]]:
+def _near(forbidden: Conflicts) -> list[Near]:
     """Of each item those that it may meet: few, as most are not alive together."""
-    found: list[list[Near]] = []
-    for i in range(len(forbidden.lo)):
-        lo, hi = forbidden.lo[:, i], forbidden.hi[:, i]
+    found: list[Near] = []
+    for lo, hi in zip(forbidden.lo.T, forbidden.hi.T, strict=True):
         others = np.flatnonzero(lo < hi)
-        found.append(list(zip(others.tolist(), lo[others].tolist(), hi[others].tolist(), strict=True)))
+        found.append((others, lo[others], hi[others]))
     return found
 
 
-def _repaired(
-    items: Sequence[Item], near: Sequence[Sequence[Near]], start: tuple[list[int], int, Placement], bound: int
-) -> Placement:
-    """What reaches highest is placed earlier next time, again and again."""
-    order, top, placed = start
+def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
+    order, placed = list(fit.order), fit.placement
     best = placed
     for _ in range(REPAIRS):
         high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
         order = [i for i in order if i in high] + [i for i in order if i not in high]
-        placed = _first_fit(items, near, order, top)
+        placed = _first_fit(items, near, order, fit.top)
         best = min(best, placed, key=lambda p: p.size)
         if best.size <= bound:
             break
@@ -176,9 +184,9 @@ def _orders(items: Sequence[Item]) -> list[list[int]]:
     return [np.lexsort((index, *reversed(key), first)).tolist() for first in firsts for key in keys]
 
 
-def _first_fit(items: Sequence[Item], near: Sequence[Sequence[Near]], order: Sequence[int], top: int) -> Placement:
+def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int], top: int) -> Placement:
     """Each item at the lowest allowed offset; with `top`, inputs of the network end there."""
-    offsets: list[int | None] = [None] * len(items)
+    offsets = np.full(len(items), NOWHERE, np.int64)
     if top:
         order = sorted(order, key=lambda i: items[i].birth >= 0)
     size = 0
@@ -186,20 +194,26 @@ def _first_fit(items: Sequence[Item], near: Sequence[Sequence[Near]], order: Seq
         start = max(0, top - items[i].size) if top and items[i].birth < 0 else 0
         at = offsets[i] = _lowest(items[i], near[i], offsets, start)
         size = max(size, at + items[i].size)
-    return Placement(tuple(at for at in offsets if at is not None), size)
+    return Placement(tuple(offsets.tolist()), size)
 
 
-def _lowest(item: Item, near: Sequence[Near], offsets: Sequence[int | None], start: int) -> int:
+NOWHERE = -(1 << 40)
+"""The offset of what is not placed yet: so low that it forbids nothing."""
+
+
+def _lowest(item: Item, near: Near, offsets: Ints, start: int) -> int:
     """The lowest offset that no item placed before forbids."""
-    at = _aligned(start, item.alignment)
-    taken = [(there + lo, there + hi) for j, lo, hi in near if (there := offsets[j]) is not None and there + hi > at]
-    taken.sort()
-    for low, high in taken:
-        if low >= at:
-            break
-        if high > at:
-            at = _aligned(high, item.alignment)
-    return at
+    others, lo, hi = near
+    there, at = offsets[others], _aligned(start, item.alignment)
+    low, high = there + lo, there + hi
+    order = low.argsort()
+    low = low[order]
+    if low.size == 0 or low[0] >= at:
+        return at
+    ends = np.maximum.accumulate(np.maximum(high[order], at))
+    ends += -ends % item.alignment
+    free = np.flatnonzero(low[1:] >= ends[:-1])
+    return int(ends[free[0]] if free.size else ends[-1])
 
 
 def _aligned(x: int, alignment: int) -> int:

@@ -166,11 +166,15 @@ def test_the_networks_that_are_poisoned_stream_what_branches(folder: Path) -> No
 
 
 def items_of(rng: random.Random, count: int) -> list[Item]:
+    """Of one to three cells, each with a life of its own, on even offsets or on any."""
     found = []
     for i in range(count):
-        birth = rng.randrange(6)
-        cells = np.asarray([(0, size := rng.choice([1, 2, 3, 5]), birth, birth + rng.randrange(4))], np.int64)
-        found.append(Item(f"i{i}", None, size, 1, i, cells))
+        cells, size = [], 0
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            birth, cell = rng.randrange(6), rng.choice([1, 2, 3])
+            cells.append((size, cell, birth, birth + rng.randrange(4)))
+            size += cell
+        found.append(Item(f"i{i}", None, size, rng.choice([1, 1, 2]), i, np.asarray(cells, np.int64)))
     return found
 
 
@@ -187,7 +191,7 @@ def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) ->
             best = size
             return
         i = order_[k]
-        for offset in range(best - items[i].size):
+        for offset in range(0, best - items[i].size, items[i].alignment):
             if all(not forbidden.lo[j, i] < offset - o < forbidden.hi[j, i] for j, o in offsets.items()):
                 put(k + 1, {**offsets, i: offset}, max(size, offset + items[i].size))
 
@@ -200,7 +204,7 @@ def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
     pytest.importorskip("ortools")
     items = items_of(random.Random(seed), 6)
     forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
-    greedy = placement.greedy(items, forbidden, 1)
+    greedy = placement.repaired(items, forbidden, placement.greedy(items, forbidden, 1), 1)
     solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
     assert solved.size == proved == min(greedy.size, exhaustive(items, forbidden, greedy.size))
     for i, j in itertools.combinations(range(len(items)), 2):
