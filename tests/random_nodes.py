@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from checker import Case, case, imported, one_node_model
 
-from glowembed.fixedpoint import MODES
+from glowembed.fixedpoint import MODES, requant
 from glowembed.ir import Array, Const, Graph, Node, QType, Value, verify
 from glowembed.lower import lower
-from glowembed.op import LowerContext, kernel_ops
+from glowembed.op import LowerContext, in_mode, kernel_ops
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 from glowembed.precision import Config, resolve
@@ -74,14 +74,29 @@ def convolution(chance: random.Random, depthwise: bool) -> Graph:
         chance.randint(-128, 127), **law,
     )  # fmt: skip
     constants = {"weights": int8_weights(chance, *shape), **constants}
-    return _node("depthwise_s8" if depthwise else "conv2d_s8", p, constants, (h, w, in_c), (out_h, out_w, out_c))
+    op = "depthwise_s8" if depthwise else "conv2d_s8"
+    return _in_any_law(chance, _node(op, p, constants, (h, w, in_c), (out_h, out_w, out_c)))
 
 
 def fully_connected(chance: random.Random) -> Graph:
     rows, in_c, out_c = chance.choice((1, 1, 2, 5)), chance.choice((*CHANNELS, 100, 257)), chance.choice(CHANNELS)
     law, constants = requantization(chance, out_c, in_c * 5000)
     constants = {"weights": int8_weights(chance, out_c, in_c), **constants}
-    return _node("fc_s8", FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
+    return _in_any_law(
+        chance, _node("fc_s8", FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
+    )
+
+
+def _in_any_law(chance: random.Random, graph: Graph) -> Graph:
+    """Now and then with the same scales in another law than the default one."""
+    (node,), mode = graph.nodes, chance.choice(("default", *MODES))
+    if mode == "default":
+        return graph
+    scales = node.constants["multiplier"].materialize() / 2.0**node.params.shift
+    words = Const(np.asarray(requant(scales, mode).multiplier, np.int32))
+    constants = {**node.constants, "multiplier": words}
+    own = replace(node, op=in_mode(node.op, mode), params=replace(node.params, shift=0), constants=constants)
+    return graph.with_nodes((own,))
 
 
 def equal_numbers(n: int) -> tuple[Graph, ...]:
