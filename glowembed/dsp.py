@@ -210,8 +210,9 @@ def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any
 def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Array, Array]]:
     """Weights, bias and multiplier of each group of output channels."""
     w, bias, m = constants["weights"], constants["bias"], constants["multiplier"]
-    size = w.shape[0] // groups
-    return [(w[i : i + size], bias[i : i + size], m[i : i + size]) for i in range(0, w.shape[0], size)]
+    size, words = w.shape[0] // groups, len(m) // w.shape[0]
+    starts = range(0, w.shape[0], size)
+    return [(w[i : i + size], bias[i : i + size], m[words * i : words * (i + size)]) for i in starts]
 
 
 def convolution(

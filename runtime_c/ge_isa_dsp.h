@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "ge_isa_dsp_law.h"
+
 /* The text of some loops is longer than the 4095 characters that C99 asks of every compiler; those that know this
  * assembly take it. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
@@ -22,7 +24,7 @@ typedef struct {
     int8_t *const *out; /* where each pixel's channels begin; an even number */
     int32_t pairs;      /* of pixels */
     int32_t groups;     /* of four channels */
-    const uint32_t *w;  /* for each group: S01, B01, S23, B23, then two words for each pair of k, then 4 multipliers */
+    const uint32_t *w;  /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
     uint32_t weight_bytes; /* of one group */
     uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
     int32_t zero_point;    /* of the output */
@@ -78,9 +80,11 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    .balign 4\n" \
     "3:\n"
 
-/* From 4 on: r2 r3 sums of the first channel, r4 r5 second, r6 r7 third, r8 r9 fourth; up to the end of the loops. */
-#define GE_DSP_GEMM_END \
+/* From 4 on: r2 r3 sums of the first channel, r4 r5 second, r6 r7 third, r8 r9 fourth; up to the end of the loops. The
+ * operand `law` is the number of the law. */
+#define GE_DSP_GEMM_END(law) \
     "4:\n" \
+    "    .if %c[law] == 0\n" \
     "    ldr r10, [r0], #4\n" \
     "    ldr r11, [r0], #4\n" \
     "    ldr r12, [r0], #4\n" \
@@ -94,6 +98,12 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    smmlar r7, r7, r12, r1\n" \
     "    smmlar r8, r8, lr, r1\n" \
     "    smmlar r9, r9, lr, r1\n" \
+    "    .endif\n" \
+    GE_DSP_LAW_TWO(law, "r0", "r2", "r3", "r10", "r11", "r12") \
+    GE_DSP_LAW_TWO(law, "r0", "r4", "r5", "r10", "r11", "r12") \
+    GE_DSP_LAW_TWO(law, "r0", "r6", "r7", "r10", "r11", "r12") \
+    GE_DSP_LAW_TWO(law, "r0", "r8", "r9", "r10", "r11", "r12") \
+    GE_DSP_LAW_SELDOM(law, "r0", "r11", "r12") \
     "    vmov r10, s12\n" \
     "    ssat r2, #8, r2\n" \
     "    ldr r11, [r10], #4\n" \
@@ -131,6 +141,56 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    bne.w 1b\n" \
     "    b 6f\n"
 
+/* All of ge_dsp_gemm in one law. */
+#define GE_DSP_GEMM(law) \
+    GE_DSP_GEMM_BEGIN \
+    "    .rept 8\n" \
+    "    ldr.w r10, [r0], #4\n" \
+    "    ldr.w r11, [r0], #4\n" \
+    "    ldr.w r12, [r1], #4\n" \
+    "    ldr.w lr, [r1], #4\n" \
+    "    smlad r2, r10, r12, r2\n" \
+    "    smlad r3, r10, lr, r3\n" \
+    "    smlad r6, r11, r12, r6\n" \
+    "    smlad r7, r11, lr, r7\n" \
+    "    sxtb16 r10, r10\n" \
+    "    sxtb16 r11, r11\n" \
+    "    smlad r4, r10, r12, r4\n" \
+    "    smlad r5, r10, lr, r5\n" \
+    "    smlad r8, r11, r12, r8\n" \
+    "    smlad r9, r11, lr, r9\n" \
+    "    .endr\n" \
+    "    vmov r12, s10\n" \
+    "    cmp r0, r12\n" \
+    "    bne.w 3b\n" \
+    "    vmov s11, r1\n" \
+    "    vmov r12, s8\n" \
+    "    sub r2, r2, r4\n" \
+    "    sub r3, r3, r5\n" \
+    "    sub r6, r6, r8\n" \
+    "    sub r7, r7, r9\n" \
+    "    asr r2, r2, r12\n" \
+    "    asr r3, r3, r12\n" \
+    "    asr r6, r6, r12\n" \
+    "    asr r7, r7, r12\n" \
+    "    cmp r12, #8\n" \
+    "    bne 5f\n" \
+    GE_DSP_GEMM_END(law) \
+    "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */ \
+    "    rsb r12, r12, #8\n" \
+    "    lsl r4, r4, r12\n" \
+    "    lsl r5, r5, r12\n" \
+    "    lsl r8, r8, r12\n" \
+    "    lsl r9, r9, r12\n" \
+    "    b 4b\n" \
+    "6:\n" \
+    "    vmov r7, s15\n"
+
+#define GE_DSP_GEMM_CHANGES(law) \
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", \
+    "memory", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", \
+    "s11", "s12", "s13", "s15" GE_DSP_LAW_CHANGES(law)
+
 /* clang-format on */
 
 /* 4 channels x 2 pixels: y = ssat8(((acc << (8 - down)) * multiplier + 2^31 >> 32) + zero_point).
@@ -138,52 +198,7 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
  * 15 cycles for 16 products, 68 for each 8 outputs besides. A lone last pixel is given twice: its twin is overwritten. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile(GE_DSP_GEMM_BEGIN
-                     "    .rept 8\n"
-                     "    ldr.w r10, [r0], #4\n"
-                     "    ldr.w r11, [r0], #4\n"
-                     "    ldr.w r12, [r1], #4\n"
-                     "    ldr.w lr, [r1], #4\n"
-                     "    smlad r2, r10, r12, r2\n"
-                     "    smlad r3, r10, lr, r3\n"
-                     "    smlad r6, r11, r12, r6\n"
-                     "    smlad r7, r11, lr, r7\n"
-                     "    sxtb16 r10, r10\n"
-                     "    sxtb16 r11, r11\n"
-                     "    smlad r4, r10, r12, r4\n"
-                     "    smlad r5, r10, lr, r5\n"
-                     "    smlad r8, r11, r12, r8\n"
-                     "    smlad r9, r11, lr, r9\n"
-                     "    .endr\n"
-                     "    vmov r12, s10\n"
-                     "    cmp r0, r12\n"
-                     "    bne.w 3b\n"
-
-                     "    vmov s11, r1\n"
-                     "    vmov r12, s8\n"
-                     "    sub r2, r2, r4\n"
-                     "    sub r3, r3, r5\n"
-                     "    sub r6, r6, r8\n"
-                     "    sub r7, r7, r9\n"
-                     "    asr r2, r2, r12\n"
-                     "    asr r3, r3, r12\n"
-                     "    asr r6, r6, r12\n"
-                     "    asr r7, r7, r12\n"
-                     "    cmp r12, #8\n"
-                     "    bne 5f\n" GE_DSP_GEMM_END
-                     "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */
-                     "    rsb r12, r12, #8\n"
-                     "    lsl r4, r4, r12\n"
-                     "    lsl r5, r5, r12\n"
-                     "    lsl r8, r8, r12\n"
-                     "    lsl r9, r9, r12\n"
-                     "    b 4b\n"
-                     "6:\n"
-                     "    vmov r7, s15\n"
-                     : "+r"(r0)
-                     :
-                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
+    __asm__ volatile(GE_DSP_GEMM(0) : "+r"(r0) : [law] "i"(0) : GE_DSP_GEMM_CHANGES(0));
 }
 
 #define GE_DSP_GEMM_WIDE_STEP 64
@@ -217,20 +232,20 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm
                                        "    vmov s11, r1\n"
                                        "    vmov r12, s8\n"
                                        "    rsbs r12, r12, #8\n"
-                                       "    bne 5f\n" GE_DSP_GEMM_END "5:\n" /* shift below 32 */
-                                       "    lsl r2, r2, r12\n"
-                                       "    lsl r3, r3, r12\n"
-                                       "    lsl r4, r4, r12\n"
-                                       "    lsl r5, r5, r12\n"
-                                       "    lsl r6, r6, r12\n"
-                                       "    lsl r7, r7, r12\n"
-                                       "    lsl r8, r8, r12\n"
-                                       "    lsl r9, r9, r12\n"
-                                       "    b 4b\n"
-                                       "6:\n"
-                                       "    vmov r7, s15\n"
+                                       "    bne 5f\n" GE_DSP_GEMM_END(0) "5:\n" /* shift below 32 */
+                                                                         "    lsl r2, r2, r12\n"
+                                                                         "    lsl r3, r3, r12\n"
+                                                                         "    lsl r4, r4, r12\n"
+                                                                         "    lsl r5, r5, r12\n"
+                                                                         "    lsl r6, r6, r12\n"
+                                                                         "    lsl r7, r7, r12\n"
+                                                                         "    lsl r8, r8, r12\n"
+                                                                         "    lsl r9, r9, r12\n"
+                                                                         "    b 4b\n"
+                                                                         "6:\n"
+                                                                         "    vmov r7, s15\n"
                      : "+r"(r0)
-                     :
+                     : [law] "i"(0)
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
                        "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
 }

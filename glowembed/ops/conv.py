@@ -231,10 +231,10 @@ def _dsp_scratch(p: Conv2dParams, most: int = DSP_TILE_MAX) -> int:
     return 4 * most + (c.run + 3 & ~3) + c.tile * c.steps * 4
 
 
-def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: fixedpoint.Mode) -> Mapping[str, Array]:
     order = _Columns.of(p).order()
-    parts = dsp.grouped(constants, p.groups)
-    return {"stream": np.concatenate([dsp.gemm_stream(w.reshape(len(w), -1), b, m, order, p) for w, b, m in parts])}
+    groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
+    return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, mode=mode) for group in groups])}
 
 
 def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
@@ -243,32 +243,40 @@ def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[st
     return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, dsp.wide_block) for group in groups])}
 
 
-def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_MAX) -> Cost:
+_GEMM_LAW_CYCLES: Mapping[fixedpoint.Mode, int] = {"default": 0, "onnx": 115, "glow": 60, "tflite": 60}
+"""More for each eight outputs."""
+
+
+def _dsp_cost(
+    node: Node, target: Target, step: int = 15, most: int = DSP_TILE_MAX, mode: fixedpoint.Mode = "default"
+) -> Cost:
     p, c = node.params, _Columns.of(node.params, most)
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
     unaligned = 85 if c.run % 4 else 0  # copied first
     column = 3.2 * c.steps + (30 + unaligned) * c.runs + 45
-    block = 68 + step * c.steps + 4 * -(-c.steps // 8)
+    block = 68 + _GEMM_LAW_CYCLES[mode] + step * c.steps + 4 * -(-c.steps // 8)
     if p.groups > 1:  # tiles end with a row
         tiles, pairs = p.out_h * -(-p.out_w // c.tile), p.out_h * -(-p.out_w // 2)
         return Cost(p.groups * (pixels * column + blocks * (pairs * block + 20 * tiles) + 180 * tiles), 2300)
     return Cost(pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile), 2300)
 
 
-def _columns(most: int = DSP_TILE_MAX) -> Kernel:
-    """With columns of at most so many pixels at a time."""
+def _columns(most: int = DSP_TILE_MAX, mode: fixedpoint.Mode = "default") -> Kernel:
+    """With columns of at most so many pixels at a time, in one law."""
     fewer = most < DSP_TILE_MAX
+    numbers = {**({"TILE": most} if fewer else {}), **law_number(mode)}
     return Kernel(
         f"ge_conv2d{most if fewer else ''}_s8_dsp",
         isa="dsp",
         when=lambda n, t: (
-            dsp.why_not(n) or ("it needs no less scratch" if fewer and _Columns.of(n.params).tile <= most else None)
+            dsp.why_not(n, mode)
+            or ("it needs no less scratch" if fewer and _Columns.of(n.params).tile <= most else None)
         ),
         constants={"stream": "uint32_t"},
-        arrange=_dsp_arrange,
-        instance=(lambda p: {"TILE": most}) if fewer else None,
+        arrange=lambda constants, p: _dsp_arrange(constants, p, mode),
+        instance=(lambda p: numbers) if numbers else None,
         scratch=lambda p: _dsp_scratch(p, most),
-        cost=lambda n, t: _dsp_cost(n, t, most=most),
+        cost=lambda n, t: _dsp_cost(n, t, most=most, mode=mode),
         store="rows",
         template="ge_conv2d_s8_dsp" if fewer else "",
     )
@@ -653,7 +661,9 @@ OPS = (Conv(),)
 
 
 def _conv2d_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
-    return [*(_strip(wide, mode) for wide in (WHOLE, 8, 2)), polynomial.few(mode), mve.conv2d(mode), mve.conv3x3(mode)]
+    strips = [_strip(wide, mode) for wide in (WHOLE, 8, 2)]
+    columns = [_columns(most, mode) for most in (DSP_TILE_MAX, 2)]
+    return [*columns, *strips, polynomial.few(mode), mve.conv2d(mode), mve.conv3x3(mode)]
 
 
 def _depthwise_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
