@@ -51,6 +51,9 @@ PLACED = 12
 REPAIRED = 6
 """Of all candidates, those whose greedy placement is improved."""
 
+MANY = 150
+"""Nodes of a graph that is planned in one way besides the plain one."""
+
 WORK, FEWEST = 200_000, 3
 """Items that are placed before only the candidates placed so far are looked at, if they are that many."""
 
@@ -113,6 +116,8 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
     summed = _variants(split, options, costs, base)
     if split is ordered:
         return [plain, *summed]
+    if len(split.nodes) > MANY:
+        return [plain, summed[0]]
     few = replace(options, optimize="balanced", ram=None)
     return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles of sums may save more elsewhere
 

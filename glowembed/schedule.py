@@ -78,13 +78,14 @@ class Lives:
     """Tick of the first and of the last access to each row of each storage; one tick per row computed.
 
     Rows that exist from the start have birth -1, those that the caller reads have death `ticks`. A row that is never
-    touched has death -2. spans: first and last tick of each call.
+    touched has death -2. spans: first and last tick of each call. touched: the storages that have rows here.
     """
 
     birth: tuple[Ints, ...]
     death: tuple[Ints, ...]
     ticks: int
     spans: tuple[tuple[int, int], ...]
+    touched: tuple[int, ...]
 
 
 def lives(rows: Rows, calls: Sequence[Call]) -> Lives:
@@ -121,10 +122,10 @@ def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_
             death[i] = [tick] * len(death[i])
         if storages[i].is_input and is_old(i):
             death[i] = [max(last, -1) for last in death[i]]
-    births, deaths = (
-        tuple(np.asarray(of[i], np.int64) if i in of else NONE for i in range(len(storages))) for of in (birth, death)
-    )
-    return Lives(births, deaths, tick, tuple(spans))
+    births, deaths = [NONE] * len(storages), [NONE] * len(storages)
+    for i in touched:
+        births[i], deaths[i] = np.asarray(birth[i], np.int64), np.asarray(death[i], np.int64)
+    return Lives(tuple(births), tuple(deaths), tick, tuple(spans), tuple(sorted(touched)))
 
 
 def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
@@ -132,8 +133,9 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
     up to `unit`.
     """
     change = np.zeros(life.ticks + 3, np.int64)
-    for storage, birth, death in zip(rows.storages, life.birth, life.death, strict=True):
-        if birth is NONE or storage.outside:
+    for i in life.touched:
+        storage, birth, death = rows.storages[i], life.birth[i], life.death[i]
+        if storage.outside:
             continue
         size = storage.row_bytes if storage.whole else -(-storage.row_bytes // unit) * unit
         alive = death >= birth
@@ -358,10 +360,18 @@ class _Segments:
 
         used = {s for p in range(first, last) for s in (*rows.works[p].inputs, rows.works[p].output)}
         life = _lives(rows, calls, lambda s: s in used and is_old(s), is_kept)
-        aside = sum(
-            s.bytes for i, s in enumerate(storages) if i not in used and not s.outside and is_old(i) and is_kept(i)
+        born, dies, size = self.storages
+        aside = size[(born < first) & (dies >= last)].sum() - sum(
+            size[i] for i in used if born[i] < first and dies[i] >= last
         )
-        return life, live_bytes(rows, calls, life, self.unit), aside
+        return life, live_bytes(rows, calls, life, self.unit), int(aside)
+
+    @cached_property
+    def storages(self) -> tuple[Ints, Ints, Ints]:
+        """First writer (-1: none) and last user of each storage, NEVER for outputs, and its bytes in the arena."""
+        pairs = list(zip(self.rows.storages, self.users, strict=True))
+        born, dies = [b for _, (b, _) in pairs], [NEVER if s.is_output else d for s, (_, d) in pairs]
+        return np.asarray(born), np.asarray(dies), np.asarray([0 if s.outside else s.bytes for s, _ in pairs])
 
 
 def candidates(
