@@ -51,10 +51,10 @@ PLACED = 12
 REPAIRED = 6
 """Of all candidates, those whose greedy placement is improved."""
 
-MANY = 150
+MANY = 60
 """Nodes of a graph that is planned in one way besides the plain one."""
 
-WORK, FEWEST = 200_000, 3
+WORK, FEWEST = 100_000, 3
 """Items that are placed before only the candidates placed so far are looked at, if they are that many."""
 
 
