@@ -52,10 +52,10 @@ REPAIRED = 6
 """Of all candidates, those whose greedy placement is improved."""
 
 MANY = 60
-"""Nodes of a graph that is planned in one way besides the plain one."""
+"""A graph of more nodes is planned in one way besides the plain one."""
 
 WORK, FEWEST = 100_000, 3
-"""Items that are placed before only the candidates placed so far are looked at, if they are that many."""
+"""When so many items have been placed, no further candidate is, but for the first three."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
         return [plain]
     split, base = by_rows(ordered), _whole(ordered, costs)
     summed = _variants(split, options, costs, base)
-    if split is ordered:
-        return [plain, *summed]
     if len(split.nodes) > MANY:
         return [plain, summed[0]]
+    if split is ordered:
+        return [plain, *summed]
     few = replace(options, optimize="balanced", ram=None)
     return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles of sums may save more elsewhere
 
@@ -199,7 +199,7 @@ def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
 def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
     """All candidates that can be the best placed greedily, the best of them by the solver."""
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
-    placed = _placed(prepared, every=options.ram is not None)
+    placed = _placed(prepared, every=options.ram is not None, apart=bool(options.rams))
     limit = options.limit
     if options.mode == "exact" and placement.have_solver():
         least = min(p.placement.size for p in placed)
@@ -261,14 +261,14 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: 
     return [_prepared(variant, rows, candidate, alignment) for candidate in tried]
 
 
-def _placed(prepared: Sequence[_Placed], every: bool) -> list[_Placed]:
+def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> list[_Placed]:
     """Those that can be the smallest, or with `every` any that is not above a faster one, placed greedily; the smallest
-    first.
+    first. `apart`: in several RAMs, a larger one of `every` may leave less in the arena.
     """
     placed: list[_Placed] = []
     work = 0
     for one in sorted(prepared, key=lambda p: p.bound):
-        rivals = [p for p in placed if not every or p.extra <= one.extra]
+        rivals = [p for p in placed if not every or (not apart and p.extra <= one.extra)]
         if any(p.placement.size <= one.bound for p in rivals):
             continue
         if work > WORK and len(placed) >= FEWEST and not every:
