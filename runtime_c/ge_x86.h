@@ -17,11 +17,14 @@
 #define GE_X86_LEVELS 0
 #endif
 
-/* gcc copies sums between registers at each step of a tile, twice the time, when it coalesces variables. */
+/* gcc copies sums between registers at each step of a tile, twice the time, when it coalesces variables. It puts off sums until
+ * all products are there, more than there are registers: GE_IN_ORDER is for functions with long sums written out. */
 #if defined(__clang__)
 #define GE_X86_TUNE
+#define GE_IN_ORDER
 #else
 #define GE_X86_TUNE , optimize("no-tree-coalesce-vars")
+#define GE_IN_ORDER __attribute__((optimize("no-tree-coalesce-vars", "no-tree-ter", "no-tree-reassoc")))
 #endif
 
 /* Before a loop with a constant number of rounds, at most 32, whose variables are to be registers. */

@@ -2,8 +2,12 @@
  *
  * Two rows of input lie in scratch as [columns][channels][2]: a vector is a pair of taps, one above the other, of 8 channels,
  * and an operand of VPMADDWD as it stands. Two such rows of pairs hold what two rows of output need, and the lower one is the
- * upper one of the next two. A row of output has the six vectors of weights of 8 channels in registers and takes six products
- * for a pixel: (w0 w1)(w2 0) in the upper row of output, (0 w0)(w1 w2) in the lower one.
+ * upper one of the next two. A row of output takes six products for a pixel of 8 channels: (w0 w1)(w2 0) in the upper row of
+ * output, (0 w0)(w1 w2) in the lower one.
+ *
+ * A tile is up to five pixels of 32 channels, 8 after 8: six registers of weights, a sum for each pixel, and each vector of
+ * the input is loaded once for the up to three pixels that it is a column of. 32 outputs are packed and stored at once. What
+ * is left, 8 channels or columns that are not neighbours, goes pixel by pixel.
  *
  * Levels without GE_X86_ROW_PAIRS never come here.
  */
@@ -17,6 +21,9 @@
 
 /* Elements of the weights of 8 channels for one row of output, [3 columns][2 pairs][8][2]. */
 #define GE_X86_ROW_PAIRS_WEIGHTS 96
+
+/* Of a tile, at most. */
+#define GE_X86_ROW_PAIRS_PIXELS 5
 
 /* Number `unit` of the 8 times 8 channels of a group, whose constants are in the order of lanes. */
 static inline GE_X86_INLINE __m256i ge_x86_row_pairs_at(const void *group, int32_t unit) {
@@ -72,6 +79,7 @@ typedef struct {
     ptrdiff_t tap;  /* from column to column of the kernel */
     int32_t channels;
     int32_t pixels;
+    int32_t size; /* of tiles; 0: none */
     ge_x86_law law;
 } ge_x86_row_pairs;
 
@@ -112,9 +120,100 @@ static inline GE_X86_INLINE void ge_x86_row_pairs_eight(const ge_x86_row_pairs *
     }
 }
 
+/* The same of 32 channels, for `pixels` (a constant) from number `pixel` on; columns are neighbours and scales exact. */
+static inline GE_X86_INLINE void ge_x86_row_pairs_tile(const ge_x86_row_pairs *s, int32_t c, int32_t pixel, int8_t *o,
+                                                       const int32_t pixels) {
+    const ptrdiff_t tap = s->tap;
+    const ge_x86_element *upper = s->upper + pixel * tap + 2 * c, *lower = s->lower + pixel * tap + 2 * c;
+    const ge_x86_element *weights = s->weights + c / 8 * (2 * GE_X86_ROW_PAIRS_WEIGHTS);
+    const __m256 magic = s->law.magic;
+    const __m256i magic_bits = s->law.magic_bits;
+    __m256i all[GE_X86_ROW_PAIRS_PIXELS][4];
+    GE_X86_UNROLL
+    for (int32_t q = 0; q < 4; q++) {
+        const __m256i bias = ge_x86_row_pairs_at(s->bias + c / 64 * 64, c % 64 / 8 + q);
+        const __m256 scale = _mm256_castsi256_ps(ge_x86_row_pairs_at(s->scale + c / 64 * 64, c % 64 / 8 + q));
+        __m256i w[6], y[GE_X86_ROW_PAIRS_PIXELS];
+        GE_X86_UNROLL
+        for (int32_t i = 0; i < 6; i++) {
+            w[i] = ge_x86_at(weights + 16 * i);
+        }
+        GE_X86_UNROLL
+        for (int32_t column = 0; column < pixels + 2; column++) {
+            const __m256i a = ge_x86_at(upper + column * tap), b = ge_x86_at(lower + column * tap);
+            GE_X86_UNROLL
+            for (int32_t k = 0; k < 3; k++) {
+                const int32_t i = column - k;
+                if (i >= 0 && i < pixels) {
+                    const __m256i both =
+                        _mm256_add_epi32(_mm256_madd_epi16(w[2 * k], a), _mm256_madd_epi16(w[2 * k + 1], b));
+                    y[i] = _mm256_add_epi32(k == 0 ? bias : y[i], both);
+                }
+            }
+        }
+        GE_X86_UNROLL
+        for (int32_t i = 0; i < pixels; i++) {
+            const __m256 f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(y[i]), scale, magic);
+            all[i][q] = _mm256_sub_epi32(_mm256_castps_si256(f), magic_bits);
+        }
+        weights += 2 * GE_X86_ROW_PAIRS_WEIGHTS;
+        upper += 16;
+        lower += 16;
+    }
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < pixels; i++) {
+        const __m256i packed =
+            _mm256_packs_epi16(_mm256_packs_epi32(all[i][0], all[i][1]), _mm256_packs_epi32(all[i][2], all[i][3]));
+        _mm256_storeu_si256((__m256i *)(void *)(o + (pixel + i) * s->channels + c), ge_x86_clamped(packed, &s->law));
+    }
+}
+
+/* A row of output of 32 channels, in tiles; the last one begins early. */
+#define GE_X86_ROW_PAIRS_TILES(size)                                                                                   \
+    static GE_X86_FN GE_IN_ORDER void ge_x86_row_pairs_tiles_##size(const ge_x86_row_pairs *s, int32_t c, int8_t *o) { \
+        for (int32_t done = 0; done < s->pixels; done += size) {                                                       \
+            ge_x86_row_pairs_tile(s, c, done + size <= s->pixels ? done : s->pixels - size, o, size);                  \
+        }                                                                                                              \
+    }
+GE_X86_ROW_PAIRS_TILES(5)
+GE_X86_ROW_PAIRS_TILES(4)
+GE_X86_ROW_PAIRS_TILES(3)
+GE_X86_ROW_PAIRS_TILES(1)
+
+/* The size of tile with the fewest pixels computed twice, the largest of these. */
+static GE_X86_FN int32_t ge_x86_row_pairs_size(int32_t pixels) {
+    int32_t best = 1;
+    for (int32_t size = 3; size <= GE_X86_ROW_PAIRS_PIXELS; size++) {
+        const int32_t computed = (pixels + size - 1) / size * size;
+        best = size <= pixels && (best == 1 || computed <= (pixels + best - 1) / best * best) ? size : best;
+    }
+    return best;
+}
+
+static GE_X86_FN void ge_x86_row_pairs_32(const ge_x86_row_pairs *s, int32_t c, int8_t *o) {
+    switch (s->size) {
+    case 5:
+        ge_x86_row_pairs_tiles_5(s, c, o);
+        break;
+    case 4:
+        ge_x86_row_pairs_tiles_4(s, c, o);
+        break;
+    case 3:
+        ge_x86_row_pairs_tiles_3(s, c, o);
+        break;
+    default:
+        ge_x86_row_pairs_tiles_1(s, c, o);
+        break;
+    }
+}
+
 static GE_NOINLINE GE_X86_FN void ge_x86_row_pairs_row(const ge_x86_row_pairs *s, int8_t *o) {
-    const ge_x86_element *weights = s->weights;
-    for (int32_t c = 0; c < s->channels; c += 8) {
+    int32_t c = 0;
+    for (; c + 32 <= s->channels && s->size > 0 && s->scale[c / 64 * 64] >= 0.0f; c += 32) {
+        ge_x86_row_pairs_32(s, c, o);
+    }
+    const ge_x86_element *weights = s->weights + c / 8 * (2 * GE_X86_ROW_PAIRS_WEIGHTS);
+    for (; c < s->channels; c += 8) {
         if (s->scale[c / 64 * 64] >= 0.0f) {
             ge_x86_row_pairs_eight(s, c, weights, o + c, 1);
         } else {
@@ -155,6 +254,7 @@ static GE_NOINLINE GE_X86_FN void ge_x86_row_pairs_layer(const ge_conv2d_params 
     s.tap = 2 * p->dilation_w * p->in_c;
     s.channels = p->in_c;
     s.pixels = p->out_w;
+    s.size = p->stride_w == 1 && p->dilation_w == 1 ? ge_x86_row_pairs_size(p->out_w) : 0;
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
     ge_x86_row_pairs_weights(weights, p->in_c, taps);
     ge_x86_row_pairs_fill(p, x, first_row - p->pad_top, 1, columns, upper);

@@ -78,13 +78,17 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const
     return acc;
 }
 
-/* 16 outputs of a, then 16 of b. */
-static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, const ge_x86_law *law) {
+/* 32 outputs that were packed from four vectors of 8, clamped and in order. */
+static inline GE_X86_INLINE __m256i ge_x86_clamped(__m256i packed, const ge_x86_law *law) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i packed =
-        _mm256_packs_epi16(_mm256_packs_epi32(a.half[0], a.half[1]), _mm256_packs_epi32(b.half[0], b.half[1]));
     const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
     return _mm256_permutevar8x32_epi32(bytes, order);
+}
+
+/* 16 outputs of a, then 16 of b. */
+static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, const ge_x86_law *law) {
+    return ge_x86_clamped(
+        _mm256_packs_epi16(_mm256_packs_epi32(a.half[0], a.half[1]), _mm256_packs_epi32(b.half[0], b.half[1])), law);
 }
 
 static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
