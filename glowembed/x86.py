@@ -9,6 +9,7 @@ at the best level.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -152,6 +153,8 @@ def _outputs_fit(node: Node) -> str | None:
 
 MATRIX = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t", "scale": "float"}
 
+CONVOLUTION = {**MATRIX, "pairs": "int8_t", "records": "uint8_t"}
+
 
 def _blocks(weights: Array) -> Array:
     """[outputs, runs, bytes of a run] -> [outputs / 16][runs][bytes / 4][16][4], zeros behind the ends."""
@@ -168,7 +171,90 @@ def _runs(p: Any) -> int:
 def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
     weights = _blocks(matrix.reshape(p.out_c, _runs(p), -1))
-    return {"weights": weights, **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
+    columns = _in_vectors(_requantization(constants, matrix.astype(np.int64), p))
+    pairs, records = products_of_bytes(matrix) if p.kernel_h * p.kernel_w == 1 else NO_RECORDS
+    return {"weights": weights, **columns, "pairs": pairs, "records": records}
+
+
+MANY_OUTPUTS = 256
+"""The inputs of a few pixels in the orders of so many fit the scratch that other levels have."""
+
+HALF, LARGEST_SUM, FEW_RESTS, TRIES = 16, 128, 12, 10
+"""Inputs that a byte shuffle moves among; of two weights of one sign: 255 times more leaves int16; inputs with rests, at most; of
+`_order`."""
+
+NO_RECORDS = (np.zeros(1, np.int8), np.zeros(1, np.uint8))
+
+
+def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
+    """Weights in pairs that cannot saturate and the records of their order, for runtime_c/ge_x86_bytes.h.
+
+    In: [outputs, inputs]. Out: [outputs / 16][steps][16][4] and [outputs / 16][GE_X86_BYTES_RECORD]; NO_RECORDS where more
+    than every eighth step would be one of rests.
+    """
+    inputs, wide = matrix.shape[1], 2 * HALF
+    if inputs % wide or inputs > 256 or len(matrix) > MANY_OUTPUTS:
+        return NO_RECORDS
+    rows = _padded(matrix.astype(np.int64), 0, OUTPUTS)
+    weights, records, counts = [], [], []
+    for block in rows.reshape(-1, OUTPUTS, inputs):
+        order = [wide * i + k for i in range(inputs // wide) for k in _order(block[:, wide * i : wide * (i + 1)])]
+        first, second = block[:, order[::2]], block[:, order[1::2]]
+        room = LARGEST_SUM - np.abs(first)
+        cut = np.where(first * second > 0, np.clip(second, -room, room), second)
+        rests = np.flatnonzero((cut != second).any(axis=0))
+        if len(rests) > min(inputs // 16, FEW_RESTS):
+            return NO_RECORDS
+        behind = (second - cut)[:, rests]
+        pairs = np.stack([np.hstack([first, behind]), np.hstack([cut, np.zeros_like(behind)])], axis=2)
+        weights.append(_padded(pairs.reshape(OUTPUTS, -1), 1, INPUTS))
+        channels = [order[2 * i + 1] for i in rests]
+        records.append((channels, _shuffles(order)))
+        counts.append(weights[-1].shape[1] // INPUTS)
+    most = max(counts)
+    image = np.vstack([_padded(w, 1, most * INPUTS) for w in weights]).reshape(-1, 1, most * INPUTS)
+    headers = [
+        [n, most, len(c), *c, *[0] * (FEW_RESTS + 1 - len(c))] for n, (c, _) in zip(counts, records, strict=True)
+    ]
+    shuffles = np.stack([shuffle for _, shuffle in records])
+    return _blocks(image), np.hstack([np.asarray(headers), shuffles]).astype(np.uint8).reshape(-1)
+
+
+def _order(weights: Int64) -> list[int]:
+    """[outputs, inputs] -> the inputs, partners beside each other, as many as can be found without a sum that is too large.
+
+    Greedy: next comes the input with the fewest partners left, and takes the partner with the fewest; ties by lot.
+    """
+    up, down = np.maximum(weights, 0), np.maximum(-weights, 0)
+    fits = np.stack([each[:, :, None] + each[:, None, :] for each in (up, down)]).max(axis=(0, 1)) <= LARGEST_SUM
+    partners = [sum(1 << int(j) for j in np.flatnonzero(row) if j != i) for i, row in enumerate(fits)]
+    chance, best = random.Random(0), list[int]()
+    for _ in range(TRIES):
+        left, order = (1 << len(partners)) - 1, list[int]()
+
+        while able := {
+            i: (partners[i] & left).bit_count() + chance.random() for i in _bits(left) if partners[i] & left
+        }:
+            one = min(able, key=lambda i: able[i])
+            other = min(_bits(partners[one] & left), key=lambda i: able[i])
+            order += [one, other]
+            left &= ~(1 << one | 1 << other)
+        best = max(best, order, key=len)
+        if left == 0:
+            break
+    return best + [i for i in range(len(partners)) if i not in best]
+
+
+def _bits(word: int) -> list[int]:
+    return [i for i in range(word.bit_length()) if word >> i & 1]
+
+
+def _shuffles(order: list[int]) -> NDArray[np.uint8]:
+    """For each 32 inputs, indices of VPSHUFB into their halves as they are, and then exchanged; 128 gives zero."""
+    source, place = (np.asarray(each).reshape(-1, 2 * HALF) for each in (order, range(len(order))))
+    stays = source // HALF == place // HALF
+    both = [np.where(stays == wanted, source % HALF, 128) for wanted in (True, False)]
+    return np.stack(both, axis=1).reshape(-1).astype(np.uint8)
 
 
 def _conv_when(node: Node, target: Any) -> str | None:
@@ -233,7 +319,7 @@ CONV2D = Kernel(
     "ge_conv2d_s8_x86",
     isa="x86",
     when=_conv_when,
-    constants=MATRIX,
+    constants=CONVOLUTION,
     arrange=_conv_arrange,
     scratch=_conv_scratch,
     cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 9000),

@@ -1,4 +1,4 @@
-/* Products of AVX2: VPMADDWD of int16 pairs, exact on all data (VPMADDUBSW would saturate). Inputs are kept as int16, and
+/* Products of AVX2: VPMADDWD of int16 pairs, exact on all data (VPMADDUBSW may saturate; ge_x86_bytes.h is where it cannot). Inputs are kept as int16, and
  * so are weights once they are in use: a byte shuffle puts them into the high halves of words, and an arithmetic shift
  * brings them down. A product and its sum are two instructions of three ports: 24 MACs a cycle at most. */
 #ifndef GE_X86_AVX2_H
@@ -19,6 +19,7 @@ typedef struct {
 #define GE_X86_TOGETHER 2
 #define GE_X86_WINOGRAD 1
 #define GE_X86_ROW_PAIRS 1
+#define GE_X86_BYTES 1
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
 /* [8 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */

@@ -18,6 +18,7 @@ typedef int8_t ge_x86_tap; /* a weight as it is multiplied */
 #define GE_X86_TOGETHER 4                      /* inputs that are multiplied and summed at once */
 #define GE_X86_WINOGRAD 0                      /* whether ge_x86_winograd.h is for this level */
 #define GE_X86_ROW_PAIRS 0                     /* and ge_x86_row_pairs.h */
+#define GE_X86_BYTES 0                         /* and ge_x86_bytes.h */
 
 typedef struct {
     int32_t lane[16];

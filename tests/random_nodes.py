@@ -75,7 +75,7 @@ def convolution(chance: random.Random, depthwise: bool) -> Graph:
     )  # fmt: skip
     constants = {"weights": int8_weights(chance, *shape), **constants}
     op = "depthwise_s8" if depthwise else "conv2d_s8"
-    return _in_any_law(chance, _node(op, p, constants, (h, w, in_c), (out_h, out_w, out_c)))
+    return _in_any_law(chance, kernel_node(op, p, constants, (h, w, in_c), (out_h, out_w, out_c)))
 
 
 def fully_connected(chance: random.Random) -> Graph:
@@ -83,7 +83,7 @@ def fully_connected(chance: random.Random) -> Graph:
     law, constants = requantization(chance, out_c, in_c * 5000)
     constants = {"weights": int8_weights(chance, out_c, in_c), **constants}
     return _in_any_law(
-        chance, _node("fc_s8", FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
+        chance, kernel_node("fc_s8", FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
     )
 
 
@@ -108,13 +108,13 @@ def equal_numbers(n: int) -> tuple[Graph, ...]:
     flat = {"weights": int8_weights(chance, n, n).clip(-127)}
     p = Conv2dParams(n, n, n, 1, 1, n, n, n, 1, 1, 1, 1, 0, 0, 1, n, **law)
     return (
-        _node("conv2d_s8", p, {**deep, **constants}, square, (1, 1, n)),
-        _node("depthwise_s8", replace(p, groups=n), {**taps, **constants}, square, (1, 1, n)),
-        _node("fc_s8", FcParams(n, n, n, **law), {**flat, **constants}, (n, n), (n, n)),
+        kernel_node("conv2d_s8", p, {**deep, **constants}, square, (1, 1, n)),
+        kernel_node("depthwise_s8", replace(p, groups=n), {**taps, **constants}, square, (1, 1, n)),
+        kernel_node("fc_s8", FcParams(n, n, n, **law), {**flat, **constants}, (n, n), (n, n)),
     )
 
 
-def _node(op: str, p: Any, constants: Mapping[str, Array], x: tuple[int, ...], y: tuple[int, ...]) -> Graph:
+def kernel_node(op: str, p: Any, constants: Mapping[str, Array], x: tuple[int, ...], y: tuple[int, ...]) -> Graph:
     int8 = QType("int8", (1.0,), (0,))
     node = Node("node", op, ("x",), ("y",), params=p, constants={name: Const(a) for name, a in constants.items()})
     values = {"x": Value("x", x, qtype=int8), "y": Value("y", y, qtype=int8)}

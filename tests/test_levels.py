@@ -1,9 +1,10 @@
-"""Levels of x86-64: what CPU and operating system allow, the choice when a bundle runs, and the float requantization."""
+"""Levels of x86-64: what CPU and operating system allow, the choice at run time, products of bytes, float requantization."""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import random
 import re
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import random_nodes
+from checker import check_kernels
 from small_models import model, node, saved, weights
 
 from glowembed import fixedpoint, pipeline, x86
@@ -130,6 +133,48 @@ def test_tiles_are_straight_code(
     headers = next(each.headers for each in LEVELS["x86"] if each.word == level)
     tiles = re.findall(r"\bT\((\d+), (\d+)\)", "".join((runtime_c() / name).read_text() for name in headers))
     assert assembly.read_text().count(f"\t{product}\t") >= sum(int(rows) * int(wide) for rows, wide in tiles) > 0
+
+
+# ------------------------------------------------------------------------------------- products of bytes
+
+
+def gaussian(rng: np.random.Generator, outputs: int, inputs: int, spread: float) -> Array:
+    return np.clip(np.rint(rng.normal(0, spread, (outputs, inputs))), -128, 127).astype(np.int8)
+
+
+def rests(records: Array, inputs: int) -> int:
+    return int(records.reshape(-1, 16 + 2 * inputs)[:, 2].sum())
+
+
+@pytest.mark.parametrize(("spread", "some"), [(30, False), (54, True)])
+def test_no_pair_of_a_product_of_bytes_can_saturate(spread: float, some: bool) -> None:
+    matrix = gaussian(np.random.default_rng(3), 40, 96, spread)
+    pairs, records = x86.products_of_bytes(matrix)
+    assert (rests(records, 96) > 0) == some
+    weights = pairs.reshape(-1, 2).astype(np.int64)
+    assert np.maximum(weights, 0).sum(axis=1).max() * 255 < 2**15
+    assert np.minimum(weights, 0).sum(axis=1).min() * 255 >= -(2**15)
+    sums = weights.reshape(3, -1, 16, 4).sum(axis=(1, 3)).reshape(-1)[:40]
+    np.testing.assert_array_equal(sums, matrix.astype(np.int64).sum(axis=1))
+
+
+def test_weights_that_do_not_make_pairs_have_no_records() -> None:
+    large = np.full((16, 64), 127, np.int8)
+    assert all(len(x86.products_of_bytes(each)[1]) == 1 for each in (large, large[:, :48]))
+
+
+@pytest.mark.parametrize(("sides", "stride", "spread"), [((5, 3), 1, 54), ((9, 13), 2, 54), ((2, 5), 1, 30)])
+def test_products_of_bytes_are_exact(sides: tuple[int, int], stride: int, spread: float) -> None:
+    chance, rng = random.Random(4), np.random.default_rng(4)
+    (h, w), inputs, outputs = sides, 64, 88
+    law, constants = random_nodes.requantization(chance, outputs, 40 * 5000)
+    out = tuple((n - 1) // stride + 1 for n in sides)
+    p = Conv2dParams(h, w, inputs, *out, outputs, 1, 1, stride, stride, 1, 1, 0, 0, 1, -7, **law)
+    matrix = gaussian(rng, outputs, inputs, spread)
+    assert (rests(x86.products_of_bytes(matrix)[1], inputs) > 0) == (spread > 50)
+    constants = {"weights": matrix.reshape(outputs, 1, 1, inputs), **constants}
+    graph = random_nodes.kernel_node("conv2d_s8", p, constants, (h, w, inputs), (*out, outputs))
+    assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
 
 # ------------------------------------------------------------------------------------- float requantization

@@ -8,9 +8,12 @@
  * outputs twice rather than half a tile.
  *
  * Bytes behind a run meet weights that are zero.
+ *
+ * With AVX2, a 1x1 kernel whose weights have records is a product of bytes (ge_x86_bytes.h) instead.
  */
 #include "ge.h"
 #include "ge_params.h"
+#include "ge_x86_bytes.h"
 #include "ge_x86_portable.h"
 #include "ge_x86_winograd.h"
 
@@ -32,7 +35,10 @@ typedef struct {
     void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
     const int32_t *multiplier;
-    const float *scale; /* negative: not exact */
+    const float *scale;  /* negative: not exact */
+    const int8_t *pairs; /* weights in the order of `records`, of ge_x86_bytes.h */
+    const uint8_t *records;
+    uint8_t *ordered;
     ge_x86_law law;
 } conv2d_s8_x86_layer;
 
@@ -248,6 +254,77 @@ static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_
     }
 }
 
+/* All outputs of `size` pixels, a constant. Outputs may lie where the inputs of rows before are, so all inputs are read first. */
+static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *s, const int8_t *const *x, int8_t *o,
+                                                     const int32_t size) {
+    const int32_t vectors = (s->out_c + 15) / 16, inputs = s->pitch;
+    const int32_t block = size * GE_X86_BYTES_PIXEL(inputs), next = GE_X86_BYTES_RECORD(inputs);
+    const uint8_t *record = s->records, *from = s->ordered;
+    const int8_t *w = s->pairs;
+    int32_t vector = 0;
+    for (; vector + GE_X86_BYTES_BLOCKS <= vectors; vector += GE_X86_BYTES_BLOCKS) {
+        ge_x86_bytes_order(x, size, inputs, record + vector * next, s->ordered + vector * block, GE_X86_BYTES_BLOCKS);
+    }
+    for (; vector < vectors; vector++) {
+        ge_x86_bytes_order(x, size, inputs, record + vector * next, s->ordered + vector * block, 1);
+    }
+    for (vector = 0; vector < vectors; vector++) {
+        ge_x86_sums acc[16 * 2];
+        GE_X86_UNROLL
+        for (int32_t i = 0; i < size; i++) {
+            acc[i] = ge_x86_load(s->bias + 16 * vector);
+        }
+        ge_x86_bytes_product(acc, w, from, GE_X86_BYTES_PIXEL(inputs), record[0], size);
+        conv2d_s8_x86_finish(s, acc, vector, o + 16 * vector, size, 1);
+        from += block;
+        w += 64 * record[1];
+        record += next;
+    }
+}
+
+#define CONV2D_S8_X86_BYTES(size)                                                                                      \
+    static GE_X86_FN GE_IN_ORDER void conv2d_s8_x86_bytes_##size(const conv2d_s8_x86_layer *s, const int8_t *const *x, \
+                                                                 int8_t *o) {                                          \
+        conv2d_s8_x86_bytes(s, x, o, size);                                                                            \
+    }
+CONV2D_S8_X86_BYTES(5)
+CONV2D_S8_X86_BYTES(4)
+CONV2D_S8_X86_BYTES(1)
+
+/* A kernel of one tap whose weights have records. Rows of output that lie one behind the other are one line. The last tile begins
+ * early if all of it is in the last row, whose inputs are still there. */
+static GE_X86_FN void conv2d_s8_x86_byte_points(const ge_conv2d_params *p, const conv2d_s8_x86_layer *s,
+                                                const ge_rows *x, const ge_rows *out, int32_t first_row,
+                                                int32_t last_row) {
+    const int32_t lines = out->slots == NULL ? last_row - first_row : 1, pixels = lines * p->out_w;
+    const int32_t wide = pixels % 4 == 0 || pixels % 5 > pixels % 4 ? 4 : 5;
+    for (int32_t y = first_row; y < last_row; y += lines) {
+        int8_t *const o = (int8_t *)ge_row(out, y);
+        int32_t line = 0, column = 0, size = 0;
+        for (int32_t done = 0; done < pixels; done += size) {
+            const int8_t *from[5];
+            size = done + wide <= pixels || p->out_w >= wide ? wide : 1;
+            if (done + size > pixels) {
+                column -= done + size - pixels;
+                done = pixels - size;
+            }
+            for (int32_t i = 0; i < size; i++) {
+                from[i] = (const int8_t *)ge_row(x, (y + line) * p->stride_h) + column * p->stride_w * p->in_c;
+                column++;
+                line += column == p->out_w;
+                column = column == p->out_w ? 0 : column;
+            }
+            if (size == 5) {
+                conv2d_s8_x86_bytes_5(s, from, o + (ptrdiff_t)done * p->out_c);
+            } else if (size == 4) {
+                conv2d_s8_x86_bytes_4(s, from, o + (ptrdiff_t)done * p->out_c);
+            } else {
+                conv2d_s8_x86_bytes_1(s, from, o + (ptrdiff_t)done * p->out_c);
+            }
+        }
+    }
+}
+
 /* Where the runs of an output row begin whose window has its first row in this slot of the ring. */
 static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t across, const ge_x86_element *plane,
                                          int32_t row, int32_t slot, int32_t high, const ge_x86_element **runs) {
@@ -297,7 +374,8 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
 
 static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
                                        const int32_t *bias, const int32_t *multiplier, const float *scale,
-                                       const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
+                                       const int8_t *pairs, const uint8_t *records, const ge_rows *out,
+                                       int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
     const int32_t run = p->kernel_w / across * p->in_c;
     const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)(CONV2D_S8_X86_LINES * run_count) * sizeof(void *);
@@ -322,6 +400,13 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
         (p->out_w - 1) * p->stride_w < p->in_w && (p->out_h - 1) * p->stride_h < p->in_h) {
         s.pitch = p->in_c;
+        if (GE_X86_BYTES && records[0] > 0) {
+            s.pairs = pairs;
+            s.records = records;
+            s.ordered = (uint8_t *)s.room;
+            conv2d_s8_x86_byte_points(p, &s, x, out, first_row, last_row);
+            return;
+        }
         conv2d_s8_x86_points(p, &s, x, out, first_row, last_row, plane);
     } else {
         conv2d_s8_x86_windows(p, &s, x, out, first_row, last_row, plane);
