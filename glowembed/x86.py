@@ -179,9 +179,11 @@ def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]
 MANY_OUTPUTS = 256
 """The inputs of a few pixels in the orders of so many fit the scratch that other levels have."""
 
-HALF, LARGEST_SUM, FEW_RESTS, TRIES = 16, 128, 12, 10
-"""Inputs that a byte shuffle moves among; of two weights of one sign: 255 times more leaves int16; inputs with rests, at most; of
-`_order`."""
+HALF, LARGEST_SUM, TRIES = 16, 128, 10
+"""Inputs that a byte shuffle moves among; of two weights of one sign: 255 times more leaves int16; of `_order`."""
+
+HEADER = 16
+"""GE_X86_BYTES_HEADER"""
 
 NO_RECORDS = (np.zeros(1, np.int8), np.zeros(1, np.uint8))
 
@@ -195,29 +197,28 @@ def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
     inputs, wide = matrix.shape[1], 2 * HALF
     if inputs % wide or inputs > 256 or len(matrix) > MANY_OUTPUTS:
         return NO_RECORDS
-    rows = _padded(matrix.astype(np.int64), 0, OUTPUTS)
-    weights, records, counts = [], [], []
-    for block in rows.reshape(-1, OUTPUTS, inputs):
+    weights, steps, shuffles = [], [], []
+    for block in _padded(matrix.astype(np.int64), 0, OUTPUTS).reshape(-1, OUTPUTS, inputs):
         order = [wide * i + k for i in range(inputs // wide) for k in _order(block[:, wide * i : wide * (i + 1)])]
-        first, second = block[:, order[::2]], block[:, order[1::2]]
-        room = LARGEST_SUM - np.abs(first)
-        cut = np.where(first * second > 0, np.clip(second, -room, room), second)
-        rests = np.flatnonzero((cut != second).any(axis=0))
-        if len(rests) > min(inputs // 16, FEW_RESTS):
-            return NO_RECORDS
-        behind = (second - cut)[:, rests]
-        pairs = np.stack([np.hstack([first, behind]), np.hstack([cut, np.zeros_like(behind)])], axis=2)
-        weights.append(_padded(pairs.reshape(OUTPUTS, -1), 1, INPUTS))
-        channels = [order[2 * i + 1] for i in rests]
-        records.append((channels, _shuffles(order)))
-        counts.append(weights[-1].shape[1] // INPUTS)
-    most = max(counts)
-    image = np.vstack([_padded(w, 1, most * INPUTS) for w in weights]).reshape(-1, 1, most * INPUTS)
-    headers = [
-        [n, most, len(c), *c, *[0] * (FEW_RESTS + 1 - len(c))] for n, (c, _) in zip(counts, records, strict=True)
-    ]
-    shuffles = np.stack([shuffle for _, shuffle in records])
-    return _blocks(image), np.hstack([np.asarray(headers), shuffles]).astype(np.uint8).reshape(-1)
+        cut = _cut(block[:, order])
+        rests = (block[:, order] - cut).reshape(OUTPUTS, -1, INPUTS)
+        steps.append(np.flatnonzero(rests.any(axis=(0, 2))).tolist())
+        weights.append(np.hstack([cut, rests[:, steps[-1]].reshape(OUTPUTS, -1)]))
+        shuffles.append(_shuffles(order))
+    most = max(map(len, steps))
+    if most > min(inputs // 32, HEADER - 2):
+        return NO_RECORDS
+    image = np.vstack([np.pad(w, ((0, 0), (0, inputs + most * INPUTS - w.shape[1]))) for w in weights])
+    headers = [[inputs // INPUTS + most, len(each), *each, *[0] * (HEADER - 2 - len(each))] for each in steps]
+    return _blocks(image[:, None]), np.hstack([headers, shuffles]).astype(np.uint8).reshape(-1)
+
+
+def _cut(weights: Int64) -> Int64:
+    """[outputs, inputs in pairs] with the second of a pair as large as the first allows."""
+    first, second = weights[:, ::2], weights[:, 1::2]
+    room = LARGEST_SUM - np.abs(first)
+    fits = np.where(first * second > 0, np.clip(second, -room, room), second)
+    return np.stack([first, fits], axis=2).reshape(weights.shape)
 
 
 def _order(weights: Int64) -> list[int]:

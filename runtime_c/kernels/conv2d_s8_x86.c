@@ -258,7 +258,7 @@ static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_
 static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *s, const int8_t *const *x, int8_t *o,
                                                      const int32_t size) {
     const int32_t vectors = (s->out_c + 15) / 16, inputs = s->pitch;
-    const int32_t block = size * GE_X86_BYTES_PIXEL(inputs), next = GE_X86_BYTES_RECORD(inputs);
+    const int32_t block = size * inputs, next = GE_X86_BYTES_RECORD(inputs);
     const uint8_t *record = s->records, *from = s->ordered;
     const int8_t *w = s->pairs;
     int32_t vector = 0;
@@ -274,10 +274,10 @@ static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *
         for (int32_t i = 0; i < size; i++) {
             acc[i] = ge_x86_load(s->bias + 16 * vector);
         }
-        ge_x86_bytes_product(acc, w, from, GE_X86_BYTES_PIXEL(inputs), record[0], size);
+        ge_x86_bytes_product(acc, w, from, inputs, record, size);
         conv2d_s8_x86_finish(s, acc, vector, o + 16 * vector, size, 1);
         from += block;
-        w += 64 * record[1];
+        w += 64 * record[0];
         record += next;
     }
 }
