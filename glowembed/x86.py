@@ -268,8 +268,8 @@ POINTS = 64
 SQUARE_CHANNELS, LARGE = 1024, 4096
 """GE_X86_WINOGRAD_CHANNELS, CONV2D_S8_X86_LARGE"""
 
-LINES = 4
-"""CONV2D_S8_X86_LINES"""
+LINES, KEPT = 4, 3072
+"""CONV2D_S8_X86_LINES, CONV2D_S8_X86_KEPT"""
 
 ELEMENT = 2
 """Bytes of an expanded input at the level that needs most."""
@@ -279,14 +279,16 @@ SLACK = 64
 
 
 def _conv_scratch(p: Any) -> int:
-    """Pointers to runs; widened weights of 16 outputs or, in the same memory, what Winograd's squares take; and a ring of
-    expanded rows, or the pixels that a kernel of one tap gathers.
+    """Pointers to runs; widened weights of 16 outputs, or of all where these are few, or, in the same memory, what Winograd's
+    squares take; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
     """
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
     weights = OUTPUTS * _runs(p) * _up(p.kernel_h * p.kernel_w * p.in_c // _runs(p), INPUTS)
+    whole = weights * (_up(p.out_c, OUTPUTS) // OUTPUTS)
+    weights = whole if whole <= KEPT else weights
     return int(8 * LINES * _runs(p) + 63 + max(ELEMENT * weights, _squares(p)) + ELEMENT * plane + SLACK)
 
 

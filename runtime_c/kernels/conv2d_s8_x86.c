@@ -19,6 +19,7 @@
 
 /* clang-format off */
 #define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
+#define CONV2D_S8_X86_KEPT 3072 /* taps of all outputs, that are widened once in a call */
 #define CONV2D_S8_X86_LINES 4   /* rows of output that a kernel of several taps computes at once */
 /* clang-format on */
 
@@ -32,6 +33,8 @@ typedef struct {
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
     const ge_x86_tap *w;   /* of the vectors at hand, in the order of ge_x86_dot */
     ge_x86_tap *room;
+    int32_t kept;  /* whether `room` is for all vectors */
+    int32_t ready; /* and has them */
     void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
     const int32_t *multiplier;
@@ -149,7 +152,11 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
     for (int32_t vector = 0; vector < vectors; vector += width) {
         width = conv2d_s8_x86_width(vectors - vector);
         const int32_t tile = 8 * conv2d_s8_x86_rows_of(pixels, width) + width;
-        s->w = ge_x86_blocks_of(s->room, s->weights + (ptrdiff_t)vector * steps * 64, steps * width);
+        ge_x86_tap *const room = s->room + (s->kept ? vector * steps * 64 : 0);
+        s->w = room;
+        if (!s->ready) {
+            s->w = ge_x86_blocks_of(room, s->weights + (ptrdiff_t)vector * steps * 64, steps * width);
+        }
         for (int32_t line = 0; line < lines; line++) {
             const ge_x86_element *const *runs = s->runs + line * s->run_count;
             switch (tile) {
@@ -163,6 +170,7 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
             }
         }
     }
+    s->ready = s->kept;
 }
 
 #define CONV2D_S8_X86_SQUARES 6  /* of a matrix product */
@@ -328,11 +336,15 @@ static GE_X86_FN void conv2d_s8_x86_byte_points(const ge_conv2d_params *p, const
 /* Where the runs of an output row begin whose window has its first row in this slot of the ring. */
 static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t across, const ge_x86_element *plane,
                                          int32_t row, int32_t slot, int32_t high, const ge_x86_element **runs) {
+    const int32_t step = p->dilation_w * p->in_c, down = p->dilation_h;
     for (int32_t tap = 0; tap < p->kernel_h; tap++) {
+        const ge_x86_element *at = plane + slot * row;
         for (int32_t column = 0; column < across; column++) {
-            runs[tap * across + column] = plane + slot * row + column * p->dilation_w * p->in_c;
+            *runs = at;
+            runs++;
+            at += step;
         }
-        slot += p->dilation_h;
+        slot += down;
         slot -= slot >= high ? high : 0;
     }
 }
@@ -394,7 +406,9 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     const int32_t squares = conv2d_s8_x86_square(p) ? (p->out_w + 1) / 2 * (CONV2D_S8_X86_LINES / 2) : 0;
     const uintptr_t points = 16 * (uintptr_t)(p->in_c * (squares + 16) + 32) * sizeof(int16_t);
     s.squares = s.room;
-    const uintptr_t taps = GE_X86_TAPS_BYTES((uintptr_t)(64 * run_count * s.steps));
+    const int32_t all = (p->out_c + 15) / 16 * 64 * run_count * s.steps;
+    s.kept = GE_X86_TAPS_BYTES(all) > 0 && all <= CONV2D_S8_X86_KEPT;
+    const uintptr_t taps = GE_X86_TAPS_BYTES((uintptr_t)(s.kept ? all : 64 * run_count * s.steps));
     const uintptr_t shared = squares > 0 && 6144 + points > taps ? 6144 + points : taps;
     ge_x86_element *const plane = (ge_x86_element *)((uintptr_t)s.room + shared);
     if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
