@@ -45,6 +45,9 @@ class _Search:
 
     touched: tuple[tuple[int, ...], ...]
 
+    after: tuple[tuple[int, ...], ...]
+    """Nodes that read what a node makes."""
+
 
 def _search(graph: Graph) -> _Search:
     rows = rows_of(graph)
@@ -60,7 +63,8 @@ def _search(graph: Graph) -> _Search:
     storages = tuple(
         (0 if s.outside else s.bytes, users[i], s.is_input, s.is_output) for i, s in enumerate(rows.storages)
     )
-    return _Search(before, storages, tuple(touched))
+    after = tuple(tuple(r for r, needed in enumerate(before) if needed >> i & 1) for i in range(len(before)))
+    return _Search(before, storages, tuple(touched), after)
 
 
 def _step(search: _Search, done: int, live: int, node: int) -> tuple[int, int]:
@@ -88,8 +92,15 @@ def _peak(search: _Search, order: Sequence[int]) -> int:
     return peak
 
 
-def _ready(search: _Search, done: int) -> list[int]:
-    return [i for i, needed in enumerate(search.before) if not done >> i & 1 and needed & ~done == 0]
+def _first(search: _Search) -> tuple[int, ...]:
+    """Nodes that need no other."""
+    return tuple(i for i, needed in enumerate(search.before) if not needed)
+
+
+def _next(search: _Search, ready: tuple[int, ...], node: int, done: int) -> tuple[int, ...]:
+    """Nodes whose inputs are there when `node`, one of those before, is the last that was done."""
+    free = (i for i in search.after[node] if search.before[i] & ~done == 0)
+    return tuple(sorted({*ready, *free} - {node}))
 
 
 def _exact(search: _Search, limit: int) -> list[int] | None:
@@ -97,7 +108,7 @@ def _exact(search: _Search, limit: int) -> list[int] | None:
     full = (1 << len(search.before)) - 1
     heap: list[tuple[int, int, int, int]] = [(0, 0, 0, _start(search))]
     came: dict[int, tuple[int, int]] = {}
-    best = {0: 0}
+    best, ready = {0: 0}, {0: _first(search)}
     seen = 0
     while heap:
         peak, _, done, live = heapq.heappop(heap)
@@ -108,11 +119,12 @@ def _exact(search: _Search, limit: int) -> list[int] | None:
         seen += 1
         if seen > STATES:
             return None
-        for node in _ready(search, done):
+        for node in ready[done]:
             during, after = _step(search, done, live, node)
             worst, now = max(peak, during), done | 1 << node
             if worst <= limit and worst < best.get(now, 1 << 62):
                 best[now], came[now] = worst, (done, node)
+                ready[now] = _next(search, ready[done], node, now)
                 heapq.heappush(heap, (worst, -now.bit_count(), now, after))
     return _path(came, full) if full in came else list(range(len(search.before)))
 
@@ -128,13 +140,15 @@ def _path(came: dict[int, tuple[int, int]], done: int) -> list[int]:
 def _beam(search: _Search, width: int) -> list[int]:
     """The `width` best sets of each size; ties by bytes alive, then by the nodes themselves."""
     beam: list[tuple[int, int, int, tuple[int, ...]]] = [(0, _start(search), 0, ())]
+    ready = {0: _first(search)}
     for _ in search.before:
         grown: dict[int, tuple[int, int, int, tuple[int, ...]]] = {}
         for peak, live, done, path in beam:
-            for node in _ready(search, done):
+            for node in ready[done]:
                 during, after = _step(search, done, live, node)
                 now, entry = done | 1 << node, (max(peak, during), after, done | 1 << node, (*path, node))
                 if now not in grown or entry < grown[now]:
                     grown[now] = entry
         beam = sorted(grown.values())[:width]
+        ready = {done: _next(search, ready[done & ~(1 << path[-1])], path[-1], done) for _, _, done, path in beam}
     return list(beam[0][3])
