@@ -42,20 +42,25 @@ SMALL, SMALL_SHARE = 12_000.0, 0.04
 EFFORT_UNIT = 0.05
 """Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds by the clock."""
 
-SOLVED = 2
-"""Candidates that go to the solver, from the smallest greedy placement on."""
+SOLVED, PAIRS = 2, 8_000
+"""Candidates that go to the solver, from the smallest greedy placement on, as long as they have no more conflicts together
+for a unit of effort: with more it finds nothing in its time.
+"""
 
 PLACED = 12
 """Candidates of a schedule that are placed: their bounds differ, and so does how close the placement comes."""
 
-REPAIRED = 6
-"""Of all candidates, those whose greedy placement is improved."""
+REPAIRED, LEAST = 6, 2
+"""Of all candidates, those whose greedy placement is improved; and of networks of many rows."""
 
 MANY = 60
 """A graph of more nodes is planned in one way besides the plain one."""
 
-WORK, FEWEST = 100_000, 3
+WORK, FEWEST = 80_000, 3
 """When so many items have been placed, no further candidate is, but for the first three."""
+
+REPAIRS = 50
+"""Placements of one that is improved."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,7 @@ def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) 
         one for variant in _ways(ordered, wanted, costs) for one in _candidates(variant, alignment, wanted, True)
     ]
     placed = _placed(prepared, every=True)
-    if options.mode == "exact" and placement.have_solver():
-        for candidate in sorted(placed, key=lambda p: p.placement.size)[:SOLVED]:
-            _solve(candidate, options.effort)
+    _solve(sorted(placed, key=lambda p: p.placement.size), options)
     found: list[Tradeoff] = []
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
@@ -201,12 +204,8 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
     placed = _placed(prepared, every=options.ram is not None, apart=bool(options.rams))
     limit = options.limit
-    if options.mode == "exact" and placement.have_solver():
-        least = min(p.placement.size for p in placed)
-        for candidate in [p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)][
-            :SOLVED
-        ]:
-            _solve(candidate, options.effort)
+    least = min(p.placement.size for p in placed)
+    _solve([p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)], options)
     if limit is None:
         return _finished(min(placed, key=lambda p: (p.placement.size, p.extra)), alignment, options)
     placed.sort(key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))
@@ -267,7 +266,7 @@ def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> li
     """
     placed: list[_Placed] = []
     work = 0
-    for one in sorted(prepared, key=lambda p: p.bound):
+    for one in _in_turn(prepared):
         rivals = [p for p in placed if not every or (not apart and p.extra <= one.extra)]
         if any(p.placement.size <= one.bound for p in rivals):
             continue
@@ -279,9 +278,21 @@ def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> li
         work += len(one.items) * len(one.fits)
         placed.append(one)
     placed.sort(key=lambda p: p.placement.size)
-    for one in placed if every else placed[:REPAIRED]:
+    for number, one in enumerate(placed):
+        if not every and (number >= REPAIRED or (number >= LEAST and work > 2 * WORK)):
+            break
+        work += len(one.items) * REPAIRS
         one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound)
     return sorted(placed, key=lambda p: p.placement.size)
+
+
+def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
+    """The lowest bounds first, in turn of each budget: what is cheaper may come closer to its own."""
+    ranked = []
+    for budgets in sorted({one.affordable for one in prepared}):
+        same = sorted((one for one in prepared if one.affordable == budgets), key=lambda p: p.bound)
+        ranked += [(rank, one.bound, one) for rank, one in enumerate(same)]
+    return [one for _, _, one in sorted(ranked, key=lambda r: r[:2])]
 
 
 def by_rows(graph: Graph) -> Graph:
@@ -326,6 +337,7 @@ class _Placed:
     ) -> None:
         self.variant, self.rows = variant, rows
         self.extra = variant.cycles + candidate.extra
+        self.affordable = sum(candidate.extra <= budget + SLACK for budget in variant.budgets)
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
         self.placement, self.fits = Placement((), 0), list[Fit]()
         self.live: tuple[int, ...] = ()
@@ -333,10 +345,15 @@ class _Placed:
         self.proved = bound
 
 
-def _solve(placed: _Placed, effort: int) -> None:
-    placed.placement, placed.proved = placement.solve(
-        placed.items, placed.forbidden, placed.bound, placed.placement, EFFORT_UNIT * effort
-    )
+def _solve(candidates: Sequence[_Placed], options: PlanOptions) -> None:
+    """The first few of these, if that is wanted and there is a solver."""
+    left = PAIRS * options.effort if options.mode == "exact" and placement.have_solver() else 0
+    for one in candidates[:SOLVED]:
+        left -= one.forbidden.pairs
+        if left >= 0:
+            one.placement, one.proved = placement.solve(
+                one.items, one.forbidden, one.bound, one.placement, EFFORT_UNIT * options.effort
+            )
 
 
 def _prepared(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-REPAIRED, REPAIRS = 2, 12
-"""Greedy placements that are improved, and how often each."""
+REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
+"""Greedy placements that are improved, how often each, and how often without getting smaller."""
+
+MANY = 2000
+"""Items of all placements that are improved; one always is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,11 @@ class Conflicts:
     lo: Ints
     hi: Ints
 
+    @property
+    def pairs(self) -> int:
+        """How many of them there are."""
+        return int(np.count_nonzero(self.lo < self.hi)) // 2
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -69,52 +77,35 @@ def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
     """What the cells of each pair of items forbid."""
     count = len(items)
     lo, hi = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
-    birth = np.asarray([item.birth for item in items], np.int64)
-    death = np.asarray([item.death for item in items], np.int64)
-    size = np.asarray([item.size for item in items], np.int64)
-    single = np.asarray([len(item.cells) == 1 for item in items], bool)
-    for i in range(count):
-        meeting = (birth <= death[i]) & (birth[i] <= death)
-        meeting[: i + 1] = False
-        follows = (size == size[i]) & ((birth == death[i]) | (death == birth[i]))
-        plain = meeting & single & ~follows if single[i] else np.zeros(count, bool)
-        lo[i, plain], hi[i, plain] = -size[plain], size[i]
-        for j in np.flatnonzero(meeting & ~plain).tolist():
-            lo[i, j], hi[i, j] = _forbidden(items[i], items[j], in_place)
-    upper = np.triu(lo < hi)
-    rows, columns = np.nonzero(upper)
+    owner = np.repeat(np.arange(count), [len(item.cells) for item in items])
+    cells = np.concatenate([item.cells for item in items]) if items else np.zeros((0, 4), np.int64)
+    birth, death = cells[:, 2], cells[:, 3]
+    for i, item in enumerate(items):
+        near = np.flatnonzero((owner > i) & (birth <= item.death) & (death >= item.birth))
+        if not near.size:
+            continue
+        x, y = item.cells[:, None, :], cells[near][None, :, :]
+        meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
+        low = np.where(meet, x[..., 0] - y[..., 0] - y[..., 1], NOTHING)
+        high = np.where(meet, x[..., 0] + x[..., 1] - y[..., 0], -NOTHING)
+        same = meet & (x[..., 1] == y[..., 1])
+        for p, q in np.argwhere(same & (y[..., 3] == x[..., 2])).tolist():
+            if in_place(item.storage, items[owner[near[q]]].storage, int(item.cells[p, 2])):
+                high[p, q] -= item.cells[p, 1]
+        for p, q in np.argwhere(same & (x[..., 3] == y[..., 2])).tolist():
+            if in_place(items[owner[near[q]]].storage, item.storage, int(item.cells[p, 3])):
+                low[p, q] += item.cells[p, 1]
+        others = owner[near]
+        first = np.concatenate([[0], np.flatnonzero(others[1:] != others[:-1]) + 1])
+        lo[i, others[first]] = np.minimum.reduceat(low.min(axis=0), first)
+        hi[i, others[first]] = np.maximum.reduceat(high.max(axis=0), first)
+    rows, columns = np.nonzero(lo < hi)
     lo[columns, rows], hi[columns, rows] = -hi[rows, columns], -lo[rows, columns]
     return Conflicts(lo, hi)
 
 
-def _forbidden(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
-    if len(a.cells) == len(b.cells) == 1:
-        return _forbidden_rows(a, b, in_place)
-    x, y = a.cells[:, None, :], b.cells[None, :, :]
-    meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
-    if not meet.any():
-        return 0, 0
-    low = x[..., 0] - y[..., 0] - y[..., 1]
-    high = x[..., 0] + x[..., 1] - y[..., 0]
-    a_follows = meet & (y[..., 3] == x[..., 2]) & (x[..., 1] == y[..., 1])
-    for p, q in np.argwhere(a_follows):
-        if in_place(a.storage, b.storage, int(a.cells[p, 2])):
-            high[p, q] -= a.cells[p, 1]
-    b_follows = meet & (x[..., 3] == y[..., 2]) & (x[..., 1] == y[..., 1])
-    for p, q in np.argwhere(b_follows):
-        if in_place(b.storage, a.storage, int(b.cells[q, 2])):
-            low[p, q] += b.cells[q, 1]
-    return int(low[meet].min()), int(high[meet].max())
-
-
-def _forbidden_rows(a: Item, b: Item, in_place: InPlace) -> tuple[int, int]:
-    """The same for two items of one cell each, which are most; they are known to meet."""
-    low, high = -b.size, a.size
-    if a.size == b.size and b.death == a.birth and in_place(a.storage, b.storage, a.birth):
-        high = 0
-    if a.size == b.size and a.death == b.birth and in_place(b.storage, a.storage, b.birth):
-        low = 0
-    return low, high
+NOTHING = 1 << 40
+"""The lowest difference of two cells that do not meet; above any arena."""
 
 
 # ----------------------------------------------------------------------------------------------- greedy
@@ -130,7 +121,7 @@ class Fit:
 
 
 def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
-    """First fits in a dozen orders, the smallest first: inputs at the bottom or at the top of the bound; scratch, alive
+    """First fits in some orders, the smallest first: inputs at the bottom or at the top of the bound; scratch, alive
     now and then, at the bottom or anywhere. None follow one that meets the bound.
     """
     near, found = _near(forbidden), []
@@ -145,7 +136,8 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]
 def repaired(items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int) -> Placement:
     """What reaches highest is placed earlier next time, again and again; the best of all."""
     near, best = _near(forbidden), fits[0].placement
-    for fit in fits[:REPAIRED] if best.size > bound else ():
+    count = min(REPAIRED, max(1, MANY // max(1, len(items))))
+    for fit in fits[:count] if best.size > bound else ():
         best = min(best, _repaired(items, near, fit, bound), key=lambda p: p.size)
     return best
 
@@ -160,28 +152,28 @@ def _near(forbidden: Conflicts) -> list[Near]:
 
 
 def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
-    order, placed = list(fit.order), fit.placement
-    best = placed
+    order, placed, best, waited = list(fit.order), fit.placement, fit.placement, 0
     for _ in range(REPAIRS):
         high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
         order = [i for i in order if i in high] + [i for i in order if i not in high]
         placed = _first_fit(items, near, order, fit.top)
-        best = min(best, placed, key=lambda p: p.size)
-        if best.size <= bound:
+        best, waited = (placed, 0) if placed.size < best.size else (best, waited + 1)
+        if best.size <= bound or waited == PATIENCE:
             break
     return best
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
+    """Large ones first, or what dies last, which leaves the space below to what came before it."""
     birth = np.asarray([i.birth for i in items])
     death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])
-    life = death - birth + 1
     index = np.arange(len(items))
-    keys = ((birth, -size), (-size, birth), (-life * size, birth), (-life, -size), (-size, -life), (-death, -size))
     scattered = np.asarray([len(i.cells) > 1 and i.cells[:, 0].max() == 0 for i in items])
-    firsts = (np.zeros(len(items)), ~scattered) if scattered.any() else (np.zeros(len(items)),)
-    return [np.lexsort((index, *reversed(key), first)).tolist() for first in firsts for key in keys]
+    anywhere = [(-size, birth), (-size, -death), (-death, -size), (birth - death, -size)]
+    first = [(~scattered, *key) for key in anywhere] if scattered.any() else []
+    keys = [*anywhere, *first, (-birth, -size)]
+    return [np.lexsort((index, *reversed(key))).tolist() for key in keys]
 
 
 def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int], top: int) -> Placement:
@@ -212,7 +204,7 @@ def _lowest(item: Item, near: Near, offsets: Ints, start: int) -> int:
         return at
     ends = np.maximum.accumulate(np.maximum(high[order], at))
     ends += -ends % item.alignment
-    free = np.flatnonzero(low[1:] >= ends[:-1])
+    free = (low[1:] >= ends[:-1]).nonzero()[0]
     return int(ends[free[0]] if free.size else ends[-1])
 
 

@@ -43,7 +43,7 @@ BLOCKS = (2, 4, 8, 16)
 ROOMS = (0.0, 0.06)
 """Shares of the limit that kernels leave where they can."""
 
-STEPS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Limits to try: the least that is possible, and so much more."""
 
 

@@ -134,7 +134,10 @@ def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------ the C of it
 
 
-POISONED = [*((network, seed, 8) for seed in range(4)), *((branching, seed, 3) for seed in (1, 5, 13, 14))]
+POISONED = [
+    *((network, seed, 8) for seed in range(4)),
+    *((branching, seed, layers) for seed, layers in ((1, 4), (3, 4), (5, 3), (14, 3))),
+]
 
 
 @pytest.mark.cc
@@ -309,6 +312,8 @@ def test_a_limit_takes_the_fastest_plan_that_fits(folder: Path) -> None:
     smallest = memory.plan_network(graph, 4, PlanOptions(optimize="ram"), costs)[1]
     whole = memory.plan_network(graph, 4, PlanOptions(optimize="speed"), costs)[1]
     assert smallest.size < whole.size
+    with pytest.raises(UsageError):
+        memory.plan_network(graph, 4, PlanOptions(ram=smallest.size - 1), costs)
     assert not memory.plan_network(graph, 4, PlanOptions(ram=whole.size), costs)[1].groups
     between = memory.plan_network(graph, 4, PlanOptions(ram=whole.size - 1), costs)[1]
     assert between.size < whole.size
