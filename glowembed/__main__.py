@@ -21,7 +21,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(130)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembed"):  # which imports this module
     signal.signal(signal.SIGINT, _leave)
 
 import traceback

@@ -294,6 +294,18 @@ def test_an_interrupted_compile_leaves_nothing(
     refused(capsys, tmp_path, ["compile", MODEL, "--data", DATA, "-o", str(tmp_path / "out")], 130)
 
 
+def test_an_interruption_while_libraries_are_loaded_has_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time\ntime.sleep(60)\n"
+    )
+    (tmp_path / "glowembed").write_text("from glowembed.__main__ import main\n")
+    repository = str(Path(pipeline.__file__).parents[1])
+    path = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), repository])}
+    words = [sys.executable, str(tmp_path / "glowembed"), "--version"]
+    done = subprocess.run(words, env=path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_an_interrupted_write_leaves_what_was_there(
     again: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
