@@ -73,13 +73,13 @@ def test_the_dump_holds_board_reference_and_float(bundle: Bundle, digits_dir: Pa
 def test_a_flipped_weight_is_found_and_its_layer_named(
     digits_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One weight of the third convolution is changed in the C file: validate fails, debug names the layer."""
+    """One weight of the second convolution is changed in the C file: validate fails, debug names the layer."""
     folder = tmp_path / "bundle"
     bundle = compile_model(digits_dir / "model.onnx", folder, CompileOptions("x86-64"), data=digits_dir / "data.npz")
-    victim = [layer for layer in bundle.manifest["layers"] if layer["op"] == "conv2d_s8"][2]["name"]
+    victim = [layer for layer in bundle.manifest["layers"] if layer["op"] == "conv2d_s8"][1]["name"]
     source = folder / "model_weights.c"
     arrays = re.split(r"(?=^const )", source.read_text("ascii"), flags=re.MULTILINE)
-    index = [i for i, text in enumerate(arrays) if "_weights[" in text and text.startswith("const int8_t")][3]
+    index = [i for i, text in enumerate(arrays) if "_weights[" in text and text.startswith("const int8_t")][1]
     arrays[index] = re.sub(
         r"(\{\n\s+)(-?\d+)", lambda m: m.group(1) + str(-int(m.group(2)) or 99), arrays[index], count=1
     )
