@@ -42,7 +42,7 @@ SMALL, SMALL_SHARE = 12_000.0, 0.04
 EFFORT_UNIT = 0.05
 """Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds by the clock."""
 
-SOLVED, PAIRS = 2, 8_000
+SOLVED, PAIRS = 2, 5_000
 """Candidates that go to the solver, from the smallest greedy placement on, as long as they have no more conflicts together
 for a unit of effort: with more it finds nothing in its time.
 """
