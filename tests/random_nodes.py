@@ -249,10 +249,17 @@ def _pool(chance: random.Random) -> Case:
     if any(n + 2 * p < k for n, p, k in zip(size, pads, kernel, strict=True)):
         return _pool(chance)
     pads = tuple(min(p, k // 2) for p, k in zip(pads, kernel, strict=True))
-    if any(n + 2 * p <= (k - 1) * d for n, p, k, d in zip(size, pads, kernel, dilations, strict=True)):
+    spread = dilations if op == "MaxPool" else (1, 1)
+    if not all(_sees(*axis) for axis in zip(size, kernel, strides, spread, pads, strict=True)):
         return _pool(chance)
     shape = (1, chance.choice(CHANNELS), *size)
     return case("node", op, shape, kernel_shape=kernel, strides=strides, pads=[*pads, *pads], **extra)
+
+
+def _sees(n: int, kernel: int, stride: int, dilation: int, pad: int) -> bool:
+    """Whether there are windows along an axis and each has a tap on the image: others have no maximum, and are refused."""
+    firsts = range(-pad, n + pad - (kernel - 1) * dilation, stride)
+    return bool(firsts) and all(any(0 <= i + k * dilation < n for k in range(kernel)) for i in firsts)
 
 
 def _unary(chance: random.Random) -> Case:
