@@ -119,11 +119,20 @@ def _window_bytes(p: Any) -> int:
     return _blocks(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
 
 
+def _columns(p: Any) -> int:
+    """From the first to the last that a row of output sees, padding included."""
+    return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
+
+
 def _tap_bytes(p: Any, count: int) -> int:
     """Bytes of pointers to taps, of a row of padding, and of the padded rows that a row of output sees."""
-    columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
-    rows = 1 if p.pad_left == 0 and columns <= p.in_w else 2 + (p.kernel_h - 1) * p.dilation_h
-    return int(4 * count + rows * columns * p.in_c)
+    rows = 1 if p.pad_left == 0 and _columns(p) <= p.in_w else 2 + (p.kernel_h - 1) * p.dilation_h
+    return int(4 * count + rows * _columns(p) * p.in_c)
+
+
+def _clamp(p: Any) -> int:
+    """1 where an output has other limits than those of int8, to which narrowing moves saturate."""
+    return int((p.lo, p.hi) != (-128, 127))
 
 
 def _conv_when(node: Node, mode: Mode) -> str | None:
@@ -137,7 +146,7 @@ def _conv_scratch(p: Any) -> int:
 
 def _taps_cycles(p: Any, count: int, across: int) -> float:
     """Of a call for `count` rows, besides outputs: it begins, copies padded rows anew, and points at taps."""
-    columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
+    columns = _columns(p)
     padded = p.pad_left > 0 or columns > p.in_w
     rows = min((count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if padded else 0
     row = columns * p.in_c / LANES
@@ -240,6 +249,65 @@ def depthwise(mode: Mode) -> Kernel:
         scratch=_depthwise_scratch,
         cost=lambda node, target: Cost(_depthwise_rows_cost(node, mode, node.params.out_h), 1340),
         rows_cost=lambda node, target, count: _depthwise_rows_cost(node, mode, count),
+        store="rows",
+    )
+
+
+def _depthwise3x3_when(node: Node, mode: Mode) -> str | None:
+    p = node.params
+    if (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w) != (3, 3, 1, 1) or p.stride_w > 1:
+        return "it is 3x3 with a stride across of 1"
+    if p.in_c % 8 != 0 or _columns(p) > WIDEST:
+        return f"{p.in_c} channels of {_columns(p)} columns"
+    if p.pad_left == 0 and _columns(p) <= p.in_w:
+        return "rows without padding are read in place"
+    return _depthwise_when(node, mode)
+
+
+WIDEST = 125
+"""Columns of a plane in which offsets of three rows fit a byte."""
+
+
+def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
+    """For each four channels: 8 zeros; of channels 0 2 1 3 weights column by column, and 7 zeros; the law; 4 biases."""
+    channels = len(constants["bias"])
+    weights = constants["weights"].reshape(3, 3, channels).transpose(2, 1, 0).reshape(channels // 4, 4, 9)
+    ordered = _padded(weights[:, [0, 2, 1, 3]].astype(np.int8), 2, LANES).reshape(channels // 4, -1)
+    bias, *law = _sums_of_four(constants, mode)
+    zeros = np.zeros((channels // 4, 8), np.int8)
+    return {"stream": np.concatenate([zeros, ordered, *law, bias], axis=1).reshape(-1)}
+
+
+def _depthwise3x3_blocks(p: Any) -> tuple[int, int]:
+    """Blocks of three and of two pixels in a row of output."""
+    if p.out_w == 1:
+        return 0, 1
+    return (p.out_w // 3 - 1, 2) if p.out_w % 3 == 1 else (p.out_w // 3, p.out_w % 3 // 2)
+
+
+def _depthwise3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
+    """Blocks of three or two pixels by four channels, and copies of rows."""
+    p = node.params
+    threes, twos = _depthwise3x3_blocks(p)
+    rows = min((count - 1) * p.stride_h + 3, p.in_h)
+    block = threes * (105.0 + 3 * _SCALE[mode]) + twos * (80.0 + 2 * _SCALE[mode])
+    run = p.out_c // 4 * block + 70 * (threes + twos) + 100
+    copy = min(_columns(p), p.in_w) * (9.5 * p.in_c / 8 + 10) + 50
+    return float(count * run + rows * copy + 300 + 1.0 * p.in_c * _columns(p) / LANES)
+
+
+def depthwise3x3(mode: Mode) -> Kernel:
+    """3x3 with padding."""
+    return Kernel(
+        "ge_depthwise3x3_s8_mve",
+        isa="mve",
+        when=lambda node, target: _depthwise3x3_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: _depthwise3x3_arrange(constants, mode),
+        scratch=lambda p: 3 * p.in_c * _columns(p) + LANES,
+        cost=lambda node, target: Cost(_depthwise3x3_rows_cost(node, mode, node.params.out_h), 1130),
+        rows_cost=lambda node, target, count: _depthwise3x3_rows_cost(node, mode, count),
+        instance=lambda p: {"CLAMP": _clamp(p)},
         store="rows",
     )
 

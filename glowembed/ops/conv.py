@@ -627,6 +627,7 @@ class DepthwiseS8(_Conv2dBase):
         dsp_depthwise.window_kernel(_depthwise_sums_why_not),
         *dsp_block.depthwise(_depthwise_sums_why_not),
         mve.depthwise("default"),
+        mve.depthwise3x3("default"),
         x86.DEPTHWISE,
     )
 
@@ -668,7 +669,12 @@ def _conv2d_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
 
 def _depthwise_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
     kept = [] if mode == "onnx" else [_depthwise3x3(mode), dsp_depthwise.rows_kernel(_depthwise_sums_why_not, mode)]
-    return [*kept, dsp_depthwise.window_kernel(_depthwise_sums_why_not, mode), mve.depthwise(mode)]
+    return [
+        *kept,
+        dsp_depthwise.window_kernel(_depthwise_sums_why_not, mode),
+        mve.depthwise(mode),
+        mve.depthwise3x3(mode),
+    ]
 
 
 KERNEL_OPS = (
