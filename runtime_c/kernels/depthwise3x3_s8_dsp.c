@@ -3,8 +3,10 @@
  * ge_dsp_depthwise.h says how inputs and weights lie. One channel of one line at a time, two outputs in a step:
  * r0 pixels, r1 out, r2-r7 (w0, w1) (w1, w2) of the three slots, r8 r9 the two outputs, r10 r11 the next two,
  * r12 lr a word of pixels. Every word is loaded once: it ends two outputs and begins the next two.
- * 29 cycles for 2 outputs, about 40 for each channel of a line besides; 2.5 for each input that is packed.
- * With stride 2: r8 r9 an output and the next, r10 r11 r12 words, lr the multiplier; 16 cycles for an output.
+ * 27 cycles for 2 outputs, 6 for a turn of four such steps, about 40 for each channel of a line besides; 1.8 for each
+ * input that is packed.
+ * With stride 2: r3 r7 w2, r5 the zero point, r8 r9 an output and the next, r10 r11 r12 words, lr the multiplier;
+ * 14 cycles for an output.
  *
  * scratch: [weights of four channels][three lines]. Lines are columns (DOWN) where rows are short. */
 #include "ge.h"
@@ -22,39 +24,43 @@
 /* Words of a channel that the law has besides a multiplier. */
 #define DEPTHWISE3X3_S8_DSP_MORE (DEPTHWISE3X3_S8_DSP_LAW == 0 ? 0 : 2)
 
-/* In the order of registers s0-s7. */
+/* In the order of registers s0-s7, then r1. */
 typedef struct {
-    const uint32_t *ring;
-    int8_t *out;
+    int32_t ring_back; /* from where the ring is left to the next channel, bytes */
+    int32_t out_back;
     const uint32_t *taps;
-    int32_t turn; /* bytes into the weights: which tap row the first slot meets */
-    int32_t fours;
-    int32_t rest; /* outputs behind the last four, 0..3 */
+    int32_t turn;  /* bytes into the weights: which tap row the first slot meets */
+    int32_t turns; /* of the loop, times 2; + 1: the first one is half */
+    int32_t rest;  /* outputs behind the loop */
     int32_t zero_point;
-    int32_t channels;
+    const uint32_t *ring; /* behind the weights */
+    int8_t *out;
 } depthwise3x3_s8_dsp_job;
 
-#define DEPTHWISE3X3_S8_DSP_TEXT(x) #x
-#define DEPTHWISE3X3_S8_DSP_AT(n, x) "#" #n "*" DEPTHWISE3X3_S8_DSP_TEXT(x)
+/* Outputs in half a turn of the loop, and bytes from the first half to the second: 0 where r1 moves between them. */
+#define DEPTHWISE3X3_S8_DSP_UNIT (DEPTHWISE3X3_S8_DSP_STRIDE == 1 ? 4 : 2)
+#define DEPTHWISE3X3_S8_DSP_HALF                                                                                       \
+    (2 * DEPTHWISE3X3_S8_DSP_UNIT * DEPTHWISE3X3_S8_DSP_STEP < 4096                                                    \
+         ? DEPTHWISE3X3_S8_DSP_UNIT * DEPTHWISE3X3_S8_DSP_STEP                                                         \
+         : 0)
 
-/* One word of pixels of slot s at its offset: e o end, ne no begin. */
-#define DEPTHWISE3X3_S8_DSP_WORD(x, w01, w12, e, o, ne, no)                                                            \
+/* One word of pixels: e o end; with the bias in `no` first, ne no begin. */
+#define DEPTHWISE3X3_S8_DSP_WORD(x, w01, w12, e, o, ne, no, start)                                                     \
     "    smlabt " e ", " x ", " w12 ", " e "\n"                                                                        \
     "    smlad " o ", " x ", " w12 ", " o "\n"                                                                         \
-    "    smlad " ne ", " x ", " w01 ", " ne "\n"                                                                       \
+    "    smlad " ne ", " x ", " w01 ", " start "\n"                                                                    \
     "    smlatb " no ", " x ", " w01 ", " no "\n"
 
 /* clang-format off */
 
-#define DEPTHWISE3X3_S8_DSP_STEP2(e, o, ne, no)                                                                        \
+#define DEPTHWISE3X3_S8_DSP_STEP2(e, o, ne, no, at)                                                                    \
     "    ldr.w r12, [r0, #48]!\n"                                                                                      \
     "    ldr.w lr, [r0, #16]\n"                                                                                        \
-    "    vmov " ne ", s8\n"                                                                                            \
-    "    mov " no ", " ne "\n"                                                                                         \
-    DEPTHWISE3X3_S8_DSP_WORD("r12", "r2", "r3", e, o, ne, no)                                                          \
+    "    vmov " no ", s8\n"                                                                                            \
+    DEPTHWISE3X3_S8_DSP_WORD("r12", "r2", "r3", e, o, ne, no, no)                                                      \
     "    ldr.w r12, [r0, #32]\n"                                                                                       \
-    DEPTHWISE3X3_S8_DSP_WORD("lr", "r4", "r5", e, o, ne, no)                                                           \
-    DEPTHWISE3X3_S8_DSP_WORD("r12", "r6", "r7", e, o, ne, no)                                                          \
+    DEPTHWISE3X3_S8_DSP_WORD("lr", "r4", "r5", e, o, ne, no, ne)                                                       \
+    DEPTHWISE3X3_S8_DSP_WORD("r12", "r6", "r7", e, o, ne, no, ne)                                                      \
     "    .if %c[law] == 0\n"                                                                                           \
     "    vmov r12, s9\n"                                                                                               \
     "    vmov lr, s6\n"                                                                                                \
@@ -63,232 +69,239 @@ typedef struct {
     "    .endif\n"                                                                                                     \
     GE_DSP_LAW_KEPT_TWO(DEPTHWISE3X3_S8_DSP_LAW, e, o, "r12", "lr", "s9", "s11", "s12")                                \
     "    ssat " e ", #8, " e "\n"                                                                                      \
-    "    ssat " o ", #8, " o "\n"
+    "    ssat " o ", #8, " o "\n"                                                                                      \
+    "    strb " e ", [r1, #" at "]\n"                                                                                  \
+    "    strb " o ", [r1, #" at "+%c[step]]\n"
+
+#define DEPTHWISE3X3_S8_DSP_STEP4(at)                                                                                  \
+    DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11", at)                                                            \
+    DEPTHWISE3X3_S8_DSP_STEP2("r10", "r11", "r8", "r9", at "+2*%c[step]")
+
+/* Begins a line: arguments in registers, s15 keeps r7. */
+#define DEPTHWISE3X3_S8_DSP_BEGIN                                                                                      \
+    "    vldmia r0!, {s0-s7}\n"                                                                                        \
+    "    vmov s15, r7\n"                                                                                               \
+    "    ldr r1, [r0]\n"                                                                                               \
+    "    vmov r0, s7\n"
+
+/* Begins a channel: bias in s8, multiplier in s9, weights in r2-r7, the first pair in r12 lr r10. */
+#define DEPTHWISE3X3_S8_DSP_CHANNEL                                                                                    \
+    "    vmov r12, s2\n"                                                                                               \
+    "    vmov lr, s3\n"                                                                                                \
+    "    vldmia r12!, {s8-s9}\n"                                                                                       \
+    "    .if %c[law]\n"                                                                                                \
+    "    vldmia r12!, {s11-s12}\n"                                                                                     \
+    "    .endif\n"                                                                                                     \
+    "    add lr, lr, r12\n"                                                                                            \
+    "    add.w r12, r12, #40\n"                                                                                        \
+    "    vmov s2, r12\n"                                                                                               \
+    "    ldm.w lr, {r2-r7}\n"                                                                                          \
+    "    ldr.w r12, [r0]\n"                                                                                            \
+    "    ldr.w lr, [r0, #16]\n"                                                                                        \
+    "    ldr.w r10, [r0, #32]\n"
+
+/* On to the next channel. */
+#define DEPTHWISE3X3_S8_DSP_NEXT                                                                                       \
+    "    vmov r2, s0\n"                                                                                                \
+    "    vmov r3, s1\n"                                                                                                \
+    "    vmov r4, s2\n"                                                                                                \
+    "    vmov r5, s7\n"                                                                                                \
+    "    sub.w r0, r0, r2\n"                                                                                           \
+    "    sub.w r1, r1, r3\n"                                                                                           \
+    "    cmp r4, r5\n"                                                                                                 \
+    "    bne.w 1b\n"                                                                                                   \
+    "    vmov r7, s15\n"
 
 /* Four channels of one line, stride 1. */
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        "    vldmia r0, {s0-s7}\n"
-        "    vmov s15, r7\n"
-        "1:\n" /* a channel */
-        "    vmov r12, s2\n"
-        "    vmov lr, s3\n"
-        "    vmov r0, s0\n"
-        "    vmov r1, s1\n"
-        "    vldr s8, [r12]\n"
-        "    vldr s9, [r12, #4]\n"
-        "    add lr, lr, r12\n"
-        "    .if %c[law]\n"
-        "    vldr s11, [r12, #48]\n"
-        "    vldr s12, [r12, #52]\n"
-        "    add r12, r12, #8\n"
-        "    .endif\n"
-        "    add r12, r12, #48\n"
-        "    vmov s2, r12\n"
-        "    ldr.w r2, [lr, #8]\n"
-        "    ldr.w r3, [lr, #12]\n"
-        "    ldr.w r4, [lr, #16]\n"
-        "    ldr.w r5, [lr, #20]\n"
-        "    ldr.w r6, [lr, #24]\n"
-        "    ldr.w r7, [lr, #28]\n"
-        "    ldr.w r12, [r0]\n"
-        "    ldr.w lr, [r0, #16]\n"
-        "    ldr.w r10, [r0, #32]\n"
-        "    vmov r8, s8\n"
-        "    mov r9, r8\n"
-        "    smlad r8, r12, r2, r8\n"
+        DEPTHWISE3X3_S8_DSP_BEGIN
+        "    .balign 4\n"
+        "1:\n"
+        DEPTHWISE3X3_S8_DSP_CHANNEL
+        "    vmov r9, s8\n"
+        "    smlad r8, r12, r2, r9\n"
         "    smlatb r9, r12, r2, r9\n"
         "    smlad r8, lr, r4, r8\n"
         "    smlatb r9, lr, r4, r9\n"
         "    smlad r8, r10, r6, r8\n"
         "    smlatb r9, r10, r6, r9\n"
         "    vmov lr, s4\n"
+        "    lsrs lr, lr, #1\n"
         "    vmov s10, lr\n"
-        "    cmp lr, #0\n"
-        "    beq.w 3f\n"
+        "    bcs.w 3f\n"
+        "    beq.w 4f\n"
         "    .balign 4\n"
-        "2:\n" /* four outputs */
-        DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11")
-        "    strb r8, [r1]\n"
-        "    strb r9, [r1, " DEPTHWISE3X3_S8_DSP_AT(1, DEPTHWISE3X3_S8_DSP_STEP) "]\n"
-        DEPTHWISE3X3_S8_DSP_STEP2("r10", "r11", "r8", "r9")
+        "2:\n" /* eight outputs */
+        DEPTHWISE3X3_S8_DSP_STEP4("0")
+        "    .if %c[half] == 0\n" /* offsets in [r1] end at 4095 */
+        "    addw r1, r1, #4*%c[step]\n"
+        "    .endif\n"
+        "    .balign 4\n"
+        "3:\n"
+        DEPTHWISE3X3_S8_DSP_STEP4("%c[half]")
         "    vmov lr, s10\n"
-        "    strb r10, [r1, " DEPTHWISE3X3_S8_DSP_AT(2, DEPTHWISE3X3_S8_DSP_STEP) "]\n"
-        "    strb r11, [r1, " DEPTHWISE3X3_S8_DSP_AT(3, DEPTHWISE3X3_S8_DSP_STEP) "]\n"
+        "    addw r1, r1, #%c[half]+4*%c[step]\n"
         "    subs lr, lr, #1\n"
-        "    addw r1, r1, " DEPTHWISE3X3_S8_DSP_AT(4, DEPTHWISE3X3_S8_DSP_STEP) "\n"
         "    vmov s10, lr\n"
         "    bne.w 2b\n"
-        "3:\n"
+        "4:\n"
         "    vmov lr, s5\n"
-        "    cmp lr, #0\n"
-        "    beq.w 4f\n"
-        DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11")
-        "    vmov lr, s5\n"
-        "    strb r8, [r1]\n"
         "    cmp lr, #1\n"
-        "    beq.w 4f\n"
-        "    strb r9, [r1, " DEPTHWISE3X3_S8_DSP_AT(1, DEPTHWISE3X3_S8_DSP_STEP) "]\n"
+        "    blt.w 6f\n"
+        "    beq.w 5f\n"
+        DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11", "0")
+        "    vmov lr, s5\n"
+        "    mov r8, r10\n"
+        "    addw r1, r1, #2*%c[step]\n"
         "    cmp lr, #2\n"
-        "    beq.w 4f\n"
+        "    beq.w 6f\n"
+        "5:\n" /* the last one */
         "    ldr.w r12, [r0, #48]!\n"
         "    ldr.w lr, [r0, #16]\n"
         "    ldr.w r9, [r0, #32]\n"
-        "    smlabt r10, r12, r3, r10\n"
-        "    smlabt r10, lr, r5, r10\n"
-        "    smlabt r10, r9, r7, r10\n"
+        "    smlabt r8, r12, r3, r8\n"
+        "    smlabt r8, lr, r5, r8\n"
+        "    smlabt r8, r9, r7, r8\n"
         "    .if %c[law] == 0\n"
         "    vmov r12, s9\n"
         "    vmov lr, s6\n"
-        "    smmlar r10, r10, r12, lr\n"
+        "    smmlar r8, r8, r12, lr\n"
         "    .endif\n"
-        GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, "r10", "r12", "lr", "s9", "s11", "s12")
-        "    ssat r10, #8, r10\n"
-        "    strb r10, [r1, " DEPTHWISE3X3_S8_DSP_AT(2, DEPTHWISE3X3_S8_DSP_STEP) "]\n"
-        "4:\n"
-        "    vmov r2, s0\n"
-        "    vmov r1, s1\n"
-        "    vmov lr, s7\n"
-        "    add r2, r2, #4\n"
-        "    add r1, r1, #1\n"
-        "    subs lr, lr, #1\n"
-        "    vmov s0, r2\n"
-        "    vmov s1, r1\n"
-        "    vmov s7, lr\n"
-        "    bne.w 1b\n"
-        "    vmov r7, s15\n"
+        GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, "r8", "r12", "lr", "s9", "s11", "s12")
+        "    ssat r8, #8, r8\n"
+        "    strb r8, [r1]\n"
+        "6:\n"
+        DEPTHWISE3X3_S8_DSP_NEXT
         : "+r"(r0)
-        : [law] "i"(DEPTHWISE3X3_S8_DSP_LAW)
+        : [law] "i"(DEPTHWISE3X3_S8_DSP_LAW), [step] "i"(DEPTHWISE3X3_S8_DSP_STEP), [half] "i"(DEPTHWISE3X3_S8_DSP_HALF)
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
           "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s15");
 }
 
 /* One output of stride 2: the words end `e`, the same words begin `n`. */
-#define DEPTHWISE3X3_S8_DSP_HALF(e, n, at)                                                                             \
+#define DEPTHWISE3X3_S8_DSP_ONE(e, n, at)                                                                              \
     "    ldr.w r10, [r0, #48]!\n"                                                                                      \
     "    ldr.w r11, [r0, #16]\n"                                                                                       \
     "    ldr.w r12, [r0, #32]\n"                                                                                       \
     "    vmov " n ", s8\n"                                                                                             \
-    "    smlabt " e ", r10, r3, " e "\n"                                                                               \
+    "    smlabb " e ", r10, r3, " e "\n"                                                                               \
     "    smlad " n ", r10, r2, " n "\n"                                                                                \
-    "    smlabt " e ", r11, r5, " e "\n"                                                                               \
+    "    smlabt " e ", r11, r3, " e "\n"                                                                               \
     "    smlad " n ", r11, r4, " n "\n"                                                                                \
     "    smlabt " e ", r12, r7, " e "\n"                                                                               \
     "    smlad " n ", r12, r6, " n "\n"                                                                                \
     "    .if %c[law] == 0\n"                                                                                           \
-    "    vmov r10, s6\n"                                                                                               \
-    "    smmlar " e ", " e ", lr, r10\n"                                                                               \
+    "    smmlar " e ", " e ", lr, r5\n"                                                                                \
     "    .endif\n"                                                                                                     \
     GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, e, "r10", "r11", "s9", "s11", "s12")                                  \
     "    ssat " e ", #8, " e "\n"                                                                                      \
-    "    strb " e ", [r1, " at "]\n"
+    "    strb " e ", [r1, #" at "]\n"
 
-/* Four channels of one line, stride 2. */
+/* Four channels of one line, stride 2: weights r2 r4 r6 (w0, w1), r3 r7 w2. */
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        "    vldmia r0, {s0-s7}\n"
-        "    vmov s15, r7\n"
-        "1:\n" /* a channel */
-        "    vmov r12, s2\n"
-        "    vmov lr, s3\n"
-        "    vmov r0, s0\n"
-        "    vmov r1, s1\n"
-        "    vldr s8, [r12]\n"
-        "    vldr s9, [r12, #4]\n"
-        "    add lr, lr, r12\n"
-        "    .if %c[law]\n"
-        "    vldr s11, [r12, #48]\n"
-        "    vldr s12, [r12, #52]\n"
-        "    add r12, r12, #8\n"
-        "    .endif\n"
-        "    add r12, r12, #48\n"
-        "    vmov s2, r12\n"
-        "    ldr.w r2, [lr, #8]\n"
-        "    ldr.w r3, [lr, #12]\n"
-        "    ldr.w r4, [lr, #16]\n"
-        "    ldr.w r5, [lr, #20]\n"
-        "    ldr.w r6, [lr, #24]\n"
-        "    ldr.w r7, [lr, #28]\n"
-        "    ldr.w r10, [r0]\n"
-        "    ldr.w r11, [r0, #16]\n"
-        "    ldr.w r12, [r0, #32]\n"
+        DEPTHWISE3X3_S8_DSP_BEGIN
+        "    .balign 4\n"
+        "1:\n"
+        DEPTHWISE3X3_S8_DSP_CHANNEL
         "    vmov r8, s8\n"
-        "    smlad r8, r10, r2, r8\n"
-        "    smlad r8, r11, r4, r8\n"
-        "    smlad r8, r12, r6, r8\n"
-        "    vmov lr, s4\n"
-        "    vmov s10, lr\n"
-        "    cmp lr, #0\n"
+        "    smlad r8, r12, r2, r8\n"
+        "    smlad r8, lr, r4, r8\n"
+        "    smlad r8, r10, r6, r8\n"
         "    vmov lr, s9\n"
-        "    beq.w 3f\n"
+        "    pkhtb r3, r5, r3, asr #16\n"
+        "    vmov r5, s6\n"
+        "    vmov r10, s4\n"
+        "    lsrs r10, r10, #1\n"
+        "    vmov s10, r10\n"
+        "    bcs.w 3f\n"
+        "    beq.w 4f\n"
         "    .balign 4\n"
         "2:\n" /* four outputs */
-        DEPTHWISE3X3_S8_DSP_HALF("r8", "r9", "#0")
-        DEPTHWISE3X3_S8_DSP_HALF("r9", "r8", DEPTHWISE3X3_S8_DSP_AT(1, DEPTHWISE3X3_S8_DSP_STEP))
-        DEPTHWISE3X3_S8_DSP_HALF("r8", "r9", DEPTHWISE3X3_S8_DSP_AT(2, DEPTHWISE3X3_S8_DSP_STEP))
-        DEPTHWISE3X3_S8_DSP_HALF("r9", "r8", DEPTHWISE3X3_S8_DSP_AT(3, DEPTHWISE3X3_S8_DSP_STEP))
+        DEPTHWISE3X3_S8_DSP_ONE("r8", "r9", "0")
+        DEPTHWISE3X3_S8_DSP_ONE("r9", "r8", "%c[step]")
+        "3:\n"
+        DEPTHWISE3X3_S8_DSP_ONE("r8", "r9", "2*%c[step]")
+        DEPTHWISE3X3_S8_DSP_ONE("r9", "r8", "3*%c[step]")
         "    vmov r10, s10\n"
-        "    addw r1, r1, " DEPTHWISE3X3_S8_DSP_AT(4, DEPTHWISE3X3_S8_DSP_STEP) "\n"
+        "    addw r1, r1, #4*%c[step]\n"
         "    subs r10, r10, #1\n"
         "    vmov s10, r10\n"
         "    bne.w 2b\n"
-        "3:\n"
+        "4:\n"
         "    vmov r10, s5\n"
-        "    vmov s10, r10\n"
         "    cmp r10, #0\n"
-        "    beq.w 5f\n"
-        "4:\n" /* the rest, one by one */
-        DEPTHWISE3X3_S8_DSP_HALF("r8", "r9", "#0")
-        "    vmov r10, s10\n"
-        "    addw r1, r1, " DEPTHWISE3X3_S8_DSP_AT(1, DEPTHWISE3X3_S8_DSP_STEP) "\n"
-        "    mov r8, r9\n"
-        "    subs r10, r10, #1\n"
-        "    vmov s10, r10\n"
-        "    bne.w 4b\n"
-        "5:\n"
-        "    vmov r2, s0\n"
-        "    vmov r1, s1\n"
-        "    vmov lr, s7\n"
-        "    add r2, r2, #4\n"
-        "    add r1, r1, #1\n"
-        "    subs lr, lr, #1\n"
-        "    vmov s0, r2\n"
-        "    vmov s1, r1\n"
-        "    vmov s7, lr\n"
-        "    bne.w 1b\n"
-        "    vmov r7, s15\n"
+        "    beq.w 6f\n"
+        DEPTHWISE3X3_S8_DSP_ONE("r8", "r9", "0")
+        "6:\n"
+        DEPTHWISE3X3_S8_DSP_NEXT
         : "+r"(r0)
-        : [law] "i"(DEPTHWISE3X3_S8_DSP_LAW)
+        : [law] "i"(DEPTHWISE3X3_S8_DSP_LAW), [step] "i"(DEPTHWISE3X3_S8_DSP_STEP)
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
           "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s15");
 }
 
 /* clang-format on */
 
-/* Rows first..last-1, four channels from `channel` on. */
-static void depthwise3x3_s8_dsp_four(const ge_conv2d_params *p, const ge_rows *x, const int32_t *packed,
-                                     const ge_rows *out, int32_t first, int32_t last, int32_t channel,
-                                     uint32_t *scratch) {
+/* What the loops are told of lines with `length` outputs. */
+static depthwise3x3_s8_dsp_job depthwise3x3_s8_dsp_job_of(const ge_conv2d_params *p, int32_t length,
+                                                          const uint32_t *taps) {
+    const int32_t halves = length / DEPTHWISE3X3_S8_DSP_UNIT;
+    const int32_t rest = length % DEPTHWISE3X3_S8_DSP_UNIT;
+    const int32_t steps = DEPTHWISE3X3_S8_DSP_STRIDE == 1 ? 2 * halves + (rest + 1) / 2 : length;
+    depthwise3x3_s8_dsp_job job;
+    job.ring_back = 4 * GE_DSP_RING_WORDS * steps - 4;
+    job.out_back = (length - rest % 2) * DEPTHWISE3X3_S8_DSP_STEP + halves % 2 * DEPTHWISE3X3_S8_DSP_HALF - 1;
+    job.taps = taps;
+    job.turns = (halves + 1) / 2 * 2 + halves % 2;
+    job.rest = rest;
+    job.zero_point = p->out_zero_point;
+    job.ring = taps + 4 * (GE_DSP_TAPS_WORDS + DEPTHWISE3X3_S8_DSP_MORE);
+    return job;
+}
+
+/* Rows first..last-1, all channels. */
+static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x, const int32_t *packed,
+                                     const ge_rows *out, int32_t first, int32_t last, uint32_t *taps) {
     const ge_dsp_lines g = ge_dsp_lines_of(p, x, DEPTHWISE3X3_S8_DSP_DOWN, first, last);
-    const int32_t begin = g.down ? 0 : first;
-    const int32_t end = g.down ? p->out_w : last;
-    uint32_t *const ring = scratch + 4 * (GE_DSP_TAPS_WORDS + DEPTHWISE3X3_S8_DSP_MORE);
-    int32_t packed_to = begin * DEPTHWISE3X3_S8_DSP_STRIDE; /* padded lines below this are in the ring */
-    ge_dsp_unpack_taps(packed, DEPTHWISE3X3_S8_DSP_LAW == 0 ? 32 - p->shift : 1, DEPTHWISE3X3_S8_DSP_MORE, scratch);
-    for (int32_t line = begin; line < end; line++) {
-        const int32_t top = line * DEPTHWISE3X3_S8_DSP_STRIDE;
-        for (; packed_to < top + 3; packed_to++) {
-            ge_dsp_pack_line(p, &g, x, packed_to - g.across_pad, channel, ring);
-        }
-        int8_t *const to = g.down ? (int8_t *)ge_row(out, first) + line * p->out_c : (int8_t *)ge_row(out, line);
-        const depthwise3x3_s8_dsp_job job = {ring,         to + channel, scratch,           (3 - top % 3) % 3 * 8,
-                                             g.length / 4, g.length & 3, p->out_zero_point, 4};
-        if (DEPTHWISE3X3_S8_DSP_STRIDE == 1) {
-            depthwise3x3_s8_dsp_line(&job);
-        } else {
-            depthwise3x3_s8_dsp_line2(&job);
+    const int32_t begin = DEPTHWISE3X3_S8_DSP_DOWN ? 0 : first;
+    const int32_t end = DEPTHWISE3X3_S8_DSP_DOWN ? p->out_w : last;
+    const int32_t top = begin * DEPTHWISE3X3_S8_DSP_STRIDE - (DEPTHWISE3X3_S8_DSP_DOWN ? p->pad_left : p->pad_top);
+    uint32_t *const ring = taps + 4 * (GE_DSP_TAPS_WORDS + DEPTHWISE3X3_S8_DSP_MORE);
+    depthwise3x3_s8_dsp_job job = depthwise3x3_s8_dsp_job_of(p, g.length, taps);
+    const int32_t skipped = job.turns % 2 * DEPTHWISE3X3_S8_DSP_HALF; /* by loops that begin in their middle */
+    int32_t padding = 0;                                              /* a slot that is full of it */
+    int32_t slot = 0;                                                 /* the next one, the oldest of three */
+    ge_dsp_fill(p, 3 * g.pairs, 4, ring);
+    for (int32_t c = 0; c < p->out_c; c += c == 0 && (p->out_c & 3) != 0 ? p->out_c & 3 : 4) {
+        int8_t *to = (int8_t *)ge_row(out, first) + c;
+        int32_t in = top;
+        int32_t wanted = top + 3;
+        ge_dsp_unpack_taps(packed, DEPTHWISE3X3_S8_DSP_LAW == 0 ? 32 - p->shift : 1, DEPTHWISE3X3_S8_DSP_MORE, taps);
+        packed += GE_DSP_PACKED_WORDS + 4 * DEPTHWISE3X3_S8_DSP_MORE;
+        slot = padding >= 0 ? padding : slot;
+        for (int32_t line = begin; line < end; line++) {
+            for (; in < wanted; in++) {
+                if (in >= 0 && in < g.in_lines) {
+                    ge_dsp_pack_line(p, &g, x, DEPTHWISE3X3_S8_DSP_DOWN, in, c, ring + 4 * slot);
+                    padding = padding == slot ? -1 : padding;
+                } else if (padding != slot) {
+                    ge_dsp_fill(p, g.pairs, GE_DSP_RING_WORDS, ring + 4 * slot);
+                    padding = slot;
+                }
+                slot = slot == 2 ? 0 : slot + 1;
+            }
+            wanted += DEPTHWISE3X3_S8_DSP_STRIDE;
+            job.turn = slot == 0 ? 0 : 8 * (3 - slot);
+            job.out = (DEPTHWISE3X3_S8_DSP_DOWN ? to + line * p->out_c : (int8_t *)ge_row(out, line) + c) - skipped;
+            if (DEPTHWISE3X3_S8_DSP_STRIDE == 1) {
+                depthwise3x3_s8_dsp_line(&job);
+            } else {
+                depthwise3x3_s8_dsp_line2(&job);
+            }
         }
     }
 }
@@ -296,15 +309,10 @@ static void depthwise3x3_s8_dsp_four(const ge_conv2d_params *p, const ge_rows *x
 static void ge_depthwise3x3_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int32_t *stream,
                                    const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t scattered = DEPTHWISE3X3_S8_DSP_DOWN && out->slots != NULL;
-    const int32_t rest = p->out_c & 3;
     int32_t last = last_row;
     for (int32_t first = first_row; first < last_row; first = last) {
         last = scattered ? first + 1 : last_row;
-        const int32_t *packed = stream;
-        for (int32_t c = 0; c < p->out_c; c += c == 0 && rest != 0 ? rest : 4) {
-            depthwise3x3_s8_dsp_four(p, x, packed, out, first, last, c, (uint32_t *)scratch);
-            packed += GE_DSP_PACKED_WORDS + 4 * DEPTHWISE3X3_S8_DSP_MORE;
-        }
+        depthwise3x3_s8_dsp_rows(p, x, stream, out, first, last, (uint32_t *)scratch);
     }
     if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
         for (int32_t y = first_row; y < last_row; y++) {
