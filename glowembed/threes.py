@@ -29,21 +29,32 @@ SPLIT = 9
 Int64 = NDArray[np.int64]
 
 
-def _groups(channels: int) -> list[tuple[int, int]]:
-    """First channel and size of the nines and threes that cover the channels, as ge_threes_run walks them."""
-    groups, first = [], 0
-    while first < channels:
-        size = 9 if channels - first > 6 else 3
-        groups.append((first, size))
-        first += size
-    return groups
+@dataclass(frozen=True)
+class _Group:
+    """Channels from `first` on, `size` of them with those that fill it up; one has a word of its own if `plain`."""
+
+    first: int
+    size: int
+    plain: bool = False
+
+    def slots(self) -> list[int]:
+        """What each output is: the plain one (3), or the sum 0, 1 or 2 of a three."""
+        return [3] * self.plain + [0, 1, 2] * (self.size // 3)
+
+
+def _groups(channels: int, chunks: int) -> list[_Group]:
+    """The groups that cover the channels, as ge_threes_open counts them: nines, then one of fewer."""
+    nines, left = divmod(channels, 9)
+    plain = chunks == 1 and left in (1, 7)
+    size = left if plain else -(-left // 3) * 3
+    groups = [_Group(9 * i, 9) for i in range(nines)]
+    return [*groups, _Group(9 * nines, size, plain)] if left else groups
 
 
 def _matrix(constants: Mapping[str, Array]) -> Int64:
-    """The weights as [channel, input], zeros up to whole groups and a multiple of UNROLL inputs."""
+    """The weights as [channel, input], zeros up to a multiple of UNROLL inputs."""
     weights = constants["weights"].astype(np.int64).reshape(len(constants["bias"]), -1)
-    first, size = _groups(len(weights))[-1]
-    return np.pad(weights, ((0, first + size - len(weights)), (0, -weights.shape[1] % UNROLL)))
+    return np.pad(weights, ((0, 0), (0, -weights.shape[1] % UNROLL)))
 
 
 def _chunks(weights: Int64) -> list[slice]:
@@ -58,22 +69,33 @@ def _chunks(weights: Int64) -> list[slice]:
     return [*chunks, slice(start * UNROLL, steps.shape[1] * UNROLL)]
 
 
-def _words(weights: Int64, begin: bool) -> Array:
-    """The words of a matrix; `begin`: each group and chunk starts with the values that keep all sums positive."""
+def _words(weights: Int64, laws: Callable[[_Group, list[slice]], Int64], begin: bool) -> Array:
+    """The words of a matrix; `begin`: each group and chunk starts with the values that keep all sums positive.
+
+    laws: what follows the words of a group, from its weights filled up and the chunks.
+    """
     chunks = _chunks(weights)
-    parts = [np.asarray([len(chunks), *(c.stop - c.start for c in chunks)], np.int64)]
-    for first, size in _groups(len(weights)):
+    parts = [np.asarray([*(c.stop - c.start for c in chunks), 0], np.int64)]
+    for group in _groups(len(weights), len(chunks)):
         for chunk in chunks:
-            w = weights[first : first + size, chunk]
-            parts += [_pairs(_offsets(w)[:, None]).reshape(-1)] if begin else []
-            parts.append(_pairs(w).T.reshape(-1))
+            w = _rows(weights, group)[:, chunk]
+            parts += [_pairs(_offsets(w)[:, None], group.plain).reshape(-1)] if begin else []
+            parts.append(_pairs(w, group.plain).T.reshape(-1))
+        parts.append(laws(group, chunks))
     return (np.concatenate(parts) & 0xFFFFFFFF).astype(np.uint32)
 
 
-def _pairs(w: Int64) -> Int64:
-    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 of each three."""
+def _rows(weights: Int64, group: _Group) -> Int64:
+    """The rows of a group, zeros where there are no more channels."""
+    rows = weights[group.first : group.first + group.size]
+    return np.pad(rows, ((0, group.size - len(rows)), (0, 0)))
+
+
+def _pairs(w: Int64, plain: bool) -> Int64:
+    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 of each three. The first row as it is if `plain`."""
+    own, w = w[:plain], w[plain:]
     pairs = np.stack([w[0::3] + (w[2::3] << 21), w[1::3] + (w[2::3] << 10)], axis=1)
-    return pairs.reshape(-1, w.shape[1])
+    return np.concatenate([own, pairs.reshape(-1, w.shape[1])])
 
 
 def _offsets(w: Int64) -> Int64:
@@ -84,11 +106,42 @@ def _offsets(w: Int64) -> Int64:
 # ------------------------------------------------------------------------------------------------- armv7m
 
 
+OFFSET = 1 << 20
+"""What the sums 0 of threes begin with, so that they do not borrow from the sums 2."""
+
+
+def _start(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> tuple[int, int] | None:
+    """The 64 bits to which sum * multiplier is added, and the multiplier; None where 63 bits less 11 are too few.
+
+    A channel whose bias alone makes it saturate, whatever its inputs, gets a multiplier of 0.
+    """
+    start = bias * multiplier + (1 << 31) + (p.out_zero_point << 32)
+    reach = 128 * sum(abs(w) for w in weights) * multiplier
+    if abs(start) > reach + (1 << 40):
+        return (1 << 40 if start > 0 else -1 << 40), 0
+    return (start, multiplier) if abs(start) + reach < 1 << 52 else None
+
+
+def _starts(constants: Mapping[str, Array], p: Any) -> list[tuple[int, int] | None]:
+    weights = constants["weights"].reshape(len(constants["bias"]), -1).tolist()
+    bias, multiplier = constants["bias"].tolist(), constants["multiplier"].tolist()
+    return [_start(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
+
+
 def _arrange_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    weights = _matrix(constants)
-    bias, multiplier = (np.pad(constants[n], (0, len(weights) - len(constants[n]))) for n in ("bias", "multiplier"))
-    law = [part[first : first + size] for first, size in _groups(len(weights)) for part in (bias, multiplier)]
-    return {"words": _words(weights, begin=False), "law": np.concatenate(law).astype(np.int32)}
+    starts = [start or (0, 0) for start in _starts(constants, p)]
+
+    def laws(group: _Group, chunks: list[slice]) -> Int64:
+        """Low and high bits and multiplier of each output; times 2^11, 2^11 and 2^10 if there is but one chunk."""
+        numbers = []
+        padded = [*starts, *[(0, 0)] * group.size][group.first : group.first + group.size]
+        for (start, multiplier), slot in zip(padded, group.slots(), strict=True):
+            start -= len(chunks) * OFFSET * multiplier if slot == 0 else 0
+            start <<= (11, 11, 10, 0)[slot] if len(chunks) == 1 else 0
+            numbers += [start & 0xFFFFFFFF, start >> 32 & 0xFFFFFFFF, multiplier]
+        return np.asarray(numbers, np.int64)
+
+    return {"words": _words(_matrix(constants), laws, begin=False)}
 
 
 def _shift_32(node: Node) -> str | None:
@@ -98,7 +151,8 @@ def _shift_32(node: Node) -> str | None:
 def _when_armv7m(node: Node, target: Any) -> str | None:
     if getattr(node.params, "groups", 1) > 1:
         return f"{node.params.groups} groups"
-    return _shift_32(node)
+    constants = {name: const.materialize() for name, const in node.constants.items()}
+    return _shift_32(node) or _poor(_starts(constants, node.params))
 
 
 # ------------------------------------------------------------------------------------------------- armv6m
@@ -159,19 +213,15 @@ def _arrange_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Arra
     for channel, law in enumerate(laws):
         if law is not None and law.constant:
             weights[channel] = 0
-    offsets = np.concatenate(
-        [
-            sum(_offsets(weights[first : first + size, c]) for c in _chunks(weights))
-            for first, size in _groups(len(weights))
-        ]
-    )
-    rows = [law.words() if law is not None else (0,) * 5 for law in laws]
-    table = np.asarray([*rows, *[(0,) * 5] * (len(weights) - len(rows))], dtype=np.int64)
-    table[:, 0] += offsets
-    return {
-        "words": _words(weights, begin=True),
-        "law": (table & 0xFFFFFFFF).astype(np.uint32).view(np.int32).reshape(-1),
-    }
+
+    def words(group: _Group, chunks: list[slice]) -> Int64:
+        offsets = sum(_offsets(_rows(weights, group)[:, chunk]) for chunk in chunks)
+        padded = [*laws, *[None] * group.size][group.first : group.first + group.size]
+        table = np.asarray([law.words() if law is not None else (0,) * 5 for law in padded], dtype=np.int64)
+        table[:, 0] += offsets
+        return table.reshape(-1)
+
+    return {"words": _words(weights, words, begin=True)}
 
 
 def _int32(table: Int64) -> Array:
@@ -179,9 +229,9 @@ def _int32(table: Int64) -> Array:
     return (table & 0xFFFFFFFF).astype(np.uint32).view(np.int32).reshape(-1)
 
 
-def _poor(laws: Sequence[_Law | None]) -> str | None:
+def _poor(laws: Sequence[object]) -> str | None:
     poor = [channel for channel, law in enumerate(laws) if law is None]
-    return f"output channel {poor[0]} needs products of more than 32 bits" if poor else None
+    return f"output channel {poor[0]} needs more bits than there are" if poor else None
 
 
 def _when_armv6m(node: Node, target: Any) -> str | None:
@@ -199,20 +249,53 @@ def _inputs(p: Any) -> int:
     return int(-(-inputs // UNROLL) * UNROLL)
 
 
-def _cost(per_nine: float, per_output: float, per_input: float, code: int) -> Callable[[Node, Any], Cost]:
-    """Cycles: for an input and nine channels, for an output, for an input of a window."""
+@dataclass(frozen=True)
+class _Cycles:
+    """Of a core: what a pixel takes."""
+
+    output: float
+    group: float
+    pixel: float
+    row: float
+    """Of a window, copied."""
+
+    byte: float
+    """Of a window: where rows are whole words, and elsewhere."""
+
+    odd_byte: float
+    in_place: bool
+
+
+CYCLES = {
+    "armv6m": _Cycles(output=26, group=30, pixel=110, row=60, byte=1.6, odd_byte=9, in_place=False),
+    "armv7m": _Cycles(output=13, group=28, pixel=60, row=60, byte=1.0, odd_byte=1.5, in_place=True),
+}
+
+
+def _window_cycles(p: Any, cycles: _Cycles) -> float:
+    """Of the copy of a window."""
+    rows, run = (p.kernel_h, p.kernel_w * p.in_c) if hasattr(p, "kernel_h") else (1, p.in_c)
+    if cycles.in_place and rows * run == p.in_c and p.in_c % UNROLL == 0:
+        return 0.0
+    return float(rows * (cycles.row + run * (cycles.odd_byte if p.in_c % 4 else cycles.byte)))
+
+
+def _cost(isa: str, code: int) -> Callable[[Node, Any], Cost]:
+    """Cycles: 3.25 for each word of an input and 3 for the input, in each group, on both cores."""
+    cycles = CYCLES[isa]
 
     def cost(node: Node, target: Any) -> Cost:
         p = node.params
         pixels = p.out_h * p.out_w if hasattr(p, "out_h") else p.rows
-        nines = sum(1.0 if size == 9 else 0.42 for _, size in _groups(p.out_c))
-        each = _inputs(p) * (nines * per_nine + per_input) + p.out_c * per_output + 60
-        return Cost(pixels * each, code)
+        groups = _groups(p.out_c, 1)
+        words = sum(group.plain + group.size // 3 * 2 for group in groups)
+        each = _inputs(p) * (3.25 * words + 2.6 * len(groups)) + p.out_c * cycles.output + len(groups) * cycles.group
+        return Cost(pixels * (each + cycles.pixel + _window_cycles(p, cycles)), code)
 
     return cost
 
 
-CONSTANTS = {"words": "uint32_t", "law": "int32_t"}
+CODE = {"conv2d_s8_armv6m": 2780, "conv2d_s8_armv7m": 3100, "fc_s8_armv6m": 2220, "fc_s8_armv7m": 2480}
 
 
 def _kernel(op: str, isa: str) -> Kernel:
@@ -221,10 +304,10 @@ def _kernel(op: str, isa: str) -> Kernel:
         f"ge_{op}_{isa}",
         isa=isa,
         when=_when_armv6m if armv6m else _when_armv7m,
-        constants=CONSTANTS,
+        constants={"words": "uint32_t"},
         arrange=_arrange_armv6m if armv6m else _arrange_armv7m,
         scratch=_inputs,
-        cost=_cost(23.0, 50.0, 3.0, 1670) if armv6m else _cost(24.0, 40.0, 3.0, 1790),
+        cost=_cost(isa, CODE[f"{op}_{isa}"]),
         store="rows",
     )
 
@@ -266,6 +349,7 @@ def _depthwise_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Ar
         if law is not None and law.constant:
             weights[channel] = 0
     table = np.asarray([law.words() if law is not None else (0,) * 5 for law in laws], dtype=np.int64)
+    table[:, 0] *= -1
     return {"weights": weights.reshape(-1), "law": _int32(table)}
 
 
@@ -283,7 +367,9 @@ def _depthwise_scratch(p: Any) -> int:
 
 def _depthwise_kernel(isa: str) -> Kernel:
     armv6m = isa == "armv6m"
-    per_row, per_five, per_input = (92.0, 200.0, 9.0) if armv6m else (62.0, 90.0, 7.0)
+    per_row, per_five, per_input, per_byte, per_line = (
+        (69.0, 130.0, 5.9, 0.9, 600.0) if armv6m else (57.0, 80.0, 4.4, 0.55, 300.0)
+    )
 
     def rows_cost(node: Node, target: Any, count: int) -> float:
         """Planes are filled and the rows above are copied in every call."""
@@ -293,8 +379,8 @@ def _depthwise_kernel(isa: str) -> Kernel:
         return float(
             fives * (p.kernel_h * per_row + per_five)
             + per_input * min(copied, p.in_h) * p.in_w * p.in_c
-            + 1.2 * _depthwise_scratch(p)
-            + 100.0 * count
+            + per_byte * _depthwise_scratch(p)
+            + per_line * count
         )
 
     return Kernel(
@@ -304,7 +390,7 @@ def _depthwise_kernel(isa: str) -> Kernel:
         constants={"weights": "int32_t", "law": "int32_t"},
         arrange=_depthwise_armv6m if armv6m else _depthwise_armv7m,
         scratch=_depthwise_scratch,
-        cost=lambda node, target: Cost(rows_cost(node, target, node.params.out_h), 1680),
+        cost=lambda node, target: Cost(rows_cost(node, target, node.params.out_h), 1720 if armv6m else 1470),
         rows_cost=rows_cost,
         store="rows",
     )

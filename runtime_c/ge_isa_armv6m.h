@@ -13,19 +13,37 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Inputs from `x` to `end`, a multiple of 8 of them, with the words of `stream`; both move on. */
+/* A pixel. Groups of nine channels, six words for each input, then one of fewer: 6, 4 or 2 words (threes), 5 or 1 (a channel
+ * with a word of its own, then threes). */
 typedef struct {
     const int8_t *x;        /* 0 */
-    const uint32_t *stream; /* 4 */
-    int32_t *sums;          /* 8: these grow */
-    const int8_t *end;      /* 12 */
-    uint32_t saved[9];      /* 16: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    const int8_t *end;      /* 4: of the chunk; one before if there are others */
+    const uint32_t *chunks; /* 8: inputs of the chunks to come, then 0 */
+    int8_t *out;            /* 12 */
+    const uint32_t *stream; /* 16: of the first group */
+    const uint32_t *nines;  /* 20: end of the groups of nine */
+    int32_t tail;           /* 24: words for each input of the last group, or 0 */
+    int8_t *tail_out;       /* 28: its outputs */
+    int32_t *from;          /* 32: the first of `sums` in use */
+    int32_t lo;             /* 36 */
+    uint32_t span;          /* 40: highest minus lowest output */
+    const int8_t *at;       /* 44: where the next chunk begins */
+    struct {
+        const int8_t *end;
+        const uint32_t *chunks;
+    } first;           /* 48: of the first chunk */
+    int32_t sums[9];   /* 56: over the chunks; zeros */
+    uint32_t saved[9]; /* 92: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    int8_t spare[9];   /* outputs of a last group with fewer channels than sums */
+    int32_t spared;    /* of those, that are wanted; 0: none is spare */
+    int32_t before;    /* outputs before them */
+    int32_t length;    /* of the first chunk; one less if there are others */
 } ge_threes_block;
 
 /* clang-format off */
 
 /* Adds the sums in `a` and `b` to the next three at r0. */
-#define GE_THREES_DECODE(a, b) \
+#define GE_THREES_ADD(a, b) \
     "mov r6, " a "\n" \
     "mov r3, " b "\n" \
     "lsls r2, r6, #11\n" \
@@ -46,6 +64,7 @@ typedef struct {
     "adds r4, r4, r5\n" \
     "stmia r0!, {r2, r3, r4}\n"
 
+/* Words and where their products go. */
 #define GE_THREES_LOW(a, b) \
     "muls r3, r2, r3\n" \
     "add " a ", r3\n" \
@@ -72,55 +91,139 @@ typedef struct {
     GE_THREES_LOW("r10", "r11") \
     GE_THREES_HIGH("r12", "lr")
 
+/* Four inputs, seven channels, the first in r8: 28 MACs in 49 instructions. */
+#define GE_THREES_SEVEN_BY_FOUR(a, b, c, d) \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    "ldrb r2, [r0, #" a "]\n" \
+    GE_THREES_LOW("r8", "r10") \
+    GE_THREES_HIGH("r11", "r12") \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    "muls r3, r2, r3\n" \
+    "add lr, r3\n" \
+    "ldrb r2, [r0, #" b "]\n" \
+    "muls r4, r2, r4\n" \
+    "add r8, r4\n" \
+    GE_THREES_HIGH("r10", "r11") \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    GE_THREES_LOW("r12", "lr") \
+    "ldrb r2, [r0, #" c "]\n" \
+    GE_THREES_HIGH("r8", "r10") \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    GE_THREES_LOW("r11", "r12") \
+    "muls r5, r2, r5\n" \
+    "add lr, r5\n" \
+    "ldrb r2, [r0, #" d "]\n" \
+    "muls r6, r2, r6\n" \
+    "add r8, r6\n" \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    GE_THREES_LOW("r10", "r11") \
+    GE_THREES_HIGH("r12", "lr")
+
+/* An input, six channels: 6 MACs in 10 instructions. */
+#define GE_THREES_SIX(at) \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    "ldrb r2, [r0, #" at "]\n" \
+    GE_THREES_LOW("r10", "r11") \
+    GE_THREES_HIGH("r12", "lr")
+
 /* Two inputs, three channels: 6 MACs in 11 instructions. */
 #define GE_THREES_THREE_BY_TWO(first, second) \
     "ldmia r1!, {r3, r4, r5, r6}\n" \
     "ldrb r2, [r0, #" first "]\n" \
-    GE_THREES_LOW("r8", "r9") \
+    GE_THREES_LOW("r12", "lr") \
     "ldrb r2, [r0, #" second "]\n" \
-    GE_THREES_HIGH("r8", "r9")
+    GE_THREES_HIGH("r12", "lr")
 
-#define GE_THREES_ENTER \
-    "adds r0, r0, #16\n" \
-    "stmia r0!, {r4-r7}\n" \
-    "mov r4, r8\n" \
-    "mov r5, r9\n" \
-    "mov r6, r10\n" \
-    "mov r7, r11\n" \
-    "stmia r0!, {r4-r7}\n" \
-    "mov r4, lr\n" \
-    "str r4, [r0]\n" \
-    "subs r0, r0, #48\n" \
-    "mov r7, r0\n" \
-    "ldr r0, [r7]\n" \
-    "ldr r1, [r7, #4]\n"
+/* Four inputs, one channel: 4 MACs in 13 instructions. */
+#define GE_THREES_ONE_BY_FOUR(a, b, c, d) \
+    "ldmia r1!, {r3, r4, r5, r6}\n" \
+    "ldrb r2, [r0, #" a "]\n" \
+    "muls r3, r2, r3\n" \
+    "add r8, r3\n" \
+    "ldrb r2, [r0, #" b "]\n" \
+    "muls r4, r2, r4\n" \
+    "add r8, r4\n" \
+    "ldrb r2, [r0, #" c "]\n" \
+    "muls r5, r2, r5\n" \
+    "add r8, r5\n" \
+    "ldrb r2, [r0, #" d "]\n" \
+    "muls r6, r2, r6\n" \
+    "add r8, r6\n"
 
-#define GE_THREES_LEAVE \
-    "adds r7, r7, #32\n" \
-    "ldmia r7!, {r0-r3}\n" \
-    "mov r8, r0\n" \
-    "mov r9, r1\n" \
-    "mov r10, r2\n" \
-    "mov r11, r3\n" \
-    "ldr r0, [r7]\n" \
-    "subs r7, r7, #32\n" \
-    "ldmia r7, {r4-r7}\n" \
-    "bx r0\n"
-
-#define GE_THREES_LOOP \
-    "ldr r3, [r7, #12]\n" \
+/* Eight inputs less. */
+#define GE_THREES_EIGHT_DONE \
+    "ldr r3, [r7, #4]\n" \
     "adds r0, r0, #8\n" \
-    "cmp r0, r3\n" \
-    "bne 1b\n" \
-    "str r0, [r7]\n" \
-    "str r1, [r7, #4]\n" \
-    "ldr r0, [r7, #8]\n"
+    "cmp r0, r3\n"
 
-/* Nine channels. r0 inputs, r1 words, r2 an input, r3-r6 four words, r7 the block, r8-r12 and lr sums. */
-__attribute__((naked, noinline)) static void ge_threes_nine(ge_threes_block *block __attribute__((unused))) {
+/* The output at r0 + `at` of the sum in r3. r2 is the lowest output; sums that saturate go to `outside` and come back to 2. */
+#define GE_THREES_OUTPUT(at, outside) \
+    "ldmia r1!, {r4, r5}\n" \
+    "subs r3, r3, r4\n" \
+    "cmp r3, r5\n" \
+    "bhi " outside "f\n" \
+    "ldmia r1!, {r4, r5, r6}\n" \
+    "muls r4, r3, r4\n" \
+    "adds r4, r4, r6\n" \
+    "lsrs r4, r4, #9\n" \
+    "muls r5, r3, r5\n" \
+    "adds r4, r4, r5\n" \
+    "lsrs r4, r4, #23\n" \
+    outside "2:\n" \
+    "adds r4, r4, r2\n" \
+    "strb r4, [r0, #" at "]\n"
+
+/* Below the lowest output, or above the highest. */
+#define GE_THREES_OUTSIDE(outside) \
+    outside ":\n" \
+    "adds r1, r1, #12\n" \
+    "asrs r3, r3, #31\n" \
+    "ldr r4, [r7, #40]\n" \
+    "bics r4, r4, r3\n" \
+    "b " outside "2b\n"
+
+/* Three outputs from two words. */
+#define GE_THREES_OUTPUTS(a, b, first, second, third, x, y, z) \
+    "mov r3, " a "\n" \
+    "lsls r3, r3, #11\n" \
+    "lsrs r3, r3, #11\n" \
+    GE_THREES_OUTPUT(first, x) \
+    "mov r3, " a "\n" \
+    "lsrs r3, r3, #21\n" \
+    "lsls r3, r3, #10\n" \
+    "mov r4, " b "\n" \
+    "subs r3, r4, r3\n" \
+    "lsls r3, r3, #11\n" \
+    "lsrs r3, r3, #11\n" \
+    "subs r4, r4, r3\n" \
+    "mov " b ", r4\n" \
+    GE_THREES_OUTPUT(second, y) \
+    "mov r3, " b "\n" \
+    "lsrs r3, r3, #10\n" \
+    GE_THREES_OUTPUT(third, z)
+
+/* All groups. r0 inputs or outputs, r1 stream, r2 an input or the lowest output, r3-r6 four words, r7 the block, r8-r12 and lr
+ * words of sums. */
+__attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *block __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"
-        GE_THREES_ENTER
+        "adds r0, r0, #92\n"
+        "stmia r0!, {r4-r7}\n"
+        "mov r4, r8\n"
+        "mov r5, r9\n"
+        "mov r6, r10\n"
+        "mov r7, r11\n"
+        "stmia r0!, {r4-r7}\n"
+        "mov r4, lr\n"
+        "str r4, [r0]\n"
+        "subs r0, r0, #124\n"
+        "mov r7, r0\n"
+        "ldr r1, [r7, #16]\n"
+        "b 10f\n"
+        /* a group of nine */
+        "1:\n"
+        "ldr r0, [r7]\n"
+        "3:\n"
         "ldmia r1!, {r3, r4, r5, r6}\n"
         "mov r8, r3\n"
         "mov r9, r4\n"
@@ -129,159 +232,331 @@ __attribute__((naked, noinline)) static void ge_threes_nine(ge_threes_block *blo
         "ldmia r1!, {r3, r4}\n"
         "mov r12, r3\n"
         "mov lr, r4\n"
-        "1:\n"
+        "2:\n"
         GE_THREES_NINE_BY_TWO("0", "1")
         GE_THREES_NINE_BY_TWO("2", "3")
         GE_THREES_NINE_BY_TWO("4", "5")
         GE_THREES_NINE_BY_TWO("6", "7")
-        GE_THREES_LOOP
-        GE_THREES_DECODE("r8", "r9")
-        GE_THREES_DECODE("r10", "r11")
-        GE_THREES_DECODE("r12", "lr")
-        GE_THREES_LEAVE);
-}
-
-/* Three channels, with the same registers. */
-__attribute__((naked, noinline)) static void ge_threes_three(ge_threes_block *block __attribute__((unused))) {
-    __asm__ volatile(
-        ".syntax unified\n"
-        GE_THREES_ENTER
-        "ldmia r1!, {r3, r4}\n"
+        GE_THREES_EIGHT_DONE
+        "blo 2b\n"
+        "beq 8f\n"
+        "b 21f\n"
+        "8:\n"
+        "ldr r0, [r7, #12]\n"
+        "ldr r2, [r7, #36]\n"
+        GE_THREES_OUTPUTS("r8", "r9", "0", "1", "2", "31", "32", "33")
+        "4:\n"
+        GE_THREES_OUTPUTS("r10", "r11", "3", "4", "5", "34", "35", "36")
+        "b 5f\n"
+        GE_THREES_OUTSIDE("31")
+        GE_THREES_OUTSIDE("32")
+        GE_THREES_OUTSIDE("33")
+        GE_THREES_OUTSIDE("34")
+        GE_THREES_OUTSIDE("35")
+        GE_THREES_OUTSIDE("36")
+        "5:\n"
+        GE_THREES_OUTPUTS("r12", "lr", "6", "7", "8", "37", "38", "39")
+        "adds r0, r0, #9\n"
+        "6:\n"
+        "str r0, [r7, #12]\n"
+        "10:\n"
+        "ldr r3, [r7, #20]\n"
+        "cmp r1, r3\n"
+        "beq 9f\n"
+        "bhi 11f\n"
+        "b 1b\n"
+        /* the last group, if it is smaller */
+        "9:\n"
+        "ldr r3, [r7, #28]\n"
+        "str r3, [r7, #12]\n"
+        "ldr r0, [r7]\n"
+        "7:\n"
+        "ldr r3, [r7, #24]\n"
+        "cmp r3, #1\n"
+        "beq 12f\n"
+        "blo 11f\n"
+        "subs r3, r3, #4\n"
+        "beq 15f\n"
+        "blo 16f\n"
+        "cmp r3, #1\n"
+        "beq 14f\n"
+        "b 3b\n"
+        "14:\n"
+        "b 17f\n"
+        "15:\n"
+        "b 18f\n"
+        "16:\n"
+        "b 19f\n"
+        GE_THREES_OUTSIDE("37")
+        GE_THREES_OUTSIDE("38")
+        GE_THREES_OUTSIDE("39")
+        "11:\n"
+        "adds r7, r7, #108\n"
+        "ldmia r7!, {r0-r3}\n"
+        "mov r8, r0\n"
+        "mov r9, r1\n"
+        "mov r10, r2\n"
+        "mov r11, r3\n"
+        "ldr r0, [r7]\n"
+        "subs r7, r7, #32\n"
+        "ldmia r7, {r4-r7}\n"
+        "bx r0\n"
+        "12:\n"
+        "ldmia r1!, {r3}\n"
         "mov r8, r3\n"
-        "mov r9, r4\n"
-        "1:\n"
+        "13:\n"
+        GE_THREES_ONE_BY_FOUR("0", "1", "2", "3")
+        GE_THREES_ONE_BY_FOUR("4", "5", "6", "7")
+        GE_THREES_EIGHT_DONE
+        "blo 13b\n"
+        "mov r3, r8\n"
+        "ldr r0, [r7, #12]\n"
+        "ldr r2, [r7, #36]\n"
+        GE_THREES_OUTPUT("0", "40")
+        "b 11b\n"
+        GE_THREES_OUTSIDE("40")
+        "17:\n"
+        "ldmia r1!, {r3, r4, r5, r6}\n"
+        "mov r8, r3\n"
+        "mov r10, r4\n"
+        "mov r11, r5\n"
+        "mov r12, r6\n"
+        "ldmia r1!, {r3}\n"
+        "mov lr, r3\n"
+        "14:\n"
+        GE_THREES_SEVEN_BY_FOUR("0", "1", "2", "3")
+        GE_THREES_SEVEN_BY_FOUR("4", "5", "6", "7")
+        GE_THREES_EIGHT_DONE
+        "blo 14b\n"
+        "ldr r0, [r7, #12]\n"
+        "ldr r2, [r7, #36]\n"
+        "mov r3, r8\n"
+        GE_THREES_OUTPUT("0", "42")
+        "subs r0, r0, #2\n"
+        "b 4b\n"
+        GE_THREES_OUTSIDE("42")
+        "18:\n"
+        "ldmia r1!, {r3, r4, r5, r6}\n"
+        "mov r10, r3\n"
+        "mov r11, r4\n"
+        "mov r12, r5\n"
+        "mov lr, r6\n"
+        "15:\n"
+        GE_THREES_SIX("0")
+        GE_THREES_SIX("1")
+        GE_THREES_SIX("2")
+        GE_THREES_SIX("3")
+        GE_THREES_SIX("4")
+        GE_THREES_SIX("5")
+        GE_THREES_SIX("6")
+        GE_THREES_SIX("7")
+        GE_THREES_EIGHT_DONE
+        "blo 15b\n"
+        "bne 22f\n"
+        "ldr r0, [r7, #12]\n"
+        "ldr r2, [r7, #36]\n"
+        "subs r0, r0, #3\n"
+        "b 4b\n"
+        "19:\n"
+        "ldmia r1!, {r3, r4}\n"
+        "mov r12, r3\n"
+        "mov lr, r4\n"
+        "16:\n"
         GE_THREES_THREE_BY_TWO("0", "1")
         GE_THREES_THREE_BY_TWO("2", "3")
         GE_THREES_THREE_BY_TWO("4", "5")
         GE_THREES_THREE_BY_TWO("6", "7")
-        GE_THREES_LOOP
-        GE_THREES_DECODE("r8", "r9")
-        GE_THREES_LEAVE);
+        GE_THREES_EIGHT_DONE
+        "blo 16b\n"
+        "bne 23f\n"
+        "ldr r0, [r7, #12]\n"
+        "ldr r2, [r7, #36]\n"
+        "subs r0, r0, #6\n"
+        "b 5b\n"
+        /* a chunk of a group */
+        "22:\n"
+        "str r0, [r7, #44]\n"
+        "movs r0, r7\n"
+        "adds r0, r0, #68\n"
+        "str r0, [r7, #32]\n"
+        "b 24f\n"
+        "23:\n"
+        "str r0, [r7, #44]\n"
+        "movs r0, r7\n"
+        "adds r0, r0, #80\n"
+        "str r0, [r7, #32]\n"
+        "b 25f\n"
+        "21:\n"
+        "str r0, [r7, #44]\n"
+        "movs r0, r7\n"
+        "adds r0, r0, #56\n"
+        "str r0, [r7, #32]\n"
+        GE_THREES_ADD("r8", "r9")
+        "24:\n"
+        GE_THREES_ADD("r10", "r11")
+        "25:\n"
+        GE_THREES_ADD("r12", "lr")
+        "ldr r3, [r7, #8]\n"
+        "ldmia r3!, {r4}\n"
+        "cmp r4, #0\n"
+        "beq 26f\n"
+        "str r3, [r7, #8]\n"
+        "ldr r0, [r7, #44]\n"
+        "adds r4, r0, r4\n"
+        "subs r4, r4, #1\n"
+        "str r4, [r7, #4]\n"
+        "ldr r3, [r7, #20]\n"
+        "cmp r1, r3\n"
+        "blo 20f\n"
+        "b 7b\n"
+        "20:\n"
+        "b 3b\n"
+        /* outputs from sums over all chunks */
+        "26:\n"
+        "ldr r0, [r7, #32]\n"
+        "ldr r2, [r7, #12]\n"
+        "27:\n"
+        "ldr r3, [r0]\n"
+        "movs r4, #0\n"
+        "stmia r0!, {r4}\n"
+        "ldmia r1!, {r4, r5}\n"
+        "subs r3, r3, r4\n"
+        "cmp r3, r5\n"
+        "bhi 43f\n"
+        "ldmia r1!, {r4, r5, r6}\n"
+        "muls r4, r3, r4\n"
+        "adds r4, r4, r6\n"
+        "lsrs r4, r4, #9\n"
+        "muls r5, r3, r5\n"
+        "adds r4, r4, r5\n"
+        "lsrs r4, r4, #23\n"
+        "432:\n"
+        "ldr r5, [r7, #36]\n"
+        "adds r4, r4, r5\n"
+        "strb r4, [r2]\n"
+        "adds r2, r2, #1\n"
+        "movs r4, r7\n"
+        "adds r4, r4, #92\n"
+        "cmp r0, r4\n"
+        "bne 27b\n"
+        "movs r0, r2\n"
+        "ldr r3, [r7, #48]\n"
+        "ldr r4, [r7, #52]\n"
+        "str r3, [r7, #4]\n"
+        "str r4, [r7, #8]\n"
+        "b 6b\n"
+        GE_THREES_OUTSIDE("43"));
 }
 
 /* clang-format on */
 
-/* Words of the law of a channel: the sum of the lowest output, sums above it that do not saturate, Ml, Mh, R. */
-#define GE_THREES_LAW 5
+/* Words of a group of nine but those of inputs, in `chunks` chunks: what words of sums begin with in each, and for each output
+ * the sum of the lowest output, sums above it that do not saturate, Ml, Mh, R. */
+#define GE_THREES_WORDS(chunks) (6 * (chunks) + 45)
 
-typedef struct {
-    int32_t lo;
-    uint32_t span; /* highest minus lowest output */
-} ge_threes_range;
-
-static inline ge_threes_range ge_threes_range_of(int32_t zero_point, int32_t lo, int32_t hi) {
-    const ge_threes_range range = {lo, (uint32_t)(hi - lo)};
-    (void)zero_point;
-    return range;
+static inline void ge_threes_layer(ge_threes_block *block, const uint32_t *words, int32_t lo, int32_t hi) {
+    block->lo = lo;
+    block->span = (uint32_t)(hi - lo);
+    block->chunks = block->first.chunks = words + 1;
+    block->length = (int32_t)words[0] - (words[1] == 0 ? 0 : 1);
 }
 
-/* What sums begin with: nothing, the law of a channel has it all. */
-static inline void ge_threes_begin(const int32_t *law, int32_t size, int32_t *sums) {
-    (void)law;
-    for (int32_t i = 0; i < size; i += 3) {
-        __asm__ volatile(".syntax unified\n"
-                         "movs r2, #0\n"
-                         "movs r3, #0\n"
-                         "movs r4, #0\n"
-                         "stmia %[sums]!, {r2, r3, r4}\n"
-                         : [sums] "+&l"(sums)
-                         :
-                         : "r2", "r3", "r4", "cc", "memory");
-    }
+static inline void ge_threes_inputs(ge_threes_block *block, const int8_t *x) {
+    block->x = x;
+    block->end = block->first.end = x + block->length;
 }
 
-typedef struct {
-    const int32_t *sums; /* 0 */
-    const int32_t *law;  /* 4 */
-    int8_t *out;         /* 8 */
-    const int32_t *end;  /* 12: of the sums */
-    uint32_t limits;     /* 16: lo as a byte, span * 256 */
-    uint32_t saved[5];   /* 20: r4-r7, lr */
-} ge_threes_outputs;
+/* The law has clamped already. */
+static inline void ge_threes_clamp(int32_t lo, int32_t hi, const int8_t *out, int32_t count) {
+    (void)lo;
+    (void)hi;
+    (void)out;
+    (void)count;
+}
 
-/* The outputs of all sums. r0 sums, r1 law, r2 out, r3-r6, r7 end, r12 limits, lr the struct. A function of its own: with
- * -Os gcc takes high registers for nothing, and there are too few low ones. */
-__attribute__((naked, noinline)) static void ge_threes_requantize(ge_threes_outputs *o __attribute__((unused))) {
+/* Inputs as the sums want them: x + 128. Words where both addresses allow it. r0 to, r1 from, r2 how many, r12 what r4 was. */
+__attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribute__((unused)),
+                                                            const int8_t *from __attribute__((unused)),
+                                                            int32_t count __attribute__((unused))) {
     __asm__ volatile(".syntax unified\n"
-                     "adds r0, r0, #20\n"
-                     "stmia r0!, {r4-r7}\n"
-                     "mov r4, lr\n"
-                     "str r4, [r0]\n"
-                     "subs r0, r0, #36\n"
-                     "mov lr, r0\n"
-                     "ldr r7, [r0, #12]\n"
-                     "ldr r3, [r0, #16]\n"
-                     "mov r12, r3\n"
-                     "ldr r2, [r0, #8]\n"
-                     "ldr r1, [r0, #4]\n"
-                     "ldr r0, [r0]\n"
+                     "movs r3, r0\n"
+                     "orrs r3, r3, r1\n"
+                     "lsls r3, r3, #30\n"
+                     "bne 4f\n"
+                     "mov r12, r4\n"
+                     "movs r4, #0x80\n"
+                     "lsls r3, r4, #8\n"
+                     "orrs r4, r4, r3\n"
+                     "lsls r3, r4, #16\n"
+                     "orrs r4, r4, r3\n"
+                     "subs r2, r2, #16\n"
+                     "blo 2f\n"
                      "1:\n"
-                     "ldmia r0!, {r3}\n"
-                     "ldmia r1!, {r4, r5}\n"
-                     "subs r3, r3, r4\n"
-                     "cmp r3, r5\n"
-                     "bhi 3f\n"
-                     "ldmia r1!, {r4, r5, r6}\n"
-                     "muls r4, r3, r4\n"
-                     "adds r4, r4, r6\n"
-                     "lsrs r4, r4, #9\n"
-                     "muls r5, r3, r5\n"
-                     "adds r4, r4, r5\n"
-                     "lsrs r4, r4, #23\n"
+                     "ldr r3, [r1]\n"
+                     "eors r3, r3, r4\n"
+                     "str r3, [r0]\n"
+                     "ldr r3, [r1, #4]\n"
+                     "eors r3, r3, r4\n"
+                     "str r3, [r0, #4]\n"
+                     "ldr r3, [r1, #8]\n"
+                     "eors r3, r3, r4\n"
+                     "str r3, [r0, #8]\n"
+                     "ldr r3, [r1, #12]\n"
+                     "eors r3, r3, r4\n"
+                     "str r3, [r0, #12]\n"
+                     "adds r0, r0, #16\n"
+                     "adds r1, r1, #16\n"
+                     "subs r2, r2, #16\n"
+                     "bhs 1b\n"
                      "2:\n"
-                     "add r4, r12\n" /* only the lowest byte is stored */
-                     "strb r4, [r2]\n"
-                     "adds r2, r2, #1\n"
-                     "cmp r0, r7\n"
-                     "bne 1b\n"
-                     "mov r0, lr\n"
-                     "ldr r3, [r0, #36]\n"
-                     "adds r0, r0, #20\n"
-                     "ldmia r0!, {r4-r7}\n"
-                     "bx r3\n"
-                     "3:\n" /* below the lowest output, or above the highest */
-                     "adds r1, r1, #12\n"
-                     "asrs r3, r3, #31\n"
+                     "adds r2, r2, #12\n"
+                     "bmi 6f\n"
+                     "3:\n"
+                     "ldmia r1!, {r3}\n"
+                     "eors r3, r3, r4\n"
+                     "stmia r0!, {r3}\n"
+                     "subs r2, r2, #4\n"
+                     "bhs 3b\n"
+                     "6:\n"
                      "mov r4, r12\n"
-                     "lsrs r4, r4, #8\n"
-                     "bics r4, r4, r3\n"
-                     "b 2b\n");
+                     "b 7f\n"
+                     "4:\n"
+                     "subs r2, r2, #4\n"
+                     "blo 7f\n"
+                     "5:\n"
+                     "ldrb r3, [r1]\n"
+                     "adds r3, r3, #128\n" /* only the lowest byte is stored */
+                     "strb r3, [r0]\n"
+                     "ldrb r3, [r1, #1]\n"
+                     "adds r3, r3, #128\n"
+                     "strb r3, [r0, #1]\n"
+                     "ldrb r3, [r1, #2]\n"
+                     "adds r3, r3, #128\n"
+                     "strb r3, [r0, #2]\n"
+                     "ldrb r3, [r1, #3]\n"
+                     "adds r3, r3, #128\n"
+                     "strb r3, [r0, #3]\n"
+                     "adds r0, r0, #4\n"
+                     "adds r1, r1, #4\n"
+                     "subs r2, r2, #4\n"
+                     "bhs 5b\n"
+                     "7:\n"
+                     "adds r2, r2, #4\n"
+                     "beq 9f\n"
+                     "8:\n"
+                     "ldrb r3, [r1]\n"
+                     "adds r3, r3, #128\n"
+                     "strb r3, [r0]\n"
+                     "adds r0, r0, #1\n"
+                     "adds r1, r1, #1\n"
+                     "subs r2, r2, #1\n"
+                     "bne 8b\n"
+                     "9:\n"
+                     "bx lr\n");
 }
 
-/* `count` outputs from the sums of a nine or three of `size` channels. */
-static inline void ge_threes_finish(const ge_threes_range *range, const int32_t *law, int32_t size, const int32_t *sums,
-                                    int32_t count, int8_t *out) {
-    ge_threes_outputs o;
-    (void)size;
-    o.sums = sums;
-    o.law = law;
-    o.out = out;
-    o.end = sums + count;
-    o.limits = ((uint32_t)range->lo & 0xFFu) | range->span << 8;
-    ge_threes_requantize(&o);
-}
-
-/* Inputs as the sums want them: x + 128. Words where both addresses allow it. */
-static inline void ge_threes_take(int8_t *to, const int8_t *from, int32_t count) {
-    if ((((uintptr_t)to | (uintptr_t)from) & 3u) == 0) {
-        uint32_t *t = (uint32_t *)(void *)to;
-        const uint32_t *f = (const uint32_t *)(const void *)from;
-        for (; count >= 4; count -= 4) {
-            *t++ = *f++ ^ 0x80808080u;
-        }
-        to = (int8_t *)t;
-        from = (const int8_t *)f;
-    }
-    for (; count > 0; count--) {
-        *to++ = (int8_t)(uint8_t)((uint8_t)*from++ ^ 0x80u);
-    }
-}
-
-static inline void ge_threes_fill(int8_t *to, int32_t value, int32_t count) {
-    for (; count > 0; count--) {
-        *to++ = (int8_t)(uint8_t)((uint32_t)value ^ 0x80u);
-    }
-}
+/* What inputs are changed by. */
+#define GE_THREES_FLIP 0x80u
 
 /* Whether inputs can be read where they are. */
 #define GE_THREES_IN_PLACE 0

@@ -11,518 +11,317 @@ typedef struct {
     const int32_t *weights;    /* 0: three for each row of the kernel, channel after channel */
     const int8_t *const *rows; /* 4: of the first channel, one for each row of the kernel */
     int32_t offset;            /* 8: from there to the columns; moves on */
-    const int8_t *const *end;  /* 12: of rows */
+    const int32_t *last;       /* 12: end of law */
     const int32_t *law;        /* 16: GE_PLANES_LAW words for each channel; moves on */
     int8_t *out;               /* 20: moves on by a byte */
     int32_t pitch;             /* 24: from output to output of a channel */
     int32_t plane;             /* 28: from channel to channel of the planes */
-    int32_t base;              /* 32: the zero point on Cortex-M3, the lowest output on ARMv6-M */
-    uint32_t span;             /* 36: highest minus lowest output */
-    int32_t channels;          /* 40: counts down */
-    const int8_t *const *row;  /* 44: the next row */
-    uint32_t saved[9];         /* 48: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    int32_t base;              /* 32: lo as a byte, highest minus lowest output * 256 */
+    const int8_t *const *end;  /* 36: of rows */
+    uint32_t saved[9];         /* 40: r4-r11, lr; here, so that the compiler's figures of the stack are true */
 } ge_planes_block;
+
+/* A row of the input on its way into planes; channels are a multiple of four, addresses words. */
+typedef struct {
+    const int8_t *row;
+    int8_t *to;
+    int32_t channels;
+    int32_t plane;
+    int32_t columns;   /* 16 */
+    uint32_t saved[9]; /* 20 */
+} ge_planes_row;
 
 /* clang-format off */
 
-/* Outputs next to each other read columns next to each other. r0 columns, r1 weights, r2 a column, r3 its product, r4-r6 three weights, r7 the block, r8-r12 sums. */
-__attribute__((naked, noinline, unused)) static void ge_planes_five_1(ge_planes_block *block __attribute__((unused))) {
-    __asm__ volatile(
-        ".syntax unified\n"
-        "adds r0, r0, #48\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, lr\n"
-        "str r4, [r0]\n"
-        "subs r0, r0, #80\n"
-        "mov r7, r0\n"
-        "ldr r1, [r7]\n"
-        "1:\n"
-        "ldr r2, [r7, #4]\n"
-        "str r2, [r7, #44]\n"
-        "movs r2, #0\n"
-        "mov r8, r2\n"
-        "mov r9, r2\n"
-        "mov r10, r2\n"
-        "mov r11, r2\n"
-        "mov r12, r2\n"
-        "2:\n"
-        "ldr r2, [r7, #44]\n"
-        "ldmia r2!, {r0}\n"
-        "str r2, [r7, #44]\n"
-        "ldr r3, [r7, #8]\n"
-        "adds r0, r0, r3\n"
-        "ldmia r1!, {r4, r5, r6}\n"
-        "ldrb r2, [r0, #0]\n"
-        "muls r2, r4, r2\n"
-        "add r8, r2\n"
-        "ldrb r2, [r0, #1]\n"
-        "movs r3, r2\n"
-        "muls r3, r5, r3\n"
-        "add r8, r3\n"
-        "muls r2, r4, r2\n"
-        "add r9, r2\n"
-        "ldrb r2, [r0, #2]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r8, r3\n"
-        "movs r3, r2\n"
-        "muls r3, r5, r3\n"
-        "add r9, r3\n"
-        "muls r2, r4, r2\n"
-        "add r10, r2\n"
-        "ldrb r2, [r0, #3]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r9, r3\n"
-        "movs r3, r2\n"
-        "muls r3, r5, r3\n"
-        "add r10, r3\n"
-        "muls r2, r4, r2\n"
-        "add r11, r2\n"
-        "ldrb r2, [r0, #4]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r10, r3\n"
-        "movs r3, r2\n"
-        "muls r3, r5, r3\n"
-        "add r11, r3\n"
-        "muls r2, r4, r2\n"
-        "add r12, r2\n"
-        "ldrb r2, [r0, #5]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r11, r3\n"
-        "muls r2, r5, r2\n"
-        "add r12, r2\n"
-        "ldrb r2, [r0, #6]\n"
-        "muls r2, r6, r2\n"
-        "add r12, r2\n"
-        "ldr r2, [r7, #44]\n"
-        "ldr r3, [r7, #12]\n"
-        "cmp r2, r3\n"
-        "beq 3f\n"
-        "b 2b\n"
-        "3:\n"
-        "mov lr, r1\n"
-        "ldr r0, [r7, #20]\n"
-        "ldr r1, [r7, #16]\n"
-        "ldr r2, [r1]\n"
-        "ldr r6, [r7, #32]\n"
-        "mov r3, r8\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r9\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r10\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r11\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r12\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "adds r1, r1, #20\n"
-        "str r1, [r7, #16]\n"
-        "ldr r0, [r7, #20]\n"
-        "adds r0, r0, #1\n"
-        "str r0, [r7, #20]\n"
-        "ldr r0, [r7, #8]\n"
-        "ldr r2, [r7, #28]\n"
-        "adds r0, r0, r2\n"
-        "str r0, [r7, #8]\n"
-        "mov r1, lr\n"
-        "ldr r0, [r7, #40]\n"
-        "subs r0, r0, #1\n"
-        "str r0, [r7, #40]\n"
-        "beq 7f\n"
-        "b 1b\n"
-        "7:\n"
-        "adds r7, r7, #64\n"
-        "ldmia r7!, {r0, r1, r2, r3}\n"
-        "mov r8, r0\n"
-        "mov r9, r1\n"
-        "mov r10, r2\n"
-        "mov r11, r3\n"
-        "ldr r0, [r7]\n"
-        "subs r7, r7, #32\n"
-        "ldmia r7, {r4, r5, r6, r7}\n"
-        "bx r0\n");
-}
+/* Fifteen products of a row of the kernel, columns next to each other. */
+#define GE_PLANES_ROW_1 \
+    "ldrb r2, [r0, #0]\n" \
+    "muls r2, r4, r2\n" \
+    "add r8, r2\n" \
+    "ldrb r2, [r0, #1]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r5, r3\n" \
+    "add r8, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r9, r2\n" \
+    "ldrb r2, [r0, #2]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r8, r3\n" \
+    "movs r3, r2\n" \
+    "muls r3, r5, r3\n" \
+    "add r9, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r10, r2\n" \
+    "ldrb r2, [r0, #3]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r9, r3\n" \
+    "movs r3, r2\n" \
+    "muls r3, r5, r3\n" \
+    "add r10, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r11, r2\n" \
+    "ldrb r2, [r0, #4]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r10, r3\n" \
+    "movs r3, r2\n" \
+    "muls r3, r5, r3\n" \
+    "add r11, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r12, r2\n" \
+    "ldrb r2, [r0, #5]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r11, r3\n" \
+    "muls r2, r5, r2\n" \
+    "add r12, r2\n" \
+    "ldrb r2, [r0, #6]\n" \
+    "muls r2, r6, r2\n" \
+    "add r12, r2\n"
 
 /* The same, every second column. */
+#define GE_PLANES_ROW_2 \
+    "ldrb r2, [r0, #0]\n" \
+    "muls r2, r4, r2\n" \
+    "add r8, r2\n" \
+    "ldrb r2, [r0, #1]\n" \
+    "muls r2, r5, r2\n" \
+    "add r8, r2\n" \
+    "ldrb r2, [r0, #2]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r8, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r9, r2\n" \
+    "ldrb r2, [r0, #3]\n" \
+    "muls r2, r5, r2\n" \
+    "add r9, r2\n" \
+    "ldrb r2, [r0, #4]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r9, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r10, r2\n" \
+    "ldrb r2, [r0, #5]\n" \
+    "muls r2, r5, r2\n" \
+    "add r10, r2\n" \
+    "ldrb r2, [r0, #6]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r10, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r11, r2\n" \
+    "ldrb r2, [r0, #7]\n" \
+    "muls r2, r5, r2\n" \
+    "add r11, r2\n" \
+    "ldrb r2, [r0, #8]\n" \
+    "movs r3, r2\n" \
+    "muls r3, r6, r3\n" \
+    "add r11, r3\n" \
+    "muls r2, r4, r2\n" \
+    "add r12, r2\n" \
+    "ldrb r2, [r0, #9]\n" \
+    "muls r2, r5, r2\n" \
+    "add r12, r2\n" \
+    "ldrb r2, [r0, #10]\n" \
+    "muls r2, r6, r2\n" \
+    "add r12, r2\n"
+
+/* An output of the sum in r3 (see ge_isa_armv6m.h); those that saturate go to `outside` and come back to 2. */
+#define GE_PLANES_OUTPUT(outside) \
+    "cmp r3, r1\n" \
+    "bhi " outside "f\n" \
+    "movs r4, r3\n" \
+    "muls r4, r2, r4\n" \
+    "adds r4, r4, r6\n" \
+    "lsrs r4, r4, #9\n" \
+    "muls r3, r5, r3\n" \
+    "adds r4, r4, r3\n" \
+    "lsrs r4, r4, #23\n" \
+    outside "2:\n" \
+    "add r4, r8\n" /* only the lowest byte is stored */ \
+    "strb r4, [r0]\n"
+
+/* Below the lowest output, or above the highest. */
+#define GE_PLANES_OUTSIDE(outside) \
+    outside ":\n" \
+    "asrs r3, r3, #31\n" \
+    "mov r4, r8\n" \
+    "lsrs r4, r4, #8\n" \
+    "bics r4, r4, r3\n" \
+    "b " outside "2b\n"
+
+#define GE_PLANES_ENTER(saved, back) \
+    ".syntax unified\n" \
+    "adds r0, r0, #" saved "\n" \
+    "stmia r0!, {r4-r7}\n" \
+    "mov r4, r8\n" \
+    "mov r5, r9\n" \
+    "mov r6, r10\n" \
+    "mov r7, r11\n" \
+    "stmia r0!, {r4-r7}\n" \
+    "mov r4, lr\n" \
+    "str r4, [r0]\n" \
+    "subs r0, r0, #" back "\n" \
+    "mov r7, r0\n"
+
+/* r7 the struct; `high` from there to what r8 was. */
+#define GE_PLANES_LEAVE(high) \
+    "adds r7, r7, #" high "\n" \
+    "ldmia r7!, {r0, r1, r2, r3}\n" \
+    "mov r8, r0\n" \
+    "mov r9, r1\n" \
+    "mov r10, r2\n" \
+    "mov r11, r3\n" \
+    "ldr r0, [r7]\n" \
+    "subs r7, r7, #32\n" \
+    "ldmia r7, {r4, r5, r6, r7}\n" \
+    "bx r0\n"
+
+/* r0 columns, r1 weights, r2 a column, r3 its product, r4-r6 three weights, r7 the block, r8-r12 sums, lr rows. Then r0 out, r1
+ * the sums that do not saturate, r2 Ml, r3 a sum, r4 an output, r5 Mh, r6 R, r7 from output to output, r8 limits, lr the block. */
+#define GE_PLANES_FIVE(row) \
+    GE_PLANES_ENTER("40", "72") \
+    "ldr r1, [r7]\n" \
+    "1:\n" \
+    "ldr r2, [r7, #4]\n" \
+    "mov lr, r2\n" \
+    "ldr r2, [r7, #16]\n" \
+    "ldr r2, [r2]\n" \
+    "mov r8, r2\n" \
+    "mov r9, r2\n" \
+    "mov r10, r2\n" \
+    "mov r11, r2\n" \
+    "mov r12, r2\n" \
+    "2:\n" \
+    "mov r2, lr\n" \
+    "ldmia r2!, {r0}\n" \
+    "mov lr, r2\n" \
+    "ldr r3, [r7, #8]\n" \
+    "adds r0, r0, r3\n" \
+    "ldmia r1!, {r4, r5, r6}\n" \
+    row \
+    "ldr r2, [r7, #36]\n" \
+    "cmp r2, lr\n" \
+    "bne 2b\n" \
+    "str r1, [r7]\n" \
+    "mov lr, r7\n" \
+    "ldr r0, [r7, #20]\n" \
+    "ldr r1, [r7, #16]\n" \
+    "ldr r2, [r7, #32]\n" \
+    "ldr r7, [r7, #24]\n" \
+    "mov r3, r8\n" \
+    "mov r8, r2\n" \
+    "adds r1, r1, #4\n" \
+    "ldmia r1, {r1, r2, r5, r6}\n" \
+    GE_PLANES_OUTPUT("31") \
+    "adds r0, r0, r7\n" \
+    "mov r3, r9\n" \
+    GE_PLANES_OUTPUT("32") \
+    "adds r0, r0, r7\n" \
+    "mov r3, r10\n" \
+    GE_PLANES_OUTPUT("33") \
+    "adds r0, r0, r7\n" \
+    "mov r3, r11\n" \
+    GE_PLANES_OUTPUT("34") \
+    "adds r0, r0, r7\n" \
+    "mov r3, r12\n" \
+    GE_PLANES_OUTPUT("35") \
+    "mov r7, lr\n" \
+    "ldr r0, [r7, #20]\n" \
+    "adds r0, r0, #1\n" \
+    "str r0, [r7, #20]\n" \
+    "ldr r0, [r7, #8]\n" \
+    "ldr r1, [r7, #28]\n" \
+    "adds r0, r0, r1\n" \
+    "str r0, [r7, #8]\n" \
+    "ldr r1, [r7]\n" \
+    "ldr r2, [r7, #12]\n" \
+    "ldr r0, [r7, #16]\n" \
+    "adds r0, r0, #20\n" \
+    "str r0, [r7, #16]\n" \
+    "cmp r0, r2\n" \
+    "beq 3f\n" \
+    "b 1b\n" \
+    GE_PLANES_OUTSIDE("31") \
+    GE_PLANES_OUTSIDE("32") \
+    GE_PLANES_OUTSIDE("33") \
+    GE_PLANES_OUTSIDE("34") \
+    GE_PLANES_OUTSIDE("35") \
+    "3:\n" \
+    GE_PLANES_LEAVE("56")
+
+__attribute__((naked, noinline, unused)) static void ge_planes_five_1(ge_planes_block *block __attribute__((unused))) {
+    __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_1));
+}
+
 __attribute__((naked, noinline, unused)) static void ge_planes_five_2(ge_planes_block *block __attribute__((unused))) {
+    __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_2));
+}
+
+/* Four channels at a time. r0 row, r1 to, r2 channels, r3-r5 one, two and three planes, r6 a word, r7 a byte, r8 the end of a
+ * plane's columns, r9 the row's next four, r10 its end, r11 columns, r12 0x80808080, lr the struct. */
+__attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row __attribute__((unused))) {
     __asm__ volatile(
-        ".syntax unified\n"
-        "adds r0, r0, #48\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, lr\n"
-        "str r4, [r0]\n"
-        "subs r0, r0, #80\n"
-        "mov r7, r0\n"
-        "ldr r1, [r7]\n"
-        "1:\n"
-        "ldr r2, [r7, #4]\n"
-        "str r2, [r7, #44]\n"
-        "movs r2, #0\n"
-        "mov r8, r2\n"
-        "mov r9, r2\n"
-        "mov r10, r2\n"
-        "mov r11, r2\n"
-        "mov r12, r2\n"
-        "2:\n"
-        "ldr r2, [r7, #44]\n"
-        "ldmia r2!, {r0}\n"
-        "str r2, [r7, #44]\n"
-        "ldr r3, [r7, #8]\n"
-        "adds r0, r0, r3\n"
-        "ldmia r1!, {r4, r5, r6}\n"
-        "ldrb r2, [r0, #0]\n"
-        "muls r2, r4, r2\n"
-        "add r8, r2\n"
-        "ldrb r2, [r0, #1]\n"
-        "muls r2, r5, r2\n"
-        "add r8, r2\n"
-        "ldrb r2, [r0, #2]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r8, r3\n"
-        "muls r2, r4, r2\n"
-        "add r9, r2\n"
-        "ldrb r2, [r0, #3]\n"
-        "muls r2, r5, r2\n"
-        "add r9, r2\n"
-        "ldrb r2, [r0, #4]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r9, r3\n"
-        "muls r2, r4, r2\n"
-        "add r10, r2\n"
-        "ldrb r2, [r0, #5]\n"
-        "muls r2, r5, r2\n"
-        "add r10, r2\n"
-        "ldrb r2, [r0, #6]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r10, r3\n"
-        "muls r2, r4, r2\n"
-        "add r11, r2\n"
-        "ldrb r2, [r0, #7]\n"
-        "muls r2, r5, r2\n"
-        "add r11, r2\n"
-        "ldrb r2, [r0, #8]\n"
-        "movs r3, r2\n"
-        "muls r3, r6, r3\n"
-        "add r11, r3\n"
-        "muls r2, r4, r2\n"
-        "add r12, r2\n"
-        "ldrb r2, [r0, #9]\n"
-        "muls r2, r5, r2\n"
-        "add r12, r2\n"
-        "ldrb r2, [r0, #10]\n"
-        "muls r2, r6, r2\n"
-        "add r12, r2\n"
-        "ldr r2, [r7, #44]\n"
-        "ldr r3, [r7, #12]\n"
-        "cmp r2, r3\n"
-        "beq 3f\n"
-        "b 2b\n"
-        "3:\n"
-        "mov lr, r1\n"
-        "ldr r0, [r7, #20]\n"
-        "ldr r1, [r7, #16]\n"
-        "ldr r2, [r1]\n"
-        "ldr r6, [r7, #32]\n"
-        "mov r3, r8\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r9\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r10\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r11\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "ldr r5, [r7, #24]\n"
-        "adds r0, r0, r5\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "mov r3, r12\n"
-        "subs r3, r3, r2\n"
-        "ldr r5, [r1, #4]\n"
-        "cmp r3, r5\n"
-        "bhi 4f\n"
-        "ldr r4, [r1, #8]\n"
-        "muls r4, r3, r4\n"
-        "ldr r5, [r1, #16]\n"
-        "adds r4, r4, r5\n"
-        "ldr r5, [r1, #12]\n"
-        "lsrs r4, r4, #9\n"
-        "muls r5, r3, r5\n"
-        "adds r4, r4, r5\n"
-        "lsrs r4, r4, #23\n"
-        "5:\n"
-        "adds r4, r4, r6\n"
-        "strb r4, [r0]\n"
-        "b 6f\n"
-        "4:\n"
-        "ldr r4, [r7, #36]\n"
-        "asrs r3, r3, #31\n"
-        "bics r4, r4, r3\n"
-        "b 5b\n"
-        "6:\n"
-        "adds r1, r1, #20\n"
-        "str r1, [r7, #16]\n"
-        "ldr r0, [r7, #20]\n"
-        "adds r0, r0, #1\n"
-        "str r0, [r7, #20]\n"
-        "ldr r0, [r7, #8]\n"
-        "ldr r2, [r7, #28]\n"
-        "adds r0, r0, r2\n"
-        "str r0, [r7, #8]\n"
-        "mov r1, lr\n"
-        "ldr r0, [r7, #40]\n"
-        "subs r0, r0, #1\n"
-        "str r0, [r7, #40]\n"
-        "beq 7f\n"
-        "b 1b\n"
-        "7:\n"
-        "adds r7, r7, #64\n"
+        GE_PLANES_ENTER("20", "52")
+        "mov lr, r7\n"
+        "ldr r0, [r7, #16]\n"
+        "mov r11, r0\n"
+        "movs r0, #0x80\n"
+        "lsls r1, r0, #8\n"
+        "orrs r0, r0, r1\n"
+        "lsls r1, r0, #16\n"
+        "orrs r0, r0, r1\n"
+        "mov r12, r0\n"
         "ldmia r7!, {r0, r1, r2, r3}\n"
-        "mov r8, r0\n"
-        "mov r9, r1\n"
-        "mov r10, r2\n"
-        "mov r11, r3\n"
-        "ldr r0, [r7]\n"
-        "subs r7, r7, #32\n"
-        "ldmia r7, {r4, r5, r6, r7}\n"
-        "bx r0\n");
+        "lsls r4, r3, #1\n"
+        "adds r5, r4, r3\n"
+        "adds r6, r0, r2\n"
+        "mov r10, r6\n"
+        "1:\n"
+        "adds r6, r0, #4\n"
+        "mov r9, r6\n"
+        "movs r6, r1\n"
+        "add r6, r11\n"
+        "mov r8, r6\n"
+        "2:\n"
+        "ldr r6, [r0]\n"
+        "mov r7, r12\n"
+        "eors r6, r6, r7\n"
+        "adds r0, r0, r2\n"
+        "strb r6, [r1]\n"
+        "lsrs r7, r6, #8\n"
+        "strb r7, [r1, r3]\n"
+        "lsrs r7, r6, #16\n"
+        "strb r7, [r1, r4]\n"
+        "lsrs r7, r6, #24\n"
+        "strb r7, [r1, r5]\n"
+        "adds r1, r1, #1\n"
+        "cmp r1, r8\n"
+        "bne 2b\n"
+        "mov r6, r11\n"
+        "subs r1, r1, r6\n"
+        "adds r1, r1, r4\n"
+        "adds r1, r1, r4\n"
+        "mov r0, r9\n"
+        "cmp r0, r10\n"
+        "bne 1b\n"
+        "mov r7, lr\n"
+        GE_PLANES_LEAVE("36"));
 }
 
 /* clang-format on */
 
-/* Words of the law of a channel: those of ge_isa_armv6m.h. */
+/* Words of the law of a channel: those of ge_isa_armv6m.h, the first negative, for sums to begin with. */
 #define GE_PLANES_LAW 5
 
 /* What inputs are changed by on their way into the planes: to bytes from 0 on. */
 #define GE_PLANES_FLIP 0x80u
 
 static inline int32_t ge_planes_base(const ge_conv2d_params *p) {
-    return p->lo;
+    return (int32_t)(((uint32_t)p->lo & 0xFFu) | (uint32_t)(p->hi - p->lo) << 8);
 }
 
 /* The law has clamped already. */

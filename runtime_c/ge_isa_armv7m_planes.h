@@ -11,207 +11,172 @@ typedef struct {
     const int32_t *weights;    /* 0: three for each row of the kernel, channel after channel */
     const int8_t *const *rows; /* 4: of the first channel, one for each row of the kernel */
     int32_t offset;            /* 8: from there to the columns; moves on */
-    const int8_t *const *end;  /* 12: of rows */
+    const int32_t *last;       /* 12: end of law */
     const int32_t *law;        /* 16: GE_PLANES_LAW words for each channel; moves on */
     int8_t *out;               /* 20: moves on by a byte */
     int32_t pitch;             /* 24: from output to output of a channel */
     int32_t plane;             /* 28: from channel to channel of the planes */
-    int32_t base;              /* 32: the zero point on Cortex-M3, the lowest output on ARMv6-M */
-    uint32_t span;             /* 36: highest minus lowest output */
-    int32_t channels;          /* 40: counts down */
-    const int8_t *const *row;  /* 44: the next row */
-    uint32_t saved[9];         /* 48: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    int32_t base;              /* 32: the zero point */
+    const int8_t *const *end;  /* 36: of rows */
+    uint32_t saved[9];         /* 40: r4-r11, lr; here, so that the compiler's figures of the stack are true */
 } ge_planes_block;
+
+/* A row of the input on its way into planes; channels are a multiple of four, addresses words. */
+typedef struct {
+    const int8_t *row;
+    int8_t *to;
+    int32_t channels;
+    int32_t plane;
+    int32_t columns;   /* 16 */
+    uint32_t saved[9]; /* 20 */
+} ge_planes_row;
 
 /* clang-format off */
 
-/* Outputs next to each other read columns next to each other. r0 columns, r1 weights, r2 rows, r3 offset, r4-r8 sums, r9-r11 three weights, r12 a column, lr the block. */
-__attribute__((naked, noinline, unused)) static void ge_planes_five_1(ge_planes_block *block __attribute__((unused))) {
-    __asm__ volatile(
-        "add r12, r0, #48\n"
-        "stm r12, {r4-r11, lr}\n"
-        "mov lr, r0\n"
-        "ldr r1, [lr]\n"
-        "ldr r3, [lr, #8]\n"
-        "1:\n"
-        "ldr r2, [lr, #4]\n"
-        "ldr r12, [lr, #16]\n"
-        "ldr r4, [r12]\n"
-        "mov r5, r4\n"
-        "mov r6, r4\n"
-        "mov r7, r4\n"
-        "mov r8, r4\n"
-        "2:\n"
-        "ldr r0, [r2], #4\n"
-        "ldm r1!, {r9, r10, r11}\n"
-        "add r0, r0, r3\n"
-        "ldrsb r12, [r0, #0]\n"
-        "mla r4, r12, r9, r4\n"
-        "ldrsb r12, [r0, #1]\n"
-        "mla r4, r12, r10, r4\n"
-        "mla r5, r12, r9, r5\n"
-        "ldrsb r12, [r0, #2]\n"
-        "mla r4, r12, r11, r4\n"
-        "mla r5, r12, r10, r5\n"
-        "mla r6, r12, r9, r6\n"
-        "ldrsb r12, [r0, #3]\n"
-        "mla r5, r12, r11, r5\n"
-        "mla r6, r12, r10, r6\n"
-        "mla r7, r12, r9, r7\n"
-        "ldrsb r12, [r0, #4]\n"
-        "mla r6, r12, r11, r6\n"
-        "mla r7, r12, r10, r7\n"
-        "mla r8, r12, r9, r8\n"
-        "ldrsb r12, [r0, #5]\n"
-        "mla r7, r12, r11, r7\n"
-        "mla r8, r12, r10, r8\n"
-        "ldrsb r12, [r0, #6]\n"
-        "mla r8, r12, r11, r8\n"
-        "ldr r12, [lr, #12]\n"
-        "cmp r2, r12\n"
-        "bne 2b\n"
-        "ldr r0, [lr, #16]\n"
-        "ldr r10, [r0, #4]\n"
-        "adds r0, r0, #8\n"
-        "str r0, [lr, #16]\n"
-        "ldrd r2, r9, [lr, #20]\n"
-        "ldr r11, [lr, #32]\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r4, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r5, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r6, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r7, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r8, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "ldr r2, [lr, #20]\n"
-        "adds r2, r2, #1\n"
-        "str r2, [lr, #20]\n"
-        "ldr r2, [lr, #28]\n"
-        "add r3, r3, r2\n"
-        "ldr r2, [lr, #40]\n"
-        "subs r2, r2, #1\n"
-        "str r2, [lr, #40]\n"
-        "bne 1b\n"
-        "add r12, lr, #48\n"
-        "ldm r12, {r4-r11, pc}\n");
-}
+/* Fifteen products of a row of the kernel, columns next to each other. */
+#define GE_PLANES_ROW_1 \
+    "ldrsb r12, [r0, #0]\n" \
+    "mla r4, r12, r9, r4\n" \
+    "ldrsb r12, [r0, #1]\n" \
+    "mla r4, r12, r10, r4\n" \
+    "mla r5, r12, r9, r5\n" \
+    "ldrsb r12, [r0, #2]\n" \
+    "mla r4, r12, r11, r4\n" \
+    "mla r5, r12, r10, r5\n" \
+    "mla r6, r12, r9, r6\n" \
+    "ldrsb r12, [r0, #3]\n" \
+    "mla r5, r12, r11, r5\n" \
+    "mla r6, r12, r10, r6\n" \
+    "mla r7, r12, r9, r7\n" \
+    "ldrsb r12, [r0, #4]\n" \
+    "mla r6, r12, r11, r6\n" \
+    "mla r7, r12, r10, r7\n" \
+    "mla r8, r12, r9, r8\n" \
+    "ldrsb r12, [r0, #5]\n" \
+    "mla r7, r12, r11, r7\n" \
+    "mla r8, r12, r10, r8\n" \
+    "ldrsb r12, [r0, #6]\n" \
+    "mla r8, r12, r11, r8\n"
 
 /* The same, every second column. */
+#define GE_PLANES_ROW_2 \
+    "ldrsb r12, [r0, #0]\n" \
+    "mla r4, r12, r9, r4\n" \
+    "ldrsb r12, [r0, #1]\n" \
+    "mla r4, r12, r10, r4\n" \
+    "ldrsb r12, [r0, #2]\n" \
+    "mla r4, r12, r11, r4\n" \
+    "mla r5, r12, r9, r5\n" \
+    "ldrsb r12, [r0, #3]\n" \
+    "mla r5, r12, r10, r5\n" \
+    "ldrsb r12, [r0, #4]\n" \
+    "mla r5, r12, r11, r5\n" \
+    "mla r6, r12, r9, r6\n" \
+    "ldrsb r12, [r0, #5]\n" \
+    "mla r6, r12, r10, r6\n" \
+    "ldrsb r12, [r0, #6]\n" \
+    "mla r6, r12, r11, r6\n" \
+    "mla r7, r12, r9, r7\n" \
+    "ldrsb r12, [r0, #7]\n" \
+    "mla r7, r12, r10, r7\n" \
+    "ldrsb r12, [r0, #8]\n" \
+    "mla r7, r12, r11, r7\n" \
+    "mla r8, r12, r9, r8\n" \
+    "ldrsb r12, [r0, #9]\n" \
+    "mla r8, r12, r10, r8\n" \
+    "ldrsb r12, [r0, #10]\n" \
+    "mla r8, r12, r11, r8\n"
+
+#define GE_PLANES_OUTPUT(sum, at) \
+    "mov r0, #0x80000000\n" \
+    "mov r12, r11\n" \
+    "smlal r0, r12, " sum ", r10\n" \
+    "ssat r12, #8, r12\n" \
+    "strb r12, " at "\n"
+
+/* r0 columns, r1 weights, r2 rows, r3 offset, r4-r8 sums, r9-r11 three weights, r12 a column, lr the block. */
+#define GE_PLANES_FIVE(row) \
+    "add r12, r0, #40\n" \
+    "stm r12, {r4-r11, lr}\n" \
+    "mov lr, r0\n" \
+    "ldr r1, [lr]\n" \
+    "ldr r3, [lr, #8]\n" \
+    "ldr r0, [lr, #16]\n" \
+    "1:\n" \
+    "ldr r2, [lr, #4]\n" \
+    "ldr r4, [r0]\n" \
+    "mov r5, r4\n" \
+    "mov r6, r4\n" \
+    "mov r7, r4\n" \
+    "mov r8, r4\n" \
+    "2:\n" \
+    "ldr r0, [r2], #4\n" \
+    "ldm r1!, {r9, r10, r11}\n" \
+    "add r0, r0, r3\n" \
+    row \
+    "ldr r12, [lr, #36]\n" \
+    "cmp r2, r12\n" \
+    "bne 2b\n" \
+    "ldrd r0, r2, [lr, #16]\n" \
+    "ldrd r9, r11, [lr, #24]\n" \
+    "ldr r10, [r0, #4]\n" \
+    "add r3, r3, r11\n" \
+    "adds r0, r0, #8\n" \
+    "add r12, r2, #1\n" \
+    "strd r0, r12, [lr, #16]\n" \
+    "ldr r11, [lr, #32]\n" \
+    GE_PLANES_OUTPUT("r4", "[r2]") \
+    GE_PLANES_OUTPUT("r5", "[r2, r9]") \
+    GE_PLANES_OUTPUT("r6", "[r2, r9, lsl #1]") \
+    GE_PLANES_OUTPUT("r8", "[r2, r9, lsl #2]") \
+    "add r2, r2, r9\n" \
+    GE_PLANES_OUTPUT("r7", "[r2, r9, lsl #1]") \
+    "ldrd r12, r0, [lr, #12]\n" \
+    "cmp r0, r12\n" \
+    "bne 1b\n" \
+    "add r12, lr, #40\n" \
+    "ldm r12, {r4-r11, pc}\n"
+
+__attribute__((naked, noinline, unused)) static void ge_planes_five_1(ge_planes_block *block __attribute__((unused))) {
+    __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_1));
+}
+
 __attribute__((naked, noinline, unused)) static void ge_planes_five_2(ge_planes_block *block __attribute__((unused))) {
+    __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_2));
+}
+
+/* Four channels at a time. r0 row, r1 to, r2 channels, r3-r5 one, three planes and a word, r6 a byte, r7 the end of a plane's
+ * columns, r8 the row's four, r10 its end, r11 columns, r12 the struct. */
+__attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row __attribute__((unused))) {
     __asm__ volatile(
-        "add r12, r0, #48\n"
-        "stm r12, {r4-r11, lr}\n"
-        "mov lr, r0\n"
-        "ldr r1, [lr]\n"
-        "ldr r3, [lr, #8]\n"
+        "mov r12, r0\n"
+        "add r0, r0, #20\n"
+        "stm r0, {r4-r11, lr}\n"
+        "ldm r12, {r0, r1, r2, r3}\n"
+        "ldr r11, [r12, #16]\n"
+        "add r4, r3, r3, lsl #1\n"
+        "add r10, r0, r2\n"
         "1:\n"
-        "ldr r2, [lr, #4]\n"
-        "ldr r12, [lr, #16]\n"
-        "ldr r4, [r12]\n"
-        "mov r5, r4\n"
-        "mov r6, r4\n"
-        "mov r7, r4\n"
-        "mov r8, r4\n"
+        "add r8, r0, #4\n"
+        "add r7, r1, r11\n"
         "2:\n"
-        "ldr r0, [r2], #4\n"
-        "ldm r1!, {r9, r10, r11}\n"
-        "add r0, r0, r3\n"
-        "ldrsb r12, [r0, #0]\n"
-        "mla r4, r12, r9, r4\n"
-        "ldrsb r12, [r0, #1]\n"
-        "mla r4, r12, r10, r4\n"
-        "ldrsb r12, [r0, #2]\n"
-        "mla r4, r12, r11, r4\n"
-        "mla r5, r12, r9, r5\n"
-        "ldrsb r12, [r0, #3]\n"
-        "mla r5, r12, r10, r5\n"
-        "ldrsb r12, [r0, #4]\n"
-        "mla r5, r12, r11, r5\n"
-        "mla r6, r12, r9, r6\n"
-        "ldrsb r12, [r0, #5]\n"
-        "mla r6, r12, r10, r6\n"
-        "ldrsb r12, [r0, #6]\n"
-        "mla r6, r12, r11, r6\n"
-        "mla r7, r12, r9, r7\n"
-        "ldrsb r12, [r0, #7]\n"
-        "mla r7, r12, r10, r7\n"
-        "ldrsb r12, [r0, #8]\n"
-        "mla r7, r12, r11, r7\n"
-        "mla r8, r12, r9, r8\n"
-        "ldrsb r12, [r0, #9]\n"
-        "mla r8, r12, r10, r8\n"
-        "ldrsb r12, [r0, #10]\n"
-        "mla r8, r12, r11, r8\n"
-        "ldr r12, [lr, #12]\n"
-        "cmp r2, r12\n"
+        "ldr r5, [r0]\n"
+        "add r0, r0, r2\n"
+        "lsr r6, r5, #8\n"
+        "strb r6, [r1, r3]\n"
+        "lsr r6, r5, #16\n"
+        "strb r6, [r1, r3, lsl #1]\n"
+        "lsr r6, r5, #24\n"
+        "strb r6, [r1, r4]\n"
+        "strb r5, [r1], #1\n"
+        "cmp r1, r7\n"
         "bne 2b\n"
-        "ldr r0, [lr, #16]\n"
-        "ldr r10, [r0, #4]\n"
-        "adds r0, r0, #8\n"
-        "str r0, [lr, #16]\n"
-        "ldrd r2, r9, [lr, #20]\n"
-        "ldr r11, [lr, #32]\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r4, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r5, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r6, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r7, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "add r2, r2, r9\n"
-        "mov r0, #0x80000000\n"
-        "mov r12, r11\n"
-        "smlal r0, r12, r8, r10\n"
-        "ssat r12, #8, r12\n"
-        "strb r12, [r2]\n"
-        "ldr r2, [lr, #20]\n"
-        "adds r2, r2, #1\n"
-        "str r2, [lr, #20]\n"
-        "ldr r2, [lr, #28]\n"
-        "add r3, r3, r2\n"
-        "ldr r2, [lr, #40]\n"
-        "subs r2, r2, #1\n"
-        "str r2, [lr, #40]\n"
+        "sub r1, r1, r11\n"
+        "add r1, r1, r3, lsl #2\n"
+        "mov r0, r8\n"
+        "cmp r0, r10\n"
         "bne 1b\n"
-        "add r12, lr, #48\n"
+        "add r12, r12, #20\n"
         "ldm r12, {r4-r11, pc}\n");
 }
 

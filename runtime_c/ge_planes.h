@@ -35,43 +35,34 @@ static inline ge_planes ge_planes_open(const ge_conv2d_params *p, void *scratch)
     const uint32_t padding = (((uint32_t)p->in_zero_point ^ GE_PLANES_FLIP) & 0xFFu) * 0x01010101u;
     uint32_t *to = (uint32_t *)(void *)s.planes;
     uint32_t *const end = to + (s.plane * p->in_c + 3) / 4;
+    for (; end - to >= 4; to += 4) {
+        to[0] = padding;
+        to[1] = padding;
+        to[2] = padding;
+        to[3] = padding;
+    }
     while (to < end) {
         *to++ = padding;
     }
     return s;
 }
 
-/* Four channels from `row` on to four planes from `to` on; both are words. */
-static inline void ge_planes_four(const ge_planes *s, const int8_t *row, int32_t channels, int32_t columns,
-                                  int8_t *to) {
-    const int32_t second = s->plane;
-    const int32_t third = 2 * s->plane;
-    const int32_t fourth = 3 * s->plane;
-    const int8_t *const end = to + columns;
-    while (to < end) {
-        uint32_t word = *(const uint32_t *)(const void *)row ^ GE_PLANES_FLIP * 0x01010101u;
-        *to = (int8_t)(uint8_t)word;
-        word >>= 8;
-        to[second] = (int8_t)(uint8_t)word;
-        word >>= 8;
-        to[third] = (int8_t)(uint8_t)word;
-        word >>= 8;
-        to[fourth] = (int8_t)(uint8_t)word;
-        row += channels;
-        to++;
-    }
-}
-
 /* A row of the input into the planes from `to` on. */
 static inline void ge_planes_take(const ge_conv2d_params *p, const ge_planes *s, const int8_t *row, int8_t *to) {
     const int32_t right = s->pitch - p->pad_left;
     const int32_t columns = p->in_w < right ? p->in_w : right;
-    const int32_t words = ((uintptr_t)row & 3u) == 0 && p->in_c % 4 == 0;
     to += p->pad_left;
-    for (int32_t c = 0; words && c < p->in_c; c += 4) {
-        ge_planes_four(s, row + c, p->in_c, columns, to + c * s->plane);
+    if (((uintptr_t)row & 3u) == 0 && p->in_c % 4 == 0 && columns > 0) {
+        ge_planes_row words;
+        words.row = row;
+        words.to = to;
+        words.channels = p->in_c;
+        words.plane = s->plane;
+        words.columns = columns;
+        ge_planes_spread(&words);
+        return;
     }
-    for (int32_t c = 0; !words && c < p->in_c; c++) {
+    for (int32_t c = 0; c < p->in_c; c++) {
         for (int32_t i = 0; i < columns; i++) {
             to[c * s->plane + i] = (int8_t)(uint8_t)((uint8_t)row[i * p->in_c + c] ^ GE_PLANES_FLIP);
         }
@@ -106,8 +97,7 @@ static void ge_planes_fives(const ge_conv2d_params *p, const ge_planes *s, const
     block.pitch = p->out_c;
     block.plane = s->plane;
     block.base = ge_planes_base(p);
-    block.span = (uint32_t)(p->hi - p->lo);
-    block.channels = p->out_c;
+    block.last = law + GE_PLANES_LAW * p->out_c;
     if (p->stride_w == 1) {
         ge_planes_five_1(&block);
     } else {

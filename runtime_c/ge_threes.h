@@ -1,39 +1,49 @@
 /* All channels of one pixel, or all outputs of a fully connected layer, in nines and threes: for the cores without DSP.
  *
- * words: [n][inputs of chunk 0] ... [inputs of chunk n-1], then for each nine (or three) channels and each chunk what
- * ge_threes_nine (ge_threes_three) reads. A chunk is as long as the sums of its products allow. law: GE_THREES_LAW words
- * for each channel, and for those that fill up the last nine or three. Included after the header of a core, ge_isa_<isa>.h.
+ * words: inputs of each chunk, 0, then groups of channels: each has for each chunk the words of its inputs, then the law of
+ * its outputs (ge_isa_<isa>.h). A chunk is as long as the sums of its products allow. Included after the header of a core.
  */
 #ifndef GE_THREES_H
 #define GE_THREES_H
 
 #include <stdint.h>
+#include <string.h>
 
-static inline void ge_threes_run(const uint32_t *words, const int32_t *law, const ge_threes_range *range,
-                                 const int8_t *x, int32_t channels, int8_t *out) {
-    const uint32_t chunks = words[0];
-    ge_threes_block block;
-    block.stream = words + 1 + chunks;
-    for (int32_t left = channels; left > 0;) {
-        const int32_t nine = left > 6;
-        const int32_t size = nine ? 9 : 3;
-        int32_t sums[9];
-        ge_threes_begin(law, size, sums);
-        block.x = x;
-        for (uint32_t k = 1; k <= chunks; k++) {
-            block.sums = sums;
-            block.end = block.x + words[k];
-            if (nine) {
-                ge_threes_nine(&block);
-            } else {
-                ge_threes_three(&block);
-            }
-        }
-        const int32_t count = left < size ? left : size;
-        ge_threes_finish(range, law, size, sums, count, out);
-        law += GE_THREES_LAW * size;
-        out += count;
-        left -= count;
+/* Words for each input of the last group, of `left` channels. One channel with a word of its own has no chunks. */
+static inline int32_t ge_threes_tail(int32_t left, int32_t single) {
+    if (single && (left == 1 || left == 7)) {
+        return left == 1 ? 1 : 5;
+    }
+    return (left + 2) / 3 * 2;
+}
+
+/* What all pixels of a layer have in common. */
+static inline void ge_threes_open(ge_threes_block *block, const uint32_t *words, int32_t channels, int32_t lo,
+                                  int32_t hi) {
+    const int32_t left = channels % 9;
+    const int32_t single = words[1] == 0;
+    const uint32_t *chunk = words;
+    uint32_t inputs = 0;
+    while (*chunk > 0) {
+        inputs += *chunk++;
+    }
+    ge_threes_layer(block, words, lo, hi);
+    memset(block->sums, 0, sizeof block->sums);
+    block->stream = chunk + 1;
+    block->nines = block->stream + (uint32_t)(channels / 9) * (6 * inputs + GE_THREES_WORDS((uint32_t)(chunk - words)));
+    block->tail = ge_threes_tail(left, single);
+    block->before = channels - left;
+    block->spared = left == block->tail + block->tail / 2 ? 0 : left;
+}
+
+static inline void ge_threes_pixel(ge_threes_block *block, const int8_t *x, int8_t *out) {
+    ge_threes_inputs(block, x);
+    block->out = out;
+    out += block->before;
+    block->tail_out = block->spared > 0 ? block->spare : out;
+    ge_threes_groups(block);
+    for (int32_t i = 0; i < block->spared; i++) {
+        out[i] = block->spare[i];
     }
 }
 
