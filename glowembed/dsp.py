@@ -225,6 +225,7 @@ def convolution(
     code: Callable[[Any], int],
     store: Store = "rows",
     option: str = "",
+    template: str = "",
 ) -> Kernel:
     """A kernel of conv2d_s8 that reads a stream of words. cycles: for params and so many output rows; code: bytes."""
     return Kernel(
@@ -239,6 +240,7 @@ def convolution(
         cost=lambda node, target: Cost(cycles(node.params, node.params.out_h), code(node.params)),
         rows_cost=lambda node, target, rows: cycles(node.params, rows),
         store=store,
+        template=template,
     )
 
 

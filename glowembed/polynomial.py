@@ -121,6 +121,9 @@ FEW_MAX = 48
 FEW_BYTES = 2048
 """Of rows of words, where the window does not need more."""
 
+FEW_LEAST = 512
+"""Of the rows that one window sees, where they alone are kept: all but the newest move for each row of outputs."""
+
 
 def _few_apart(p: Any) -> tuple[int, int]:
     """Rows from tap to tap, and columns."""
@@ -135,34 +138,34 @@ def _few_span(p: Any) -> int:
 def _few_row(p: Any) -> int:
     """Bytes of a row of words: what the windows of all but the last pixel see, in fours."""
     columns = (p.out_w - 2) * p.stride_w + (p.kernel_w - 1) * _few_apart(p)[1] + 1
-    return int(-(-columns * p.in_c // 4) * 16)
+    return int(-(-max(columns, 1) * p.in_c // 4) * 16)
 
 
-def _few_turn(p: Any) -> int:
-    """Rows of outputs until rows of words move to the beginning of scratch."""
+def _few_turn(p: Any, least: bool = False) -> int:
+    """Rows of outputs until rows of words move to the beginning of scratch; `least`: they move for each."""
     span = _few_span(p)
-    if p.stride_h >= span:
+    if least or p.stride_h >= span:
         return 1
     lines = max(span, FEW_BYTES // _few_row(p))
     return int(min((lines - span) // p.stride_h + 1, p.out_h))
 
 
-def _few_instance(p: Any, mode: Mode) -> Mapping[str, int]:
+def _few_instance(p: Any, mode: Mode, least: bool) -> Mapping[str, int]:
     down, across = _few_apart(p)
     runs, taps = (1, p.kernel_w) if across == 1 else (p.kernel_w, 1)
     return {
         "HEIGHT": p.kernel_h, "RUNS": runs, "RUN": taps * p.in_c, "TAP": 4 * across * p.in_c, "LINE": down * _few_row(p),
-        "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c, "OUT": p.out_c, "TURN": _few_turn(p), "UP": dsp.up_of(p, mode),
+        "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c, "OUT": p.out_c, "TURN": _few_turn(p, least), "UP": dsp.up_of(p, mode),
         **law_number(mode),
     }  # fmt: skip
 
 
-def _few_scratch(p: Any) -> int:
-    lines = _few_span(p) + (_few_turn(p) - 1) * p.stride_h
+def _few_scratch(p: Any, least: bool) -> int:
+    lines = _few_span(p) + (_few_turn(p, least) - 1) * p.stride_h
     return int(lines * _few_row(p))
 
 
-def _few_why_not(node: Node, mode: Mode) -> str | None:
+def _few_why_not(node: Node, mode: Mode, least: bool) -> str | None:
     p = node.params
     if p.groups > 1:
         return "it takes one group"
@@ -176,6 +179,8 @@ def _few_why_not(node: Node, mode: Mode) -> str | None:
     reach = (p.kernel_h - 1) * down * _few_row(p) + 4 * ((p.kernel_w - 1) * across + 1 + p.stride_w) * p.in_c
     if reach > OFFSET_MAX or 12 * p.stride_w * p.in_c > OFFSET_MAX:
         return "a row is too long for the offset of a load"
+    if least and (_few_turn(p) == 1 or _few_scratch(p, least) > FEW_LEAST):
+        return f"it needs no less scratch, or more than {FEW_LEAST} bytes"
     return _sums_why_not(node, mode)
 
 
@@ -183,23 +188,25 @@ _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 120, "glow": 38, "tflit
 """More for each twelve outputs."""
 
 
-def _few_cycles(p: Any, rows: int, mode: Mode) -> float:
+def _few_cycles(p: Any, rows: int, mode: Mode, least: bool) -> float:
     block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107 + _LAW_CYCLES[mode]
     threes = -(-p.out_w // 3) * -(-p.out_c // 4) * block + (90 if p.out_w % 3 else 50)
     border = min((2 * p.pad_left + p.stride_w) * p.in_c, _few_row(p) // 4)
     line = 1.31 * _few_row(p) + 16 * border + 260
     span = _few_span(p) if p.stride_h % _few_apart(p)[0] else p.kernel_h
-    return float(rows * (threes + min(p.stride_h, span) * line) + max(0, span - p.stride_h) * line + 100)
+    more = 0.8 * max(0, _few_span(p) - p.stride_h) * _few_row(p) * rows * (1 - 1 / _few_turn(p)) if least else 0.0
+    return float(rows * (threes + min(p.stride_h, span) * line) + max(0, span - p.stride_h) * line + more + 100)
 
 
-def few(mode: Mode = "default") -> Kernel:
-    """The kernel for windows of few products, in one law."""
+def few(mode: Mode = "default", least: bool = False) -> Kernel:
+    """The kernel for windows of few products, in one law; `least`: with no more rows of words than a window sees."""
     return dsp.convolution(
-        "ge_conv2d_few_s8_dsp",
-        lambda node, target: _few_why_not(node, mode),
+        f"ge_conv2d_few{1 if least else ''}_s8_dsp",
+        lambda node, target: _few_why_not(node, mode, least),
         lambda constants, p: _arrange(constants, p, mode),
-        lambda p: _few_instance(p, mode),
-        _few_scratch,
-        lambda p, rows: _few_cycles(p, rows, mode),
+        lambda p: _few_instance(p, mode, least),
+        lambda p: _few_scratch(p, least),
+        lambda p, rows: _few_cycles(p, rows, mode, least),
         code=lambda p: 900 + 32 * p.kernel_h * p.kernel_w * p.in_c,
+        template="ge_conv2d_few_s8_dsp" if least else "",
     )

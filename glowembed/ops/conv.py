@@ -472,6 +472,7 @@ class Conv2dS8(_Conv2dBase):
         winograd.KERNEL,
         polynomial.ONE_TAP,
         polynomial.few(),
+        polynomial.few(least=True),
         *dsp_block.CONV2D,
     )
 
@@ -666,7 +667,13 @@ OPS = (Conv(),)
 def _conv2d_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
     strips = [_strip(wide, mode) for wide in (WHOLE, 8, 2)]
     columns = [_columns(most, mode) for most in (DSP_TILE_MAX, 2)]
-    return [*columns, *strips, polynomial.few(mode), mve.conv2d(mode), mve.conv3x3(mode)]
+    return [
+        *columns,
+        *strips,
+        *(polynomial.few(mode, least) for least in (False, True)),
+        mve.conv2d(mode),
+        mve.conv3x3(mode),
+    ]
 
 
 def _depthwise_of_law(mode: fixedpoint.Mode) -> list[Kernel]:

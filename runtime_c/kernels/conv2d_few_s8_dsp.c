@@ -3,7 +3,8 @@
  * Three products in one multiplication, as ge_isa_dsp_polynomial.h says. Each element of an input row, padding included,
  * becomes one word, x[e] + x[e + stride * C] z: so it lies right for any number of channels, and the words of three pixels are
  * found at two constant distances. All products of a block are written out. Rows of words are kept until no window
- * needs them; when the scratch is full, those that are still needed move to its beginning.
+ * needs them; when the scratch is full, those that are still needed move to its beginning. conv2d_few1_s8_dsp is
+ * this file with the rows of one window in scratch.
  * 5 cycles for a word; 9 for 12 products, 107 for 12 outputs besides.
  *
  * scratch: rows of words. */
