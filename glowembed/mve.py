@@ -157,13 +157,14 @@ def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
     """Blocks of three pixels by four channels, and the windows."""
     p = node.params
     across = 1 if p.dilation_w == 1 else p.kernel_w
+    run = p.kernel_w // across * p.in_c
     pixels, steps, taps = count * p.out_w, _window_bytes(p) // LANES, p.kernel_h * across
-    blocks = _blocks(pixels, 3) * _blocks(p.out_c, 4)
-    in_place = taps == 1 and p.kernel_w * p.in_c % LANES == 0
-    windows = 0.0 if in_place else pixels * taps * (15 + 4.5 * _blocks(p.kernel_w // across * p.in_c, LANES))
+    four = 34.0 * steps + (34 if steps <= UNROLLED else 70) + 3 * _SCALE[mode]
+    in_place = taps == 1 and run % LANES == 0
+    tap = 4.5 if run == 4 else 9.0 if run <= LANES else 10 + 4.5 * _blocks(run, LANES)
+    windows = 0.0 if in_place else pixels * (20 + taps * tap)
     return float(
-        blocks * (36.0 * steps + 65 + 3 * _SCALE[mode])
-        + _blocks(pixels, 3) * 60
+        _blocks(pixels, 3) * (_blocks(p.out_c, 4) * four + (30 if in_place else 95))
         + windows
         + _taps_cycles(p, count, across)
     )
@@ -175,7 +176,7 @@ UNROLLED = 9
 
 def _conv_instance(p: Any) -> Mapping[str, int]:
     steps = _window_bytes(p) // LANES
-    return {"STEPS": steps if steps <= UNROLLED else 0}
+    return {"STEPS": steps if steps <= UNROLLED else 0, "CLAMP": _clamp(p)}
 
 
 def conv2d(mode: Mode) -> Kernel:
@@ -188,7 +189,9 @@ def conv2d(mode: Mode) -> Kernel:
         constants=STREAM,
         arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3)), mode),
         scratch=_conv_scratch,
-        cost=lambda node, target: Cost(_conv_rows_cost(node, mode, node.params.out_h), 900, 850),
+        cost=lambda node, target: Cost(
+            _conv_rows_cost(node, mode, node.params.out_h), 1100 + 88 * (_conv_instance(node.params)["STEPS"] or 6), 630
+        ),
         rows_cost=lambda node, target, count: _conv_rows_cost(node, mode, count),
         store="rows",
     )
@@ -421,8 +424,8 @@ def _conv3x3_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapp
 
 def _conv3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
     p = node.params
-    blocks, four = count * _blocks(p.out_w, 3), 276.0 * p.in_c / LANES + 95 + 3 * _SCALE[mode]
-    return float(blocks * (_blocks(p.out_c, 4) * four + 80) + _taps_cycles(p, count, 1))
+    blocks, four = count * _blocks(p.out_w, 3), 286.0 * p.in_c / LANES + 60 + 3 * _SCALE[mode]
+    return float(blocks * (_blocks(p.out_c, 4) * four + 25) + _taps_cycles(p, count, 1))
 
 
 def conv3x3(mode: Mode) -> Kernel:
@@ -435,10 +438,10 @@ def conv3x3(mode: Mode) -> Kernel:
         arrange=lambda constants, p: _conv3x3_arrange(constants, p, mode),
         scratch=lambda p: _tap_bytes(p, 3),
         cost=lambda node, target: Cost(
-            _conv3x3_rows_cost(node, mode, node.params.out_h), 750 + 450 * node.params.in_c // LANES, 400
+            _conv3x3_rows_cost(node, mode, node.params.out_h), 620 + 630 * node.params.in_c // LANES, 340
         ),
         rows_cost=lambda node, target, count: _conv3x3_rows_cost(node, mode, count),
-        instance=lambda p: {"DEPTH": p.in_c},
+        instance=lambda p: {"DEPTH": p.in_c, "CLAMP": _clamp(p)},
         store="rows",
     )
 

@@ -30,7 +30,7 @@ from glowembed.target import load_target
 ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.BOARDS}}
 FILLS = ("random", "extremes")
 
-TRIED_MAX = 3000
+TRIED_MAX = 4000
 """So many nodes are drawn in search of one for a kernel that has not been met."""
 
 EXEMPT = {"ge_take_rows", "ge_copy_rows"}

@@ -7,36 +7,47 @@
  * Two channels apart is what VMOV puts into one vector from two registers.
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2 (VMLADAVA wants even registers)
- *   r1 r3 r5  pixels        r9  the stream: weights in reading order, then four biases and the words of the law
- *   r11 LE steps, r12 end of the stream
- *   r7  the block           lr  LE's counter
- *   q0 q1 weights, q2 q3 pixels, q5 q6 q7 four outputs of pixel 0, 1, 2; q0-q3 constants of the law, limits
+ *   r1 r3 r5  where their outputs go   r7 r11 r12  their windows
+ *   r9  the stream: weights in reading order, then four biases and the words of the law
+ *   lr  groups of four channels; in a loop over steps it counts those, and r9 tells the end
+ *   q0 q1 weights, q2 q3 pixels, q5 q6 q7 four outputs of pixel 0, 1, 2; q0-q3 constants of the law
+ *   q4  where the block is, and the zero point
  *
- * All windows of a block are read before its outputs are written, so that a block may span rows.
- * Measured, instructions under QEMU: 1x1 64->64 25x5 97,767 (0.19 per MAC); 3x3 16->16 32x32 439,236 (0.19); 3x3 64->64 8x8
- * 331,049 (0.14); 3x3 3->16 32x32 188,433 (0.43).
+ * All windows of a block are copied, or read, before its outputs are written, so that a block may span rows.
+ * Measured, instructions under QEMU: 1x1 64->64 25x5 78,478 (0.15 per MAC); 10x4 1->64 25x5 86,197 (0.27); 3x3 64->64 8x8
+ * 316,625 (0.13); 3x3 3->16 32x32 169,364 (0.38).
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_mve.h"
 #include "ge_mve_law.h"
+#include "ge_mve_piece.h"
 #include "ge_mve_taps.h"
 #include "ge_params.h"
 
 #define CONV2D_S8_MVE_STEPS 0 /* of 16 inputs, unrolled; 0: a loop */
+#define CONV2D_S8_MVE_CLAMP 1 /* 0: the limits are those of int8 */
 
 #define CONV2D_S8_MVE_TEXT(x) #x
 #define CONV2D_S8_MVE_NUMBER(x) CONV2D_S8_MVE_TEXT(x)
 
+/* Offsets of bytes reach to 127: with nine steps, windows are pointed at behind their first one. */
+#define CONV2D_S8_MVE_SHIFT (CONV2D_S8_MVE_STEPS > 8 ? 16 : 0)
+
 typedef struct {
     const int8_t *x[3];   /* 0: the windows */
-    int8_t *out[3];       /* 12: where the outputs go; moves on */
-    int32_t zero_point;   /* 24 */
-    const int8_t *stream; /* 28: from here */
-    const int8_t *end;    /* 32: to there */
-    int32_t more_steps;   /* 36: of 16 inputs, after the first one */
-    int32_t lo[4];        /* 40 */
-    int32_t hi[4];        /* 56 */
+    int8_t *out[3];       /* 12: where the outputs go */
+    const int8_t *stream; /* 24: from here */
+    int32_t groups;       /* 28: of four channels */
+    int32_t zero_point;   /* 32 */
+    int32_t singles;      /* 36: of the steps after the first one, those before fours */
+    int32_t fours;        /* 40 */
+    const int8_t *end;    /* 44: of the stream */
+    int32_t lo, hi;       /* 48, 52 */
+    int32_t step;         /* 56: from the windows of a block to those of the next, and from the end of their outputs */
+    int32_t skip;         /* 60 */
+    int32_t blocks;       /* 64: to compute; counts down */
+    int32_t saved[2];     /* 68: r7 and r11, which a compiler may want to keep */
     int32_t held;         /* pixels so far, 0..2 */
     int32_t window;       /* bytes, whole vectors */
     int32_t group;        /* bytes of the stream for four channels */
@@ -44,55 +55,105 @@ typedef struct {
 
 /* clang-format off */
 
-/* 16 inputs; `how`: "" where the sums begin, else "a". */
-#define CONV2D_S8_MVE_STEP(how) \
+/* 16 inputs; `how`: "" where the sums begin, else "a"; the pixels' vectors are at `at` behind r7, r11, r12. */
+#define CONV2D_S8_MVE_STEP(how, at) \
     "vldrb.8 q0, [r9], #16\n" \
-    "vldrb.8 q2, [r1], #16\n" \
+    "vldrb.8 q2, [r7" at "\n" \
     "vldrb.8 q1, [r9], #16\n" \
     "vmladav" how ".s8 r0, q0, q2\n" \
-    "vldrb.8 q3, [r3], #16\n" \
+    "vldrb.8 q3, [r11" at "\n" \
     "vmladav" how ".s8 r2, q1, q2\n" \
-    "vldrb.8 q2, [r5], #16\n" \
+    "vldrb.8 q2, [r12" at "\n" \
     "vmladav" how ".s8 r4, q0, q3\n" \
     "vmladav" how ".s8 r6, q1, q3\n" \
     "vmladav" how ".s8 r8, q0, q2\n" \
     "vmladav" how ".s8 r10, q1, q2\n"
 
-/* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
-#define CONV2D_S8_MVE_PASS(high, low) \
-    "ldrd r1, r3, [r7]\n" \
-    "ldr r5, [r7, #8]\n" \
-    CONV2D_S8_MVE_STEP("") \
-    ".if ge_steps > 0\n" \
+/* Steps written out: the windows are where they are for all channels. */
+#define CONV2D_S8_MVE_UNROLLED \
+    CONV2D_S8_MVE_STEP("", ", #-%c[shift]]") \
+    ".set ge_step, 1\n" \
     ".rept ge_steps - 1\n" \
-    CONV2D_S8_MVE_STEP("a") \
-    ".endr\n" \
-    ".else\n" \
-    "wls lr, r11, 3f\n" \
+    CONV2D_S8_MVE_STEP("a", ", #(16 * ge_step - %c[shift])]") \
+    ".set ge_step, ge_step + 1\n" \
+    ".endr\n"
+
+/* Any number of steps: one, the singles, the fours. */
+#define CONV2D_S8_MVE_LOOP \
+    "vmov.32 r0, q4[0]\n" \
+    "ldrd r7, r11, [r0]\n" \
+    "ldr r12, [r0, #8]\n" \
+    "ldr lr, [r0, #36]\n" \
+    CONV2D_S8_MVE_STEP("", "], #16") \
+    "wls lr, lr, 3f\n" \
     "2:\n" \
-    CONV2D_S8_MVE_STEP("a") \
+    CONV2D_S8_MVE_STEP("a", "], #16") \
     "le lr, 2b\n" \
     "3:\n" \
+    "vmov.32 lr, q4[0]\n" \
+    "ldr lr, [lr, #40]\n" \
+    "wls lr, lr, 5f\n" \
+    "4:\n" \
+    ".rept 4\n" \
+    CONV2D_S8_MVE_STEP("a", "], #16") \
+    ".endr\n" \
+    "le lr, 4b\n" \
+    "5:\n"
+
+/* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
+#define CONV2D_S8_MVE_PASS(high, low) \
+    ".if ge_steps > 0\n" \
+    CONV2D_S8_MVE_UNROLLED \
+    ".else\n" \
+    CONV2D_S8_MVE_LOOP \
     ".endif\n" \
     "vmov q5[" high "], q5[" low "], r0, r2\n" \
     "vmov q6[" high "], q6[" low "], r4, r6\n" \
     "vmov q7[" high "], q7[" low "], r8, r10\n"
 
-/* Four outputs in `q`, to the address in `to`. */
-#define CONV2D_S8_MVE_STORE(q, to)                                                                                     \
-    "vadd.i32 " q ", " q ", r5\n"                                                                                      \
-    "vmax.s32 " q ", " q ", q2\n"                                                                                      \
-    "vmin.s32 " q ", " q ", q3\n"                                                                                      \
-    "vstrb.32 " q ", [" to "], #4\n"
+/* Other limits than those of int8. */
+#define CONV2D_S8_MVE_LIMITS \
+    "vmov.32 r0, q4[0]\n" \
+    "ldrd r0, r2, [r0, #48]\n" \
+    "vdup.8 q0, r0\n" \
+    "vdup.8 q1, r2\n" \
+    "vmax.s8 q5, q5, q0\n" \
+    "vmin.s8 q5, q5, q1\n" \
+    "vmax.s8 q7, q7, q0\n" \
+    "vmin.s8 q7, q7, q1\n"
 
-/* Channels from `stream` to `end`, in fours. */
+/* The next block of the row, if there is one. */
+#define CONV2D_S8_MVE_NEXT \
+    "ldr r2, [r0, #64]\n" \
+    "subs r2, r2, #1\n" \
+    "beq 6f\n" \
+    "str r2, [r0, #64]\n" \
+    "ldrd r2, r4, [r0, #56]\n" \
+    "add r7, r7, r2\n" \
+    "add r11, r11, r2\n" \
+    "add r12, r12, r2\n" \
+    "add r1, r1, r4\n" \
+    "add r3, r3, r4\n" \
+    "add r5, r5, r4\n" \
+    "b.w 0b\n" \
+    "6:\n"
+
+/* All channels of the block, in fours, and of those that follow in the same row; with a loop over steps, of none. */
 static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
     __asm__ volatile(
         ".set ge_steps, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_STEPS) "\n"
-        "push {r7, r11}\n"
-        "mov r7, %[block]\n"
-        "ldr r9, [r7, #28]\n"
-        "ldrd r12, r11, [r7, #32]\n"
+        ".set ge_clamp, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_CLAMP) "\n"
+        "mov r0, %[block]\n"
+        "strd r7, r11, [r0, #68]\n"
+        "ldrd r1, r3, [r0, #12]\n"
+        "ldr r5, [r0, #20]\n"
+        "ldr r2, [r0, #32]\n"
+        "vmov q4[2], q4[0], r0, r2\n"
+        "ldrd r7, r11, [r0]\n"
+        "ldr r12, [r0, #8]\n"
+        "0:\n" /* a block */
+        "ldrd r9, lr, [r0, #24]\n"
+        "dls lr, lr\n"
         "1:\n" /* four channels */
         CONV2D_S8_MVE_PASS("2", "0")
         CONV2D_S8_MVE_PASS("3", "1")
@@ -100,79 +161,76 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
         "vadd.i32 q5, q5, q0\n"
         "vadd.i32 q6, q6, q0\n"
         "vadd.i32 q7, q7, q0\n"
-        GE_MVE_LAW_LOAD("r9", "r1")
-        GE_MVE_LAW_SCALE("q5", "r1")
-        GE_MVE_LAW_SCALE("q6", "r1")
-        GE_MVE_LAW_SCALE("q7", "r1")
-        "vldrw.u32 q2, [r7, #40]\n"
-        "vldrw.u32 q3, [r7, #56]\n"
-        "ldrd r0, r2, [r7, #12]\n"
-        "ldrd r4, r5, [r7, #20]\n"
-        CONV2D_S8_MVE_STORE("q5", "r0")
-        CONV2D_S8_MVE_STORE("q6", "r2")
-        CONV2D_S8_MVE_STORE("q7", "r4")
-        "strd r0, r2, [r7, #12]\n"
-        "str r4, [r7, #20]\n"
-        "cmp r9, r12\n"
+        GE_MVE_LAW_LOAD("r9", "r0")
+        GE_MVE_LAW_SCALE("q5", "r0")
+        GE_MVE_LAW_SCALE("q6", "r0")
+        GE_MVE_LAW_SCALE("q7", "r0")
+        "vqmovnb.s32 q5, q5\n"
+        "vqmovnt.s32 q5, q6\n" /* pixels 0 and 1 in halves of words */
+        "vqmovnb.s32 q7, q7\n"
+        "vmov.32 r0, q4[2]\n"
+        "vqadd.s16 q5, q5, r0\n"
+        "vqadd.s16 q7, q7, r0\n"
+        "vqmovnb.s16 q5, q5\n"
+        "vqmovnb.s16 q7, q7\n"
+        ".if ge_clamp\n"
+        CONV2D_S8_MVE_LIMITS
+        ".endif\n"
+        "vshr.u32 q6, q5, #16\n"
+        "vstrb.32 q5, [r1], #4\n"
+        "vstrb.32 q6, [r3], #4\n"
+        "vstrb.32 q7, [r5], #4\n"
+        ".if ge_steps > 0\n"
+        "le lr, 1b\n"
+        "vmov.32 r0, q4[0]\n"
+        CONV2D_S8_MVE_NEXT
+        ".else\n"
+        "vmov.32 r0, q4[0]\n"
+        "ldr r2, [r0, #44]\n"
+        "cmp r9, r2\n"
         "bne.w 1b\n"
-        "pop {r7, r11}\n"
+        ".endif\n"
+        "ldrd r7, r11, [r0, #68]\n"
         :
-        : [block] "r"(block)
-        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "q6",
-          "q7", "cc", "memory");
+        : [block] "r"(block), [shift] "i"(CONV2D_S8_MVE_SHIFT)
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
+          "q6", "q7", "cc", "memory");
 }
 
 /* clang-format on */
 
 /* The last one to three channels go by way of a buffer. */
 static void conv2d_s8_mve_rest(conv2d_s8_mve_block *block, int32_t channels) {
-    conv2d_s8_mve_block last = *block;
+    const int8_t *const stream = block->stream;
+    const int32_t groups = block->groups;
     int8_t four[3][4];
-    last.stream = block->end;
-    last.end = last.stream + block->group;
+    int8_t *out[3];
+    block->stream = stream + groups * block->group;
+    block->end += block->group;
+    block->groups = 1;
+    block->blocks = 1;
     for (int32_t i = 0; i < 3; i++) {
-        last.out[i] = four[i];
+        out[i] = block->out[i] + 4 * groups;
+        block->out[i] = four[i];
     }
-    conv2d_s8_mve_channels(&last);
+    conv2d_s8_mve_channels(block);
+    block->stream = stream;
+    block->end -= block->group;
+    block->groups = groups;
     for (int32_t i = 0; i < 3; i++) {
-        memcpy(block->out[i], four[i], (size_t)channels);
+        ge_mve_copy(out[i], four[i], channels);
     }
 }
 
-/* The outputs of the three pixels. */
-static void conv2d_s8_mve_run(conv2d_s8_mve_block *block, int32_t channels) {
-    if (block->stream != block->end) {
+/* The outputs of three pixels, and of those of `blocks` - 1 more blocks. */
+static void conv2d_s8_mve_run(conv2d_s8_mve_block *block, int32_t channels, int32_t blocks) {
+    block->held = 0;
+    block->blocks = blocks;
+    if (block->groups > 0) {
         conv2d_s8_mve_channels(block);
     }
     if (channels % 4 != 0) {
         conv2d_s8_mve_rest(block, channels % 4);
-    }
-}
-
-/* `pixels` windows in scratch, each in one piece; the first one is `offset` bytes right of column 0, the next `step`. */
-static void conv2d_s8_mve_windows(const ge_mve_taps *s, int32_t run, int32_t offset, int32_t step, int8_t *to,
-                                  int32_t window, int32_t pixels) {
-    const int8_t *const *const end = s->taps + s->count;
-    for (const int8_t *const *tap = s->taps; tap < end; tap++) {
-        const int8_t *from = *tap + offset;
-        int8_t *at = to;
-        int32_t left = pixels;
-        __asm__ volatile("1:\n"
-                         "mov r1, %[from]\n"
-                         "mov r2, %[at]\n"
-                         "dlstp.8 lr, %[run]\n"
-                         "2:\n"
-                         "vldrb.8 q0, [r1], #16\n"
-                         "vstrb.8 q0, [r2], #16\n"
-                         "letp lr, 2b\n"
-                         "add %[from], %[from], %[step]\n"
-                         "add %[at], %[at], %[window]\n"
-                         "subs %[left], %[left], #1\n"
-                         "bne 1b\n"
-                         : [from] "+&r"(from), [at] "+&r"(at), [left] "+&r"(left)
-                         : [step] "r"(step), [window] "r"(window), [run] "r"(run)
-                         : "r1", "r2", "lr", "q0", "cc", "memory");
-        to += run;
     }
 }
 
@@ -182,84 +240,75 @@ static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, cons
     block.window = (p->kernel_h * p->kernel_w * p->in_c + 15) / 16 * 16;
     block.group = 4 * block.window + 16 + 16 * GE_MVE_LAW_VECTORS;
     block.stream = stream;
-    block.end = stream + p->out_c / 4 * block.group;
-    block.more_steps = block.window / 16 - 1;
+    block.groups = p->out_c / 4;
+    block.end = stream + block.groups * block.group;
+    block.singles = (block.window / 16 - 1) % 4;
+    block.fours = (block.window / 16 - 1) / 4;
     block.zero_point = p->out_zero_point;
-    for (int32_t i = 0; i < 4; i++) {
-        block.lo[i] = p->lo;
-        block.hi[i] = p->hi;
-    }
+    block.lo = p->lo;
+    block.hi = p->hi;
+    block.step = 3 * p->stride_w * p->in_c;
+    block.skip = 2 * p->out_c;
     return block;
 }
 
-/* Three pixels of one row, the first of them `offset` bytes right of column 0. */
-static void conv2d_s8_mve_three(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block,
-                                int32_t offset, int8_t *o, int8_t *windows, int32_t run) {
-    const int32_t in_place = s->count == 1 && run == block->window;
-    const int32_t step = p->stride_w * p->in_c;
-    const int8_t *at = in_place ? s->taps[0] + offset : windows;
-    const int32_t pitch = in_place ? step : block->window;
-    if (!in_place) {
-        conv2d_s8_mve_windows(s, run, offset, step, windows, block->window, 3);
-    }
-    block->x[0] = at;
-    block->x[1] = at + pitch;
-    block->x[2] = at + 2 * pitch;
-    block->out[0] = o;
-    block->out[1] = o + p->out_c;
-    block->out[2] = o + 2 * p->out_c;
-    conv2d_s8_mve_run(block, p->out_c);
-}
-
-/* A pixel of a block that spans rows. */
-static void conv2d_s8_mve_hold(conv2d_s8_mve_block *block, const int8_t *x, int8_t *out, int32_t channels) {
-    block->x[block->held] = x;
-    block->out[block->held] = out;
-    block->held++;
-    if (block->held == 3) {
-        conv2d_s8_mve_run(block, channels);
-        block->held = 0;
-    }
-}
-
-/* One row of output: pixels that complete the last block of the row before, threes, and what is left of this row. */
-static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block, int8_t *o,
-                              int8_t *windows, int32_t run) {
-    const int32_t step = p->stride_w * p->in_c;
-    int32_t offset = 0;
-    for (int32_t left = p->out_w; left > 0;) {
-        if (block->held == 0 && left >= 3) {
-            conv2d_s8_mve_three(p, s, block, offset, o, windows, run);
-            offset += 3 * step;
-            o += 3 * p->out_c;
-            left -= 3;
-            continue;
-        }
-        int8_t *const to = windows + block->held * block->window;
-        conv2d_s8_mve_windows(s, run, offset, step, to, block->window, 1);
-        conv2d_s8_mve_hold(block, to, o, p->out_c);
-        offset += step;
+/* The next `count` pixels of the block: windows from `at` on, each `pitch` bytes behind the one before. */
+static void conv2d_s8_mve_hold(const ge_conv2d_params *p, conv2d_s8_mve_block *block, const int8_t *at, int32_t pitch,
+                               int8_t *o, int32_t count) {
+    for (int32_t i = block->held; i < block->held + count; i++) {
+        block->x[i] = at + CONV2D_S8_MVE_SHIFT;
+        block->out[i] = o;
+        at += pitch;
         o += p->out_c;
-        left--;
+    }
+    block->held += count;
+}
+
+/* `left` pixels of a row of output: blocks of a 1x1 kernel in place; windows of others, which may complete a block of the
+ * row before, in scratch. */
+static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block, int8_t *o,
+                              int32_t left, int8_t *windows) {
+    const int32_t run = p->kernel_w / s->across * p->in_c;
+    const int32_t step = p->stride_w * p->in_c;
+    const int32_t whole = s->count == 1 && run == block->window;
+    int32_t offset = 0;
+    while (left > 0) {
+        int32_t count;
+        if (whole && block->held == 0 && left >= 3) {
+            const int32_t blocks = CONV2D_S8_MVE_STEPS > 0 && p->out_c % 4 == 0 ? left / 3 : 1;
+            conv2d_s8_mve_hold(p, block, s->taps[0] + offset, step, o, 3);
+            conv2d_s8_mve_run(block, p->out_c, blocks);
+            count = 3 * blocks;
+        } else {
+            int8_t *const to = windows + block->held * block->window;
+            count = left < 3 - block->held ? left : 3 - block->held;
+            ge_mve_pieces(s, run, offset, step, to, block->window, count);
+            conv2d_s8_mve_hold(p, block, to, block->window, o, count);
+            if (block->held == 3) {
+                conv2d_s8_mve_run(block, p->out_c, 1);
+            }
+        }
+        offset += count * step;
+        o += count * p->out_c;
+        left -= count;
     }
 }
 
 static void ge_conv2d_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const int8_t *stream, const ge_rows *out,
                              int32_t first_row, int32_t last_row, void *scratch) {
-    const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w;
-    const int32_t run = p->kernel_w / across * p->in_c;
     conv2d_s8_mve_block block = conv2d_s8_mve_prepare(p, stream);
     int8_t *const windows = (int8_t *)scratch;
-    ge_mve_taps taps = ge_mve_open(p, across, windows + 3 * block.window);
-    for (int32_t y = first_row; y < last_row; y++) {
+    ge_mve_taps taps = ge_mve_open(p, p->dilation_w == 1 ? 1 : p->kernel_w, windows + 3 * block.window);
+    const int32_t rows = ge_mve_flat(p, x, out, &taps) ? last_row - first_row : 1;
+    for (int32_t y = first_row; y < last_row; y += rows) {
         ge_mve_point(p, x, &taps, y);
-        conv2d_s8_mve_row(p, &taps, &block, (int8_t *)ge_row(out, y), windows, run);
+        conv2d_s8_mve_row(p, &taps, &block, (int8_t *)ge_row(out, y), rows * p->out_w, windows);
     }
     if (block.held > 0) {
-        const int8_t *const last = block.x[0];
-        int8_t *const to = block.out[0];
-        while (block.held > 0) {
-            conv2d_s8_mve_hold(&block, last, to, p->out_c);
+        for (int32_t i = block.held; i < 3; i++) { /* once more */
+            block.x[i] = block.x[0];
+            block.out[i] = block.out[0];
         }
+        conv2d_s8_mve_run(&block, p->out_c, 1);
     }
 }
