@@ -256,6 +256,8 @@ static depthwise3x3_s8_dsp_job depthwise3x3_s8_dsp_job_of(const ge_conv2d_params
     job.ring_back = 4 * GE_DSP_RING_WORDS * steps - 4;
     job.out_back = (length - rest % 2) * DEPTHWISE3X3_S8_DSP_STEP + halves % 2 * DEPTHWISE3X3_S8_DSP_HALF - 1;
     job.taps = taps;
+    job.turn = 0; /* as the place of outputs, another one in each line */
+    job.out = NULL;
     job.turns = (halves + 1) / 2 * 2 + halves % 2;
     job.rest = rest;
     job.zero_point = p->out_zero_point;
