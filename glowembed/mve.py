@@ -271,6 +271,10 @@ WIDEST = 125
 """Columns of a plane in which offsets of three rows fit a byte."""
 
 
+NEAR = 50
+"""Columns of a plane in which offsets of three rows in the next plane fit a byte."""
+
+
 def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
     """For each four channels: 8 zeros; of channels 0 2 1 3 weights column by column, and 7 zeros; the law; 4 biases."""
     channels = len(constants["bias"])
@@ -310,7 +314,10 @@ def depthwise3x3(mode: Mode) -> Kernel:
         scratch=lambda p: 3 * p.in_c * _columns(p) + LANES,
         cost=lambda node, target: Cost(_depthwise3x3_rows_cost(node, mode, node.params.out_h), 1130),
         rows_cost=lambda node, target, count: _depthwise3x3_rows_cost(node, mode, count),
-        instance=lambda p: {"CLAMP": _clamp(p)},
+        instance=lambda p: {
+            "CLAMP": _clamp(p),
+            "NEAR": int(mode == "default" and not _clamp(p) and _columns(p) <= NEAR),
+        },
         store="rows",
     )
 
@@ -321,7 +328,7 @@ def depthwise3x3(mode: Mode) -> Kernel:
 def _fc_cost(node: Node, mode: Mode) -> Cost:
     """Blocks of four outputs, 16 inputs at a time."""
     p = node.params
-    return Cost(p.rows * (_blocks(p.out_c, 4) * (20.0 * _blocks(p.in_c, LANES) + 30 + _SCALE[mode]) + 20), 350)
+    return Cost(p.rows * (_blocks(p.out_c, 4) * (14.0 * _blocks(p.in_c, LANES) + 28 + _SCALE[mode]) + 20), 350)
 
 
 def fc(mode: Mode) -> Kernel:

@@ -5,11 +5,13 @@
  * columns, which is the windows of three neighbouring pixels: each takes one load of weights, shifted by as many columns,
  * and one VMLADAV. Four channels make vectors of outputs as in conv2d_s8_mve.c.
  *
- * Measured, instructions under QEMU: 25x5x64 50,294 (6.3 per output, 9.8 in depthwise_s8_mve.c).
+ * Measured, instructions under QEMU: 25x5x64 48,794 (6.1 per output, 9.8 in depthwise_s8_mve.c).
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2 in two channels     r1 r3 r5  where they go
- *   r12 the window in the plane of a channel, r11 bytes of a plane     r9 the stream     r7 the job     lr groups of four
- *   q0 q1 weights, q3 window, q4 offsets of the gather, q5 q6 q7 four outputs of pixel 0, 1, 2; q0-q3 constants
+ *   r12 the window in the plane of a channel     r11 bytes of a plane, or of two     r9 the stream     r7 the job
+ *   lr groups of four channels
+ *   q0 q1 weights, q3 window, q4 offsets of the gather, q2 those in the next plane, q5 q6 q7 four outputs of pixel 0, 1, 2;
+ *   then q0-q3 constants
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
@@ -18,6 +20,7 @@
 #include "ge_params.h"
 
 #define DEPTHWISE3X3_S8_MVE_CLAMP 1 /* 0: the limits are those of int8 */
+#define DEPTHWISE3X3_S8_MVE_NEAR 0  /* 1: offsets fit a byte in the next channel too, and q2 is free for them */
 
 #define DEPTHWISE3X3_S8_MVE_TEXT(x) #x
 #define DEPTHWISE3X3_S8_MVE_NUMBER(x) DEPTHWISE3X3_S8_MVE_TEXT(x)
@@ -43,11 +46,9 @@ typedef struct {
 
 /* clang-format off */
 
-/* One channel of the pixels; its weights are `at` behind r9, which moves on by `on`. */
+/* The window of one channel of the pixels; its weights are `at` behind r9, which moves on by `on`. */
 #define DEPTHWISE3X3_S8_MVE_CHANNEL(at, on, first, second, third)                                                      \
-    "vldrb.u8 q3, [r12, q4]\n"                                                                                         \
-    "add r12, r12, r11\n"                                                                                              \
-    "vldrb.8 q0, [r9, #(" at " - 3)]\n"                                                                    \
+    "vldrb.8 q0, [r9, #(" at " - 3)]\n"                                                                                \
     "vmladav.s8 " second ", q0, q3\n"                                                                                  \
     ".if ge_pixels == 3\n"                                                                                             \
     "vldrb.8 q1, [r9, #(" at " - 6)]\n"                                                                                \
@@ -55,6 +56,19 @@ typedef struct {
     ".endif\n"                                                                                                         \
     "vldrb.8 q0, [r9" on "\n"                                                                                          \
     "vmladav.s8 " first ", q0, q3\n"
+
+/* Two channels. */
+#define DEPTHWISE3X3_S8_MVE_CHANNELS(at, on, next, next_on)                                                            \
+    "vldrb.u8 q3, [r12, q4]\n"                                                                                         \
+    DEPTHWISE3X3_S8_MVE_CHANNEL(at, on, "r0", "r4", "r8")                                                              \
+    ".if ge_near\n"                                                                                                    \
+    "vldrb.u8 q3, [r12, q2]\n"                                                                                         \
+    ".else\n"                                                                                                          \
+    "add r12, r12, r11\n"                                                                                              \
+    "vldrb.u8 q3, [r12, q4]\n"                                                                                         \
+    ".endif\n"                                                                                                         \
+    "add r12, r12, r11\n"                                                                                              \
+    DEPTHWISE3X3_S8_MVE_CHANNEL(next, next_on, "r2", "r6", "r10")
 
 #define DEPTHWISE3X3_S8_MVE_LANES(high, low)                                                                           \
     "vmov q5[" high "], q5[" low "], r0, r2\n"                                                                         \
@@ -73,21 +87,24 @@ typedef struct {
 #define DEPTHWISE3X3_S8_MVE_BLOCK(pixels)                                                                              \
     ".set ge_pixels, " pixels "\n"                                                                                     \
     ".set ge_clamp, " DEPTHWISE3X3_S8_MVE_NUMBER(DEPTHWISE3X3_S8_MVE_CLAMP) "\n"                                       \
-    "mov r0, %[job]\n" \
-    "strd r7, r11, [r0, #80]\n" \
-    "mov r7, r0\n" \
+    ".set ge_near, " DEPTHWISE3X3_S8_MVE_NUMBER(DEPTHWISE3X3_S8_MVE_NEAR) "\n"                                         \
+    "mov r0, %[job]\n"                                                                                                 \
+    "strd r7, r11, [r0, #80]\n"                                                                                        \
+    "mov r7, r0\n"                                                                                                     \
     "vldrw.u32 q4, [r7]\n"                                                                                             \
     "ldrd r12, r9, [r7, #52]\n"                                                                                        \
     "ldrd r1, r3, [r7, #60]\n"                                                                                         \
     "ldrd r5, lr, [r7, #68]\n"                                                                                         \
     "ldr r11, [r7, #76]\n"                                                                                             \
     "dls lr, lr\n"                                                                                                     \
+    ".if ge_near\n"                                                                                                    \
+    "vadd.i8 q2, q4, r11\n"                                                                                            \
+    "lsl r11, r11, #1\n"                                                                                               \
+    ".endif\n"                                                                                                         \
     "1:\n"                                                                                                             \
-    DEPTHWISE3X3_S8_MVE_CHANNEL("-48", ", #-48]", "r0", "r4", "r8")                                                    \
-    DEPTHWISE3X3_S8_MVE_CHANNEL("-32", ", #-32]", "r2", "r6", "r10")                                                   \
+    DEPTHWISE3X3_S8_MVE_CHANNELS("-48", ", #-48]", "-32", ", #-32]")                                                   \
     DEPTHWISE3X3_S8_MVE_LANES("2", "0")                                                                                \
-    DEPTHWISE3X3_S8_MVE_CHANNEL("-16", ", #-16]", "r0", "r4", "r8")                                                    \
-    DEPTHWISE3X3_S8_MVE_CHANNEL("0", "], #16", "r2", "r6", "r10")                                                      \
+    DEPTHWISE3X3_S8_MVE_CHANNELS("-16", ", #-16]", "0", "], #16")                                                      \
     DEPTHWISE3X3_S8_MVE_LANES("3", "1")                                                                                \
     GE_MVE_LAW_LOAD("r9", "r0")                                                                                        \
     "vldrw.u32 q0, [r9], #72\n" /* 16, and DEPTHWISE3X3_S8_MVE_LAST */                                                 \
@@ -99,8 +116,8 @@ typedef struct {
     ".endif\n"                                                                                                         \
     GE_MVE_LAW_SCALE("q5", "r0")                                                                                       \
     GE_MVE_LAW_SCALE("q6", "r0")                                                                                       \
-    "ldr r0, [r7, #48]\n" \
-    ".if ge_clamp\n" \
+    "ldr r0, [r7, #48]\n"                                                                                              \
+    ".if ge_clamp\n"                                                                                                   \
     "vldrw.u32 q2, [r7, #16]\n"                                                                                        \
     "vldrw.u32 q3, [r7, #32]\n"                                                                                        \
     ".if ge_pixels == 3\n"                                                                                             \
