@@ -31,13 +31,15 @@ typedef struct {
     struct {
         const int8_t *end;
         const uint32_t *chunks;
-    } first;           /* 48: of the first chunk */
-    int32_t sums[9];   /* 56: over the chunks; zeros */
-    uint32_t saved[9]; /* 92: r4-r11, lr; here, so that the compiler's figures of the stack are true */
-    int8_t spare[9];   /* outputs of a last group with fewer channels than sums */
-    int32_t spared;    /* of those, that are wanted; 0: none is spare */
-    int32_t before;    /* outputs before them */
-    int32_t length;    /* of the first chunk; one less if there are others */
+    } first;            /* 48: of the first chunk */
+    int32_t sums[9];    /* 56: over the chunks; zeros */
+    const int8_t *last; /* 92: end of all chunks */
+    uint32_t saved[9];  /* 96: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    int8_t spare[9];    /* outputs of a last group with fewer channels than sums */
+    int32_t spared;     /* of those, that are wanted; 0: none is spare */
+    int32_t before;     /* outputs before them */
+    int32_t inputs;     /* of all chunks */
+    int32_t length;     /* of the first chunk; one less if there are others */
 } ge_threes_block;
 
 /* clang-format off */
@@ -207,7 +209,7 @@ typedef struct {
 __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *block __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"
-        "adds r0, r0, #92\n"
+        "adds r0, r0, #96\n"
         "stmia r0!, {r4-r7}\n"
         "mov r4, r8\n"
         "mov r5, r9\n"
@@ -216,7 +218,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "stmia r0!, {r4-r7}\n"
         "mov r4, lr\n"
         "str r4, [r0]\n"
-        "subs r0, r0, #124\n"
+        "subs r0, r0, #128\n"
         "mov r7, r0\n"
         "ldr r1, [r7, #16]\n"
         "b 10f\n"
@@ -291,7 +293,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         GE_THREES_OUTSIDE("38")
         GE_THREES_OUTSIDE("39")
         "11:\n"
-        "adds r7, r7, #108\n"
+        "adds r7, r7, #112\n"
         "ldmia r7!, {r0-r3}\n"
         "mov r8, r0\n"
         "mov r9, r1\n"
@@ -307,7 +309,9 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "13:\n"
         GE_THREES_ONE_BY_FOUR("0", "1", "2", "3")
         GE_THREES_ONE_BY_FOUR("4", "5", "6", "7")
-        GE_THREES_EIGHT_DONE
+        "ldr r3, [r7, #92]\n"
+        "adds r0, r0, #8\n"
+        "cmp r0, r3\n"
         "blo 13b\n"
         "mov r3, r8\n"
         "ldr r0, [r7, #12]\n"
@@ -464,6 +468,7 @@ static inline void ge_threes_layer(ge_threes_block *block, const uint32_t *words
 static inline void ge_threes_inputs(ge_threes_block *block, const int8_t *x) {
     block->x = x;
     block->end = block->first.end = x + block->length;
+    block->last = x + block->inputs;
 }
 
 /* The law has clamped already. */

@@ -8,17 +8,15 @@
 
 /* One column of fives: five neighbouring outputs of each channel. */
 typedef struct {
-    const int32_t *weights;    /* 0: three for each row of the kernel, channel after channel */
-    const int8_t *const *rows; /* 4: of the first channel, one for each row of the kernel */
-    int32_t offset;            /* 8: from there to the columns; moves on */
-    const int32_t *last;       /* 12: end of law */
-    const int32_t *law;        /* 16: GE_PLANES_LAW words for each channel; moves on */
-    int8_t *out;               /* 20: moves on by a byte */
-    int32_t pitch;             /* 24: from output to output of a channel */
-    int32_t plane;             /* 28: from channel to channel of the planes */
-    int32_t base;              /* 32: lo as a byte, highest minus lowest output * 256 */
-    const int8_t *const *end;  /* 36: of rows */
-    uint32_t saved[9];         /* 40: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    const int32_t *weights; /* 0: three for each row of the kernel, channel after channel */
+    const int8_t *x;        /* 4: columns of the first row of the first channel; moves on */
+    const int32_t *steps;   /* 8: twice the bytes from row to row, then to the next channel's first, with 1 added */
+    const int32_t *last;    /* 12: end of law */
+    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; moves on */
+    int8_t *out;            /* 20: moves on by a byte */
+    int32_t pitch;          /* 24: from output to output of a channel */
+    int32_t base;           /* 28: lo as a byte, highest minus lowest output * 256 */
+    uint32_t saved[9];      /* 32: r4-r11, lr; here, so that the compiler's figures of the stack are true */
 } ge_planes_block;
 
 /* A row of the input on its way into planes; channels are a multiple of four, addresses words. */
@@ -180,14 +178,14 @@ typedef struct {
     "ldmia r7, {r4, r5, r6, r7}\n" \
     "bx r0\n"
 
-/* r0 columns, r1 weights, r2 a column, r3 its product, r4-r6 three weights, r7 the block, r8-r12 sums, lr rows. Then r0 out, r1
- * the sums that do not saturate, r2 Ml, r3 a sum, r4 an output, r5 Mh, r6 R, r7 from output to output, r8 limits, lr the block. */
+/* r0 columns, r1 weights, r2 a column, r3 its product, r4-r6 three weights, r7 steps, r8-r12 sums, lr the block. Then r0 out, r1
+ * the sums that do not saturate, r2 Ml, r3 a sum, r4 an output, r5 Mh, r6 R, r7 from output to output, r8 limits. */
 #define GE_PLANES_FIVE(row) \
-    GE_PLANES_ENTER("40", "72") \
+    GE_PLANES_ENTER("32", "64") \
+    "mov lr, r7\n" \
     "ldr r1, [r7]\n" \
     "1:\n" \
-    "ldr r2, [r7, #4]\n" \
-    "mov lr, r2\n" \
+    "ldr r0, [r7, #4]\n" \
     "ldr r2, [r7, #16]\n" \
     "ldr r2, [r2]\n" \
     "mov r8, r2\n" \
@@ -195,22 +193,20 @@ typedef struct {
     "mov r10, r2\n" \
     "mov r11, r2\n" \
     "mov r12, r2\n" \
+    "ldr r7, [r7, #8]\n" \
     "2:\n" \
-    "mov r2, lr\n" \
-    "ldmia r2!, {r0}\n" \
-    "mov lr, r2\n" \
-    "ldr r3, [r7, #8]\n" \
-    "adds r0, r0, r3\n" \
     "ldmia r1!, {r4, r5, r6}\n" \
     row \
-    "ldr r2, [r7, #36]\n" \
-    "cmp r2, lr\n" \
-    "bne 2b\n" \
+    "ldmia r7!, {r2}\n" \
+    "asrs r2, r2, #1\n" /* carry: the last row */ \
+    "add r0, r2\n" \
+    "bcc 2b\n" \
+    "mov r7, lr\n" \
+    "str r0, [r7, #4]\n" \
     "str r1, [r7]\n" \
-    "mov lr, r7\n" \
     "ldr r0, [r7, #20]\n" \
     "ldr r1, [r7, #16]\n" \
-    "ldr r2, [r7, #32]\n" \
+    "ldr r2, [r7, #28]\n" \
     "ldr r7, [r7, #24]\n" \
     "mov r3, r8\n" \
     "mov r8, r2\n" \
@@ -233,10 +229,6 @@ typedef struct {
     "ldr r0, [r7, #20]\n" \
     "adds r0, r0, #1\n" \
     "str r0, [r7, #20]\n" \
-    "ldr r0, [r7, #8]\n" \
-    "ldr r1, [r7, #28]\n" \
-    "adds r0, r0, r1\n" \
-    "str r0, [r7, #8]\n" \
     "ldr r1, [r7]\n" \
     "ldr r2, [r7, #12]\n" \
     "ldr r0, [r7, #16]\n" \
@@ -251,7 +243,7 @@ typedef struct {
     GE_PLANES_OUTSIDE("34") \
     GE_PLANES_OUTSIDE("35") \
     "3:\n" \
-    GE_PLANES_LEAVE("56")
+    GE_PLANES_LEAVE("48")
 
 __attribute__((naked, noinline, unused)) static void ge_planes_five_1(ge_planes_block *block __attribute__((unused))) {
     __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_1));

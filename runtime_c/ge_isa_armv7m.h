@@ -25,7 +25,7 @@ typedef struct {
     const uint32_t *nines;  /* 48: end of the groups of nine */
     int32_t tail;           /* 52: words for each input of the last group, or 0 */
     int8_t *tail_out;       /* 56: its outputs */
-    int32_t *from;          /* 60: the first of `sums` in use */
+    const int8_t *last;     /* 60: one before the end of all chunks */
     struct {
         const int8_t *x;
         int32_t odd;
@@ -34,9 +34,11 @@ typedef struct {
     } first;           /* 64: of the first chunk */
     int32_t sums[9];   /* 80: over the chunks; zeros */
     uint32_t saved[9]; /* 116: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    int32_t *from;     /* 152: the first of `sums` in use */
     int8_t spare[9];   /* outputs of a last group with fewer channels than sums */
     int32_t spared;    /* of those, that are wanted; 0: none is spare */
     int32_t before;    /* outputs before them */
+    int32_t inputs;    /* of all chunks */
     int32_t length;    /* from the first input to `end` of the first chunk */
 } ge_threes_block;
 
@@ -64,7 +66,7 @@ typedef struct {
     "mla r6, r11, r8, r6\n" \
     "mla r7, r12, r8, r7\n"
 
-/* Four inputs, seven channels, the first in r3: 28 MACs in 29 instructions. */
+/* Four inputs, seven channels, the first in r3: 28 MACs in 29 instructions. `d`: where the last is. */
 #define GE_THREES_SEVEN_BY_FOUR(a, b, c, d) \
     GE_THREES_FOUR_WORDS \
     "ldrsb r8, [r0, #" a "]\n" \
@@ -88,7 +90,7 @@ typedef struct {
     "mla r5, r9, r8, r5\n" \
     "mla r6, r10, r8, r6\n" \
     "mla r7, r11, r8, r7\n" \
-    "ldrsb r8, [r0, #" d "]\n" \
+    "ldrsb r8, " d "\n" \
     "mla r3, r12, r8, r3\n" \
     GE_THREES_FOUR_WORDS \
     "mla r4, r9, r8, r4\n" \
@@ -99,7 +101,7 @@ typedef struct {
 /* An input, six channels: 6 MACs in 6 instructions. */
 #define GE_THREES_SIX(at) \
     GE_THREES_FOUR_WORDS \
-    "ldrsb r8, [r0, #" at "]\n" \
+    "ldrsb r8, " at "\n" \
     "mla r4, r9, r8, r4\n" \
     "mla r5, r10, r8, r5\n" \
     "mla r6, r11, r8, r6\n" \
@@ -111,7 +113,7 @@ typedef struct {
     "ldrsb r8, [r0, #" first "]\n" \
     "mla r6, r9, r8, r6\n" \
     "mla r7, r10, r8, r7\n" \
-    "ldrsb r8, [r0, #" second "]\n" \
+    "ldrsb r8, " second "\n" \
     "mla r6, r11, r8, r6\n" \
     "mla r7, r12, r8, r7\n"
 
@@ -124,14 +126,8 @@ typedef struct {
     "mla r3, r10, r8, r3\n" \
     "ldrsb r8, [r0, #" c "]\n" \
     "mla r3, r11, r8, r3\n" \
-    "ldrsb r8, [r0, #" d "]\n" \
+    "ldrsb r8, " d "\n" \
     "mla r3, r12, r8, r3\n"
-
-/* Eight inputs less. */
-#define GE_THREES_EIGHT_DONE \
-    "ldr r8, [lr, #32]\n" \
-    "adds r0, r0, #8\n" \
-    "cmp r0, r8\n"
 
 /* The words a, b to the sums a * 2^11 (and 2^31 more), r8 * 2^11, b * 2^10. */
 #define GE_THREES_DECODE(a, b) \
@@ -237,43 +233,47 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "add r12, lr, #116\n"
         "ldm r12, {r4-r11, pc}\n"
         "12:\n"
-        GE_THREES_ONE_BY_FOUR("1", "2", "3", "4")
-        GE_THREES_ONE_BY_FOUR("5", "6", "7", "8")
-        GE_THREES_EIGHT_DONE
+        GE_THREES_ONE_BY_FOUR("1", "2", "3", "[r0, #4]")
+        GE_THREES_ONE_BY_FOUR("5", "6", "7", "[r0, #8]!")
+        "ldr r8, [lr, #60]\n"
+        "cmp r0, r8\n"
         "blo 12b\n"
         "ldr r0, [lr, #40]\n"
         "ldm r1!, {r9, r10, r11}\n"
         GE_THREES_OUTPUT("s", "r9", "r10", "r11", "r3", "")
         "b 11b\n"
         "14:\n"
-        GE_THREES_SEVEN_BY_FOUR("1", "2", "3", "4")
-        GE_THREES_SEVEN_BY_FOUR("5", "6", "7", "8")
-        GE_THREES_EIGHT_DONE
+        GE_THREES_SEVEN_BY_FOUR("1", "2", "3", "[r0, #4]")
+        GE_THREES_SEVEN_BY_FOUR("5", "6", "7", "[r0, #8]!")
+        "ldr r8, [lr, #32]\n"
+        "cmp r0, r8\n"
         "blo 14b\n"
         "ldr r0, [lr, #40]\n"
         "ldm r1!, {r9, r10, r11}\n"
         GE_THREES_OUTPUT("s", "r9", "r10", "r11", "r3", "")
         "b 4b\n"
         "15:\n"
-        GE_THREES_SIX("1")
-        GE_THREES_SIX("2")
-        GE_THREES_SIX("3")
-        GE_THREES_SIX("4")
-        GE_THREES_SIX("5")
-        GE_THREES_SIX("6")
-        GE_THREES_SIX("7")
-        GE_THREES_SIX("8")
-        GE_THREES_EIGHT_DONE
+        GE_THREES_SIX("[r0, #1]")
+        GE_THREES_SIX("[r0, #2]")
+        GE_THREES_SIX("[r0, #3]")
+        GE_THREES_SIX("[r0, #4]")
+        GE_THREES_SIX("[r0, #5]")
+        GE_THREES_SIX("[r0, #6]")
+        GE_THREES_SIX("[r0, #7]")
+        GE_THREES_SIX("[r0, #8]!")
+        "ldr r8, [lr, #32]\n"
+        "cmp r0, r8\n"
         "blo 15b\n"
         "bne 22f\n"
         "ldr r0, [lr, #40]\n"
         "b 4b\n"
         "16:\n"
-        GE_THREES_THREE_BY_TWO("1", "2")
-        GE_THREES_THREE_BY_TWO("3", "4")
-        GE_THREES_THREE_BY_TWO("5", "6")
-        GE_THREES_THREE_BY_TWO("7", "8")
-        GE_THREES_EIGHT_DONE
+        GE_THREES_THREE_BY_TWO("1", "[r0, #2]")
+        GE_THREES_THREE_BY_TWO("3", "[r0, #4]")
+        GE_THREES_THREE_BY_TWO("5", "[r0, #6]")
+        GE_THREES_THREE_BY_TWO("7", "[r0, #8]!")
+        "ldr r8, [lr, #32]\n"
+        "cmp r0, r8\n"
         "blo 16b\n"
         "bne 23f\n"
         "ldr r0, [lr, #40]\n"
@@ -281,7 +281,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         /* a chunk of a group */
         "21:\n"
         "add r12, lr, #80\n"
-        "str r12, [lr, #60]\n"
+        "str r12, [lr, #152]\n"
         GE_THREES_ADD("r2", "r3")
         "24:\n"
         GE_THREES_ADD("r4", "r5")
@@ -304,16 +304,16 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "b 7b\n"
         "22:\n"
         "add r12, lr, #92\n"
-        "str r12, [lr, #60]\n"
+        "str r12, [lr, #152]\n"
         "b 24b\n"
         "23:\n"
         "add r12, lr, #104\n"
-        "str r12, [lr, #60]\n"
+        "str r12, [lr, #152]\n"
         "b 25b\n"
         /* outputs from sums over all chunks */
         "26:\n"
         "ldr r0, [lr, #40]\n"
-        "ldr r2, [lr, #60]\n"
+        "ldr r2, [lr, #152]\n"
         "movs r3, #0\n"
         "27:\n"
         "ldr r4, [r2]\n"
@@ -349,6 +349,7 @@ static inline void ge_threes_layer(ge_threes_block *block, const uint32_t *words
 static inline void ge_threes_inputs(ge_threes_block *block, const int8_t *x) {
     block->x = block->first.x = x - 1 - block->odd;
     block->end = block->first.end = x + block->length;
+    block->last = x - 1 + block->inputs;
 }
 
 /* `count` outputs: the assembly saturates to int8, an activation may want less. */

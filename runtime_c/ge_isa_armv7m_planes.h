@@ -8,17 +8,15 @@
 
 /* One column of fives: five neighbouring outputs of each channel. */
 typedef struct {
-    const int32_t *weights;    /* 0: three for each row of the kernel, channel after channel */
-    const int8_t *const *rows; /* 4: of the first channel, one for each row of the kernel */
-    int32_t offset;            /* 8: from there to the columns; moves on */
-    const int32_t *last;       /* 12: end of law */
-    const int32_t *law;        /* 16: GE_PLANES_LAW words for each channel; moves on */
-    int8_t *out;               /* 20: moves on by a byte */
-    int32_t pitch;             /* 24: from output to output of a channel */
-    int32_t plane;             /* 28: from channel to channel of the planes */
-    int32_t base;              /* 32: the zero point */
-    const int8_t *const *end;  /* 36: of rows */
-    uint32_t saved[9];         /* 40: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    const int32_t *weights; /* 0: three for each row of the kernel, channel after channel */
+    const int8_t *x;        /* 4: columns of the first row of the first channel; moves on */
+    const int32_t *steps;   /* 8: twice the bytes from row to row, then to the next channel's first, with 1 added */
+    const int32_t *last;    /* 12: end of law */
+    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; moves on */
+    int8_t *out;            /* 20: moves on by a byte */
+    int32_t pitch;          /* 24: from output to output of a channel */
+    int32_t base;           /* 28: the zero point */
+    uint32_t saved[9];      /* 32: r4-r11, lr; here, so that the compiler's figures of the stack are true */
 } ge_planes_block;
 
 /* A row of the input on its way into planes; channels are a multiple of four, addresses words. */
@@ -35,56 +33,56 @@ typedef struct {
 
 /* Fifteen products of a row of the kernel, columns next to each other. */
 #define GE_PLANES_ROW_1 \
-    "ldrsb r12, [r0, #0]\n" \
+    "ldrsb r12, [r3, #0]\n" \
     "mla r4, r12, r9, r4\n" \
-    "ldrsb r12, [r0, #1]\n" \
+    "ldrsb r12, [r3, #1]\n" \
     "mla r4, r12, r10, r4\n" \
     "mla r5, r12, r9, r5\n" \
-    "ldrsb r12, [r0, #2]\n" \
+    "ldrsb r12, [r3, #2]\n" \
     "mla r4, r12, r11, r4\n" \
     "mla r5, r12, r10, r5\n" \
     "mla r6, r12, r9, r6\n" \
-    "ldrsb r12, [r0, #3]\n" \
+    "ldrsb r12, [r3, #3]\n" \
     "mla r5, r12, r11, r5\n" \
     "mla r6, r12, r10, r6\n" \
     "mla r7, r12, r9, r7\n" \
-    "ldrsb r12, [r0, #4]\n" \
+    "ldrsb r12, [r3, #4]\n" \
     "mla r6, r12, r11, r6\n" \
     "mla r7, r12, r10, r7\n" \
     "mla r8, r12, r9, r8\n" \
-    "ldrsb r12, [r0, #5]\n" \
+    "ldrsb r12, [r3, #5]\n" \
     "mla r7, r12, r11, r7\n" \
     "mla r8, r12, r10, r8\n" \
-    "ldrsb r12, [r0, #6]\n" \
+    "ldrsb r12, [r3, #6]\n" \
     "mla r8, r12, r11, r8\n"
 
 /* The same, every second column. */
 #define GE_PLANES_ROW_2 \
-    "ldrsb r12, [r0, #0]\n" \
+    "ldrsb r12, [r3, #0]\n" \
     "mla r4, r12, r9, r4\n" \
-    "ldrsb r12, [r0, #1]\n" \
+    "ldrsb r12, [r3, #1]\n" \
     "mla r4, r12, r10, r4\n" \
-    "ldrsb r12, [r0, #2]\n" \
+    "ldrsb r12, [r3, #2]\n" \
     "mla r4, r12, r11, r4\n" \
     "mla r5, r12, r9, r5\n" \
-    "ldrsb r12, [r0, #3]\n" \
+    "ldrsb r12, [r3, #3]\n" \
     "mla r5, r12, r10, r5\n" \
-    "ldrsb r12, [r0, #4]\n" \
+    "ldrsb r12, [r3, #4]\n" \
     "mla r5, r12, r11, r5\n" \
     "mla r6, r12, r9, r6\n" \
-    "ldrsb r12, [r0, #5]\n" \
+    "ldrsb r12, [r3, #5]\n" \
     "mla r6, r12, r10, r6\n" \
-    "ldrsb r12, [r0, #6]\n" \
+    "ldrsb r12, [r3, #6]\n" \
     "mla r6, r12, r11, r6\n" \
     "mla r7, r12, r9, r7\n" \
-    "ldrsb r12, [r0, #7]\n" \
+    "ldrsb r12, [r3, #7]\n" \
     "mla r7, r12, r10, r7\n" \
-    "ldrsb r12, [r0, #8]\n" \
+    "ldrsb r12, [r3, #8]\n" \
     "mla r7, r12, r11, r7\n" \
     "mla r8, r12, r9, r8\n" \
-    "ldrsb r12, [r0, #9]\n" \
+    "ldrsb r12, [r3, #9]\n" \
     "mla r8, r12, r10, r8\n" \
-    "ldrsb r12, [r0, #10]\n" \
+    "ldrsb r12, [r3, #10]\n" \
     "mla r8, r12, r11, r8\n"
 
 #define GE_PLANES_OUTPUT(sum, at) \
@@ -94,37 +92,34 @@ typedef struct {
     "ssat r12, #8, r12\n" \
     "strb r12, " at "\n"
 
-/* r0 columns, r1 weights, r2 rows, r3 offset, r4-r8 sums, r9-r11 three weights, r12 a column, lr the block. */
+/* r0 law, r1 weights, r2 steps, r3 columns, r4-r8 sums, r9-r11 three weights, r12 a column, lr the block. */
 #define GE_PLANES_FIVE(row) \
-    "add r12, r0, #40\n" \
+    "add r12, r0, #32\n" \
     "stm r12, {r4-r11, lr}\n" \
     "mov lr, r0\n" \
     "ldr r1, [lr]\n" \
-    "ldr r3, [lr, #8]\n" \
+    "ldr r3, [lr, #4]\n" \
     "ldr r0, [lr, #16]\n" \
     "1:\n" \
-    "ldr r2, [lr, #4]\n" \
+    "ldr r2, [lr, #8]\n" \
     "ldr r4, [r0]\n" \
     "mov r5, r4\n" \
     "mov r6, r4\n" \
     "mov r7, r4\n" \
     "mov r8, r4\n" \
     "2:\n" \
-    "ldr r0, [r2], #4\n" \
     "ldm r1!, {r9, r10, r11}\n" \
-    "add r0, r0, r3\n" \
     row \
-    "ldr r12, [lr, #36]\n" \
-    "cmp r2, r12\n" \
-    "bne 2b\n" \
-    "ldrd r0, r2, [lr, #16]\n" \
-    "ldrd r9, r11, [lr, #24]\n" \
+    "ldr r12, [r2], #4\n" \
+    "asrs r12, r12, #1\n" /* carry: the last row */ \
+    "add r3, r3, r12\n" \
+    "bcc 2b\n" \
+    "ldrd r2, r9, [lr, #20]\n" \
     "ldr r10, [r0, #4]\n" \
-    "add r3, r3, r11\n" \
+    "ldr r11, [lr, #28]\n" \
     "adds r0, r0, #8\n" \
     "add r12, r2, #1\n" \
     "strd r0, r12, [lr, #16]\n" \
-    "ldr r11, [lr, #32]\n" \
     GE_PLANES_OUTPUT("r4", "[r2]") \
     GE_PLANES_OUTPUT("r5", "[r2, r9]") \
     GE_PLANES_OUTPUT("r6", "[r2, r9, lsl #1]") \
@@ -134,7 +129,7 @@ typedef struct {
     "ldrd r12, r0, [lr, #12]\n" \
     "cmp r0, r12\n" \
     "bne 1b\n" \
-    "add r12, lr, #40\n" \
+    "add r12, lr, #32\n" \
     "ldm r12, {r4-r11, pc}\n"
 
 __attribute__((naked, noinline, unused)) static void ge_planes_five_1(ge_planes_block *block __attribute__((unused))) {

@@ -10,12 +10,13 @@
 #include "ge_params.h"
 
 typedef struct {
-    const int8_t **rows; /* of channel 0, one for each row of the kernel; in scratch */
+    int32_t *steps; /* from row to row of the kernel, as ge_planes_block has them; in scratch */
     int8_t *planes;
-    int32_t pitch; /* bytes of a row of a channel */
-    int32_t span;  /* rows of input that a row of output sees */
-    int32_t plane; /* bytes from channel to channel */
-    int32_t next;  /* first row of the input that was not copied yet */
+    const int8_t *first; /* row of the kernel, of channel 0 */
+    int32_t pitch;       /* bytes of a row of a channel */
+    int32_t span;        /* rows of input that a row of output sees */
+    int32_t plane;       /* bytes from channel to channel */
+    int32_t next;        /* first row of the input that was not copied yet */
 } ge_planes;
 
 /* Columns that the fives of a row read: the last of them begins five before the end. */
@@ -23,11 +24,12 @@ static inline int32_t ge_planes_columns(const ge_conv2d_params *p) {
     return ((p->out_w > 5 ? p->out_w : 5) - 1) * p->stride_w + p->kernel_w;
 }
 
-/* Planes full of padding. `scratch` holds pointers to rows, planes, and outputs where a row has fewer than five. */
+/* Planes full of padding. `scratch` holds steps, planes, and outputs where a row has fewer than five. */
 static inline ge_planes ge_planes_open(const ge_conv2d_params *p, void *scratch) {
     ge_planes s;
-    s.rows = (const int8_t **)scratch;
-    s.planes = (int8_t *)(s.rows + p->kernel_h);
+    s.steps = (int32_t *)scratch;
+    s.planes = (int8_t *)(s.steps + p->kernel_h);
+    s.first = s.planes;
     s.pitch = ge_planes_columns(p);
     s.span = (p->kernel_h - 1) * p->dilation_h + 1;
     s.plane = (s.span + 1) * s.pitch;
@@ -72,6 +74,7 @@ static inline void ge_planes_take(const ge_conv2d_params *p, const ge_planes *s,
 /* Points at the rows of output row y, copying those that are new. */
 static inline void ge_planes_point(const ge_conv2d_params *p, const ge_rows *x, ge_planes *s, int32_t y) {
     const int32_t top = y * p->stride_h - p->pad_top;
+    const int8_t *before = s->planes;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int32_t iy = top + ky * p->dilation_h;
         const int32_t outside = iy < 0 || iy >= p->in_h;
@@ -80,8 +83,14 @@ static inline void ge_planes_point(const ge_conv2d_params *p, const ge_rows *x, 
             ge_planes_take(p, s, (const int8_t *)ge_row(x, iy), row);
             s->next = p->dilation_h == 1 ? iy + 1 : 0; /* with dilation, rows in between were not copied */
         }
-        s->rows[ky] = row;
+        if (ky == 0) {
+            s->first = row;
+        } else {
+            s->steps[ky - 1] = 2 * (int32_t)(row - before);
+        }
+        before = row;
     }
+    s->steps[p->kernel_h - 1] = 2 * (int32_t)(s->first + s->plane - before) + 1;
 }
 
 /* Five outputs of each channel, from column ox on. */
@@ -89,13 +98,11 @@ static void ge_planes_fives(const ge_conv2d_params *p, const ge_planes *s, const
                             int32_t ox, int8_t *out) {
     ge_planes_block block;
     block.weights = weights;
-    block.rows = s->rows;
-    block.offset = ox * p->stride_w;
-    block.end = s->rows + p->kernel_h;
+    block.x = s->first + ox * p->stride_w;
+    block.steps = s->steps;
     block.law = law;
     block.out = out;
     block.pitch = p->out_c;
-    block.plane = s->plane;
     block.base = ge_planes_base(p);
     block.last = law + GE_PLANES_LAW * p->out_c;
     if (p->stride_w == 1) {

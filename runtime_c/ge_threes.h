@@ -9,12 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Words for each input of the last group, of `left` channels. One channel with a word of its own has no chunks. */
+/* Words for each input of the last group, of `left` channels. A channel with a word of its own has no chunks. */
 static inline int32_t ge_threes_tail(int32_t left, int32_t single) {
-    if (single && (left == 1 || left == 7)) {
-        return left == 1 ? 1 : 5;
+    if (left == 1) {
+        return 1;
     }
-    return (left + 2) / 3 * 2;
+    return left == 7 && single ? 5 : (left + 2) / 3 * 2;
 }
 
 /* What all pixels of a layer have in common. */
@@ -28,6 +28,7 @@ static inline void ge_threes_open(ge_threes_block *block, const uint32_t *words,
         inputs += *chunk++;
     }
     ge_threes_layer(block, words, lo, hi);
+    block->inputs = (int32_t)inputs;
     memset(block->sums, 0, sizeof block->sums);
     block->stream = chunk + 1;
     block->nines = block->stream + (uint32_t)(channels / 9) * (6 * inputs + GE_THREES_WORDS((uint32_t)(chunk - words)));
