@@ -237,6 +237,7 @@ static void conv2d_s8_mve_run(conv2d_s8_mve_block *block, int32_t channels, int3
 static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *stream) {
     conv2d_s8_mve_block block;
     block.held = 0;
+    block.blocks = 0;
     block.window = (p->kernel_h * p->kernel_w * p->in_c + 15) / 16 * 16;
     block.group = 4 * block.window + 16 + 16 * GE_MVE_LAW_VECTORS;
     block.stream = stream;

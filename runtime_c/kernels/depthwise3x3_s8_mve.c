@@ -250,18 +250,15 @@ static void depthwise3x3_s8_mve_run(const ge_conv2d_params *p, depthwise3x3_s8_m
 
 static void ge_depthwise3x3_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const int8_t *stream,
                                    const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    depthwise3x3_s8_mve_job job;
-    for (int32_t i = 0; i < 4; i++) {
-        job.lo[i] = p->lo;
-        job.hi[i] = p->hi;
-    }
-    job.zero_point = p->out_zero_point;
-    job.stream = stream + DEPTHWISE3X3_S8_MVE_LAST;
-    job.groups = p->out_c / 4;
-    job.pitch = p->out_w + 2;
-    job.plane = 3 * job.pitch;
-    job.next = 0;
-    job.planes = (int8_t *)scratch;
+    const int32_t pitch = p->out_w + 2;
+    depthwise3x3_s8_mve_job job = {.lo = {p->lo, p->lo, p->lo, p->lo},
+                                   .hi = {p->hi, p->hi, p->hi, p->hi},
+                                   .zero_point = p->out_zero_point,
+                                   .stream = stream + DEPTHWISE3X3_S8_MVE_LAST,
+                                   .groups = p->out_c / 4,
+                                   .plane = 3 * pitch,
+                                   .pitch = pitch,
+                                   .planes = (int8_t *)scratch};
     ge_mve_fill(job.planes, p->in_zero_point, p->in_c * job.plane);
     for (int32_t y = first_row; y < last_row; y++) {
         depthwise3x3_s8_mve_see(p, x, &job, y);
