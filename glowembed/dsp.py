@@ -247,3 +247,14 @@ def convolution(
 def stream_of(blocks: Array) -> Mapping[str, Array]:
     """Integers in reading order, as the words of a stream."""
     return {"stream": (blocks & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
+
+
+def depthwise_sums_why_not(node: Node, mode: Mode = "default") -> str | None:
+    """Why sums of a channel's taps do not fit the requantization of a law, or None."""
+    p = node.params
+    bound = bounds_of(node, axis=(0, 1))
+    if (reason := law_why_not(node, mode, bound)) is not None:
+        return reason
+    if bound.max() << up_of(p, mode) >= 2**31:
+        return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
+    return None

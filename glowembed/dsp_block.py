@@ -306,7 +306,5 @@ TEMPLATE = "ge_conv2d_block_s8_dsp"
 
 CONV2D = _kernels("conv2d", lambda w: w, dsp.why_not_wide)
 
-
-def depthwise(sums_why_not: Law) -> tuple[Kernel, ...]:
-    """For channels with no other inputs; `sums_why_not` proves that sums fit the shift of the requantization."""
-    return _kernels("depthwise", lambda w: w.transpose(2, 0, 1)[..., None], sums_why_not)
+DEPTHWISE = _kernels("depthwise", lambda w: w.transpose(2, 0, 1)[..., None], dsp.depthwise_sums_why_not)
+"""For channels with no other inputs."""

@@ -6,7 +6,7 @@ runtime_c/kernels/depthwise3x3_rows_s8_dsp.c and depthwise_window_s8_dsp.c.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -66,12 +66,12 @@ def _window_why_not(p: Any) -> str | None:
     return None
 
 
-def rows_kernel(sums_why_not: Callable[[Node, Mode], str | None], mode: Mode = "default") -> Kernel:
-    """The kernel in one law; `sums_why_not` proves that sums fit its requantization."""
+def rows_kernel(mode: Mode = "default") -> Kernel:
+    """The kernel in one law."""
     return Kernel(
         "ge_depthwise3x3_rows_s8_dsp",
         isa="dsp",
-        when=lambda n, t: _window_why_not(n.params) or sums_why_not(n, mode),
+        when=lambda n, t: _window_why_not(n.params) or dsp.depthwise_sums_why_not(n, mode),
         constants={"stream": "int32_t"},
         arrange=lambda constants, p: _arrange(constants, p, mode),
         instance=lambda p: _instance(p, mode),
@@ -185,8 +185,8 @@ def _any_rows_cost(node: Node, target: Target, rows: int, mode: Mode = "default"
     return float(outputs + copied * (60 + each * _columns(p) * _pitch(p)) + few + 150)
 
 
-def window_kernel(sums_why_not: Callable[[Node, Mode], str | None], mode: Mode = "default") -> Kernel:
-    """The kernel for any window, in one law; `sums_why_not` as above."""
+def window_kernel(mode: Mode = "default") -> Kernel:
+    """The kernel for any window, in one law."""
 
     def cost(node: Node, target: Target) -> Cost:
         numbers = _any_instance(node.params)
@@ -196,7 +196,7 @@ def window_kernel(sums_why_not: Callable[[Node, Mode], str | None], mode: Mode =
     return Kernel(
         "ge_depthwise_window_s8_dsp",
         isa="dsp",
-        when=lambda n, t: _any_why_not(n.params) or sums_why_not(n, mode),
+        when=lambda n, t: _any_why_not(n.params) or dsp.depthwise_sums_why_not(n, mode),
         constants={"stream": "uint32_t"},
         arrange=lambda constants, p: _any_arrange(constants, p, mode),
         instance=lambda p: _any_instance(p, mode),

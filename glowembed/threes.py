@@ -232,7 +232,7 @@ def _int32(table: Int64) -> Array:
 
 def _poor(laws: Sequence[object]) -> str | None:
     poor = [channel for channel, law in enumerate(laws) if law is None]
-    return f"output channel {poor[0]} needs more bits than there are" if poor else None
+    return f"the requantization of output channel {poor[0]} needs more bits than this kernel has" if poor else None
 
 
 def _when_armv6m(node: Node, target: Any) -> str | None:

@@ -16,7 +16,7 @@ LAYERS = [
     {"blas", "errors", "version", "levels", "fixedpoint", "floatmath", "wide", "cstruct", "cnames", "resources", "progress", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
-    {"footprint", "costs", "curve", "rows", "order", "schedule", "placement", "split", "emit_kernels", "emit_schedule", "emit_weights", "graphfile", "layout", "builder", "spatial", "linear", "dsp", "dsp_block", "dsp_depthwise", "dsp_direct", "winograd", "polynomial", "broadcast", "mve", "plain", "portable", "threes", "x86", "schema", "csource", "weights"},
+    {"footprint", "costs", "curve", "rows", "order", "schedule", "placement", "split", "emit_kernels", "emit_schedule", "emit_weights", "graphfile", "layout", "builder", "spatial", "linear", "dsp", "dsp_block", "dsp_conv", "dsp_depthwise", "dsp_direct", "dsp_lines", "winograd", "polynomial", "broadcast", "mve", "plain", "portable", "threes", "x86", "schema", "csource", "weights"},
     {"ops"},
     {"importer", "onnxfile", "onnxquant", "onnxdata", "canonicalize", "datasets", "reference", "profile", "calibrate", "plot", "graph_view", "precision", "quantize", "biases", "simplify_q", "lower", "places", "choose", "memory", "replay",
      "emit", "glue", "mlperf", "elf"},
