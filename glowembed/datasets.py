@@ -1,17 +1,19 @@
 """Samples for calibration and tests. In: a file or folder, and the inputs of the model. Out: a Dataset.
 
 A dataset is one of: an .npz with `calib_x`, `test_x` (first axis: samples), optional `test_y`, `x_scale`, `x_zero`,
-several inputs as `calib_<input>`, `test_<input>`, `<input>_scale`, `<input>_zero`; a single array (.npy, or an .npz
-with one array); a folder of images, labels from its subfolders; ONNX tensor files (input_0.pb, or folders of them).
-Every sample comes out as float32 in the layout of the ONNX file. Nothing is ever unpickled, and data that does not
-fit the model is refused with what was found and what was expected.
+several inputs as `calib_<input>`, `test_<input>`, `<input>_scale`, `<input>_zero`, or arrays named as the inputs, which
+serve for both; a single array (.npy, or an .npz with one array); a folder of images, labels from its subfolders; ONNX
+tensor files (input_0.pb, or folders of them). Every sample comes out as float32 in the layout of the ONNX file.
+Integers x stand for the real numbers (x - zero) * scale. Without a scale, or with scale 1 and zero 0, an array of the
+very integer type that the model's input has holds that input's stored integers, and any other array real numbers.
+Nothing is ever unpickled, and data that does not fit the model is refused with what was found and what was expected.
 """
 
 from __future__ import annotations
 
 import difflib
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -22,6 +24,7 @@ from PIL import Image
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.ir import Array, Graph, QType, Shape, Value
+from glowembed.notes import Note
 from glowembed.onnxdata import read_tensor_proto
 
 Role = Literal["calib", "test"]
@@ -98,9 +101,11 @@ class Dataset:
 
     inputs: Mapping[str, Array]
     labels: Array | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     integers: Mapping[str, Integers] = field(default_factory=dict)
+    images: ImageOptions | None = None
+    """how images were read; None: the samples are no images"""
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
@@ -123,7 +128,7 @@ class Dataset:
         picked = np.arange(count) * len(self) // count
         inputs = {name: array[picked] for name, array in self.inputs.items()}
         labels = None if self.labels is None else self.labels[picked]
-        notes = (*self.notes, f"{count} of {len(self)} samples, evenly spaced")
+        notes = (*self.notes, Note("data", f"{count} of {len(self)} samples, evenly spaced"))
         return replace(self, inputs=inputs, labels=labels, notes=notes)
 
 
@@ -166,7 +171,8 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
     count = len(next(iter(arrays.values())))
     shapes = {spec.name: spec.shape for spec in inputs}
     known = {spec.name: spec.integers for spec in inputs if spec.integers is not None}
-    dataset = Dataset(arrays, _checked_labels(source.path, raw.labels, count), tuple(notes), shapes, known)
+    labelled = _checked_labels(source.path, raw.labels, count)
+    dataset = Dataset(arrays, labelled, tuple(notes), shapes, known, raw.images)
     return dataset.every(source.limit)
 
 
@@ -179,7 +185,8 @@ class _Raw:
 
     arrays: Mapping[str, Array]
     labels: Array | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    images: ImageOptions | None = None
 
 
 def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
@@ -228,35 +235,52 @@ def _unreadable(path: Path, kind: str, error: BaseException) -> UsageError:
 def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence[InputSpec], role: Role) -> _Raw:
     names = list(archive)
     if len(names) == 1:
-        return _Raw({_only(source.path, inputs).name: archive[names[0]]})
-    arrays = {spec.name: _scaled(source.path, archive, spec, role, len(inputs) == 1) for spec in inputs}
-    return _Raw(arrays, _labels(source, archive, role))
+        array, spec = archive[names[0]], _only(source.path, inputs)
+        return _Raw({spec.name: array}, notes=_taken_from_test(spec, names[0], role))
+    keys = {spec.name: _array_key(source.path, archive, spec, role, len(inputs) == 1) for spec in inputs}
+    arrays = {name: _scaled(source.path, archive, key, role) for name, key in keys.items()}
+    notes = [note for spec in inputs for note in _same_samples(archive, spec, keys[spec.name], role)]
+    return _Raw(arrays, _labels(source, archive, role), tuple(notes))
 
 
-def _scaled(path: Path, archive: Mapping[str, Array], spec: InputSpec, role: Role, alone: bool) -> Array:
-    """The array of this input; (x - zero) * scale where the archive says so."""
-    key = _array_key(path, archive, spec, role, alone)
+def _taken_from_test(spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
+    if role == "test" or not key.startswith("test_"):
+        return ()
+    return (
+        Note("calibration-is-test", f"{spec.name}: calibrated with {key!r}: accuracy measured with it is too good"),
+    )
+
+
+def _same_samples(archive: Mapping[str, Array], spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
+    """Where the samples of calibration are those of the test."""
+    test = key.replace("calib_", "test_", 1)
+    same = role == "calib" and key.startswith("calib_") and test in archive
+    if not same or not np.array_equal(archive[key], archive[test]):
+        return ()
+    return (Note("calibration-is-test", f"{spec.name}: {key!r} and {test!r} hold the same samples"),)
+
+
+def _scaled(path: Path, archive: Mapping[str, Array], key: str, role: Role) -> Array:
+    """The array of this name; (x - zero) * scale where the archive gives another scale than 1 or zero than 0."""
     prefix = key.removeprefix(f"{role}_")
     scale, zero = _scalar(path, archive, f"{prefix}_scale", 1.0), _scalar(path, archive, f"{prefix}_zero", 0.0)
     array = archive[key]
-    if (scale, zero) == (1.0, 0.0) and (f"{prefix}_scale" in archive or f"{prefix}_zero" in archive):
-        return _numbers(path, array, key)
     if (scale, zero) == (1.0, 0.0):
         return array
     return (_numbers(path, array, key) - np.float32(zero)) * np.float32(scale)
 
 
 def _array_key(path: Path, archive: Mapping[str, Array], spec: InputSpec, role: Role, alone: bool) -> str:
-    wanted = [f"{role}_{spec.name}", *([f"{role}_x"] if alone else [])]
+    wanted = [f"{role}_{spec.name}", *([f"{role}_x"] if alone else []), spec.name]
     found = next((key for key in wanted if key in archive), None)
     if found is not None:
         return found
-    names = sorted(archive)
-    near = difflib.get_close_matches(wanted[-1], names, n=1, cutoff=0.6)
+    names, likely = sorted(archive), wanted[-2]
+    near = difflib.get_close_matches(likely, names, n=1, cutoff=0.6)
     hint = f" Nearest: {near[0]!r}." if near else ""
     raise UsageError(
-        f"{path}: has no array {' or '.join(map(repr, reversed(wanted)))} for the input {spec.name!r}.{hint}"
-        f" It holds: {', '.join(names) or 'nothing'}"
+        f"{path}: has no array {' or '.join(map(repr, dict.fromkeys((likely, *wanted))))} for the input"
+        f" {spec.name!r}.{hint} It holds: {', '.join(names) or 'nothing'}"
     )
 
 
@@ -314,7 +338,7 @@ def _only(path: Path, inputs: Sequence[InputSpec]) -> InputSpec:
     names = ", ".join(spec.name for spec in inputs)
     raise UsageError(
         f"{path}: holds one array, but the model has {len(inputs)} inputs ({names});"
-        f" use an .npz with calib_<input> and test_<input> for each"
+        f" use an .npz with calib_<input> and test_<input>, or <input>, for each"
     )
 
 
@@ -330,8 +354,10 @@ def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Ra
     channels_last, (height, width, channels) = _image_shape(source.path, spec)
     pixels = np.stack([_pixels(file, width, height, channels) for file in files])
     array = _normalized(source, pixels, channels)
-    notes = (f"{len(files)} images as {width}x{height}, {'grey' if channels == 1 else 'RGB'}, {source.images.scale}",)
-    return _Raw({spec.name: array if channels_last else array.transpose(0, 3, 1, 2)}, labels, notes)
+    kind = "grey" if channels == 1 else "RGB"
+    notes = (Note("data", f"{len(files)} images as {width}x{height}, {kind}, {source.images.scale}"),)
+    shaped = array if channels_last else array.transpose(0, 3, 1, 2)
+    return _Raw({spec.name: shaped}, labels, notes, source.images)
 
 
 def _image_files(folder: Path) -> tuple[list[Path], Array | None]:
@@ -388,22 +414,30 @@ def _normalized(source: Source, pixels: Array, channels: int) -> Array:
 # ---------------------------------------------------------------------------------------------- checks
 
 
-def _fit(path: Path, array: Array, spec: InputSpec, notes: list[str]) -> Array:
-    """The samples as finite float32 in the model's layout.
-
-    An array of the very integer type that the model's input has is taken for its integers, any other for real numbers.
-    """
+def _fit(path: Path, array: Array, spec: InputSpec, notes: list[Note]) -> Array:
+    """The samples as finite float32 in the model's layout."""
     if spec.integers is not None and array.dtype.name == spec.integers.dtype:
         array = spec.integers.from_model(array)
-        notes.append(f"{spec.name}: {spec.integers.dtype} as the model's own integers")
+        notes.append(Note("data", f"{spec.name}: {spec.integers.dtype} as the model's own integers"))
+    elif array.dtype.name == "int8":
+        notes.extend(_as_numbers(spec, array))
     numbers = _numbers(path, array, spec.name)
     if numbers.ndim == 0 or len(numbers) == 0:
         raise UsageError(f"{path}: holds no samples for {spec.name!r} (shape {array.shape})")
     shaped, note = _shaped(path, numbers, spec)
     _finite(path, shaped, f"data for {spec.name!r}")
     if note:
-        notes.append(f"{spec.name}: {note}")
+        notes.append(Note("data", f"{spec.name}: {note}"))
     return np.ascontiguousarray(shaped)
+
+
+def _as_numbers(spec: InputSpec, array: Array) -> tuple[Note, ...]:
+    """Of integers that fill half of their type and have no scale: they may be stored integers of something else."""
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if high - low < 128:
+        return ()
+    text = f"{spec.name}: int8 with no scale but 1 is taken as the real numbers {low}..{high}"
+    return (Note("integers-as-numbers", f"{text}; give x_scale and x_zero if the integers stand for others"),)
 
 
 def _numbers(path: Path, array: Array, name: str) -> Array:
@@ -476,9 +510,3 @@ def _checked_labels(path: Path, labels: Array | None, count: int) -> Array | Non
     if labels.dtype.kind == "f":
         _finite(path, labels, "the label array")
     return labels
-
-
-def describe(dataset: Dataset) -> Iterable[str]:
-    """Lines for a person: how many samples, and what was done to them."""
-    yield f"{len(dataset)} samples{'' if dataset.labels is None else ', labelled'}"
-    yield from dataset.notes

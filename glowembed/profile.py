@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from glowembed.datasets import Dataset, stored
 from glowembed.errors import UsageError, unknown_name
 from glowembed.ir import Array, Const, Graph
+from glowembed.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_float
 from glowembed.version import VERSION
@@ -98,7 +99,7 @@ class Profile:
     samples: int
     values: Mapping[str, ValueProfile]
     version: str = VERSION
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> Profile:
@@ -331,7 +332,7 @@ def to_yaml(profile: Profile) -> str:
         "glowembed": profile.version,
         "model_sha256": profile.model_sha256,
         "samples": profile.samples,
-        **({"notes": list(profile.notes)} if profile.notes else {}),
+        **({"notes": [{note.code: note.text} for note in profile.notes]} if profile.notes else {}),
         "values": {name: _value_out(value) for name, value in sorted(profile.values.items())},
     }
     text: str = yaml.dump(
@@ -420,7 +421,7 @@ def _from_document(document: Any, where: str) -> Profile:
         raise UsageError(f"{where}: 'notes' must be a list")
     read = {str(name): _value_in(f"{where}: {name!r}", entry) for name, entry in values.items()}
     version = str(document.get("glowembed"))
-    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(str, notes)))
+    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(Note.read, notes)))
 
 
 def _value_in(where: str, entry: Any) -> ValueProfile:

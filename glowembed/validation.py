@@ -23,6 +23,7 @@ from glowembed.datasets import Dataset, Source
 from glowembed.errors import UsageError
 from glowembed.ir import Array, Graph, Value
 from glowembed.measure import Figures, Measurement, measure
+from glowembed.notes import Note
 from glowembed.pipeline import Bundle, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.reference import run_int
@@ -55,7 +56,7 @@ class Validation:
     json: Mapping[str, Any]
     bit_exact: bool
     layers: tuple[LayerCheck, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     labelled: bool = field(default=False)
     floats: Arrays = field(default_factory=dict)
     """outputs of the float model, [n, ...]"""

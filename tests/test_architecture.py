@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
-    {"blas", "errors", "version", "levels", "fixedpoint", "floatmath", "wide", "cstruct", "cnames", "resources", "progress", "tflite"},
+    {"blas", "errors", "version", "levels", "fixedpoint", "floatmath", "wide", "cstruct", "cnames", "resources", "progress", "notes", "tflite"},
     {"ir", "plan"},
     {"target", "op"},
     {"footprint", "costs", "curve", "rows", "order", "schedule", "placement", "split", "emit_kernels", "emit_schedule", "emit_weights", "graphfile", "layout", "builder", "spatial", "linear", "dsp", "dsp_block", "dsp_conv", "dsp_depthwise", "dsp_direct", "dsp_lines", "winograd", "polynomial", "broadcast", "mve", "plain", "portable", "threes", "x86", "schema", "csource", "weights"},

@@ -46,12 +46,12 @@ READINGS = {
 @pytest.mark.parametrize("case", READINGS)
 def test_shapes_are_read_the_one_way_they_allow(case: str, tmp_path: Path) -> None:
     array, spec, expected, note = READINGS[case]
-    data = datasets.load(npz(tmp_path, calib_x=array, test_x=array), [spec], "calib")
+    data = datasets.load(npz(tmp_path, calib_x=array, test_x=array[::-1]), [spec], "calib")
     assert len(data) == 7
     assert data.inputs["x"].dtype == np.float32
     np.testing.assert_array_equal(data.inputs["x"], expected(array))
     assert data.sample(3)["x"].shape == spec.shape
-    assert (note in " ".join(data.notes)) and bool(data.notes) == bool(note)
+    assert (note in " ".join(map(str, data.notes))) and bool(data.notes) == bool(note)
 
 
 def test_roles_scale_and_labels(tmp_path: Path) -> None:
@@ -71,6 +71,38 @@ def test_several_inputs_have_their_own_names_and_scales(tmp_path: Path) -> None:
     data = datasets.load(npz(tmp_path, **arrays), specs, "calib")
     assert data.inputs["a"][0, 0] == 3
     assert data.inputs["b/c"][0, 0] == 1
+
+
+def test_arrays_named_as_the_inputs_serve_both_roles_with_their_scales(tmp_path: Path) -> None:
+    specs = [InputSpec("a", (1, 2)), InputSpec("b/c", (1, 3))]
+    path = npz(tmp_path, a=np.ones((4, 2), np.int8), a_scale=3.0, **{"b/c": np.ones((4, 3))}, test_y=[0, 1, 0, 1])
+    calib, test = datasets.load(path, specs, "calib"), datasets.load(path, specs, "test")
+    assert calib.inputs["a"][0, 0] == test.inputs["a"][0, 0] == 3
+    assert test.labels is not None
+    one = npz(tmp_path, x=samples(3, 6), test_y=[0, 1, 2])
+    assert len(datasets.load(one, [VECTOR], "calib")) == 3
+
+
+OTHER, SAME = samples(9, 6), samples(9, 6)
+BYTES = np.arange(-128, 128, 2).astype(np.int8).repeat(3).reshape(-1, 6)
+NOTES = {
+    # case -> arrays, role, codes
+    "other samples": ({"calib_x": OTHER, "test_x": SAME}, "calib", []),
+    "the same samples": ({"calib_x": SAME, "test_x": SAME}, "calib", ["calibration-is-test"]),
+    "the same samples, as test": ({"calib_x": SAME, "test_x": SAME}, "test", []),
+    "nothing but a test": ({"test_x": SAME}, "calib", ["calibration-is-test"]),
+    "bytes": ({"calib_x": BYTES}, "calib", ["integers-as-numbers"]),
+    "bytes and scale 1": ({"calib_x": BYTES, "x_scale": 1, "x_zero": 0}, "calib", ["integers-as-numbers"]),
+    "bytes and a scale": ({"calib_x": BYTES, "x_scale": 0.5}, "calib", []),
+    "pixels": ({"calib_x": (BYTES.view(np.uint8)), "x_scale": 1.0}, "calib", []),
+    "class numbers": ({"calib_x": np.clip(BYTES, 0, 9)}, "calib", []),
+}
+
+
+@pytest.mark.parametrize("case", NOTES)
+def test_notes_on_an_archive(case: str, tmp_path: Path) -> None:
+    arrays, role, codes = NOTES[case]
+    assert [note.code for note in datasets.load(npz(tmp_path, **arrays), [VECTOR], role).notes] == codes  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("role", ["calib", "test"])
@@ -251,23 +283,29 @@ def test_an_image_that_is_none(tmp_path: Path) -> None:
         datasets.load(tmp_path, [NCHW], "test")
 
 
-INTEGERS = [
-    # dtype in the model, array in the file, what the model is fed with
-    ("int8", np.array([[0.0, 0.5, -1.0]], np.float32), [[3, 8, -7]]),
-    ("uint8", np.array([[0.0, 0.5, -1.0]], np.float32), [[131, 136, 121]]),
-    ("int8", np.array([[3, 8, -7]], np.int8), [[3, 8, -7]]),
-    ("uint8", np.array([[131, 136, 121]], np.uint8), [[131, 136, 121]]),
-    ("int8", np.array([[1, 2, 0]], np.uint8), [[13, 23, 3]]),
-]
+REAL = np.array([[0.0, 0.5, -1.0]], np.float32)
+INTEGERS = {
+    # case -> (dtype in the model, arrays of the archive, what the model is fed with); scale 0.1, zero point 3 or 131
+    "real numbers": ("int8", {"x": REAL}, [[3, 8, -7]]),
+    "real numbers, uint8": ("uint8", {"x": REAL}, [[131, 136, 121]]),
+    "stored": ("int8", {"x": np.array([[3, 8, -7]], np.int8)}, [[3, 8, -7]]),
+    "stored, uint8": ("uint8", {"x": np.array([[131, 136, 121]], np.uint8)}, [[131, 136, 121]]),
+    "stored, scale 1": ("int8", {"test_x": np.array([[3, 8, -7]], np.int8), "x_scale": 1.0, "x_zero": 0}, [[3, 8, -7]]),
+    "stored, only zero 0": ("uint8", {"test_x": np.array([[131, 8, 7]], np.uint8), "x_zero": 0}, [[131, 8, 7]]),
+    "another scale": ("int8", {"test_x": np.array([[2, 3, 0]], np.int8), "x_scale": 0.5, "x_zero": 2}, [[3, 8, -7]]),
+    "another zero": ("int8", {"test_x": np.array([[2, 3, 1]], np.int8), "x_zero": 2}, [[3, 13, -7]]),
+    "another type": ("int8", {"x": np.array([[1, 2, 0]], np.uint8)}, [[13, 23, 3]]),
+    "real numbers, scale 1": ("int8", {"test_x": REAL, "x_scale": 1.0}, [[3, 8, -7]]),
+}
 
 
-@pytest.mark.parametrize(("dtype", "array", "expected"), INTEGERS)
-def test_an_integer_input(dtype: str, array: np.ndarray, expected: list[list[int]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", INTEGERS)
+def test_an_integer_input(case: str, tmp_path: Path) -> None:
     """Real numbers are quantized with the model's type; arrays of the model's own type are its integers."""
+    dtype, arrays, expected = INTEGERS[case]
     value = Value("x", (1, 3), qtype=QType("int8", (0.1,), (3,)), model_dtype=dtype)
     graph = Graph("g", (), {"x": value}, ("x",), ())
-    np.save(tmp_path / "d.npy", array)
-    dataset = datasets.load(tmp_path / "d.npy", datasets.input_specs(graph), "test")
+    dataset = datasets.load(npz(tmp_path, **arrays), datasets.input_specs(graph), "test")
     fed = dataset.model_sample(0)["x"]
     assert fed.dtype.name == dtype
     assert fed.tolist() == expected

@@ -15,6 +15,7 @@ from glowembed.calibrate import METHODS, calibrate
 from glowembed.datasets import Dataset
 from glowembed.errors import UsageError
 from glowembed.ir import Const, Graph, Value
+from glowembed.notes import Note
 from glowembed.profile import BINS, Profile, ValueProfile, merge, to_yaml
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -142,10 +143,10 @@ def test_merge_is_the_profile_of_both(recorded: Profile) -> None:
 
 
 def test_a_file_gives_back_every_bit(recorded: Profile, tmp_path: Path) -> None:
-    recorded = replace(recorded, notes=("x: transposed",))
+    recorded = replace(recorded, notes=(Note("data", "x: transposed"), Note("few-samples", "3")))
     recorded.save(tmp_path / "p.yaml")
     back = Profile.load(tmp_path / "p.yaml")
-    assert back.notes == ("x: transposed",)
+    assert back.notes == recorded.notes
     assert (back.model_sha256, back.samples, back.version) == (recorded.model_sha256, 40, recorded.version)
     assert list(back.values) == ["w", "x"]
     for name, value in recorded.values.items():

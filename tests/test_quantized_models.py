@@ -29,6 +29,7 @@ from glowembed.precision import Config, Rule
 from glowembed.quantize import quantize
 from glowembed.reference import run_float, run_int
 from glowembed.simplify_q import simplify, typed_names
+from glowembed.tune import integer_outputs
 from glowembed.validation import validate
 
 IMAGE: Inputs = {"x": (1, 3, 8, 8)}
@@ -673,6 +674,36 @@ def test_shared_model_against_onnxruntime(net: Net, shared_models: Path, monkeyp
         classes = ours.reshape(len(ours), -1).argmax(axis=1)
         allowed = 0.003 if len(ours) > 200 else 0.02
         assert (classes == dataset.labels.reshape(-1)).mean() >= net.accuracy - allowed
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("scale", [{}, {"x_scale": 1.0, "x_zero": 0.0}], ids=["no scale", "scale 1"])
+def test_stored_integers_keep_the_accuracy(scale: dict[str, float], shared_models: Path, tmp_path: Path) -> None:
+    """An archive with the integers of the model's own input, read as real numbers, would saturate them."""
+    with np.load(shared_models / "kws" / "data.npz") as given:
+        np.savez(tmp_path / "stored.npz", test_x=given["test_x"][:150], test_y=given["test_y"][:150], **scale)
+    file = shared_models / "kws" / "model_tflite_qdq.onnx"
+    dataset = datasets.load(tmp_path / "stored.npz", datasets.input_specs(canonicalize(load(file))), "test")
+    found = integer_outputs(lower(quantized_as_compiled(file)), dataset)
+    assert (next(iter(found.values())).reshape(150, -1).argmax(axis=1) == dataset.labels).mean() >= 0.88
+
+
+@pytest.mark.parametrize(("kind", "zero"), [(TensorProto.INT8, np.int8(3)), (TensorProto.UINT8, np.uint8(131))])
+def test_stored_integers_are_what_the_model_is_fed_with(kind: int, zero: Any, tmp_path: Path) -> None:
+    body = [node("DequantizeLinear", "x s z", "xd"), node("Relu", "xd", "r"), node("QuantizeLinear", "r s z", "y")]
+    file = saved(typed(kind, body, {"s": 0.02, "z": zero}), tmp_path)
+    specs = datasets.input_specs(canonicalize(load(file)))
+    stored = RNG.integers(0, 120, (20, *specs[0].sample_shape)).astype(zero.dtype)
+    np.savez(tmp_path / "d.npz", test_x=stored, x_scale=1.0, x_zero=0)
+    dataset = datasets.load(tmp_path / "d.npz", specs, "test")
+    graph = lower(quantized_as_compiled(file))
+    theirs = run_onnxruntime(file, dataset)["y"]
+    known = datasets.integers(graph, "y")
+    assert known is not None
+    np.testing.assert_array_equal(theirs, np.maximum(stored, zero).reshape(theirs.shape))
+    np.testing.assert_allclose(
+        integer_outputs(graph, dataset)["y"], known.from_model(theirs).reshape(20, *graph.values["y"].shape), atol=1e-6
+    )
 
 
 def _stored(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:

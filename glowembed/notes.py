@@ -1,0 +1,68 @@
+"""What a person would want to know although nothing failed. In: facts. Out: Notes, each with a stable code word.
+
+A `warning` says that a result may not be what it seems; a `note` says what was done or assumed. Commands print them on
+stderr, and they go into the manifest, the profile and the result of `validate --json`. docs/notes.md lists the codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Level = Literal["note", "warning"]
+
+MEANINGS: Mapping[str, tuple[Level, str]] = {
+    "data": ("note", "What was done to the samples: which of them were taken, how they were transposed or read."),
+    "integers-as-numbers": (
+        "note",
+        "int8 samples are taken as real numbers; give `x_scale` and `x_zero` where the integers stand for others.",
+    ),
+    "few-samples": ("warning", "Calibration saw fewer than 8 samples: ranges of activations are not reliable."),
+    "constant-samples": ("warning", "Calibration samples hold one number everywhere, often zeros: they tell no range."),
+    "calibration-is-test": (
+        "warning",
+        "The calibration samples are the test samples: accuracy measured with them is too good.",
+    ),
+    "input-clips": (
+        "warning",
+        "More than 1 % of an input's numbers lie outside the range of its type and are clipped.",
+    ),
+    "range-differs": (
+        "warning",
+        "The samples have another scale or mean than those of the calibration, as if they were preprocessed differently.",
+    ),
+    "images-differ": ("warning", "Images are read with other options than those of the calibration."),
+    "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
+    "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
+    "labels-out-of-range": ("warning", "Labels name no class of the output, such as -1: these samples count as wrong."),
+    "estimate": ("note", "A figure of `inspect` could not be computed, and why."),
+}
+"""Code word -> level and meaning. A code never changes its meaning."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One fact. `code` is a key of MEANINGS."""
+
+    code: str
+    text: str
+
+    @property
+    def level(self) -> Level:
+        return MEANINGS[self.code][0]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def json(self) -> dict[str, Any]:
+        return {"level": self.level, "code": self.code, "text": self.text}
+
+    @classmethod
+    def read(cls, entry: Any) -> Note:
+        """A note from a file, as `{code: text}`; anything else is text of the code "data"."""
+        if isinstance(entry, dict) and len(entry) == 1:
+            code, text = next(iter(entry.items()))
+            if code in MEANINGS:
+                return cls(code, str(text))
+        return cls("data", str(entry))
