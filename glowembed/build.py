@@ -17,7 +17,7 @@ from pathlib import Path
 from glowembed import elf, glue, resources
 from glowembed.elf import Depth
 from glowembed.errors import DoesNotFit, ToolError, UsageError
-from glowembed.target import Board, Memory, load_target
+from glowembed.target import Board, Memory, load_target, runs
 
 OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
 OUTPUT_LINES = 30
@@ -60,11 +60,11 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
     """
     transport = transport or default_transport(board)
     manifest = glue.read_manifest(bundle)
-    target = load_target(board.target)
-    if manifest["target"] != target.name:
+    target = load_target(manifest["target"])
+    if not runs(board, target):
         raise UsageError(
-            f"the bundle {bundle} is for target {manifest['target']!r}, but board {board.name!r} "
-            f"is {target.name!r}; compile with --target {target.name}, or choose another board"
+            f"the bundle {bundle} is for target {target.name!r}, but board {board.name!r} "
+            f"is {board.target!r}; compile with --target {board.target}, or choose another board"
         )
     _need(target.compiler, target.package)
     build_dir.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Targets and boards. In: targets/NAME.toml, boards/NAME/board.toml. Out: frozen Target and Board.
 
-A Target is a core and the flags that compile for it; a Board is a target with memories, a UART and a way to
+A Target is a core and the flags that compile for it; its file may inherit another's and say what differs. A Board is a target with memories, a UART and a way to
 run. Nothing else in the project knows a compiler flag or an address. A file that says too little, too much, or
 something of the wrong type is refused with its path and the key.
 """
@@ -51,6 +51,8 @@ class Target:
     """a function of weights.py, or package.module:function, that chooses the types of weights; "": as quantized"""
     pipeline: str = ""
     """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" where there is none"""
+    runs_on: str = ""
+    """another target: its boards execute this one's code too, and it is tested on them if it has no board of its own"""
 
 
 @dataclass(frozen=True)
@@ -158,16 +160,26 @@ def load_board(name: str) -> Board:
 
 def default_board(target: str) -> Board:
     """The board on which a target is tested where nobody names one."""
-    boards = [load_board(name) for name in board_names()]
-    matching = [board for board in boards if board.target == load_target(target).name]
+    matching = boards_of(load_target(target))
     if not matching:
         raise UsageError(f"no board for target {target!r}; add a folder to boards/")
     return next((board for board in matching if board.default), matching[0])
 
 
+def runs(board: Board, target: Target) -> bool:
+    """Whether the board executes the code of this target."""
+    return board.target in (target.name, target.runs_on)
+
+
+def boards_of(target: Target) -> list[Board]:
+    """The boards that execute the code of this target, those of the very core first."""
+    boards = [board for name in board_names() if runs(board := load_board(name), target)]
+    return sorted(boards, key=lambda board: board.target != target.name)
+
+
 def read_target(path: Path) -> Target:
     """A Target from a toml file."""
-    table = _Table.read(path)
+    table = _Table(path, "", _inherited(path))
     machine = table.strings("machine")
     target = Target(
         name=_file_name(table, path.stem),
@@ -184,9 +196,29 @@ def read_target(path: Path) -> Target:
         costs=MappingProxyType(table.numbers("costs")),
         weights=table.text("weights", default=""),
         pipeline=table.text("pipeline", default=""),
+        runs_on=table.text("runs_on", default=""),
     )
     table.finish()
     return target
+
+
+def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """What the file and those that it inherits say; what is nearest holds, in tables key by key. A name is never inherited."""
+    table = _Table.read(path)
+    parent = table.text("inherits", default="")
+    if not parent:
+        return table.values
+    found = [
+        f for folder in (path.parent, resources.targets()) if (f := (folder / f"{parent}.toml").resolve()).is_file()
+    ]
+    if not found or found[0] in (*heirs, path.resolve()):
+        problem = "inherits from itself" if found else "names no file, neither beside this one nor in targets/"
+        raise table.error("inherits", f"is {parent!r}, which {problem}")
+    base = _inherited(found[0], (*heirs, path.resolve()))
+    both = {
+        k: {**base[k], **v} for k, v in table.values.items() if isinstance(v, dict) and isinstance(base.get(k), dict)
+    }
+    return {k: v for k, v in base.items() if k not in ("name", "description")} | table.values | both
 
 
 def read_board(path: Path) -> Board:

@@ -24,7 +24,7 @@ static inline int32_t ge_scaled(int32_t acc, int32_t multiplier) {
 }
 
 /* Whether a product of 64 bits is a call of a function. */
-#if defined(__ARM_ARCH_6M__)
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
 #define GE_LONG_PRODUCTS 0
 #else
 #define GE_LONG_PRODUCTS 1

@@ -12,8 +12,10 @@ import pytest
 from glowembed.build import Image, build
 from glowembed.errors import ToolError, UsageError
 from glowembed.glue import read_manifest
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.run import RunResult, qemu
-from glowembed.target import board_names, load_board
+from glowembed.target import board_names, default_board, load_board, load_target, target_names
+from glowembed.validation import validate
 
 pytestmark = [pytest.mark.arm_gcc, pytest.mark.qemu]
 BOARDS = [name for name in board_names() if load_board(name).qemu is not None]
@@ -215,3 +217,14 @@ def test_missing_qemu(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ToolError, match="apt-get install qemu-system-arm") as error:
         run(image)
     assert error.value.package == "qemu-system-arm"
+
+
+@pytest.mark.parametrize("target", [name for name in target_names() if load_target(name).runs_on])
+def test_a_target_without_a_board_of_its_own_runs_on_another(target: str, root: Path, tmp_path: Path) -> None:
+    """Whole firmware by the target's own flags, on the nearest core that is emulated."""
+    example, board = root / "examples" / "digits", default_board(target)
+    bundle = compile_model(example / "model.onnx", tmp_path / "bundle", CompileOptions(target), example / "data.npz")
+    result = validate(bundle, example / "data.npz", board.name, samples=3)
+    assert board.target == load_target(target).runs_on
+    assert result.bit_exact
+    assert result.json["target"] == target

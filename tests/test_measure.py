@@ -24,7 +24,7 @@ from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.target import board_names, default_board, load_board, load_target, target_names
 from glowembed.validation import validate
 
-CORES = [name for name in target_names() if name.startswith("cortex")]
+CORES = [name for name in target_names() if load_target(name).pipeline]
 
 # ------------------------------------------------------------------------------------------------ pipelines
 

@@ -8,9 +8,29 @@ from pathlib import Path
 import pytest
 
 from glowembed.errors import UsageError
-from glowembed.target import board_names, default_board, load_board, load_target, read_board, read_target, target_names
+from glowembed.target import (
+    board_names,
+    boards_of,
+    default_board,
+    load_board,
+    load_target,
+    read_board,
+    read_target,
+    runs,
+    target_names,
+)
 
-TARGETS = ("cortex-m0", "cortex-m3", "cortex-m33", "cortex-m4", "cortex-m55", "cortex-m7", "x86-64")
+TARGETS = (
+    "cortex-m0", "cortex-m0plus", "cortex-m1", "cortex-m23", "cortex-m3", "cortex-m33", "cortex-m35p", "cortex-m4",
+    "cortex-m55", "cortex-m7", "x86-64",
+)  # fmt: skip
+ELSEWHERE = {
+    "cortex-m0plus": "cortex-m0",
+    "cortex-m1": "cortex-m0",
+    "cortex-m23": "cortex-m33",
+    "cortex-m35p": "cortex-m33",
+}
+"""Targets that are tested on the boards of another."""
 BOARDS = (
     "host",
     "lm3s6965evb",
@@ -46,6 +66,10 @@ def test_names() -> None:
         ("cortex-m7", ("dsp",), True, 8),
         ("cortex-m33", ("dsp",), True, 8),
         ("cortex-m55", ("mve", "dsp"), True, 16),
+        ("cortex-m0plus", ("armv6m",), False, 8),
+        ("cortex-m1", ("armv6m",), False, 8),
+        ("cortex-m23", ("armv6m",), False, 8),
+        ("cortex-m35p", ("dsp",), True, 8),
         ("x86-64", ("x86",), True, 64),
     ],
 )
@@ -58,8 +82,16 @@ def test_target(target: str, isa: tuple[str, ...], has_fpu: bool, align: int) ->
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_target_has_one_default_board(name: str) -> None:
-    assert default_board(name).target == name
-    assert [load_board(b).default for b in BOARDS if load_board(b).target == name].count(True) == 1
+    core = ELSEWHERE.get(name, name)
+    assert default_board(name).target == core
+    assert [load_board(b).default for b in BOARDS if load_board(b).target == core].count(True) == 1
+
+
+def test_a_board_runs_its_own_target_and_those_that_say_so() -> None:
+    found = {name: [board.name for board in boards_of(load_target(name))] for name in ("cortex-m33", "cortex-m23")}
+    assert found["cortex-m33"] == found["cortex-m23"] == ["mps2-an505", "nucleo-u575zi-q"]
+    assert not runs(load_board("mps2-an505"), load_target("cortex-m0plus"))
+    assert not runs(load_board("microbit"), load_target("cortex-m23")), "hardware division"
 
 
 @pytest.mark.parametrize("name", [name for name in BOARDS if name != "host"])
@@ -74,6 +106,7 @@ def test_board_memories_do_not_overlap(name: str) -> None:
     ("load", "name", "expected"),
     [
         (load_target, "cortex-m5", "unknown target 'cortex-m5'. Did you mean 'cortex-m55'? Known: cortex-m0, "),
+        (load_target, "cortex-m23p", "Did you mean 'cortex-m23'?"),
         (load_target, "", "unknown target ''. Known: "),
         (load_board, "mps2-an387", "unknown board 'mps2-an387'. Did you mean 'mps2-an38"),
         (load_board, "../boards/host", "unknown board"),
@@ -85,7 +118,12 @@ def test_unknown_names(load, name: str, expected: str) -> None:
     assert expected in str(error.value)
 
 
-GOOD = (Path(__file__).parent.parent / "targets" / "cortex-m4.toml").read_text()
+FOLDER = Path(__file__).parent.parent / "targets"
+GOOD = "\n".join(
+    (FOLDER / name).read_text().replace('inherits = "common/cortex-m"', "").replace("has_fpu = false", "")
+    for name in ("common/cortex-m.toml", "cortex-m4.toml")
+)
+"""A file that inherits nothing."""
 
 
 @pytest.mark.parametrize(
@@ -109,6 +147,32 @@ def test_malformed_target(tmp_path: Path, old: str, new: str, expected: str) -> 
     with pytest.raises(UsageError) as error:
         read_target(path)
     assert str(path) in str(error.value)
+    assert expected in str(error.value)
+
+
+def test_a_target_inherits_and_says_what_differs(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('name = "mine"\ndescription = "d"\ninherits = "cortex-m4"\n[costs]\nx = 1\n')
+    (tmp_path / "ours.toml").write_text('name = "ours"\ndescription = "e"\ninherits = "mine"\nhas_fpu = false\n')
+    ours, m4 = read_target(tmp_path / "ours.toml"), load_target("cortex-m4")
+    assert (ours.name, ours.description, ours.has_fpu) == ("ours", "e", False)
+    assert (ours.cflags, ours.ldflags, ours.isa) == (m4.cflags, m4.ldflags, m4.isa)
+    assert ours.costs == {**m4.costs, "x": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('inherits = "cortex-m4"', "description is missing"),
+        ('description = "d"\ninherits = "cortex-m99"', "'cortex-m99', which names no file"),
+        ('description = "d"\ninherits = "bad"', "'bad', which inherits from itself"),
+        ('description = "d"\ninherits = 4', "inherits is 4; expected"),
+        ('description = "d"\ninherits = "cortex-m4"\nhas_npu = true', "has_npu is not a key"),
+    ],
+)
+def test_malformed_inheritance(tmp_path: Path, lines: str, expected: str) -> None:
+    (tmp_path / "bad.toml").write_text(f'name = "bad"\n{lines}\n')
+    with pytest.raises(UsageError) as error:
+        read_target(tmp_path / "bad.toml")
     assert expected in str(error.value)
 
 

@@ -33,7 +33,6 @@ flash_command = ["openocd", "-f", "board/mine.cfg", "-c", "program {elf} verify 
 flash_install = "install it: apt-get install openocd"
 """
 PINNED = ("stm32_dr", "stm32_tdr")
-V6M = ("cortex-m0",)
 
 
 PLACE = 140
@@ -155,8 +154,9 @@ def _common(file: str) -> str:
 
 
 def _startup(a: dict[str, Any]) -> str:
-    fault = "fault_v6m.h" if a["target"] in V6M else "fault_v7m.h"
-    reset = "reset_fpu.h" if load_target(a["target"]).has_fpu else "reset.h"
+    target = load_target(a["target"])
+    fault = "fault_v6m.h" if "armv6m" in target.isa else "fault_v7m.h"
+    reset = "reset_fpu.h" if target.has_fpu else "reset.h"
     includes = "\n\n".join(f'#include "{_common(file)}"' for file in ("startup.h", reset, fault))
     return (
         f'/* {a["description"]}: boot and clock. */\n{includes}\n\n#include "{_common("reg.h")}"\n\n'

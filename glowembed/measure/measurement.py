@@ -122,7 +122,7 @@ def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -
 
 def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0) -> Measurement:
     """Every layer and function on the samples; of several samples the costliest is told. `hot`: how many hot spots."""
-    target = load_target(image.board.target)
+    target = load_target(manifest["target"])
     try:
         if not target.pipeline:
             raise ToolError(f"targets/{target.name}.toml names no pipeline")

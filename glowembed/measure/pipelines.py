@@ -78,9 +78,12 @@ _M0 = Timing(
     load_after_load=2, store=2, store_by_register=2, address_wait=0, taken=2, call=3, popped_target=3, misaligned_target=0,
     system=4,
 )  # fmt: skip
+# DDI 0484 table 3-1: as the Cortex-M0, but B 2, BL 3, BX 2, POP with PC 3+N, MRS, MSR and barriers 3.
+_M0PLUS = replace(_M0, taken=1, call=2, indirect=1, popped_target=2, system=3)
 
 PIPELINES: Mapping[str, Pipeline] = {
     "cortex-m0": Pipeline(_M0, slow_multiply=32),
+    "cortex-m0plus": Pipeline(_M0PLUS, slow_multiply=32),
     "cortex-m3": Pipeline(_M3),
     "cortex-m4": Pipeline(_M4),
     "cortex-m33": Pipeline(_M4),
