@@ -25,27 +25,28 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
-from glowembed import blas  # noqa: F401
+from glowembed.law import blas  # noqa: F401
 
 # isort: split
-from glowembed import compare, datasets
-from glowembed.choose import choose
-from glowembed.datasets import Dataset
 from glowembed.errors import GlowembedError
-from glowembed.ir import Array, Graph, Node
-from glowembed.op import kernel as kernel_named
-from glowembed.op import kernel_ops
+from glowembed.graph.ir import Array, Graph, Node
+from glowembed.graph.op import kernel as kernel_named
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.plan import Optimize, PlanOptions
+from glowembed.graph.reference import run_node
+from glowembed.graph.target import Board, load_board, load_target
+from glowembed.judge import compare
+from glowembed.judge.tune import Outputs, integer_outputs, stored
+from glowembed.judge.validation import validate
+from glowembed.lower.choose import choose
 from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
-from glowembed.plan import Optimize, PlanOptions
-from glowembed.precision import CALIBRATIONS, Config
-from glowembed.profile import Profile
-from glowembed.reference import run_node
+from glowembed.quantize.precision import CALIBRATIONS, Config
+from glowembed.ranges import datasets
+from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.profile import Profile
 from glowembed.run import kernel as host
 from glowembed.run import kernel_qemu as emulated
 from glowembed.run.kernel import ALIGN, Arena, Placement, in_one_piece
-from glowembed.target import Board, load_board, load_target
-from glowembed.tune import Outputs, integer_outputs, stored
-from glowembed.validation import validate
 
 MODELS = ("digits_cnn", "kws", "resnet8", "mobilenetv2", "ad01", "tcn")
 POWER2 = "symmetric_with_power2_scale"

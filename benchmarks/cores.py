@@ -12,10 +12,11 @@ from typing import Any
 
 import shapes
 
-from glowembed import measure, pipeline, validation
+from glowembed import measure, pipeline
+from glowembed.graph.plan import Optimize, PlanOptions
+from glowembed.graph.target import default_board
+from glowembed.judge import validation
 from glowembed.pipeline import CompileOptions
-from glowembed.plan import Optimize, PlanOptions
-from glowembed.target import default_board
 
 Row = dict[str, Any]
 

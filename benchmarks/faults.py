@@ -29,14 +29,14 @@ import fake_bundle  # noqa: E402
 import numpy as np  # noqa: E402
 from faulty_line import Faults, FaultyLine, Monitor  # noqa: E402
 
-from glowembed.build import Image, build  # noqa: E402
 from glowembed.errors import GlowembedError  # noqa: E402
-from glowembed.glue import read_manifest  # noqa: E402
+from glowembed.graph.target import load_board  # noqa: E402
+from glowembed.image.build import Image, build  # noqa: E402
+from glowembed.image.glue import read_manifest  # noqa: E402
 from glowembed.run import qemu, serial  # noqa: E402
 from glowembed.run.device import Device, Info, Settings  # noqa: E402
 from glowembed.run.line import Line, program_line, qemu_line  # noqa: E402
 from glowembed.run.pieces import pieces  # noqa: E402
-from glowembed.target import load_board  # noqa: E402
 
 BYTES = 96
 PATIENCE = 20.0

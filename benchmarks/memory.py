@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 import person
 
-from glowembed import curve_view, pipeline
-from glowembed.ir import Graph
+from glowembed import pipeline
+from glowembed.graph.ir import Graph
+from glowembed.graph.plan import PlanOptions, Tradeoff
+from glowembed.judge.validation import build_bundle, validate
 from glowembed.measure import measure, noise
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.places import Places
-from glowembed.plan import PlanOptions, Tradeoff
-from glowembed.validation import build_bundle, validate
+from glowembed.plan.places import Places
+from glowembed.show import curve_view
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn", "person")
 """person is our own (person.py): 96 x 96 x 3, its rows handed over on request."""

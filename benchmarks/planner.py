@@ -25,13 +25,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from glowembed import memory, replay
-from glowembed.choose import choose, within
-from glowembed.costs import Costs
-from glowembed.ir import Graph
+from glowembed.graph.ir import Graph
+from glowembed.graph.plan import Optimize, Plan, PlanOptions
+from glowembed.graph.target import load_target
+from glowembed.lower.choose import choose, within
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.plan import Optimize, Plan, PlanOptions
-from glowembed.target import load_target
+from glowembed.plan import memory, replay
+from glowembed.plan.costs import Costs
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn")
 GOALS: tuple[Optimize, ...] = ("balanced", "ram")

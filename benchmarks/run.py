@@ -27,14 +27,14 @@ from typing import Any, get_args
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from glowembed import blas  # noqa: F401
+from glowembed.law import blas  # noqa: F401
 
 # isort: split
 import cores
 import shapes
 import x86
 
-from glowembed.plan import Optimize
+from glowembed.graph.plan import Optimize
 
 SCHEMA = 1
 PARTS = ("models", "kernels", "x86")

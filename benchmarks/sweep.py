@@ -23,7 +23,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from glowembed import blas  # noqa: F401
+from glowembed.law import blas  # noqa: F401
 
 # isort: split
 import cores

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glowembed import datasets, pipeline, validation
+from glowembed import pipeline
+from glowembed.judge import validation
 from glowembed.pipeline import CompileOptions
+from glowembed.ranges import datasets
 
 HERE = Path(__file__).resolve().parent
 ROUND_NANOSECONDS = 20_000_000

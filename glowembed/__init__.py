@@ -17,32 +17,32 @@ from typing import TYPE_CHECKING, Any
 from glowembed import version
 
 if TYPE_CHECKING:
-    from glowembed.datasets import Dataset, ImageOptions, Source
     from glowembed.errors import GlowembedError
-    from glowembed.inspection import inspect_model
+    from glowembed.judge.inspection import inspect_model
+    from glowembed.judge.validation import Validation, build_bundle, validate
     from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle, profile_model
-    from glowembed.profile import Profile
+    from glowembed.ranges.datasets import Dataset, ImageOptions, Source
+    from glowembed.ranges.profile import Profile
     from glowembed.run.host import load
-    from glowembed.validation import Validation, build_bundle, validate
 
 __version__ = version.VERSION
 
 _WHERE = {
     "Bundle": "pipeline",
     "CompileOptions": "pipeline",
-    "Dataset": "datasets",
+    "Dataset": "ranges.datasets",
     "GlowembedError": "errors",
-    "ImageOptions": "datasets",
-    "Profile": "profile",
-    "Source": "datasets",
-    "Validation": "validation",
-    "build_bundle": "validation",
+    "ImageOptions": "ranges.datasets",
+    "Profile": "ranges.profile",
+    "Source": "ranges.datasets",
+    "Validation": "judge.validation",
+    "build_bundle": "judge.validation",
     "compile_model": "pipeline",
-    "inspect_model": "inspection",
+    "inspect_model": "judge.inspection",
     "load": "run.host",
     "load_bundle": "pipeline",
     "profile_model": "pipeline",
-    "validate": "validation",
+    "validate": "judge.validation",
 }
 
 __all__ = [

@@ -31,7 +31,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed import blas  # noqa: F401
+from glowembed.law import blas  # noqa: F401
 
 # isort: split
 from glowembed import commands

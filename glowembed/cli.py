@@ -17,20 +17,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed.calibrate import METHODS
-from glowembed.datasets import IMAGE_SCALES, ImageOptions
-from glowembed.emit_weights import Weights, WeightsPlace
+from glowembed.emit.weights import Weights, WeightsPlace
 from glowembed.errors import UsageError, unknown_name
-from glowembed.fixedpoint import MODES
-from glowembed.ir import Shape
+from glowembed.graph.ir import Shape
+from glowembed.graph.plan import Optimize, PlanMode, PlanOptions, Ram
+from glowembed.graph.target import default_board, load_board, load_target
+from glowembed.law.fixedpoint import MODES
 from glowembed.pipeline import Bundle, CompileOptions
-from glowembed.places import IO, Input, Places
-from glowembed.plan import Optimize, PlanMode, PlanOptions, Ram
-from glowembed.precision import DTYPES, WEIGHT_DTYPES
-from glowembed.profile import Profile
+from glowembed.plan.places import IO, Input, Places
 from glowembed.progress import Progress, terminal
-from glowembed.schema import SCHEMAS
-from glowembed.target import default_board, load_board, load_target
+from glowembed.quantize.calibrate import METHODS
+from glowembed.quantize.precision import DTYPES, WEIGHT_DTYPES
+from glowembed.quantize.schema import SCHEMAS
+from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions
+from glowembed.ranges.profile import Profile
 
 LAYOUTS = ("model", "nhwc")
 MAX_DIMENSION = 2**31 - 1

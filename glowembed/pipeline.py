@@ -17,32 +17,39 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from glowembed import cnames, datasets, emit, footprint, glue, graphfile, importer, memory, op, plot, replay
-from glowembed.biases import finish_biases
-from glowembed.calibrate import calibrate, calibrate_weights
 from glowembed.canonicalize import canonicalize
-from glowembed.choose import Choice, choose, within
-from glowembed.costs import Costs
-from glowembed.datasets import Dataset, Source
-from glowembed.emit_weights import Weights
+from glowembed.emit import bundle as emit
+from glowembed.emit import graphfile
+from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
-from glowembed.ir import Array, Graph, Shape, verify
-from glowembed.lower import lower
-from glowembed.places import Places, place
-from glowembed.plan import Plan, PlanOptions, Tradeoff
-from glowembed.precision import Config, Precision, Settings, left_in_float
-from glowembed.precision import load as load_precision
-from glowembed.precision import resolve as resolve_precision
-from glowembed.profile import Profile, ValueProfile
-from glowembed.profile import merge as merge_profiles
-from glowembed.profile import profile as run_profile
+from glowembed.graph import cnames, op
+from glowembed.graph.ir import Array, Graph, Shape, verify
+from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
+from glowembed.graph.target import Target, load_target
+from glowembed.image import glue
+from glowembed.lower import footprint
+from glowembed.lower.choose import Choice, choose, within
+from glowembed.lower.nodes import lower
+from glowembed.plan import memory, replay
+from glowembed.plan.costs import Costs
+from glowembed.plan.places import Places, place
 from glowembed.progress import SILENT, Progress
-from glowembed.quantize import coverage, quantize, refuse_unused, require_all_quantized
-from glowembed.schema import Range
-from glowembed.simplify_q import simplify, typed_names
-from glowembed.target import Target, load_target
+from glowembed.quantize.biases import finish_biases
+from glowembed.quantize.calibrate import calibrate, calibrate_weights
+from glowembed.quantize.precision import Config, Precision, Settings, left_in_float
+from glowembed.quantize.precision import load as load_precision
+from glowembed.quantize.precision import resolve as resolve_precision
+from glowembed.quantize.schema import Range
+from glowembed.quantize.simplify import simplify, typed_names
+from glowembed.quantize.types import coverage, quantize, refuse_unused, require_all_quantized
+from glowembed.quantize.weights import requantize_weights
+from glowembed.ranges import datasets, plot
+from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.profile import Profile, ValueProfile
+from glowembed.ranges.profile import merge as merge_profiles
+from glowembed.ranges.profile import profile as run_profile
+from glowembed.read import importer
 from glowembed.version import VERSION
-from glowembed.weights import requantize_weights
 
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 

@@ -5,8 +5,8 @@ A bundle has only those that it uses; the analysers want to see every kernel.
 
 from __future__ import annotations
 
-from glowembed.cstruct import c_struct, struct_name
-from glowembed.op import kernel_ops
+from glowembed.graph.cstruct import c_struct, struct_name
+from glowembed.graph.op import kernel_ops
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from small_models import model, node, saved, weights
 
 from glowembed.errors import GlowembedError, UnsupportedModelError, UsageError
-from glowembed.ir import Shape
+from glowembed.graph.ir import Shape
 
 IMAGE = {"x": (1, 3, 8, 8)}
 FLAT = {"x": (1, 8)}

@@ -35,15 +35,16 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx_builder import build
 
-from glowembed import importer
 from glowembed.canonicalize import canonicalize
-from glowembed.ir import Array, Const, Graph, Node, Value, verify
-from glowembed.lower import lower
-from glowembed.memory import overlap_distance
-from glowembed.op import Kernel, KernelOp, kernel_ops, ops
-from glowembed.precision import Config, resolve
-from glowembed.quantize import quantize
-from glowembed.reference import run_float, run_int
+from glowembed.graph.ir import Array, Const, Graph, Node, Value, verify
+from glowembed.graph.op import Kernel, KernelOp, kernel_ops, ops
+from glowembed.graph.reference import run_float, run_int
+from glowembed.graph.target import Board, Target, load_board, load_target
+from glowembed.lower.nodes import lower
+from glowembed.plan.memory import overlap_distance
+from glowembed.quantize.precision import Config, resolve
+from glowembed.quantize.types import quantize
+from glowembed.read import importer
 from glowembed.run import kernel as host
 from glowembed.run import kernel_qemu as emulated
 from glowembed.run.kernel import (
@@ -58,7 +59,6 @@ from glowembed.run.kernel import (
     packed_constants,
     variants,
 )
-from glowembed.target import Board, Target, load_board, load_target
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
 """Around the boundaries of the tiles that kernels like."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from glowembed import blas  # noqa: F401
+from glowembed.law import blas  # noqa: F401
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent

@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 from onnx import helper, numpy_helper
 
-from glowembed.ir import Array, Const, Graph, Node, Shape, Value
-from glowembed.op import OnnxNode, importers, ops
+from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
+from glowembed.graph.op import OnnxNode, importers, ops
 
 
 class OneNodeBuilder:

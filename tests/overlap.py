@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed.ir import Array, Graph, Node, Value
-from glowembed.op import KernelOp, kernel_ops
+from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.op import KernelOp, kernel_ops
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -6,9 +6,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from glowembed import glue, resources
+from glowembed import resources
+from glowembed.graph.target import Board, load_board, load_target
+from glowembed.image import glue
 from glowembed.run.qemu import machine
-from glowembed.target import Board, load_board, load_target
 
 
 def build(main: str, sources: Sequence[Path], folder: Path, board: Board, flags: Sequence[str] = ()) -> Path:

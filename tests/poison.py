@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from glowembed import emit
-from glowembed.cnames import identifier
-from glowembed.ir import Array, Graph
-from glowembed.plan import Plan
-from glowembed.target import Target
+from glowembed.emit import bundle as emit
+from glowembed.graph.cnames import identifier
+from glowembed.graph.ir import Array, Graph
+from glowembed.graph.plan import Plan
+from glowembed.graph.target import Target
 
 GUARD = 256
 

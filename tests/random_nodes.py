@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from checker import Case, case, imported, one_node_model
 
-from glowembed.fixedpoint import MODES, requant
-from glowembed.ir import Array, Const, Graph, Node, QType, Value, verify
-from glowembed.lower import lower
-from glowembed.op import LowerContext, in_mode, kernel_ops
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
+from glowembed.graph.op import LowerContext, in_mode, kernel_ops
+from glowembed.law.fixedpoint import MODES, requant
+from glowembed.lower.nodes import lower
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
-from glowembed.precision import Config, resolve
-from glowembed.quantize import quantize
+from glowembed.quantize.precision import Config, resolve
+from glowembed.quantize.types import quantize
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 24, 31, 32, 33, 48, 64, 65)
 SIDES = (1, 2, 3, 5, 8, 13)

@@ -15,9 +15,9 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from glowembed.canonicalize import canonicalize
-from glowembed.importer import load
-from glowembed.ir import Array, Graph
-from glowembed.reference import run_float
+from glowembed.graph.ir import Array, Graph
+from glowembed.graph.reference import run_float
+from glowembed.read.importer import load
 
 Inputs = Mapping[str, Sequence[int | str | None]]
 

@@ -15,9 +15,9 @@ import numpy as np
 from checker import Case, case, imported, one_node_model
 from random_nodes import by_rows, typed_and_lowered
 
-from glowembed.fixedpoint import MODES
-from glowembed.ir import Array, Graph, Node, QType, Value, verify
-from glowembed.lower import lower
+from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
+from glowembed.law.fixedpoint import MODES
+from glowembed.lower.nodes import lower
 from glowembed.ops.handover import HandoverParams
 
 LIMITS = (-2.0, 127 / 64)

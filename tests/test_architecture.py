@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from glowembed.csource import kernel_source
-from glowembed.op import kernel_ops, ops
+from glowembed.emit.csource import kernel_source
+from glowembed.graph.op import kernel_ops, ops
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "glowembed"

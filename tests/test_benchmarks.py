@@ -16,7 +16,7 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.precision import NODE_SETTINGS
+from glowembed.quantize.precision import NODE_SETTINGS
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 PEERS = json.loads((BENCHMARKS / "peers.json").read_text("utf-8"))

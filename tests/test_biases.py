@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed.biases import finish_biases, weights_error
 from glowembed.canonicalize import canonicalize
-from glowembed.datasets import Dataset, input_specs
-from glowembed.datasets import load as load_data
-from glowembed.importer import load as load_model
-from glowembed.ir import Graph
-from glowembed.op import ops
+from glowembed.graph.ir import Graph
+from glowembed.graph.op import ops
 from glowembed.pipeline import CompileOptions, compile_model, profile_model
-from glowembed.precision import Config, parse, resolve
-from glowembed.quantize import quantize
+from glowembed.quantize.biases import finish_biases, weights_error
+from glowembed.quantize.precision import Config, parse, resolve
+from glowembed.quantize.types import quantize
+from glowembed.ranges.datasets import Dataset, input_specs
+from glowembed.ranges.datasets import load as load_data
+from glowembed.read.importer import load as load_model
 
 RANGES = (-2.0, 2.0)
 

@@ -10,10 +10,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from glowembed import resources
-from glowembed.build import Image, build
 from glowembed.errors import ToolError, UsageError
+from glowembed.graph.target import board_names, load_board
+from glowembed.image.build import Image, build
 from glowembed.run import flash
-from glowembed.target import board_names, load_board
 
 REAL = [name for name in board_names() if load_board(name).flash is not None]
 README = (resources.boards() / "README.md").read_text(encoding="utf-8")

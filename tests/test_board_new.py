@@ -15,7 +15,7 @@ import pytest
 from glowembed.__main__ import main
 from glowembed.commands import board
 from glowembed.errors import UsageError
-from glowembed.target import UART_KINDS, read_board
+from glowembed.graph.target import UART_KINDS, read_board
 
 ANSWERS = tomllib.loads(board.QUESTIONS)
 

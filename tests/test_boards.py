@@ -9,13 +9,13 @@ import fake_bundle
 import numpy as np
 import pytest
 
-from glowembed.build import Image, build
 from glowembed.errors import ToolError, UsageError
-from glowembed.glue import read_manifest
+from glowembed.graph.target import board_names, default_board, load_board, load_target, target_names
+from glowembed.image.build import Image, build
+from glowembed.image.glue import read_manifest
+from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.run import RunResult, qemu
-from glowembed.target import board_names, default_board, load_board, load_target, target_names
-from glowembed.validation import validate
 
 pytestmark = [pytest.mark.arm_gcc, pytest.mark.qemu]
 BOARDS = [name for name in board_names() if load_board(name).qemu is not None]

@@ -11,10 +11,10 @@ from pathlib import Path
 import fake_bundle
 import pytest
 
-from glowembed import regress
-from glowembed.build import build
 from glowembed.errors import DoesNotFit, ToolError, UsageError
-from glowembed.target import board_names, load_board
+from glowembed.graph.target import board_names, load_board
+from glowembed.image.build import build
+from glowembed.judge import regress
 
 ROOT = Path(__file__).resolve().parent.parent
 EMULATED = [name for name in board_names() if name != "host"]

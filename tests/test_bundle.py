@@ -16,14 +16,15 @@ import pytest
 from busy import busy_machine
 from small_models import model, node, saved, weights
 
-from glowembed import reference, resources
-from glowembed.csource import kernel_source
-from glowembed.cstruct import params_header
-from glowembed.op import kernel, kernel_ops
+from glowembed import resources
+from glowembed.emit.csource import kernel_source
+from glowembed.graph import reference
+from glowembed.graph.cstruct import params_header
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.target import load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle
-from glowembed.plan import PlanOptions
 from glowembed.run.host import HostModel
-from glowembed.target import load_target
 
 WARNINGS = (
     "-Wall -Wextra -Wpedantic -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wundef -Werror".split()

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from glowembed import bundleview
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
-from glowembed.graph_view import Row, svg
-from glowembed.ir import QType, Value
+from glowembed.graph.ir import QType, Value
+from glowembed.graph.reference import run_int
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.reference import run_int
+from glowembed.show import bundleview
+from glowembed.show.graph_view import Row, svg
 
 TYPES = [
     (Value("x", (1, 56, 56, 64), qtype=QType("int8", (0.02551,), (-128,))),

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glowembed.calibrate import METHODS, _divergence, calibrate, calibrate_weights, grid_step
 from glowembed.errors import UsageError
-from glowembed.profile import ValueProfile, observe
-from glowembed.schema import SCHEMAS, choose
+from glowembed.quantize.calibrate import METHODS, _divergence, calibrate, calibrate_weights, grid_step
+from glowembed.quantize.schema import SCHEMAS, choose
+from glowembed.ranges.profile import ValueProfile, observe
 
 RNG = np.random.default_rng(3)
 SAMPLES = {

@@ -11,8 +11,8 @@ import pytest
 from small_models import all_values, canonical, compare, model, node, sequence, weights
 
 from glowembed.canonicalize import canonicalize
-from glowembed.importer import load
-from glowembed.ir import Array, Graph
+from glowembed.graph.ir import Array, Graph
+from glowembed.read.importer import load
 
 IMAGE = {"x": (1, 3, 6, 5)}
 TIME = {"x": (1, 4, 9)}

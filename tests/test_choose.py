@@ -12,15 +12,16 @@ from checker import check_kernels
 from numpy.typing import NDArray
 from small_models import canonical, model, node, weights
 
-from glowembed import plain, polynomial, winograd
 from glowembed.__main__ import main
-from glowembed.choose import choose
-from glowembed.ir import Const, Graph, Node
-from glowembed.lower import lower
-from glowembed.op import kernel
-from glowembed.quantize import quantize
+from glowembed.graph.ir import Const, Graph, Node
+from glowembed.graph.op import kernel
+from glowembed.graph.target import load_target
+from glowembed.kernels.dsp import polynomial, winograd
+from glowembed.kernels.thumb import plain
+from glowembed.lower.choose import choose
+from glowembed.lower.nodes import lower
+from glowembed.quantize.types import quantize
 from glowembed.run import kernel_qemu as emulated
-from glowembed.target import load_target
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import glowembed
 from glowembed import pipeline
 from glowembed.__main__ import main
 from glowembed.cli import PIPED
-from glowembed.report import graph_text
+from glowembed.show.report import graph_text
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
 MODEL, DATA = str(DIGITS / "model.onnx"), str(DIGITS / "data.npz")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from glowembed.cnames import KEYWORDS, comment, distinct, identifier
+from glowembed.graph.cnames import KEYWORDS, comment, distinct, identifier
 
 HOSTILE = [
     "",

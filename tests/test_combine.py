@@ -12,14 +12,14 @@ import own_firmware
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed.combine import combine
-from glowembed.emit_weights import Weights
+from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
-from glowembed.ir import Array
+from glowembed.graph.ir import Array
+from glowembed.graph.reference import run_int
+from glowembed.graph.target import load_board
+from glowembed.image.combine import combine
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.places import Places
-from glowembed.reference import run_int
-from glowembed.target import load_board
+from glowembed.plan.places import Places
 
 BOARD = "mps2-an386"
 

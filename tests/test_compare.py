@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from glowembed import compare
-from glowembed.datasets import Dataset
 from glowembed.errors import ToolError
+from glowembed.judge import compare
+from glowembed.ranges.datasets import Dataset
 
 
 def test_metrics_by_hand() -> None:

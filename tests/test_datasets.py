@@ -8,10 +8,10 @@ import pytest
 from onnx import numpy_helper
 from PIL import Image
 
-from glowembed import datasets
-from glowembed.datasets import ImageOptions, InputSpec, Source
 from glowembed.errors import UsageError
-from glowembed.ir import Graph, QType, Value
+from glowembed.graph.ir import Graph, QType, Value
+from glowembed.ranges import datasets
+from glowembed.ranges.datasets import ImageOptions, InputSpec, Source
 
 NCHW = InputSpec("x", (1, 3, 4, 5))
 NHWC = InputSpec("x", (1, 4, 5, 3))

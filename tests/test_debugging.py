@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glowembed import debugging
 from glowembed.__main__ import main
+from glowembed.graph.plan import PlanOptions
+from glowembed.judge import debugging
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.plan import PlanOptions
 
 pytestmark = pytest.mark.cc
 
@@ -94,7 +94,7 @@ def test_parts_of_a_concat_are_judged_when_they_are_whole(tmp_path: Path) -> Non
     """While a concat is written part by part, the rest of its memory is not defined: that is no difference."""
     from small_models import model, node, saved, weights
 
-    from glowembed.validation import validate
+    from glowembed.judge.validation import validate
 
     nodes = [
         node("Relu", "x", "a"),

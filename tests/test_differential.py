@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from checker import HOST, boards_for, check_kernels
 from random_nodes import equal_numbers, lowered
 
-from glowembed.ir import Graph, Node
-from glowembed.op import kernel_ops
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.target import load_target
 from glowembed.run import kernel_qemu as emulated
-from glowembed.target import load_target
 
 ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.BOARDS}}
 FILLS = ("random", "extremes")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from checker import check_kernels
 
-from glowembed import dsp, fixedpoint
-from glowembed.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.op import kernel
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.op import kernel
+from glowembed.graph.target import load_target
+from glowembed.kernels import dsp
+from glowembed.law import fixedpoint
 from glowembed.ops.gemm import FcParams
-from glowembed.target import load_target
 
 LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
 INT8 = QType("int8", (1.0,), (0,))

@@ -11,17 +11,19 @@ import pytest
 from small_models import as_array, model, node, saved
 from small_models import weights as weights_of
 
-from glowembed import emit, emit_weights, footprint
 from glowembed.cli import place_options
-from glowembed.emit_weights import Weights
+from glowembed.emit import bundle as emit
+from glowembed.emit import weights as emit_weights
+from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
-from glowembed.op import kernel
+from glowembed.graph.op import kernel
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.reference import run_int
+from glowembed.judge.validation import validate
+from glowembed.lower import footprint
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.places import Places
-from glowembed.plan import PlanOptions
-from glowembed.reference import run_int
+from glowembed.plan.places import Places
 from glowembed.run.host import HostModel
-from glowembed.validation import validate
 
 PLACES = [Weights(), Weights("ram"), Weights("file", "net.bin")]
 

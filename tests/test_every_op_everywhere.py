@@ -9,12 +9,12 @@ import onnx
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed.op import CONVERSIONS, dtypes_of, ops
+from glowembed.graph.op import CONVERSIONS, dtypes_of, ops
+from glowembed.graph.target import load_board
+from glowembed.judge.validation import validate
 from glowembed.ops.activation import FORMULAS
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.precision import DTYPES, parse
-from glowembed.target import load_board
-from glowembed.validation import validate
+from glowembed.quantize.precision import DTYPES, parse
 
 BOARDS = ("nrf51-large", "lm3s6965evb", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 EMULATED = [pytest.param(board, marks=[pytest.mark.qemu, pytest.mark.arm_gcc]) for board in BOARDS]

@@ -10,7 +10,7 @@ import pytest
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
-from glowembed.farm import read
+from glowembed.judge.farm import read
 
 
 @pytest.mark.arm_gcc

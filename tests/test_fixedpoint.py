@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glowembed import fixedpoint
 from glowembed.errors import UnsupportedModelError
+from glowembed.law import fixedpoint
 from glowembed.run.kernel import shared_library
 
 INT32 = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1])

@@ -9,14 +9,16 @@ import pytest
 from conftest import SHARED
 from small_models import model, node, weights
 
-from glowembed import choose, footprint, pipeline, validation
+from glowembed import pipeline
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
-from glowembed.ir import Graph
-from glowembed.op import kernel
+from glowembed.graph.ir import Graph
+from glowembed.graph.op import kernel
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.target import load_target
+from glowembed.judge import validation
+from glowembed.lower import choose, footprint
 from glowembed.pipeline import Bundle, CompileOptions
-from glowembed.plan import PlanOptions
-from glowembed.target import load_target
 
 KWS = SHARED / "kws"
 

@@ -12,11 +12,11 @@ from bad_models import BAD, Bad
 from onnx import TensorProto, helper, numpy_helper
 from small_models import canonical, model, node, saved, sequence, weights
 
-from glowembed import importer
 from glowembed.errors import UnsupportedModelError, UsageError
-from glowembed.ir import verify
-from glowembed.onnxfile import OPSETS
-from glowembed.op import importers
+from glowembed.graph.ir import verify
+from glowembed.graph.op import importers
+from glowembed.read import importer
+from glowembed.read.onnxfile import OPSETS
 
 IMAGE = {"x": (1, 3, 8, 8)}
 FLAT = {"x": (1, 8)}

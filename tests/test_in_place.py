@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed.ir import Node
-from glowembed.op import kernel, kernel_ops
+from glowembed.graph.ir import Node
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.target import load_target
+from glowembed.judge.validation import validate
 from glowembed.ops.transpose import ChannelsLastParams
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.places import Places
-from glowembed.plan import PlanOptions
+from glowembed.plan.places import Places
 from glowembed.run import kernel as host
-from glowembed.target import load_target
-from glowembed.validation import validate
 
 IN_PLACE = "ge_channels_last_in_place_s8"
 SIZES = (1, 2, 7, 8, 13, 16, 64)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from glowembed.errors import ToolError
-from glowembed.op import kernel, kernel_ops
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.target import load_board
 from glowembed.ops.gemm import FcParams
 from glowembed.run import kernel_qemu as emulated
 from glowembed.run.kernel import GUARD, Arena, in_one_piece, packed_constants
-from glowembed.target import load_board
 
 pytestmark = [pytest.mark.arm_gcc, pytest.mark.qemu]
 

@@ -16,18 +16,20 @@ import random_nodes
 from checker import check_kernels
 from small_models import model, node, saved, weights
 
-from glowembed import fixedpoint, pipeline, x86
-from glowembed.csource import level_source
-from glowembed.datasets import Dataset
-from glowembed.ir import Array
-from glowembed.levels import LEVELS, Level
+from glowembed import pipeline
+from glowembed.emit.csource import level_source
+from glowembed.graph.ir import Array
+from glowembed.graph.reference import run_int
+from glowembed.kernels import x86
+from glowembed.kernels.levels import LEVELS, Level
+from glowembed.kernels.x86 import CONV2D
+from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams
 from glowembed.pipeline import CompileOptions
-from glowembed.reference import run_int
+from glowembed.ranges.datasets import Dataset
 from glowembed.resources import runtime_c
 from glowembed.run import host
 from glowembed.run.kernel import shared_library, variants
-from glowembed.x86 import CONV2D
 
 pytestmark = pytest.mark.cc
 

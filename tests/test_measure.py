@@ -13,16 +13,16 @@ import pytest
 from rich.console import Console
 
 from glowembed import measure as measuring
-from glowembed.build import Image, build
 from glowembed.errors import ToolError
-from glowembed.glue import read_manifest
+from glowembed.graph.target import board_names, default_board, load_board, load_target, target_names
+from glowembed.image.build import Image, build
+from glowembed.image.glue import read_manifest
+from glowembed.judge.validation import validate
 from glowembed.measure import counts, listing, pipelines, plugin
 from glowembed.measure import measurement as core
 from glowembed.measure.counts import Block
 from glowembed.measure.listing import Instruction
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.target import board_names, default_board, load_board, load_target, target_names
-from glowembed.validation import validate
 
 CORES = [name for name in target_names() if load_target(name).pipeline]
 

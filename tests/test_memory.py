@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glowembed import memory, replay
-from glowembed.ir import Graph, Node, QType, Value, verify
+from glowembed.graph.ir import Graph, Node, QType, Value, verify
+from glowembed.plan import memory, replay
 
 INT8 = QType("int8", (1.0,), (0,))
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from glowembed import memory_view
 from glowembed.__main__ import main
+from glowembed.graph.plan import PlanOptions
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.plan import PlanOptions
+from glowembed.show import memory_view
 
 
 @pytest.fixture(scope="module", params=["ram", "speed"])

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from energy_runner import Runner
 
-from glowembed import mlperf
-from glowembed.build import build
 from glowembed.errors import UsageError
+from glowembed.graph.reference import run_int
+from glowembed.graph.target import load_board
+from glowembed.image import mlperf
+from glowembed.image.build import build
+from glowembed.judge.validation import build_bundle
 from glowembed.pipeline import Bundle, compile_model
-from glowembed.reference import run_int
 from glowembed.run import qemu
 from glowembed.run.line import Line, qemu_line
-from glowembed.target import load_board
-from glowembed.validation import build_bundle
 
 BOARD = "mps2-an386"
 TENSOR = {"name": "x", "dtype": "int8", "scale": 0.5, "zero_point": 3, "bytes": 8}

@@ -16,11 +16,11 @@ import pytest
 from overlap import Dependence, Timetable, by_elements, by_rows, dependence, in_blocks, line_by_line
 from small_nodes import small_nodes
 
-from glowembed import memory, replay
-from glowembed.ir import Const, Graph, Node
-from glowembed.op import Kernel, Store, kernel, kernel_ops
+from glowembed.graph.ir import Const, Graph, Node
+from glowembed.graph.op import Kernel, Store, kernel, kernel_ops
+from glowembed.graph.plan import Plan, PlanOptions
 from glowembed.ops.conv import Conv2dParams
-from glowembed.plan import Plan, PlanOptions
+from glowembed.plan import memory, replay
 
 OPS = [name for name, op in kernel_ops().items() if op.kernels]
 

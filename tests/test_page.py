@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glowembed.debugging import LayerReport, Loss
-from glowembed.page import page
-from glowembed.validation import Validation
+from glowembed.judge.debugging import LayerReport, Loss
+from glowembed.judge.validation import Validation
+from glowembed.show.page import page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
 NAME = "<b>dense</b>"

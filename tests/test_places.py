@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed import memory, replay
-from glowembed.ir import Array
+from glowembed.graph.ir import Array
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.reference import run_int
+from glowembed.judge.validation import validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.places import Places
-from glowembed.plan import PlanOptions
-from glowembed.reference import run_int
+from glowembed.plan import memory, replay
+from glowembed.plan.places import Places
 from glowembed.run.host import HostModel
-from glowembed.validation import validate
 
 ALL = [Places(io, how) for io in ("arena", "caller") for how in ("whole", "rows")]  # type: ignore[arg-type]
 OUTSIDE = ALL[1:]

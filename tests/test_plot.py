@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glowembed import plot
 from glowembed.__main__ import main
-from glowembed.ir import Const, Graph, QType, Value
-from glowembed.profile import Profile, ValueProfile, observe
+from glowembed.graph.ir import Const, Graph, QType, Value
+from glowembed.ranges import plot
+from glowembed.ranges.profile import Profile, ValueProfile, observe
 
 
 def page(x: np.ndarray, qtype: QType | None, **edits: object) -> str:

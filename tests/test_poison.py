@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from poison import PoisonError, poisoned_run
 
-from glowembed import memory, replay
-from glowembed.choose import choose
-from glowembed.costs import Costs
-from glowembed.ir import Array, Graph
+from glowembed.graph.ir import Array, Graph
+from glowembed.graph.plan import Plan, PlanOptions
+from glowembed.graph.reference import run_int
+from glowembed.graph.target import Target, load_target
+from glowembed.lower.choose import choose
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.plan import Plan, PlanOptions
-from glowembed.reference import run_int
-from glowembed.target import Target, load_target
+from glowembed.plan import memory, replay
+from glowembed.plan.costs import Costs
 
 pytestmark = pytest.mark.cc
 

@@ -26,10 +26,10 @@ from glowembed import resources
 from glowembed.__main__ import main
 from glowembed.commands import ports
 from glowembed.errors import ToolError, UsageError
+from glowembed.judge.validation import build_bundle
 from glowembed.run import lab, qemu, serial
 from glowembed.run.line import Line, LineClosed, open_port, qemu_line
 from glowembed.run.store import RECORD
-from glowembed.validation import build_bundle
 
 BOARD = "mps2-an386"
 SAMPLES = 20

@@ -11,16 +11,16 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
-from glowembed.biases import finish_biases
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UnsupportedModelError, UsageError
-from glowembed.importer import load as load_model
-from glowembed.ir import Graph, QType
+from glowembed.graph.ir import Graph, QType
+from glowembed.graph.target import load_board
+from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.precision import Config, load, parse, resolve, template
-from glowembed.quantize import coverage, quantize, refuse_unused, require_all_quantized
-from glowembed.target import load_board
-from glowembed.validation import validate
+from glowembed.quantize.biases import finish_biases
+from glowembed.quantize.precision import Config, load, parse, resolve, template
+from glowembed.quantize.types import coverage, quantize, refuse_unused, require_all_quantized
+from glowembed.read.importer import load as load_model
 
 RANGES = (-2.0, 3.0)
 
@@ -352,7 +352,7 @@ def test_impossible_settings(graph: Graph, document: object, words: str) -> None
 
 def test_an_op_that_has_no_int16_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = canonicalize(load_model(saved(model([node("Floor", "x", "y")], {"x": (1, 3)}), tmp_path)))
-    monkeypatch.setattr("glowembed.precision.dtypes_of", lambda op: ("int8", "float32"))
+    monkeypatch.setattr("glowembed.quantize.precision.dtypes_of", lambda op: ("int8", "float32"))
     with pytest.raises(UsageError, match="cannot be int16: only int8, float32"):
         resolve(graph, parse({"rules": [{"op": "Floor", "dtype": "int16"}]}))
 

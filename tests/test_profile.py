@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from glowembed import profile as profiles
-from glowembed.calibrate import METHODS, calibrate
-from glowembed.datasets import Dataset
 from glowembed.errors import UsageError
-from glowembed.ir import Const, Graph, Value
-from glowembed.notes import Note
-from glowembed.profile import BINS, Profile, ValueProfile, merge, to_yaml
+from glowembed.graph.ir import Const, Graph, Value
+from glowembed.graph.notes import Note
+from glowembed.quantize.calibrate import METHODS, calibrate
+from glowembed.ranges import profile as profiles
+from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.profile import BINS, Profile, ValueProfile, merge, to_yaml
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=7), elements=FLOATS)

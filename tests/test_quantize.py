@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glowembed.schema import BIAS_LIMIT, asymmetric, symmetric_weights
+from glowembed.quantize.schema import BIAS_LIMIT, asymmetric, symmetric_weights
 
 ASYMMETRIC = [
     # low, high, scale, zero_point

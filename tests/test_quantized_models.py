@@ -16,21 +16,22 @@ from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from small_models import Inputs, model, node, saved, weights
 
-from glowembed import compare, datasets
 from glowembed.canonicalize import canonicalize
-from glowembed.compare import run_onnxruntime
-from glowembed.debugging import debug
 from glowembed.errors import GlowembedError, UnsupportedModelError, UsageError
-from glowembed.importer import load
-from glowembed.ir import Array, Graph, QType, verify
-from glowembed.lower import lower
+from glowembed.graph.ir import Array, Graph, QType, verify
+from glowembed.graph.reference import run_float, run_int
+from glowembed.judge import compare
+from glowembed.judge.compare import run_onnxruntime
+from glowembed.judge.debugging import debug
+from glowembed.judge.tune import integer_outputs
+from glowembed.judge.validation import validate
+from glowembed.lower.nodes import lower
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.precision import Config, Rule
-from glowembed.quantize import quantize
-from glowembed.reference import run_float, run_int
-from glowembed.simplify_q import simplify, typed_names
-from glowembed.tune import integer_outputs
-from glowembed.validation import validate
+from glowembed.quantize.precision import Config, Rule
+from glowembed.quantize.simplify import simplify, typed_names
+from glowembed.quantize.types import quantize
+from glowembed.ranges import datasets
+from glowembed.read.importer import load
 
 IMAGE: Inputs = {"x": (1, 3, 8, 8)}
 FLAT: Inputs = {"x": (1, 12)}

@@ -13,11 +13,11 @@ from small_models import model, node, saved, weights
 import glowembed
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UsageError
-from glowembed.importer import load
-from glowembed.ir import Array, Graph
-from glowembed.lower import lower
-from glowembed.quantize import quantize
-from glowembed.reference import run_float, run_int, run_node
+from glowembed.graph.ir import Array, Graph
+from glowembed.graph.reference import run_float, run_int, run_node
+from glowembed.lower.nodes import lower
+from glowembed.quantize.types import quantize
+from glowembed.read.importer import load
 
 
 def network(folder: Path) -> Graph:

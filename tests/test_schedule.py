@@ -16,19 +16,19 @@ from poison import poisoned_run
 from random_networks import Network, branching, network
 from small_models import canonical, model, node, weights
 
-from glowembed import memory, order, placement, replay, schedule
-from glowembed.choose import choose
-from glowembed.costs import Costs
 from glowembed.errors import UsageError
-from glowembed.ir import Graph, Node, QType, Value, verify
-from glowembed.lower import lower
-from glowembed.memory import BUDGETS, budget
-from glowembed.placement import Item
-from glowembed.plan import PlanOptions
-from glowembed.quantize import quantize
-from glowembed.reference import run_float, run_int
-from glowembed.rows import rows_of
-from glowembed.target import load_target
+from glowembed.graph.ir import Graph, Node, QType, Value, verify
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.reference import run_float, run_int
+from glowembed.graph.target import load_target
+from glowembed.lower.choose import choose
+from glowembed.lower.nodes import lower
+from glowembed.plan import memory, order, placement, replay, schedule
+from glowembed.plan.costs import Costs
+from glowembed.plan.memory import BUDGETS, budget
+from glowembed.plan.placement import Item
+from glowembed.plan.rows import rows_of
+from glowembed.quantize.types import quantize
 
 INT8 = QType("int8", (1.0,), (0,))
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from glowembed.schema import SCHEMAS, choose, power_of_two, weights_type
+from glowembed.quantize.schema import SCHEMAS, choose, power_of_two, weights_type
 
 ASYMMETRIC, SYMMETRIC, UINT8, POWER2 = SCHEMAS
 HUGE = float(np.finfo(np.float32).max)

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from faulty_line import Faults, FaultyLine, Monitor
 
-from glowembed import elf
-from glowembed.build import Image, build
 from glowembed.errors import UsageError
-from glowembed.glue import GUARD_BYTES, read_manifest
+from glowembed.graph.target import board_names, load_board
+from glowembed.image import elf
+from glowembed.image.build import Image, build
+from glowembed.image.glue import GUARD_BYTES, read_manifest
 from glowembed.run import protocol, qemu, serial
 from glowembed.run.device import Device, DeviceError, DeviceFault, NoAnswer, Refused, Settings, WrongFirmware
 from glowembed.run.line import FileLine, Line, LineClosed, open_port, program_line, qemu_line
 from glowembed.run.pieces import Piece, pieces
 from glowembed.run.store import Store, key
-from glowembed.target import board_names, load_board
 
 BOARDS = [name for name in board_names() if load_board(name).qemu is not None]
 SAMPLES = fake_bundle.samples(5)

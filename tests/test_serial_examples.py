@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from glowembed import resources
-from glowembed.build import build
-from glowembed.glue import read_manifest
+from glowembed.graph.target import load_board
+from glowembed.image.build import build
+from glowembed.image.glue import read_manifest
 from glowembed.run import serial
 from glowembed.run.line import program_line
 from glowembed.run.store import Store
-from glowembed.target import load_board
 
 INPUT = """#include <poll.h>
 #include <stdlib.h>

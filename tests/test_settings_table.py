@@ -13,10 +13,10 @@ from small_models import model, node, saved, weights
 
 from glowembed import pipeline
 from glowembed.errors import UsageError
-from glowembed.ir import Graph
+from glowembed.graph.ir import Graph
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.precision import Config, parse, resolve
-from glowembed.profile import Profile
+from glowembed.quantize.precision import Config, parse, resolve
+from glowembed.ranges.profile import Profile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "quantization.md"
 

@@ -14,21 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import model, node, saved, weights
 
-from glowembed import report
 from glowembed.canonicalize import canonicalize
-from glowembed.debugging import debug
-from glowembed.importer import load
-from glowembed.ir import Array, Const, Graph, Node, QType, Value, verify
-from glowembed.lower import lower
-from glowembed.op import ops
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
+from glowembed.graph.op import ops
+from glowembed.graph.reference import run_float, run_int
+from glowembed.judge.debugging import debug
+from glowembed.judge.validation import validate
+from glowembed.lower.nodes import lower
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.quantize import quantize
-from glowembed.reference import run_float, run_int
-from glowembed.simplify_q import Savings, simplify
-from glowembed.simplify_q.channels import drop_channels, figures
-from glowembed.simplify_q.intervals import intervals
-from glowembed.simplify_q.rescales import fold_rescales, remove_clips
-from glowembed.validation import validate
+from glowembed.quantize.simplify import Savings, simplify
+from glowembed.quantize.simplify.channels import drop_channels, figures
+from glowembed.quantize.simplify.intervals import intervals
+from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips
+from glowembed.quantize.types import quantize
+from glowembed.read.importer import load
+from glowembed.show import report
 
 
 def quantized(proto: onnx.ModelProto, folder: Path) -> Graph:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from test_schedule import kernel_graph, portable
 
-from glowembed import memory, replay
 from glowembed.cli import plan_options
-from glowembed.costs import Costs
 from glowembed.errors import UsageError
+from glowembed.graph.plan import PlanOptions, Ram
+from glowembed.graph.reference import run_int
+from glowembed.judge.validation import build_bundle, validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.places import Places
-from glowembed.plan import PlanOptions, Ram
-from glowembed.reference import run_int
+from glowembed.plan import memory, replay
+from glowembed.plan.costs import Costs
+from glowembed.plan.places import Places
 from glowembed.run.host import HostModel
-from glowembed.validation import build_bundle, validate
 
 TWO = (Ram("zbt_data", 200), Ram("psram", 600))
 

@@ -10,12 +10,12 @@ from small_models import model, node, weights
 from test_models import BOARDS
 from test_places import compiled
 
-from glowembed import elf
-from glowembed.build import build
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.target import load_board, load_target
+from glowembed.image import elf
+from glowembed.image.build import build
+from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.plan import PlanOptions
-from glowembed.target import load_board, load_target
-from glowembed.validation import validate
 
 
 @pytest.mark.arm_gcc

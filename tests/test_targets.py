@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glowembed.errors import UsageError
-from glowembed.target import (
+from glowembed.graph.target import (
     board_names,
     boards_of,
     default_board,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glowembed import tflite
+from glowembed.law import tflite
 
 
 def test_exp_is_exp():

@@ -19,11 +19,12 @@ import onnxruntime
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed import precision, tune
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
+from glowembed.judge import tune
+from glowembed.judge.tune import Budget, Task
 from glowembed.pipeline import CompileOptions, profile_model
-from glowembed.tune import Budget, Task
+from glowembed.quantize import precision
 
 LAYERS = 5
 HURT = 2

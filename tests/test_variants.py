@@ -10,13 +10,13 @@ from onnx import TensorProto, helper, numpy_helper
 from small_models import Array, model, node, saved, weights
 
 from glowembed import pipeline
-from glowembed.calibrate import METHODS
-from glowembed.datasets import Dataset
 from glowembed.errors import UsageError
 from glowembed.pipeline import CompileOptions
-from glowembed.precision import parse
-from glowembed.profile import Profile, merge, to_yaml
-from glowembed.schema import SCHEMAS
+from glowembed.quantize.calibrate import METHODS
+from glowembed.quantize.precision import parse
+from glowembed.quantize.schema import SCHEMAS
+from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.profile import Profile, merge, to_yaml
 
 CONV, BIAS = weights(4, 3, 3, 3), weights(4, seed=2)
 MATRIX, OFFSET = weights(4, 5, seed=3), weights(5, seed=4)

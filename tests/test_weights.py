@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from small_models import model, node, saved
 
-from glowembed import pipeline, weights
-from glowembed.datasets import Dataset
+from glowembed import pipeline
 from glowembed.errors import UsageError
-from glowembed.ir import Const, QType
+from glowembed.graph.ir import Const, QType
+from glowembed.graph.reference import run_float, run_int
+from glowembed.graph.target import load_target
 from glowembed.pipeline import CompileOptions
-from glowembed.reference import run_float, run_int
-from glowembed.schema import weights_type
-from glowembed.target import load_target
+from glowembed.quantize import weights
+from glowembed.quantize.schema import weights_type
+from glowembed.ranges.datasets import Dataset
 
 W = np.random.default_rng(2).normal(size=(16, 200)).astype(np.float32)
 

@@ -31,7 +31,7 @@ from glowembed.canonicalize.transposes import (
     sink_transpose,
     sink_transpose_through_reshape,
 )
-from glowembed.ir import Graph, verify
+from glowembed.graph.ir import Graph, verify
 
 Pass = Callable[[Graph], Graph]
 

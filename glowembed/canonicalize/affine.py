@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed, constant, only_reader, origins, replaced
-from glowembed.ir import Array, Const, Graph, Node, Value
+from glowembed.graph.ir import Array, Const, Graph, Node, Value
 
 
 def binary_to_affine(graph: Graph) -> Graph:

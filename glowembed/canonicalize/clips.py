@@ -11,8 +11,8 @@ from math import inf
 from typing import Any
 
 from glowembed.canonicalize.rewrite import only_reader, origins, replaced
-from glowembed.ir import Graph
-from glowembed.op import ops
+from glowembed.graph.ir import Graph
+from glowembed.graph.op import ops
 
 
 def merge_clips(graph: Graph) -> Graph:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glowembed.ir import Graph, Value
-from glowembed.layout import is_identity, source_name
+from glowembed.graph.ir import Graph, Value
+from glowembed.graph.layout import is_identity, source_name
 
 
 def restore_names(graph: Graph) -> Graph:

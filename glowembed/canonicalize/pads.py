@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glowembed.canonicalize.rewrite import constant, origins, replaced
-from glowembed.ir import Graph, Node
-from glowembed.spatial import Window, as_hwc
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.spatial import Window, as_hwc
 
 
 def pad_into_conv(graph: Graph) -> Graph:

@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed, constant, fresh, only_reader, origins, replaced
-from glowembed.ir import Array, Graph, Node, Value
-from glowembed.layout import inverse, moves_only_ones, permuted
-from glowembed.op import ops
+from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.layout import inverse, moves_only_ones, permuted
+from glowembed.graph.op import ops
 
 
 def transpose_to_reshape(graph: Graph) -> Graph:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from glowembed.ir import Const, Graph, Node, Value
+from glowembed.graph.ir import Const, Graph, Node, Value
 
 
 def remove_dead(graph: Graph) -> Graph:

@@ -15,8 +15,8 @@ import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed, fresh, reading
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.op import ops
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.op import ops
 
 SAME_GRID = 1e-6
 """Relative difference of two float32 products of the same scales."""

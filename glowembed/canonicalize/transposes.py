@@ -21,9 +21,9 @@ from glowembed.canonicalize.rewrite import (
     reading,
     replaced,
 )
-from glowembed.ir import Graph, Node, Value
-from glowembed.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
-from glowembed.op import ops
+from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
+from glowembed.graph.op import ops
 
 
 def cancel_transposes(graph: Graph) -> Graph:

@@ -11,7 +11,7 @@ import typer
 
 from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError, unknown_name
-from glowembed.target import UART_KINDS, Board, load_target, read_board
+from glowembed.graph.target import UART_KINDS, Board, load_target, read_board
 
 TICKS = ("dwt", "systick", "timer_nrf")
 QUESTIONS = """# The questions for `glowembed board new NAME --answers FILE`. Addresses stand in the chip's reference manual.

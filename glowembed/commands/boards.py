@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from glowembed import report
-from glowembed.cli import (
-    AsJson,
-    show,
-)
-from glowembed.target import board_names, load_board
+from glowembed.cli import AsJson, show
+from glowembed.graph.target import board_names, load_board
+from glowembed.show import report
 
 PLACE = 130
 

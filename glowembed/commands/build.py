@@ -7,17 +7,11 @@ from typing import Annotated
 
 import typer
 
-from glowembed import pipeline, report
-from glowembed.cli import (
-    AsJson,
-    BundleDir,
-    board_of,
-    check_firmware,
-    progress_bar,
-    show,
-)
-from glowembed.target import FIRMWARES
-from glowembed.validation import build_bundle
+from glowembed import pipeline
+from glowembed.cli import AsJson, BundleDir, board_of, check_firmware, progress_bar, show
+from glowembed.graph.target import FIRMWARES
+from glowembed.judge.validation import build_bundle
+from glowembed.show import report
 
 PLACE = 40
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from glowembed import report
 from glowembed.cli import AsJson, show
-from glowembed.combine import combine
+from glowembed.image.combine import combine
+from glowembed.show import report
 
 PLACE = 35
 

@@ -11,8 +11,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.text import Text
 
-from glowembed import curve_view, pipeline, report
-from glowembed.calibrate import METHODS
+from glowembed import pipeline
 from glowembed.cli import (
     AsJson,
     Calibration,
@@ -38,15 +37,17 @@ from glowembed.cli import (
     tell_notes,
     write_text,
 )
-from glowembed.datasets import Source
 from glowembed.errors import UsageError, unknown_name
-from glowembed.fixedpoint import MODES
-from glowembed.ir import Graph
+from glowembed.graph.ir import Graph
+from glowembed.graph.plan import Optimize, PlanMode
+from glowembed.law.fixedpoint import MODES
 from glowembed.pipeline import Bundle, CompileOptions
-from glowembed.places import IO, Input
-from glowembed.plan import Optimize, PlanMode
-from glowembed.precision import DTYPES, WEIGHT_DTYPES
-from glowembed.schema import SCHEMAS
+from glowembed.plan.places import IO, Input
+from glowembed.quantize.calibrate import METHODS
+from glowembed.quantize.precision import DTYPES, WEIGHT_DTYPES
+from glowembed.quantize.schema import SCHEMAS
+from glowembed.ranges.datasets import Source
+from glowembed.show import curve_view, report
 
 PLACE = 30
 

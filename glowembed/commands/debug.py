@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from glowembed import debugging, report
 from glowembed.cli import progress_bar, show
 from glowembed.errors import ValidationDiffers
+from glowembed.graph.target import default_board
+from glowembed.judge import debugging
 from glowembed.pipeline import load_bundle
-from glowembed.target import default_board
+from glowembed.show import report
 
 PLACE = 70
 

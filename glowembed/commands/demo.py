@@ -8,16 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from glowembed import pipeline, report, resources
-from glowembed.cli import (
-    AsJson,
-    progress_bar,
-    show,
-)
+from glowembed import pipeline, resources
+from glowembed.cli import AsJson, progress_bar, show
+from glowembed.graph.target import load_board
+from glowembed.judge.validation import Validation
+from glowembed.judge.validation import validate as run_validation
 from glowembed.pipeline import CompileOptions
-from glowembed.target import load_board
-from glowembed.validation import Validation
-from glowembed.validation import validate as run_validation
+from glowembed.show import report
 
 PLACE = 0
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from glowembed.cli import check_firmware
+from glowembed.judge.validation import build_bundle
 from glowembed.run import flash as flashing
-from glowembed.validation import build_bundle
 
 PLACE = 100
 

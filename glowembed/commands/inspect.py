@@ -7,18 +7,12 @@ from typing import Annotated
 
 import typer
 
-from glowembed import bundleview, memory_view, pipeline, report
-from glowembed.cli import (
-    AsJson,
-    InputLayout,
-    Model,
-    Shapes,
-    compile_options,
-    show,
-)
+from glowembed import pipeline
+from glowembed.cli import AsJson, InputLayout, Model, Shapes, compile_options, show
 from glowembed.errors import UsageError
-from glowembed.inspection import inspect_model
+from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
+from glowembed.show import bundleview, memory_view, report
 
 PLACE = 10
 

@@ -8,15 +8,9 @@ from typing import Annotated
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import (
-    BundleDir,
-    board_of,
-    progress_bar,
-    show,
-    write_json,
-)
+from glowembed.cli import BundleDir, board_of, progress_bar, show, write_json
+from glowembed.judge.validation import build_bundle, measure_bundle
 from glowembed.measure import noise, shown
-from glowembed.validation import build_bundle, measure_bundle
 
 PLACE = 60
 

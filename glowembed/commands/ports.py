@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from serial.tools import list_ports
 
-from glowembed import report
 from glowembed.cli import show
 from glowembed.errors import GlowembedError
 from glowembed.run.device import Device, SessionLost, Settings
 from glowembed.run.line import open_port
+from glowembed.show import report
 
 PATIENCE = 1.0
 

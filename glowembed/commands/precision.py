@@ -7,17 +7,11 @@ from typing import Annotated
 
 import typer
 
-from glowembed import pipeline, report
-from glowembed.cli import (
-    AsJson,
-    InputLayout,
-    Model,
-    Shapes,
-    compile_options,
-    show,
-)
-from glowembed.precision import resolve as resolve_precision
-from glowembed.precision import template as precision_template
+from glowembed import pipeline
+from glowembed.cli import AsJson, InputLayout, Model, Shapes, compile_options, show
+from glowembed.quantize.precision import resolve as resolve_precision
+from glowembed.quantize.precision import template as precision_template
+from glowembed.show import report
 
 PLACE = 90
 

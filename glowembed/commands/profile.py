@@ -28,8 +28,8 @@ from glowembed.cli import (
     tell_notes,
     write_text,
 )
-from glowembed.datasets import Source
 from glowembed.errors import UsageError
+from glowembed.ranges.datasets import Source
 
 PLACE = 20
 

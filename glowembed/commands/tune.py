@@ -15,11 +15,13 @@ from typing import Annotated, Any
 
 import typer
 
-from glowembed import pipeline, report, tune
+from glowembed import pipeline
 from glowembed.cli import byte_count, progress_bar, show, write_text
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
+from glowembed.judge import tune
+from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.pipeline import CompileOptions
-from glowembed.tune import Budget, Task, Tuned
+from glowembed.show import report
 
 PLACE = 80
 

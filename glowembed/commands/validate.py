@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glowembed import farm, pipeline, report
+from glowembed import pipeline
 from glowembed.cli import (
     BundleDir,
     Data,
@@ -20,13 +20,15 @@ from glowembed.cli import (
     show,
     write_json,
 )
-from glowembed.datasets import Source
-from glowembed.debugging import losses, seen
 from glowembed.errors import unknown_name
-from glowembed.page import page
+from glowembed.graph.target import TRANSPORTS
+from glowembed.judge import farm
+from glowembed.judge.debugging import losses, seen
+from glowembed.judge.validation import validate as run_validation
+from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
-from glowembed.target import TRANSPORTS
-from glowembed.validation import validate as run_validation
+from glowembed.show import report
+from glowembed.show.page import page
 
 PLACE = 50
 

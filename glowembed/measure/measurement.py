@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import glue
-from glowembed.build import Image
 from glowembed.errors import ToolError
+from glowembed.graph.target import Target, load_target
+from glowembed.image import glue
+from glowembed.image.build import Image
 from glowembed.measure import counts, listing, pipelines
 from glowembed.measure.counts import Phase
 from glowembed.measure.listing import Listing
 from glowembed.measure.pipelines import Cycles, Pipeline
 from glowembed.measure.plugin import plugin
 from glowembed.run import Bytes, qemu
-from glowembed.target import Target, load_target
 
 SCHEMA = 1
 INTERRUPT = "ge_tick_handler"

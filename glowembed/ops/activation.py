@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import mve
-from glowembed.broadcast import rows_of
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, OutputType, Refused
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType, Shape
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, OutputType, Refused
+from glowembed.kernels import mve
+from glowembed.ops.shared.broadcast import rows_of
 
 Real = NDArray[np.float64]
 Attrs = Mapping[str, Any]

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.broadcast import rows_of
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Node, QType
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.law.wide import HIGHEST, LOWEST
 from glowembed.ops.activation import FORMULAS, Real
 from glowembed.ops.arithmetic_wide import LINEAR
-from glowembed.wide import HIGHEST, LOWEST
+from glowembed.ops.shared.broadcast import rows_of
 
 INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
 """Every stored input."""

@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint, mve
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType, Shape
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.spatial import as_hwc
+from glowembed.kernels import mve
+from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams
-from glowembed.spatial import as_hwc
+from glowembed.ops.shared import broadcast
+from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
 
 
 class Affine(Op):

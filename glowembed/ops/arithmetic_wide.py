@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, wide
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Node
-from glowembed.linear import clamp_limits
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.law import wide
 from glowembed.ops.moves import stored_constant
+from glowembed.ops.shared import broadcast
+from glowembed.ops.shared.linear import clamp_limits
 
 # ---------------------------------------------------------------------------------------------- two operands
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.ir import Array, Node, Shape
-from glowembed.op import Builder, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.ir import Array, Node, Shape
+from glowembed.graph.op import Builder, LowerContext, OnnxNode, Op, Refused
 from glowembed.ops.copy import ReserveParams, insert_params
 
 

@@ -12,35 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import (
-    dsp_block,
-    dsp_conv,
-    dsp_depthwise,
-    dsp_direct,
-    dsp_lines,
-    fixedpoint,
-    mve,
-    plain,
-    polynomial,
-    portable,
-    threes,
-    winograd,
-    x86,
-)
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import LinearConstants, clamp_limits, linear_constants, mode_of
-from glowembed.op import (
-    Builder,
-    Cost,
-    Kernel,
-    KernelOp,
-    LowerContext,
-    OnnxNode,
-    Op,
-    in_all_modes,
-)
-from glowembed.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType, Shape
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes
+from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.kernels import mve, portable, x86
+from glowembed.kernels.dsp import block as dsp_block
+from glowembed.kernels.dsp import conv as dsp_conv
+from glowembed.kernels.dsp import depthwise as dsp_depthwise
+from glowembed.kernels.dsp import direct as dsp_direct
+from glowembed.kernels.dsp import lines as dsp_lines
+from glowembed.kernels.dsp import polynomial, winograd
+from glowembed.kernels.thumb import plain, threes
+from glowembed.law import fixedpoint
+from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
 
 
 class Conv(Op):
@@ -102,7 +87,7 @@ class Conv(Op):
 
 def raise_not_constant(name: str) -> None:
     """Refuse a node whose weights are computed at run time."""
-    from glowembed.op import Refused
+    from glowembed.graph.op import Refused
 
     raise Refused(f"the weights {name!r} are not a constant", "weights must be initializers or fold to constants")
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Const, Node, Shape
-from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
-from glowembed.spatial import ConvTransposeParams, as_hwc, channels_first, channels_last, from_hwc
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, Shape
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
+from glowembed.graph.spatial import ConvTransposeParams, as_hwc, channels_first, channels_last, from_hwc
+from glowembed.law import fixedpoint
+from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
 
 
 class ConvTranspose(Op):

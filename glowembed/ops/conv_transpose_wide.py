@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import floatmath, wide
-from glowembed.cstruct import f32, i32
-from glowembed.ir import Array, Node, Shape
-from glowembed.linear import clamp_limits
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.ir import Array, Node, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.spatial import ConvTransposeParams, as_hwc
+from glowembed.law import floatmath, wide
 from glowembed.ops.conv import ohwi
 from glowembed.ops.conv_wide import wide_constants
 from glowembed.ops.float32 import float_limits, float_weights
-from glowembed.spatial import ConvTransposeParams, as_hwc
+from glowembed.ops.shared.linear import clamp_limits
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import wide
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Node, QType
-from glowembed.linear import clamp_limits
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.spatial import ConvParams, Window, as_hwc
+from glowembed.law import wide
 from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi, window_of
-from glowembed.spatial import ConvParams, Window, as_hwc
+from glowembed.ops.shared.linear import clamp_limits
 
 # ---------------------------------------------------------------------------------------------- weights
 

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import fixedpoint, mve
-from glowembed.broadcast import rows_of
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Node, QType, Shape
-from glowembed.linear import mode_of
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Node, QType, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
+from glowembed.kernels import mve
+from glowembed.law import fixedpoint
 from glowembed.ops.activation import LutParams, lookup_table
+from glowembed.ops.shared.broadcast import rows_of
+from glowembed.ops.shared.linear import mode_of
 
 RANK = 5
 """Loops of the kernel; axes that lie one behind the other on both sides need only one."""

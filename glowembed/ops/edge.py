@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.broadcast import rows_of
-from glowembed.cstruct import f32, i32
-from glowembed.ir import Array, Node, QType, Shape
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Op
+from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.ir import Array, Node, QType, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
+from glowembed.ops.shared.broadcast import rows_of
 
 
 class Quantize(Op):

@@ -7,11 +7,11 @@ from math import prod
 
 import numpy as np
 
-from glowembed import broadcast
-from glowembed.ir import Array, Node, QType, Shape
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.ir import Array, Node, QType, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.law.wide import HIGHEST, LOWEST
 from glowembed.ops.edge import EdgeParams
-from glowembed.wide import HIGHEST, LOWEST
+from glowembed.ops.shared import broadcast
 
 
 def _edge_params(shape: Shape, qtype: QType) -> EdgeParams:

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, floatmath
-from glowembed.cstruct import f32, i32
-from glowembed.ir import Array, Const, Node, Shape
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.ir import Array, Const, Node, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.graph.spatial import ConvParams, Window, as_hwc
+from glowembed.law import floatmath
 from glowembed.ops import pool
 from glowembed.ops.conv import hwo, ohwi, window_of
 from glowembed.ops.moves import stored_constant
 from glowembed.ops.pool import PoolParams
-from glowembed.spatial import ConvParams, Window, as_hwc
+from glowembed.ops.shared import broadcast
 
 LARGEST = float(np.finfo(np.float32).max)
 F = np.float32

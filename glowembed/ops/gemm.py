@@ -12,12 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import dsp, fixedpoint, mve, plain, portable, threes, x86
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Const, Node, Shape
-from glowembed.linear import clamp_limits, linear_constants, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, law_number
-from glowembed.target import Target
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, Shape
+from glowembed.graph.op import (
+    Builder,
+    Cost,
+    Kernel,
+    KernelOp,
+    LowerContext,
+    OnnxNode,
+    Op,
+    Refused,
+    in_all_modes,
+    law_number,
+)
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp, mve, portable, x86
+from glowembed.kernels.thumb import plain, threes
+from glowembed.law import fixedpoint
+from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
 
 
 class Gemm(Op):

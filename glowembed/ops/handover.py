@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glowembed.cstruct import i32
-from glowembed.ir import Array
-from glowembed.op import Cost, Kernel, KernelOp
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array
+from glowembed.graph.op import Cost, Kernel, KernelOp
 
 CALL_CYCLES = 20.0
 """Of a row that the caller delivers, without what the caller does for it."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.ir import Array, Node, Shape
-from glowembed.op import Builder, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.ir import Array, Node, Shape
+from glowembed.graph.op import Builder, KernelOp, LowerContext, OnnxNode, Op, Refused
 from glowembed.ops.copy import transpose_params
 from glowembed.ops.transpose import channels_last_params
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.cstruct import f32, i32
-from glowembed.ir import Array, Node, QType, Shape
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.ir import Array, Node, QType, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering
 from glowembed.ops.copy import (
     RANK,
     CopyParams,

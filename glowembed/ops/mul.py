@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import broadcast, fixedpoint, mve, x86
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Const, Node, Shape
-from glowembed.linear import clamp_limits, mode_of, output_scales
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
-from glowembed.target import Target
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, Shape
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
+from glowembed.graph.target import Target
+from glowembed.kernels import mve, x86
+from glowembed.law import fixedpoint
+from glowembed.ops.shared import broadcast
+from glowembed.ops.shared.linear import clamp_limits, mode_of, output_scales
 
 
 class Mul(Op):

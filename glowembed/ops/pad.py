@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from glowembed.ir import Array, Node, QType, Shape
-from glowembed.op import Builder, LowerContext, OnnxNode, Op, OutputType, Refused
+from glowembed.graph.ir import Array, Node, QType, Shape
+from glowembed.graph.op import Builder, LowerContext, OnnxNode, Op, OutputType, Refused
 from glowembed.ops.copy import FillParams, insert_params
 from glowembed.ops.slice import add_slice, check_axis
 

@@ -14,16 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import fixedpoint, mve, x86
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import clamp_limits, mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes, in_mode
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType, Shape
+from glowembed.graph.op import (
+    Builder,
+    Cost,
+    Kernel,
+    KernelOp,
+    LowerContext,
+    OnnxNode,
+    Op,
+    Refused,
+    in_all_modes,
+    in_mode,
+)
+from glowembed.graph.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.graph.target import Target
+from glowembed.kernels import mve, x86
+from glowembed.law import fixedpoint
 from glowembed.ops.conv import window_of
 from glowembed.ops.reduce import split_max, split_mean
-from glowembed.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
-from glowembed.target import Target
+from glowembed.ops.shared.linear import clamp_limits, mode_of
 
 
 class MaxPool(Op):

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import wide
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Node
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.ir import Array, Const, Node
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.spatial import Window
+from glowembed.law import wide
+from glowembed.law.wide import LOWEST
 from glowembed.ops import pool
 from glowembed.ops.conv import window_of
 from glowembed.ops.pool import AvgpoolParams, PoolParams
-from glowembed.spatial import Window
-from glowembed.wide import LOWEST
 
 
 def _maxpool(node: Node, c: LowerContext) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint, mve
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Node, QType
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Node, QType
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
+from glowembed.kernels import mve
+from glowembed.law import fixedpoint
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from glowembed import fixedpoint, mve, tflite
-from glowembed.broadcast import rows_of
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, Const, Node, QType, Shape
-from glowembed.linear import mode_of
-from glowembed.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node, QType, Shape
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.kernels import mve
+from glowembed.law import fixedpoint, tflite
 from glowembed.ops.copy import insert_params
+from glowembed.ops.shared.broadcast import rows_of
+from glowembed.ops.shared.linear import mode_of
 
 MAX_BITS = 23
 """256 * 2^k is at most 2^31."""

@@ -8,14 +8,14 @@ from math import prod
 
 import numpy as np
 
-from glowembed import broadcast
-from glowembed.cstruct import i32
 from glowembed.errors import UnsupportedModelError
-from glowembed.fixedpoint import round_half_up
-from glowembed.ir import Array, Const, Node
-from glowembed.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Const, Node
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.law.fixedpoint import round_half_up
+from glowembed.law.wide import HIGHEST
 from glowembed.ops import softmax
-from glowembed.wide import HIGHEST
+from glowembed.ops.shared import broadcast
 
 
 @dataclass(frozen=True)

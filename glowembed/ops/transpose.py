@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from math import log, prod
 from typing import Any
 
-from glowembed import mve
-from glowembed.cstruct import i32
-from glowembed.ir import Array, Node, Shape
-from glowembed.op import Cost, Kernel, KernelOp
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Node, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp
+from glowembed.kernels import mve
 
 
 @dataclass(frozen=True)

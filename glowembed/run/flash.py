@@ -9,8 +9,8 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from glowembed.build import Image
 from glowembed.errors import ToolError, UsageError
+from glowembed.image.build import Image
 
 SECONDS = 180
 UF2_MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import GlowembedError, ToolError, UsageError
-from glowembed.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
-from glowembed.ir import Array
-from glowembed.target import load_target
+from glowembed.graph.ir import Array
+from glowembed.graph.target import load_target
+from glowembed.image.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
 
 GUARD = 256
 GUARD_BYTE = 0xA5
@@ -142,7 +142,7 @@ def _names(tensors: list[Mapping[str, Any]]) -> str:
 
 def _to_stored(tensor: Mapping[str, Any], real: Array) -> Array:
     """Real numbers in the layout of the model to the bundle's type and layout."""
-    from glowembed.ir import QType
+    from glowembed.graph.ir import QType
 
     array = np.asarray(real)
     layout = tensor["layout"]

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed import resources
-from glowembed.csource import kernel_source, level_source, of_level
-from glowembed.cstruct import c_initialiser, ctypes_struct, params_header, struct_name
+from glowembed.emit.csource import kernel_source, level_source, of_level
 from glowembed.errors import ToolError
-from glowembed.ir import Array
-from glowembed.levels import LEVELS, Level
-from glowembed.op import Kernel, KernelOp
+from glowembed.graph.cstruct import c_initialiser, ctypes_struct, params_header, struct_name
+from glowembed.graph.ir import Array
+from glowembed.graph.op import Kernel, KernelOp
+from glowembed.kernels.levels import LEVELS, Level
 
 ALIGN = 16
 SLOT_UNIT = 4

@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed import glue, resources
-from glowembed.cstruct import params_header
+from glowembed import resources
 from glowembed.errors import ToolError
-from glowembed.op import Kernel, KernelOp
+from glowembed.graph.cstruct import params_header
+from glowembed.graph.op import Kernel, KernelOp
+from glowembed.graph.target import Board, load_target
+from glowembed.image import glue
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
-from glowembed.target import Board, load_target
 
 BOARDS = {
     "dsp": ("mps2-an386", "mps2-an505", "mps2-an500"),

@@ -15,8 +15,8 @@ from zlib import crc32
 
 import numpy as np
 
-from glowembed.build import Image
 from glowembed.errors import Interrupted, ToolError, UsageError
+from glowembed.image.build import Image
 from glowembed.run import Bytes, RunResult, flash, serial
 from glowembed.run.device import Device, Settings
 from glowembed.run.pieces import pieces

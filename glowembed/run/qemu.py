@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.build import Image
 from glowembed.errors import ToolError, UsageError
+from glowembed.graph.target import Board, Qemu
+from glowembed.image.build import Image
 from glowembed.run import Bytes, RunResult
 from glowembed.run.fault import Fault
-from glowembed.target import Board, Qemu
 
 PROTOCOL = "1"
 PACKAGE = "qemu-system-arm"

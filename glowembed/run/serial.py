@@ -20,9 +20,10 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from glowembed.build import Image
 from glowembed.errors import UsageError
-from glowembed.glue import in_window
+from glowembed.graph.target import Board
+from glowembed.image.build import Image
+from glowembed.image.glue import in_window
 from glowembed.run import Bytes, RunResult, line, qemu
 from glowembed.run.device import (
     SMALLEST_CHUNK,
@@ -40,7 +41,6 @@ from glowembed.run.device import (
 from glowembed.run.line import Line
 from glowembed.run.pieces import Piece
 from glowembed.run.store import Store
-from glowembed.target import Board
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]

@@ -7,7 +7,7 @@ import pytest
 from checker import Case, case, check_op, weights
 
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Array, QType
+from glowembed.graph.ir import Array, QType
 from glowembed.ops.affine import AffineParams, AffineS8, affine_constants
 
 

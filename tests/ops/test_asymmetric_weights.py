@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from checker import case, check_op, weights
 
-from glowembed.fixedpoint import MODES
-from glowembed.ir import Const, QType
-from glowembed.linear import linear_constants
+from glowembed.graph.ir import Const, QType
+from glowembed.law.fixedpoint import MODES
+from glowembed.ops.shared.linear import linear_constants
 
 
 def shifted(*shape: int) -> np.ndarray:

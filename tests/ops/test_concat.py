@@ -5,7 +5,7 @@ import pytest
 from checker import SIZES, case, check_op, one_node_model, weights
 from onnx_builder import build
 
-from glowembed.op import Refused, ops
+from glowembed.graph.op import Refused, ops
 
 pytestmark = pytest.mark.cc
 

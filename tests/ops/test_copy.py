@@ -7,8 +7,8 @@ import pytest
 from checker import check_kernels
 
 from glowembed.errors import UnsupportedModelError
-from glowembed.ir import Const, Graph, Node, QType, Value
-from glowembed.op import LowerContext, kernel_ops, ops
+from glowembed.graph.ir import Const, Graph, Node, QType, Value
+from glowembed.graph.op import LowerContext, kernel_ops, ops
 from glowembed.ops.copy import FillParams, insert_params, slice_params, transpose_params
 
 pytestmark = pytest.mark.cc

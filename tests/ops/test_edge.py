@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from checker import SIZES, check_kernels
 
-from glowembed.ir import Graph, Node, QType, Value
-from glowembed.lower import lower
-from glowembed.op import kernel_ops
+from glowembed.graph.ir import Graph, Node, QType, Value
+from glowembed.graph.op import kernel_ops
+from glowembed.lower.nodes import lower
 from glowembed.ops.edge import EdgeParams
 from glowembed.run.kernel import call
 

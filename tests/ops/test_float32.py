@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from checker import check_op
 
-from glowembed import floatmath
+from glowembed.law import floatmath
 from glowembed.run.kernel import shared_library
 
 pytestmark = pytest.mark.cc

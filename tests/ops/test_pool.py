@@ -7,7 +7,7 @@ import pytest
 from checker import SIZES, case, check_op, one_node_model
 from onnx_builder import build
 
-from glowembed.op import Refused
+from glowembed.graph.op import Refused
 
 pytestmark = pytest.mark.cc
 

@@ -1,0 +1,559 @@
+"""Graph and plan to a bundle: a folder of C that drops into any project.
+
+In: a kernel-level graph with kernels and a Plan. Out: the text of every file of the bundle, the same bytes for the
+same input on every machine. Decisions are made here and named; the templates only loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from glowembed.emit import graphfile
+from glowembed.emit import schedule as emit_schedule
+from glowembed.emit.kernels import kernels_header, levels_used
+from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
+from glowembed.graph.cnames import comment, distinct, identifier
+from glowembed.graph.cstruct import c_initialiser, struct_name
+from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.plan import Plan, Ram
+from glowembed.graph.target import Target
+from glowembed.plan.rows import outside
+
+SCHEMA = 1
+"""Version of bundle.json."""
+
+SIZE_FLAGS = ("-Os",)
+"""What a bundle for the least flash is compiled with, behind the flags of its target."""
+
+OWN_MACROS = frozenset(
+    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
+    MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
+)
+"""What a macro of a bundle may be called behind its name, besides those of inputs and outputs."""
+
+CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
+NUMPY = {
+    "int8_t": "int8",
+    "uint8_t": "uint8",
+    "int16_t": "int16",
+    "int32_t": "int32",
+    "uint32_t": "uint32",
+    "int64_t": "int64",
+    "float": "float32",
+}
+
+IN_FLASH = Weights()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the bundle was made from and by; goes into the header and the manifest."""
+
+    version: str
+    model_file: str
+    options: Mapping[str, Any]
+    precision: tuple[Mapping[str, Any], ...] = ()
+    simplified: Mapping[str, Any] | None = None
+
+
+def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
+    """File name -> content of the whole bundle."""
+    name = identifier(graph.name)
+    constants = _constants(graph, name)
+    arrays = _arrays(constants.values())
+    weights_align = target.arena_align if levels_used(graph) else plan.alignment
+    own = weights_file([a["data"] for a in arrays], weights_align) if weights.place == "file" else None
+    for array, offset in zip(arrays, own.offsets if own is not None else (), strict=False):
+        array["offset"] = offset
+    tensors = _tensors(graph, plan)
+    layers = _layers(graph, plan, constants)
+    context = {
+        "name": name,
+        "arena_align": target.arena_align,
+        "NAME": name.upper(),
+        "origin": origin,
+        "model": comment(origin.model_file),
+        "model_sha256": graph.model_sha256,
+        "target": target,
+        "plan": plan,
+        "arrays": arrays,
+        "inputs": tensors["inputs"],
+        "outputs": tensors["outputs"],
+        **_places(tensors, name, weights, plan),
+        "layers": layers,
+        "groups": emit_schedule.groups(graph, plan),
+        "row_type": "uint8_t" if all(layer["rows"] < 256 for layer in layers) else "uint16_t",
+        "slot_tables": emit_schedule.slot_tables(plan),
+        "macs": sum(node.macs for node in graph.nodes),
+        "levels": levels_used(graph),
+        "weights_bytes": sum(a["bytes"] for a in arrays),
+        "weights": weights,
+        "weights_file": own,
+        "weights_align": weights_align,
+        "fnv": {"offset": FNV_OFFSET, "prime": FNV_PRIME, "head": HEAD},
+        "sources": [f"{name}.c", *([] if own is not None else [f"{name}_weights.c"])],
+        "cflags": SIZE_FLAGS if origin.options.get("optimize") == "size" else (),
+    }
+    context["glow"] = _placeholders(tensors, target.arena_align, plan.arena_size, context["rams"])
+    context["sizes"] = _sizes(graph, plan, context)
+    files = {
+        f"{name}.h": _render("bundle.h.j2", context),
+        f"{name}.c": _render("bundle.c.j2", context),
+        f"{name}_kernels.h": kernels_header(graph, name, origin.version),
+        f"{name}_weights.h": _render("weights.h.j2", context),
+        f"{name}_glow.h": _render("glow.h.j2", context),
+    }
+    if own is None:
+        files[f"{name}_weights.c"] = _render("weights.c.j2", context)
+    sources = {file: text.encode("ascii") for file, text in files.items()}
+    manifest = _manifest(graph, plan, target, origin, sources, context)
+    built = {
+        **sources,
+        **({weights.file: own.content} if own is not None and weights.file is not None else {}),
+        "CMakeLists.txt": _render("CMakeLists.txt.j2", context).encode("ascii"),
+        f"{name}.mk": _render("bundle.mk.j2", context).encode("ascii"),
+        "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
+        **graphfile.files(graph),
+    }
+    return dict(sorted(built.items()))
+
+
+def _render(template: str, context: Mapping[str, Any]) -> str:
+    return _environment().get_template(template).render(context)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """One for all bundles: it keeps the compiled templates."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("glowembed.emit", "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  C text, made safe by cnames
+    )
+
+
+# ---------------------------------------------------------------------------------------------- tensors
+
+
+def _placeholders(
+    tensors: Mapping[str, list[dict[str, Any]]], align: int, arena: int, rams: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Where inputs and outputs lie in the mutable memory of the Glow interface, each aligned, one after the other; and where
+    other RAMs lie behind the arena in the activations.
+
+    A placeholder whose macro would be one of the bundle's own gets _TENSOR behind its name.
+    """
+    offset, at, names = 0, {}, {}
+    for tensor in (*tensors["inputs"], *tensors["outputs"]):
+        ident = tensor["id"]
+        if ident not in at:
+            at[ident], offset = offset, offset + -(-tensor["bytes"] // align) * align
+            taken = ident in OWN_MACROS or ident.startswith(("INPUT_", "OUTPUT_", "RAM_"))
+            names[ident] = f"{ident}_TENSOR" if taken else ident
+    places: list[tuple[int, Mapping[str, Any]]] = []
+    end = arena
+    for ram in rams:
+        places.append((-(-end // align) * align, ram))
+        end = places[-1][0] + ram["size"]
+    return {"size": offset, "at": at, "names": names, "rams": places, "activations": end}
+
+
+def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    ids = _ids(graph)
+    return {
+        "inputs": [_end(graph, n, plan, ids[n], "INPUT") for n in graph.inputs],
+        "outputs": [_end(graph, n, plan, ids[n], "OUTPUT") for n in graph.outputs],
+    }
+
+
+def _ids(graph: Graph) -> dict[str, str]:
+    """Input or output -> what it is called in macros."""
+    ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
+    return dict(zip(ends, distinct(ends, upper=True), strict=True))
+
+
+def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dict[str, Any]:
+    """An input or output. handed: `arena`, `caller` or `rows`; rows: those that are handed over one by one."""
+    value = graph.values[name]
+    taker = next((n for n in graph.nodes if n.op == "take_rows" and n.inputs[0] == name), None)
+    return {
+        **_tensor(value, plan, ident),
+        "handed": value.place,
+        "rows": taker.params.rows if taker is not None else None,
+        "direction": direction,
+        "member": f"{direction}_{ident}".lower(),
+        "declaration": _declaration(value, f"{direction}_{ident}".lower(), direction == "INPUT"),
+    }
+
+
+def _declaration(value: Value, member: str, is_input: bool) -> str:
+    if value.place == "rows":
+        return f"ge_source {member}"
+    return f"{'const ' if is_input else ''}{CTYPES[_dtype(value)]} *{member}"
+
+
+def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Weights, plan: Plan) -> dict[str, Any]:
+    """What is outside the arena: members of the struct, how functions take it and pass it on, what is wrong with it."""
+    ends = [*tensors["inputs"], *tensors["outputs"]]
+    for end in ends:
+        end["where"] = _where(end, ends, name.upper())
+    found = [end for end in ends if end["handed"] != "arena"]
+    rams = [
+        {"member": ram_member(ram), "id": ram.name.upper(), "size": ram.size, "name": ram.name} for ram, _ in plan.rams
+    ]
+    if not found and not rams and weights.place != "file":
+        return {"rams": [], "places": [], "members": [], "takes": "", "gives": "", "misplaced": ""}
+    wrong = [f"places->{t['member']}.row == NULL" for t in found if t["handed"] == "rows"]
+    for t in found:
+        if t["handed"] == "caller":
+            pointer = f"places->{t['member']}"
+            wrong += [f"{pointer} == NULL", f"(uintptr_t){pointer} % {name.upper()}_IO_ALIGN != 0"]
+    for ram in rams:
+        pointer = f"places->{ram['member']}"
+        wrong += [f"{pointer} == NULL", f"(uintptr_t){pointer} % {name.upper()}_ARENA_ALIGN != 0"]
+    misplaced = " ||\n        ".join(["places == NULL", *wrong])
+    members = [
+        *(t["member"] for t in found),
+        *(r["member"] for r in rams),
+        *(["weights"] if weights.place == "file" else []),
+    ]
+    return {
+        "places": found,
+        "rams": rams,
+        "members": members,
+        "takes": f", const {name}_places *places",
+        "gives": ", places",
+        "misplaced": misplaced,
+    }
+
+
+def _where(end: Mapping[str, Any], ends: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
+    """For the header: where an input or output lies, and over what."""
+    start, stop = end["offset"], end["bytes"] + (end["offset"] or 0)
+    if end["handed"] == "rows":
+        macro = f"{prefix}_INPUT_{end['id']}"
+        return [f"Handed over by places->{end['member']}, in {macro}_ROWS rows of {macro}_ROW_SIZE bytes."]
+    if end["handed"] == "caller":
+        only = "read, never written" if end["direction"] == "INPUT" else "written while it runs"
+        return [f"In your buffer places->{end['member']}, which is {only}."]
+    over = [
+        f"{other['direction'].lower()} {other['comment']}"
+        for other in ends
+        if other is not end and other["offset"] is not None
+        and other["offset"] < stop and start < other["offset"] + other["bytes"]
+    ]  # fmt: skip
+    lines = [
+        f"In the arena, bytes {start} to {stop - 1}{', over the same bytes as ' + ', '.join(over) if over else ''}."
+    ]
+    if over and end["direction"] == "OUTPUT":
+        lines.append("Read it before you write what lies there for the next run.")
+    return lines
+
+
+def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
+    qtype = value.qtype
+    return {
+        "name": value.name,
+        "comment": comment(value.name),
+        "id": ident,
+        "shape": list(value.shape),
+        "layout": list(value.layout) if value.layout else None,
+        "dtype": _dtype(value),
+        "model_dtype": value.model_dtype,
+        "ctype": CTYPES[_dtype(value)],
+        "scale": qtype.scale[0] if qtype else None,
+        "scale_text": _float_literal(qtype.scale[0]) if qtype else None,
+        "zero_point": qtype.zero_point[0] if qtype else None,
+        "elements": value.elements,
+        "offset": plan.offsets.get(value.name),
+        "bytes": value.bytes,
+    }
+
+
+def _dtype(value: Value) -> str:
+    return value.qtype.dtype if value.qtype else value.dtype
+
+
+def _float_literal(x: float) -> str:
+    text = repr(float(np.float32(x)))
+    shortest = np.format_float_scientific(np.float32(x), unique=True, trim="0")
+    return f"{shortest if float(np.float32(shortest)) == float(text) else text}f"
+
+
+# ---------------------------------------------------------------------------------------------- layers
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A constant array of the bundle under its C name."""
+
+    id: str
+    ctype: str
+    array: Array
+
+
+def _constants(graph: Graph, bundle: str) -> dict[tuple[str, str], _Stored]:
+    """(node name, constant name) or ("", value name) -> its array. Equal contents of the same type are one array, which has
+    the name of the first.
+    """
+    found: dict[tuple[str, str], tuple[str, Array]] = {}
+    for node in (n for n in graph.nodes if n.kernel):
+        found |= {(node.name, c): packed for c, packed in _packed(node).items()}
+    for name, value in graph.values.items():
+        if value.const is not None:
+            found["", name] = (CTYPES[_dtype(value)], graphfile.stored_constant(value))
+    ids = distinct([f"{node}_{name}" if node else name for node, name in found])
+    known: dict[tuple[str, bytes], _Stored] = {}
+    return {
+        key: known.setdefault((ctype, array.tobytes()), _Stored(f"{bundle}_{ident}", ctype, array))
+        for ident, (key, (ctype, array)) in zip(ids, found.items(), strict=True)
+    }
+
+
+def _packed(node: Node) -> dict[str, tuple[str, Array]]:
+    """Name -> C type and content of the constants of a node with a kernel, as the kernel reads them."""
+    chosen = kernel(node.kernel or "")
+    arrays = chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params)
+    types = chosen.ctypes(kernel_ops()[node.op])
+    return {name: (ctype, _of_type(ctype, arrays[name])) for name, ctype in types.items()}
+
+
+def _of_type(ctype: str, packed: Array) -> Array:
+    return np.ascontiguousarray(packed).astype(
+        NUMPY[ctype], casting="safe" if packed.dtype == NUMPY[ctype] else "same_kind"
+    )
+
+
+def _arrays(constants: Iterable[_Stored]) -> list[dict[str, Any]]:
+    """For the templates: every array once."""
+    return [
+        {
+            "id": one.id,
+            "ctype": one.ctype,
+            "count": one.array.size,
+            "bytes": one.array.nbytes,
+            "lines": _lines(one.array),
+            "data": one.array,
+        }
+        for one in {one.id: one for one in constants}.values()
+    ]
+
+
+def weights_bytes(graph: Graph) -> int:
+    """Bytes of all constants of a graph with kernels."""
+    return sum({one.id: one.array.nbytes for one in _constants(graph, "").values()}.values())
+
+
+def _lines(array: Array) -> list[str]:
+    flat = array.reshape(-1)
+    texts = (
+        [_literal(v) for v in flat.tolist()] if flat.dtype.kind != "f" else [_float_literal(v) for v in flat.tolist()]
+    )
+    width = 20 if array.dtype.itemsize == 1 else 8
+    return [", ".join(texts[i : i + width]) + "," for i in range(0, len(texts), width)]
+
+
+def _literal(value: int) -> str:
+    if value == -(2**31):
+        return "(-2147483647 - 1)"
+    if not -(2**31) <= value < 2**32:
+        return f"{value}LL"
+    return f"{value}u" if value > 2**31 - 1 else str(value)
+
+
+def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Stored]) -> list[dict[str, Any]]:
+    computed = [node.name for node in graph.nodes if node.kernel]
+    names = dict(zip(computed, distinct(computed), strict=True))
+    slots = emit_schedule.slot_ids(plan)
+    members = _members(graph)
+    layers = []
+    for number, node in enumerate(graph.nodes):
+        if node.kernel is None:
+            continue
+        op = kernel_ops()[node.op]
+        strides, out_stride = op.row_bytes(node.params)
+        places = {v: _rows(graph, plan, constants, slots, members, v) for v in (*node.inputs, node.outputs[0])}
+        rows = [f"{places[v]}, {s}" for v, s in zip(node.inputs, strides, strict=True)]
+        layers.append(
+            {
+                "id": names[node.name],
+                "name": node.name,
+                "comment": comment(node.name),
+                "op": node.op,
+                "kernel": node.kernel,
+                "function": kernel(node.kernel).symbol_for(node.params),
+                "macs": node.macs,
+                "out_shape": " x ".join(str(d) for d in graph.values[node.outputs[0]].shape),
+                "type": struct_name(op.params),
+                "params": _wrap(c_initialiser(node.params)),
+                "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
+                "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
+                "constants": [constants[node.name, c].id for c in kernel(node.kernel).ctypes(op)],
+                "rows": op.rows(node.params),
+                "scratch": _address(plan, plan.scratch[node.name]) if node.name in plan.scratch else "NULL",
+                "streamed": number in plan.streamed,
+                "outputs": [v for v in node.outputs if emit_schedule.is_whole(plan, number, v)],
+            }
+        )
+    return layers
+
+
+def _members(graph: Graph) -> dict[str, str]:
+    """Value outside the arena -> C expression of where it lies."""
+    ids = _ids(graph)
+    found = {}
+    for name, owner in outside(graph).items():
+        is_input, by_rows = owner in graph.inputs, graph.values[owner].place == "rows"
+        member = f"places->{'input' if is_input else 'output'}_{ids[owner].lower()}"
+        found[name] = f"(void *)(uintptr_t){'&' if by_rows else ''}{member}" if is_input else member
+    return found
+
+
+def _rows(
+    graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Stored], slots: Mapping[str, str],
+    members: Mapping[str, str], name: str,
+) -> str:  # fmt: skip
+    """Data and slots of the ge_rows of a value; constants and inputs of the caller are only read: their const is cast away
+    here and nowhere else.
+    """
+    if graph.values[name].const is not None:
+        return f"(void *)(uintptr_t){constants['', name].id}, NULL"
+    if name in members:
+        return f"{members[name]}, NULL"
+    if name in slots:
+        return f"{_base(plan.ram_at(min(plan.slots[name]))[0])}, {slots[name]}"
+    return f"{_address(plan, plan.offsets[name])}, NULL"
+
+
+def _address(plan: Plan, offset: int) -> str:
+    ram, inside = plan.ram_at(offset)
+    return f"{_base(ram)} + {inside}"
+
+
+def _base(ram: Ram | None) -> str:
+    return "arena" if ram is None else f"(uint8_t *)places->{ram_member(ram)}"
+
+
+def ram_member(ram: Ram) -> str:
+    """What a RAM beside the arena is called among the places."""
+    return f"ram_{ram.name.lower()}"
+
+
+def _wrap(initialiser: str, width: int = 96) -> list[str]:
+    """An initialiser in lines of at most `width`, broken at commas."""
+    lines, current = [], ""
+    for part in re.split(r"(?<=,) ", initialiser[1:-1]):
+        if current and len(current) + len(part) + 1 > width:
+            lines.append(current)
+            current = part
+        else:
+            current = f"{current} {part}".strip()
+    return [*lines, current]
+
+
+# ---------------------------------------------------------------------------------------------- manifest
+
+
+def _manifest(
+    graph: Graph, plan: Plan, target: Target, origin: Origin, sources: Mapping[str, bytes], context: Mapping[str, Any]
+) -> dict[str, Any]:
+    digest = hashlib.sha256(b"".join(f.encode() + b"\0" + sources[f] + b"\0" for f in sorted(sources))).hexdigest()
+    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where")
+    owners = outside(graph)
+    layers = [
+        {
+            "name": layer["name"],
+            "op": layer["op"],
+            "kernel": layer["kernel"],
+            "macs": layer["macs"],
+            "streamed": layer["streamed"],
+            "constants": layer["constants"],
+            "outputs": [_value_entry(graph.values[n], plan, owners) for n in layer["outputs"]],
+        }
+        for layer in context["layers"]
+    ]
+    return {
+        "schema": SCHEMA,
+        "name": context["name"],
+        "generator": f"glowembed {origin.version}",
+        "target": target.name,
+        "hash": digest,
+        "model": {"file": origin.model_file, "sha256": graph.model_sha256},
+        "options": dict(origin.options),
+        "precision": [dict(entry) for entry in origin.precision],
+        "arena": {"size": plan.arena_size, "align": target.arena_align, "liveness_bound": plan.bound},
+        "rams": [{"name": ram.name, "size": ram.size, "offset": start} for ram, start in plan.rams],
+        "weights_bytes": context["weights_bytes"],
+        "weights": _weights_entry(context),
+        "macs": context["macs"],
+        "simplified": origin.simplified,
+        "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
+        "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
+        "layers": layers,
+        "levels": [level.word for levels in context["levels"].values() for level in levels],
+        "schedule": emit_schedule.schedule_entry(graph, plan),
+        "buffers": emit_schedule.buffers(plan),
+        "cflags": list(context["cflags"]),
+        "sources": [f for f in sorted(sources) if f.endswith(".c")],
+        "headers": [f for f in sorted(sources) if f.endswith(".h")],
+    }
+
+
+def _sizes(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """For the header: every size that this bundle has, and what is proved about it."""
+    weights: Weights = context["weights"]
+    ends = [*context["inputs"], *context["outputs"]]
+    inside, outside = ([t for t in ends if (t["offset"] is None) == out] for out in (False, True))
+    yours = [t["bytes"] // (t["rows"] or 1) for t in outside if t["handed"] == "caller"]
+    scratch = max((kernel(n.kernel).scratch(n.params) for n in graph.nodes if n.kernel), default=0)
+    proved = (
+        "proved to be the least that its order of calls can do with"
+        if plan.proof == "optimal"
+        else f"its order of calls cannot do with less than {plan.row_bound}"
+    )
+    where = {
+        "flash": "bytes of flash",
+        "ram": "bytes of RAM, and as many of flash to fill it from",
+        "file": f"bytes of the file {weights.file}",
+    }
+    return [
+        ("arena", f"{plan.arena_size:9} bytes of RAM; {proved}; whole tensors would need {plan.bound}"),
+        *[("", f"{ram.size:9} bytes of the RAM {ram.name}, for what is used most") for ram, _ in plan.rams],
+        ("scratch", f"{scratch:9} bytes of it, at most, for a kernel while it runs"),
+        ("in, out", f"{sum(t['bytes'] for t in inside):9} bytes of it, if they lay apart, for inputs and outputs"),
+        *([("yours", f"{sum(yours):9} bytes of RAM or flash for inputs and outputs in your buffers")] if yours else []),
+        *[("rows", f"{t['bytes'] // t['rows']:9} bytes each of {t['comment']}, never kept whole") for t in outside if t["rows"]],
+        ("weights", f"{context['weights_bytes']:9} {where[weights.place]}"),
+        ("stack", "          as your compiler makes it: `glowembed build` and `validate` tell the bound and what was used"),
+        ("work", f"{context['macs']:9} multiply-accumulates per run"),
+    ]  # fmt: skip
+
+
+def _weights_entry(context: Mapping[str, Any]) -> dict[str, Any]:
+    own, weights = context["weights_file"], context["weights"]
+    return {
+        "place": weights.place,
+        "file": weights.file,
+        "file_bytes": len(own.content) if own is not None else None,
+        "hash": f"{own.hash:016x}" if own is not None else None,
+    }
+
+
+def _value_entry(value: Value, plan: Plan, owners: Mapping[str, str]) -> dict[str, Any]:
+    entry = _tensor(value, plan, "")
+    keys = ("name", "offset", "bytes", "dtype", "shape", "layout", "scale", "zero_point")
+    owner = {"in": owners[value.name]} if value.name in owners else {}
+    return {**{k: entry[k] for k in keys}, **owner}

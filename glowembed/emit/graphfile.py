@@ -1,0 +1,123 @@
+"""A kernel-level graph as the files reference/ of a bundle, and back: what its bits must be goes with it.
+
+graph.json is the structure, constants.npz the stored constants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.op import kernel_ops
+
+
+def files(graph: Graph) -> dict[str, bytes]:
+    """File name -> content, the same bytes for the same graph."""
+    return {
+        "reference/graph.json": (json.dumps(_structure(graph), indent=1) + "\n").encode("ascii"),
+        "reference/constants.npz": _constants(graph),
+    }
+
+
+def read(path: Path) -> Graph:
+    """The graph of the bundle in a folder. Raises UsageError when it cannot be had."""
+    try:
+        data = json.loads((path / "reference" / "graph.json").read_text(encoding="utf-8"))
+        with np.load(path / "reference" / "constants.npz", allow_pickle=False) as archive:
+            arrays = dict(archive)
+        values = {v["name"]: _value(v, arrays) for v in data["values"]}
+        nodes = tuple(_node(n, arrays) for n in data["nodes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"the reference in {path} cannot be read ({error}); compile the model again") from error
+    return Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"]))
+
+
+def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
+    q = entry["qtype"]
+    qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
+    const = Const(arrays[_key("", entry["name"])]) if entry["constant"] else None
+    layout = tuple(entry["layout"]) if entry["layout"] else None
+    return Value(
+        entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"),
+        entry.get("place", "arena"),
+    )  # fmt: skip
+
+
+def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
+    params = None
+    if entry["params"] is not None:
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"].items()}
+        params = kernel_ops()[entry["op"]].params(**fields)
+    constants = {c: Const(arrays[_key(entry["name"], c)]) for c in entry["constants"]}
+    return Node(
+        entry["name"], entry["op"], tuple(entry["inputs"]), tuple(entry["outputs"]), {}, tuple(entry["origins"]),
+        params, constants, entry["kernel"], entry["shares"], entry["macs"],
+    )  # fmt: skip
+
+
+def stored_constant(value: Value) -> Array:
+    """The stored tensor of a constant that a kernel reads as an input: it ends in a quantize step already."""
+    assert value.const is not None, value.name
+    array = value.const.materialize()
+    dtype = value.qtype.dtype if value.qtype else value.dtype
+    assert array.dtype == dtype, f"{value.name} is {array.dtype}, not {dtype}"
+    return array
+
+
+def _structure(graph: Graph) -> dict[str, Any]:
+    """The kernel-level graph as data, so that a bundle carries what its bits must be."""
+    return {
+        "name": graph.name,
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "values": [
+            {
+                "name": v.name,
+                "shape": list(v.shape),
+                "dtype": v.dtype,
+                "layout": list(v.layout) if v.layout else None,
+                "model_dtype": v.model_dtype,
+                "qtype": asdict(v.qtype) if v.qtype else None,
+                "constant": v.const is not None,
+                "place": v.place,
+            }
+            for v in graph.values.values()
+        ],
+        "nodes": [
+            {
+                "name": n.name,
+                "op": n.op,
+                "inputs": list(n.inputs),
+                "outputs": list(n.outputs),
+                "origins": list(n.origins),
+                "params": asdict(n.params) if is_dataclass(n.params) and not isinstance(n.params, type) else None,
+                "constants": list(n.constants),
+                "kernel": n.kernel,
+                "shares": n.shares,
+                "macs": n.macs,
+            }
+            for n in graph.nodes
+        ],
+    }
+
+
+def _key(owner: str, name: str) -> str:
+    """Key of a constant in reference/constants.npz. Names are hashed: they may hold anything, a zip entry may not."""
+    return hashlib.sha256(f"{owner}\0{name}".encode()).hexdigest()[:24]
+
+
+def _constants(graph: Graph) -> bytes:
+    arrays = {_key(n.name, c): n.constants[c].materialize() for n in graph.nodes for c in n.constants}
+    arrays |= {_key("", n): stored_constant(v) for n, v in graph.values.items() if v.const is not None}
+    buffer = io.BytesIO()
+    np.savez(buffer, **{key: arrays[key] for key in sorted(arrays)})  # type: ignore[arg-type]
+    return buffer.getvalue()

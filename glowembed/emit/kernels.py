@@ -1,0 +1,97 @@
+"""The runtime and the kernels of a bundle, in one header. In: a graph with kernels. Out: its text.
+
+Includes, their guards and what no layer needs are left out; kernels with instances are there once for each set of numbers,
+kernels with levels once for each level.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from glowembed import resources
+from glowembed.emit.csource import dispatcher, kernel_source, level_source, prototype
+from glowembed.graph.cstruct import c_struct, struct_name
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.kernels.levels import LEVELS, Level
+
+KERNELS_HEAD = """\
+/* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
+ * Made by glowembed {version}; do not edit. MIT licence, as the rest of this bundle. */
+#ifndef {guard}
+#define {guard}
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+"""
+
+
+def kernels_header(graph: Graph, bundle: str, version: str) -> str:
+    """The runtime and exactly the kernels that the network calls, all static, in one header."""
+    folder = resources.runtime_c()
+    used = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
+    types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
+    guard = f"{bundle.upper()}_KERNELS_H"
+    parts = [KERNELS_HEAD.format(bundle=bundle, version=version, guard=guard)]
+    parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
+    parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
+    nodes = sorted(used.items())
+    parts += [
+        "/* The kernels. */\n"
+        + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol) for symbol, n in nodes)
+    ]
+    plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
+    kernels = [kernel_source(kernel(n.kernel or ""), folder, n.params) for _, n in sorted(plain.items())]
+    parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels, folder)]
+    parts += [_inlined(text) for text in kernels]
+    for word in levels_used(graph):
+        parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
+    return "\n".join([*parts, "#endif\n"])
+
+
+def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
+    """The ISA words with levels that kernels of this network need."""
+    words = {kernel(n.kernel).isa for n in graph.nodes if n.kernel}
+    return {word: levels for word, levels in LEVELS.items() if word in words}
+
+
+def _levels(word: str, nodes: list[Node]) -> list[str]:
+    """The kernels of these nodes for each level of an ISA word, and the functions that choose among them."""
+    folder = resources.runtime_c()
+    texts = [kernel_source(kernel(n.kernel or ""), folder, n.params) for n in nodes]
+    portable, *others = ([_inlined(t) for t in level_source(word, level, texts, folder)] for level in LEVELS[word])
+    return [
+        _inlined((folder / f"ge_{word}.h").read_text("ascii")),
+        *portable,
+        f"#if GE_{word.upper()}_LEVELS\n",
+        *(text for level in others for text in level),
+        "#endif\n",
+        *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in nodes),
+    ]
+
+
+def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
+    """The headers of the runtime that these kernels include besides those that every bundle has, each behind its own."""
+    found: dict[str, None] = {}
+
+    def include(text: str) -> None:
+        for header in sorted(set(re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE))):
+            if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
+                include((folder / header).read_text("ascii"))
+                found[header] = None
+
+    for text in kernels:
+        include(text)
+    return list(found)
+
+
+def _inlined(text: str) -> str:
+    """Runtime files without their #include lines, those of intrinsics excepted, and include guards."""
+    text = re.sub(r"^#include (?!<(cpuid|immintrin)\.h>).*\n", "", text, flags=re.MULTILINE)
+    guard = re.search(r"^#ifndef (GE_\w+_H|GE_H)\n#define \1\n", text, flags=re.MULTILINE)
+    if guard:
+        text = text.replace(guard.group(0), "").rstrip().removesuffix("#endif").rstrip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", text)

@@ -1,0 +1,118 @@
+"""The schedule of a plan as the C and the manifest of a bundle want it: tapes, row tables, buffers.
+
+In: a kernel-level graph and its Plan. Out: rows for the templates, entries for bundle.json. Layers are the nodes with a
+kernel, numbered in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from glowembed.graph.cnames import distinct
+from glowembed.graph.ir import Graph
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.plan import SLOT_UNIT, Plan
+
+
+def layer_numbers(graph: Graph) -> dict[int, int]:
+    """Node number -> layer number."""
+    computed = [i for i, node in enumerate(graph.nodes) if node.kernel]
+    return {node: layer for layer, node in enumerate(computed)}
+
+
+def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
+    """Each streamed group: its layers, its tape (the layer of each call, counted from the first), rows per call."""
+    layer = layer_numbers(graph)
+    found = []
+    for first, last in plan.groups:
+        nodes = [n for n in range(first, last) if n in layer]
+        steps = [step for step in plan.steps if first <= step.node < last]
+        block = max(step.last - step.first for step in steps)
+        tape = [layer[step.node] - layer[nodes[0]] for step in steps]
+        _prove(graph, nodes, steps, block)
+        found.append(
+            {
+                "first": layer[nodes[0]],
+                "last": layer[nodes[-1]],
+                "count": len(nodes),
+                "block": block,
+                "tape": _lines(tape, 24),
+                "calls": len(tape),
+            }
+        )
+    return found
+
+
+def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int) -> None:
+    """The tape gives back the steps: each call takes the next `block` rows of its layer, the last one what is left."""
+    done = dict.fromkeys(nodes, 0)
+    for step in steps:
+        rows = kernel_ops()[graph.nodes[step.node].op].rows(graph.nodes[step.node].params)
+        assert (step.first, step.last) == (done[step.node], min(rows, done[step.node] + block)), step
+        done[step.node] = step.last
+
+
+def slot_ids(plan: Plan) -> dict[str, str]:
+    """Value in slots -> name of its table, without the bundle's prefix; values that share memory share the table."""
+    tables: dict[tuple[str, ...], str] = {}
+    for name in plan.slots:
+        tables.setdefault(_key(plan, name), name)
+    ids = dict(zip(tables.values(), distinct(list(tables.values())), strict=True))
+    return {name: f"{ids[tables[_key(plan, name)]]}_slots" for name in plan.slots}
+
+
+def _key(plan: Plan, name: str) -> tuple[str, ...]:
+    return next(b.values for b, _ in plan.buffers if name in b.values)
+
+
+def slot_tables(plan: Plan) -> list[dict[str, Any]]:
+    """Row tables in units of GE_SLOT_UNIT."""
+    ids, tables = slot_ids(plan), {}
+    for name, offsets in plan.slots.items():
+        start = min(offsets) - plan.ram_at(min(offsets))[1]
+        tables[ids[name]] = [(offset - start) // SLOT_UNIT for offset in offsets]
+    return [{"id": ident, "count": len(slots), "lines": _lines(slots, 16)} for ident, slots in tables.items()]
+
+
+def _lines(numbers: Sequence[int], width: int) -> list[str]:
+    return [", ".join(map(str, numbers[i : i + width])) + "," for i in range(0, len(numbers), width)]
+
+
+def is_whole(plan: Plan, node: int, value: str) -> bool:
+    """The value is in one piece when its layer, or the group that it is in, has run, and the arena holds it."""
+    if value in plan.slots or plan.ram_at(plan.offsets.get(value, 0))[0] is not None:
+        return False
+    return all(not first <= node < last - 1 for first, last in plan.groups)
+
+
+def buffers(plan: Plan) -> list[dict[str, Any]]:
+    """Entries of bundle.json; the rows of a streamed tensor are one entry, [offset, birth, death] for each row in turn."""
+    rows: dict[tuple[str, ...], list[tuple[int, list[int]]]] = {}
+    for buffer, offset in plan.buffers:
+        if buffer.row is not None:
+            rows.setdefault(buffer.values, []).append((buffer.row, [offset, buffer.birth, buffer.death]))
+    found = []
+    for buffer, offset in plan.buffers:
+        head = {"values": list(buffer.values), "bytes": buffer.size}
+        if buffer.row is None:
+            lives = {"lives": [list(life) for life in buffer.lives]} if len(buffer.lives) > 1 else {}
+            found.append({**head, "offset": offset, "birth": buffer.birth, "death": buffer.death, **lives})
+        elif buffer.values in rows:
+            found.append({**head, "rows": [row for _, row in sorted(rows.pop(buffer.values))]})
+    return found
+
+
+def schedule_entry(graph: Graph, plan: Plan) -> dict[str, Any]:
+    """What bundle.json says about the plan."""
+    layer = layer_numbers(graph)
+    return {
+        "calls_by_layer": [layer.get(step.node, -1) for step in plan.steps],
+        "live": list(plan.live),
+        "calls": sum(1 for step in plan.steps if graph.nodes[step.node].kernel),
+        "fastest_cycles_estimate": plan.fastest_cycles,
+        "extra_cycles_estimate": plan.extra_cycles,
+        "row_bound": plan.row_bound,
+        "proof": plan.proof,
+        "groups": [{k: g[k] for k in ("first", "last", "block", "calls")} for g in groups(graph, plan)],
+    }

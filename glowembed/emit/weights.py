@@ -1,0 +1,59 @@
+"""Where the constants of a bundle lie: in flash, in RAM, or in a file of their own that the program is given at run time.
+
+In: the constant arrays. Out: one file of bytes with its hash, and where each array lies in it. Numbers are little-endian,
+as on every target.
+
+    bytes 0..7    FNV-1a, 64 bits, of all bytes from HEAD on
+    HEAD..        the arrays, each aligned as the kernels want it, to a word of the target or to a vector
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from glowembed.graph.ir import Array
+
+WeightsPlace = Literal["flash", "ram", "file"]
+HEAD = 16
+FNV_OFFSET, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+
+
+@dataclass(frozen=True)
+class Weights:
+    """place: `flash` = constants of the program, `ram` = variables that start-up code fills, `file` = in `file`."""
+
+    place: WeightsPlace = "flash"
+    file: str | None = None
+
+    def __str__(self) -> str:
+        return self.place if self.file is None else f"file:{self.file}"
+
+
+@dataclass(frozen=True)
+class WeightsFile:
+    """offsets: of each array from the start of the content."""
+
+    content: bytes
+    offsets: tuple[int, ...]
+    hash: int
+
+
+def weights_file(arrays: Sequence[Array], alignment: int) -> WeightsFile:
+    """All arrays one after the other, behind their hash."""
+    content, offsets = bytearray(), []
+    for array in arrays:
+        content += bytes(-(HEAD + len(content)) % alignment)
+        offsets.append(HEAD + len(content))
+        content += array.astype(array.dtype.newbyteorder("<")).tobytes()
+    digest = fnv1a(content)
+    return WeightsFile(digest.to_bytes(8, "little") + bytes(HEAD - 8) + content, tuple(offsets), digest)
+
+
+def fnv1a(content: bytes | bytearray) -> int:
+    """http://www.isthe.com/chongo/tech/comp/fnv: sees every change of a single byte; no protection against intent."""
+    digest = FNV_OFFSET
+    for byte in content:
+        digest = (digest ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return digest

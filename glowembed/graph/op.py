@@ -1,0 +1,428 @@
+"""What an op file must say: the contracts Op (meaning), KernelOp (integer arithmetic) and Kernel (C code).
+
+One file `ops/<family>.py` holds all of a family: how ONNX nodes become it, its shapes, its float reference, how it is
+lowered to a kernel-level op with params, the bit-exact integer reference, and the list of its kernels. It is found by
+being in the folder: there is no list to edit. ops/TEMPLATE.py.txt is the one to copy.
+
+    ONNX node --import_onnx--> Node(op="Conv") --lower--> Node(op="conv2d_s8", params) --choose--> ge_conv2d_s8[_isa]
+               Op                                KernelOp                                Kernel
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
+from glowembed.law.fixedpoint import MODES, Mode
+
+if TYPE_CHECKING:
+    from glowembed.graph.target import Target
+
+
+# ---------------------------------------------------------------------------------------------- import
+
+
+class Refused(Exception):
+    """Raised by `import_onnx`: this node cannot be had. The importer adds name and op, and lists all of them."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """An ONNX node without protobuf. Absent optional inputs are ""; `opset` is that of the node's domain."""
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+
+    def input(self, index: int) -> str | None:
+        """The name of input `index`, None when it is absent."""
+        return self.inputs[index] if index < len(self.inputs) and self.inputs[index] else None
+
+
+class Builder(Protocol):
+    """What `import_onnx` builds with. Shapes are known for every value: the importer goes in order of execution."""
+
+    def shape(self, name: str) -> Shape: ...
+
+    def const(self, name: str) -> Array | None:
+        """The array of a constant (initializer, Constant node or folded), else None."""
+
+    def dtype(self, name: str) -> str: ...
+
+    def constant(self, name: str, const: Const) -> str:
+        """Add a constant, named after the value it derives from (`W/matrix`); adding it again is no harm."""
+
+    def delayed(self, name: str) -> Const:
+        """The delayed constant behind a name for which `const` is not None: add steps with `.then`."""
+
+    def add(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str) -> str:
+        """Add a node with one output, infer its shape, return `output`."""
+
+    def transpose(self, name: str, perm: Sequence[int], output: str | None = None) -> str:
+        """`name` with its axes permuted; nothing is added for the identity unless `output` is given.
+
+        Without `output` the result is shared: asking twice gives the same value, named `<name>/<layout>`.
+        """
+
+
+# ---------------------------------------------------------------------------------------------- meaning
+
+CONVERSIONS = ("Rescale", "Quantize", "Dequantize")
+"""Ops that store the same real numbers in another type."""
+
+OutputType = Literal["profile", "input"]
+"""Where the QType of an output comes from: the profiled range, or that of the first input. Or a fixed QType."""
+
+
+class Op(ABC):
+    """The meaning of a node. Layout-sensitive ops are channels-last: [N, L, C] or [N, H, W, C] with N = 1.
+
+    Weights are constants in the values of the graph, float until emit. `attrs` hold ints, floats, strings and tuples.
+    """
+
+    name: ClassVar[str]
+    onnx: ClassVar[tuple[str, ...]] = ()
+    output_type: ClassVar[OutputType | QType] = "profile"
+    elementwise: ClassVar[bool] = False
+    """Same meaning for every order of axes: a Transpose may be pushed through without touching attrs."""
+
+    has_weights: ClassVar[bool] = False
+    """Inputs are (x, weights with the output channel as axis 0, bias), the last two constants."""
+
+    rounds_weights: ClassVar[bool] = True
+    """With has_weights: the weights are computed with as their QType rounds them, whatever the requantization."""
+
+    fuses_activation: ClassVar[bool] = False
+    """Takes the attrs `act_min`, `act_max` (floats, may be infinite): a following clip of the real output."""
+
+    law_of_models: ClassVar[Mode] = "default"
+    """The requantization where a quantized model gives the type of the output, unless a setting says another."""
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
+        raise NotImplementedError(f"{self.name} is not made from ONNX nodes")
+
+    @abstractmethod
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        """Output shapes from input shapes."""
+
+    @abstractmethod
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The float32 reference, numpy in, numpy out."""
+
+    def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
+        """Attrs of the same op on inputs whose axes were permuted back: T(perm) then op == new op then T(perm).
+
+        `perm` is the Transpose that feeds the op, of the op's rank. None: cannot be pushed through.
+        """
+        return attrs if self.elementwise else None
+
+    @abstractmethod
+    def lower(self, node: Node, c: LowerContext) -> None:
+        """Add the kernel-level nodes for an int8 node to the context; other dtypes are in LOWERINGS of a module."""
+
+
+@dataclass
+class LowerContext:
+    """What `lower` reads (values with their qtypes) and writes (kernel-level nodes and values, in order)."""
+
+    graph: Graph
+    nodes: list[Node] = field(default_factory=list)
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def value(self, name: str) -> Value:
+        return self.values[name] if name in self.values else self.graph.values[name]
+
+    def qtype(self, name: str) -> QType:
+        qtype = self.value(name).qtype
+        assert qtype is not None, f"{name} has no QType"
+        return qtype
+
+    def dtype(self, name: str) -> str:
+        """How its elements are stored."""
+        value = self.value(name)
+        return value.qtype.dtype if value.qtype else value.dtype
+
+    def const(self, name: str) -> Const:
+        const = self.value(name).const
+        assert const is not None, f"{name} is not a constant"
+        return const
+
+    def shape(self, name: str) -> Shape:
+        return self.value(name).shape
+
+    def derive(self, name: str, role: str, shape: Shape, qtype: QType) -> str:
+        """A new intermediate value `<name>/<role>`; returns its name, with a ' where the model has one of that name."""
+        value = Value(free_name(f"{name}/{role}", {*self.graph.values, *self.values}), shape, qtype=qtype)
+        self.values[value.name] = value
+        return value.name
+
+    def lower(self, node: Node) -> None:
+        """Lower a semantic node for the dtype of its output."""
+        lowerings().get((node.op, self.dtype(node.outputs[0])), ops()[node.op].lower)(node, self)
+
+    def add(
+        self,
+        node: Node,
+        op: str,
+        inputs: Sequence[str],
+        output: str,
+        params: Any = None,
+        constants: Mapping[str, Const] | None = None,
+        shares: int | None = None,
+        macs: int = 0,
+        role: str = "",
+    ) -> None:
+        """Add a kernel-level node on behalf of `node`. A node that becomes several gives each a `role`.
+
+        Where the model has a node of the name that this makes, it gets a ' behind it.
+        """
+        taken = {n.name for n in (*self.graph.nodes, *self.nodes)}
+        name = free_name(f"{node.name}/{role}", taken) if role else node.name
+        self.nodes.append(
+            Node(name, op, tuple(inputs), (output,), {}, node.origins, params, constants or {}, None, shares, macs)
+        )
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, with as many ' behind it as make it one that is not taken."""
+    while name in taken:
+        name += "'"
+    return name
+
+
+# ---------------------------------------------------------------------------------------------- arithmetic
+
+Store = Literal["disjoint", "rows", "elements"]
+"""How far an output may lie over an input that dies here, when rows are computed in increasing order.
+
+disjoint: not at all. rows: row y may be written as soon as no later row reads that memory (row y itself is
+still being read). elements: every element is read before the same element is written: in place, over an input whose rows
+have as many bytes as those of the output; over any other input it is rows.
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate: cycles of one call for everything, and bytes of code at -O2.
+
+    code: of one instance of the kernel; shared: of what its instances call, which is there once.
+    """
+
+    cycles: float
+    code: int = 0
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
+
+    template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers of
+    an instance (see csource.py).
+    any_law: other requantizations are made from this file too; always so of portable kernels.
+    isa: the word that the target must have ("" = portable C). option: what the user must allow ("" = nothing): an option
+    of `compile`, for kernels that take much flash. when: None where it applies, else why not (proofs
+    about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
+    constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
+    kernel takes instead of those of the op, and how to make them from those of the op and params.
+    instance: layer constants that the C text has as numbers, by the name of their #define without the kernel's prefix.
+    The kernel is emitted once for each distinct set of them.
+    rows_cost: cycles of one call for so many output rows, where it is not `cost` of a smaller tensor.
+    store: how far an output may lie over an input that dies, for all params or by them.
+    same_place: one call for all rows may write the output exactly where the input lies, though rows are not read in order.
+    """
+
+    symbol: str
+    isa: str = ""
+    option: str = ""
+    when: Callable[[Node, Target], str | None] = lambda node, target: None
+    pack: Mapping[str, Callable[[Array, Any], Array]] = field(default_factory=dict)
+    scratch: Callable[[Any], int] = lambda params: 0
+    cost: Callable[[Node, Target], Cost] = lambda node, target: Cost(cycles=8.0 * node.macs)
+    store: Store | Callable[[Any], Store] = "disjoint"
+    constants: Mapping[str, str] | None = None
+    arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
+    template: str = ""
+    any_law: bool = False
+    instance: Callable[[Any], Mapping[str, int]] | None = None
+    rows_cost: Callable[[Node, Target, int], float] | None = None
+    same_place: Callable[[Any], bool] = lambda params: False
+
+    def store_of(self, params: Any) -> Store:
+        """How far its output may lie over an input that dies, with these params."""
+        return self.store(params) if callable(self.store) else self.store
+
+    def symbol_for(self, params: Any) -> str:
+        """The C function that computes with these params."""
+        numbers = self.instance(params).values() if self.instance is not None else ()
+        return "_".join([self.symbol, *(str(n) if n >= 0 else f"m{-n}" for n in numbers)])
+
+    @property
+    def file(self) -> str:
+        """Its file in runtime_c/kernels."""
+        return f"{(self.template or self.symbol).removeprefix('ge_')}.c"
+
+    def ctypes(self, op: KernelOp) -> Mapping[str, str]:
+        """Names and C types of the constants, in the order of the signature."""
+        return op.constants if self.constants is None else self.constants
+
+    def packed(self, constants: Mapping[str, Array], params: Any) -> Mapping[str, Array]:
+        """The constants of the op as this kernel reads them."""
+        if self.arrange is not None:
+            return self.arrange(constants, params)
+        return {n: self.pack[n](array, params) if n in self.pack else array for n, array in constants.items()}
+
+
+class KernelOp(ABC):
+    """Integer arithmetic with params: what all kernels of this op compute, bit for bit.
+
+    The C signature of every kernel follows from this class:
+
+        void ge_<op>(const <params struct> *p, const ge_rows *<input>..., const <ctype> *<constant>...,
+                     const ge_rows *<output>, int32_t first_row, int32_t last_row, void *scratch)
+
+    It computes output rows first_row <= y < last_row. A tensor is a ge_rows: an address for each of its rows.
+    `requantization` is the law by which sums become outputs; an op whose kernels call ge_requantize exists once for
+    each (`in_all_modes`), under names that end in it: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite.
+    """
+
+    name: str
+    params: ClassVar[type]
+    inputs: ClassVar[tuple[str, ...]] = ("x",)
+    constants: ClassVar[Mapping[str, str]] = {}
+    """Constant name -> C type of its elements, in the order of the signature."""
+
+    kernels: tuple[Kernel, ...] = ()
+    requantization: Mode = "default"
+
+    accumulates: ClassVar[bool] = False
+    """All output rows are the same memory: row 0 begins a sum, each later row adds to it; rows go in order."""
+
+    def by_rows(self, node: Node, c: LowerContext) -> bool:
+        """Add nodes to the context that compute `node` with input rows one after the other, none kept; False: cannot.
+
+        The bits are the same. The planner asks for it where it saves memory: a mean over the whole image becomes a sum
+        that goes on row by row, and a division.
+        """
+        return False
+
+    def rows(self, p: Any) -> int:
+        """Rows of the output; 1 where the op cannot be split."""
+        return 1
+
+    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
+        """Bytes of one row of each input, and of the output, as ge_rows strides."""
+        raise NotImplementedError
+
+    def needs(self, p: Any, y: int) -> tuple[range, ...]:
+        """For each input, the rows read for output row `y` (clipped to those that exist)."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        """The integer reference. Inputs are stored tensors of any shape; constants are not packed.
+
+        Returns the stored output, flat or in any shape: the caller gives it the shape of the value.
+        """
+
+
+def in_mode(op: str, mode: str) -> str:
+    """The name of a kernel-level op with another requantization."""
+    return op if mode == "default" else f"{op}_{mode}"
+
+
+OfLaw = Callable[[Mode], Sequence[Kernel]]
+
+
+def in_all_modes(op: KernelOp, *laws: Kernel, of_law: OfLaw = lambda mode: ()) -> tuple[KernelOp, ...]:
+    """The op, and its twins: same params and constants, kernels with another ge_requantize.
+
+    For the twins only: `laws`, of which each law has one, and what `of_law` makes for one: these do not requantize by
+    ge_requantize. They have the law's number as LAW of an instance (`law_number`), or take another ge_mve_law.h.
+    """
+    return (op, *(_twin(op, mode, laws, of_law(mode)) for mode in MODES if mode != "default"))
+
+
+def law_number(mode: Mode) -> dict[str, int]:
+    """What an instance of a kernel has as a number for its law; the default one is in the text."""
+    return {} if mode == "default" else {"LAW": MODES.index(mode)}
+
+
+def _twin(op: KernelOp, mode: Mode, laws: Sequence[Kernel], own: Sequence[Kernel]) -> KernelOp:
+    twin = copy.copy(op)
+    twin.name, twin.requantization = in_mode(op.name, mode), mode
+    able = (*(k for k in op.kernels if k.any_law or not k.isa), *laws)
+    same = (replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in able)
+    instances = (replace(k, symbol=in_mode(k.symbol, mode), template=k.template or k.symbol) for k in own)
+    twin.kernels = (*same, *instances)
+    return twin
+
+
+# ---------------------------------------------------------------------------------------------- discovery
+
+
+@cache
+def _modules() -> tuple[Any, ...]:
+    package = importlib.import_module("glowembed.ops")
+    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
+    return tuple(importlib.import_module(f"glowembed.ops.{name}") for name in names)
+
+
+@cache
+def ops() -> Mapping[str, Op]:
+    """Every semantic op by name: the list OPS of each module in glowembed/ops."""
+    return {op.name: op for module in _modules() for op in getattr(module, "OPS", ())}
+
+
+@cache
+def kernel_ops() -> Mapping[str, KernelOp]:
+    """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops."""
+    return {op.name: op for module in _modules() for op in getattr(module, "KERNEL_OPS", ())}
+
+
+Lowering = Callable[[Node, LowerContext], None]
+
+
+@cache
+def lowerings() -> Mapping[tuple[str, str], Lowering]:
+    """(semantic op, dtype) -> what lowers it, for dtypes other than int8: LOWERINGS of each module in glowembed/ops."""
+    found: dict[tuple[str, str], Lowering] = {}
+    for module in _modules():
+        found |= getattr(module, "LOWERINGS", {})
+    return found
+
+
+def dtypes_of(op: str) -> tuple[str, ...]:
+    """What nodes of a semantic op can be computed in."""
+    return ("int8", *(dtype for name, dtype in lowerings() if name == op))
+
+
+@cache
+def importers() -> Mapping[str, Op]:
+    """ONNX op type -> the op whose `import_onnx` takes it."""
+    return {kind: op for op in ops().values() for kind in op.onnx}
+
+
+def all_kernels() -> Iterator[Kernel]:
+    """Every kernel there is."""
+    return (k for op in kernel_ops().values() for k in op.kernels)
+
+
+def kernel(symbol: str) -> Kernel:
+    """The Kernel with this symbol."""
+    return next(k for k in all_kernels() if k.symbol == symbol)

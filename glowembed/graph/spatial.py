@@ -1,0 +1,205 @@
+"""Sliding windows: sizes, padding and views shared by convolution and pooling. Pure arithmetic on NHWC arrays.
+
+Source: ONNX operator specification, sections Conv, AveragePool and MaxPool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Shape
+from glowembed.graph.op import OnnxNode, Refused
+
+
+@dataclass(frozen=True)
+class Window:
+    """A 2-D window. Everything is (vertical, horizontal); pads are (top, left, bottom, right) in elements."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @classmethod
+    def of(cls, attrs: Mapping[str, Any]) -> Window:
+        return cls(attrs["kernel"], attrs["strides"], attrs["dilations"], attrs["pads"])
+
+    def attrs(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+
+    def out_size(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Windows that fit into the padded size, vertically and horizontally."""
+        h, w = (
+            (size[i] + self.pads[i] + self.pads[i + 2] - (self.kernel[i] - 1) * self.dilations[i] - 1)
+            // self.strides[i]
+            + 1
+            for i in (0, 1)
+        )
+        return h, w
+
+    def taps(self, axis: int, output: int) -> range:
+        """Where the taps of an output row (axis 0) or column (axis 1) lie in the input; the padding is outside of it."""
+        first, step = output * self.strides[axis] - self.pads[axis], self.dilations[axis]
+        return range(first, first + self.kernel[axis] * step, step)
+
+    def rows(self, y: int, height: int) -> range:
+        """Input rows that exist and that output row `y` reads, from the first to the last."""
+        taps = [row for row in self.taps(0, y) if 0 <= row < height]
+        return range(taps[0], taps[-1] + 1) if taps else range(0)
+
+    def inside(self, axis: int, size: int) -> range:
+        """From the first to the last tap along an axis that lies inside an input of this size for some output.
+
+        One tap at least, and no fewer than leave the padding on either side at 0 or more.
+        """
+        kernel, dilation, begin, end = self.kernel[axis], self.dilations[axis], self.pads[axis], self.pads[axis + 2]
+        outputs = [self.taps(axis, i) for i in range(self.out_size((size, size))[axis])]
+        taps = [k for k in range(kernel) if any(0 <= at[k] < size for at in outputs)] or [0]
+        return range(min(taps[0], begin // dilation), max(taps[-1] + 1, kernel - end // dilation))
+
+    def cropped(self, vertical: range, horizontal: range) -> Window:
+        """The window of these taps alone, with as many outputs."""
+        taps = (vertical, horizontal)
+        before = [self.pads[i] - taps[i].start * self.dilations[i] for i in (0, 1)]
+        after = [self.pads[i + 2] - (self.kernel[i] - taps[i].stop) * self.dilations[i] for i in (0, 1)]
+        pads = (before[0], before[1], after[0], after[1])
+        return replace(self, kernel=(len(vertical), len(horizontal)), pads=pads)
+
+    def views(self, x: Array, fill: Any) -> Array:
+        """[H, W, C] -> a view [out_h, out_w, k_h, k_w, C] of x padded with `fill`."""
+        top, left, bottom, right = self.pads
+        padded = np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+        out_h, out_w = self.out_size((x.shape[0], x.shape[1]))
+        s0, s1, s2 = padded.strides
+        return np.lib.stride_tricks.as_strided(
+            padded,
+            (out_h, out_w, *self.kernel, x.shape[2]),
+            (s0 * self.strides[0], s1 * self.strides[1], s0 * self.dilations[0], s1 * self.dilations[1], s2),
+            writeable=False,
+        )
+
+
+def as_hwc(shape: Shape) -> tuple[int, int, int]:
+    """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows."""
+    return (shape[1], 1, shape[2]) if len(shape) == 3 else (shape[1], shape[2], shape[3])
+
+
+def from_hwc(size: tuple[int, int], channels: int, rank: int) -> Shape:
+    """The shape [1, L, C] or [1, H, W, C] for an output of `size` rows and columns."""
+    return (1, size[0], channels) if rank == 3 else (1, *size, channels)
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The Transpose perm from N, C, spatial... to N, spatial..., C."""
+    return (0, *range(2, rank), 1)
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """The Transpose perm from N, spatial..., C to N, C, spatial..."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
+    """The window of an ONNX Conv or pool node over a 1-D or 2-D spatial shape; auto_pad and ceil_mode resolved.
+
+    ceil_mode becomes extra padding at the end, which callers must not count in an average. Raises Refused for 3-D.
+    """
+    rank = len(spatial)
+    if rank not in (1, 2):
+        raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
+    strides = list(node.attrs.get("strides", [1] * rank))
+    dilations = list(node.attrs.get("dilations", [1] * rank))
+    for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
+        if len(numbers) != rank or min(numbers) < 1:
+            raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
+    begin, end = _pads(node, list(kernel), list(spatial), strides, dilations)
+    if node.attrs.get("ceil_mode", 0):
+        end = [e + _ceil_extra(spatial[i], kernel[i], strides[i], dilations[i], begin[i], e) for i, e in enumerate(end)]
+    (top, left), (bottom, right) = _two(begin, 0), _two(end, 0)
+    return Window(_two(kernel, 1), _two(strides, 1), _two(dilations, 1), (top, left, bottom, right))
+
+
+def _two(numbers: Sequence[int], fill: int) -> tuple[int, int]:
+    """Time is vertical: a 1-D window is one column wide."""
+    return numbers[0], numbers[1] if len(numbers) == 2 else fill
+
+
+def _pads(
+    node: OnnxNode, kernel: list[int], spatial: list[int], strides: list[int], dilations: list[int]
+) -> tuple[list[int], list[int]]:
+    auto, rank = node.attrs.get("auto_pad", "NOTSET"), len(spatial)
+    if auto == "VALID":
+        return [0] * rank, [0] * rank
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        begin, end = [], []
+        for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+            total = max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
+            small, large = total // 2, total - total // 2
+            begin.append(small if auto == "SAME_UPPER" else large)
+            end.append(large if auto == "SAME_UPPER" else small)
+        return begin, end
+    pads = list(node.attrs.get("pads", [0] * (2 * rank)))
+    if len(pads) != 2 * rank:
+        raise Refused(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
+    if any(p < 0 for p in pads):
+        raise Refused(f"negative pads {pads}", "crop with a Slice instead")
+    return pads[:rank], pads[rank:]
+
+
+def _ceil_extra(size: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
+    """Padding to add at the end so that the last, incomplete window counts (it must start inside input or left pad)."""
+    span = size + begin + end - (kernel - 1) * dilation - 1
+    count = -(-span // stride) + 1
+    if (count - 1) * stride >= size + begin:
+        count -= 1
+    return max(0, (count - 1) * stride - span)
+
+
+# ------------------------------------------------------------------------------------------------- params
+
+
+@dataclass(frozen=True)
+class ConvParams:
+    """Shapes, window and groups of a convolution."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("rows from window to window")
+    stride_w: int = i32("columns from window to window")
+    dilation_h: int = i32("rows from tap to tap")
+    dilation_w: int = i32("columns from tap to tap")
+    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
+    pad_left: int = i32("columns of padding to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")
+
+
+@dataclass(frozen=True)
+class ConvTransposeParams:
+    """Shapes, window and groups of a transposed convolution."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    in_c: int = i32("input channels")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    out_c: int = i32("output channels")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("output rows from input row to input row")
+    stride_w: int = i32("output columns from input column to input column")
+    dilation_h: int = i32("output rows from tap to tap")
+    dilation_w: int = i32("output columns from tap to tap")
+    pad_top: int = i32("output rows cut off above")
+    pad_left: int = i32("output columns cut off to the left")
+    groups: int = i32("in_c and out_c are split into this many groups")

@@ -1,0 +1,159 @@
+"""A bundle becomes a program. In: the folder of a bundle, a Board. Out: an Image: an ELF file with its sizes.
+
+The work is done by SCons; this module calls it, reads the result and turns failures into messages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from glowembed import resources
+from glowembed.errors import DoesNotFit, ToolError, UsageError
+from glowembed.graph.target import Board, Memory, load_target, runs
+from glowembed.image import elf, glue
+from glowembed.image.elf import Depth
+
+OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
+OUTPUT_LINES = 30
+
+
+@dataclass(frozen=True)
+class Image:
+    """A program for a board. Sizes are in bytes, of the bundle alone: no harness, boot code, C library."""
+
+    elf: Path
+    board: Board
+    bundle: Path
+    code: int
+    rodata: int
+    """constants that are not weights"""
+    data: int
+    bss: int
+    """zeroed variables of the bundle; the arena is the caller's and not in here"""
+    weights: int
+    deepest: Depth | None
+    """the deepest stack of a run by the compiler's figures; None where it gives none"""
+    symbols: tuple[str, ...]
+    """what the bundle needs from elsewhere: no libm and no float support may show here in an int8 bundle"""
+    transport: str
+    """what the firmware answers: one of target.FIRMWARES"""
+    used: tuple[tuple[Memory, int], ...]
+    """per memory of the board, the bytes that the whole firmware takes"""
+
+    @property
+    def stack(self) -> int | None:
+        """Bytes that a run takes at most, or None."""
+        return None if self.deepest is None else self.deepest.bytes
+
+
+def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = None) -> Image:
+    """Compiles and links the bundle for the board; a second call does only what has changed.
+
+    `transport`: by default the first that the board has. `serial` for the host makes a program that talks on its
+    standard input and output, else the host gets a shared library.
+    """
+    transport = transport or default_transport(board)
+    manifest = glue.read_manifest(bundle)
+    target = load_target(manifest["target"])
+    if not runs(board, target):
+        raise UsageError(
+            f"the bundle {bundle} is for target {target.name!r}, but board {board.name!r} "
+            f"is {board.target!r}; compile with --target {board.target}, or choose another board"
+        )
+    _need(target.compiler, target.package)
+    build_dir.mkdir(parents=True, exist_ok=True)
+    finished = _scons(bundle.resolve(), board, build_dir.resolve(), transport)
+    if finished.returncode != 0:
+        raise _failure(board, finished.stderr or finished.stdout)
+    return _image(manifest, bundle, board, build_dir, transport)
+
+
+def default_transport(board: Board) -> str:
+    """How a board is talked to where nobody says how."""
+    return "semihosting" if board.name == "host" else board.transports[0]
+
+
+def _need(tool: str, package: str) -> None:
+    if shutil.which(tool) is None:
+        raise ToolError(f"{tool} is not there; install it: apt-get install {package}", package)
+    if importlib.util.find_spec("SCons") is None:
+        raise ToolError("SCons is not there; install it: pip install scons", "scons")
+
+
+def _scons(bundle: Path, board: Board, build_dir: Path, transport: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "SCons", "-Q", "-f", str(resources.sconstruct()), "-C", str(build_dir)]
+    command += [f"bundle={bundle}", f"board={board.name}", f"build={build_dir}", f"transport={transport}"]
+    package = str(resources.PACKAGE.parent)
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PYTHONPATH": path, "LC_ALL": "C"}
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, check=False)
+
+
+def _failure(board: Board, output: str) -> Exception:
+    overflows = {name: int(count) for name, count in OVERFLOW.findall(output)}
+    if overflows:
+        return _does_not_fit(board, overflows)
+    tail = "\n".join(output.strip().splitlines()[-OUTPUT_LINES:])
+    return ToolError(f"the build for board {board.name!r} failed:\n{tail}")
+
+
+def _does_not_fit(board: Board, overflows: dict[str, int]) -> DoesNotFit:
+    parts = [
+        f"{_kind(memory)} {memory.name!r} ({memory.size:,} bytes at 0x{memory.start:08x}) is too small "
+        f"by {overflows[memory.name]:,} bytes"
+        for memory in board.memories
+        if memory.name in overflows
+    ]
+    return DoesNotFit(
+        f"the program does not fit board {board.name!r}: {'; '.join(parts)}. "
+        "Choose a board with more memory (--board), or a smaller model.",
+        overflows,
+    )
+
+
+def _kind(memory: Memory) -> str:
+    return "flash" if memory.kind == "flash" else "RAM"
+
+
+def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path, transport: str) -> Image:
+    names = [*glue.c_sources(manifest), *(["ge_file_weights.c"] if glue.has_weights_file(manifest) else [])]
+    objects = [build_dir / "obj" / "bundle" / f"{Path(name).stem}.o" for name in names]
+    weights = [path for path in objects if path.stem.endswith("_weights")]
+    others = [path for path in objects if path not in weights]
+    here = "harness" if transport == "serial" else "bundle.so"
+    program = build_dir / (here if board.name == "host" else "firmware.elf")
+    total = sum((elf.sizes(path) for path in others), elf.Sizes())
+    entries = [manifest["name"] + suffix for suffix in ("_run", "_run_layers")]
+    return Image(
+        elf=program,
+        board=board,
+        bundle=bundle,
+        code=total.code,
+        rodata=total.rodata,
+        data=total.data,
+        bss=total.bss,
+        weights=sum(elf.sizes(path).rodata + elf.sizes(path).data for path in weights),
+        deepest=elf.stack_depth(others, entries, _asks_for_rows(manifest)),
+        symbols=elf.undefined_symbols(objects),
+        transport=transport,
+        used=_used(program, board),
+    )
+
+
+def _asks_for_rows(manifest: glue.Manifest) -> bool:
+    return any(tensor.get("handed") == "rows" for tensor in manifest["inputs"])
+
+
+def _used(program: Path, board: Board) -> tuple[tuple[Memory, int], ...]:
+    ranges = elf.loaded_ranges(program) if board.memories else []
+    return tuple(
+        (memory, sum(size for start, size in ranges if memory.start <= start < memory.start + memory.size))
+        for memory in board.memories
+    )

@@ -1,0 +1,132 @@
+"""Several bundles in one program with one arena. In: folders of bundles. Out: one folder with all their C files, a header with
+the arena that they share, and files for build systems.
+
+The arena is as large as the largest of theirs: a network runs when no other does, and finds there what the last one left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glowembed.errors import UsageError
+from glowembed.graph import cnames
+from glowembed.image import glue
+from glowembed.pipeline import check_out_dir, write_folder
+from glowembed.version import VERSION
+
+MARKER = "combined.json"
+SCHEMA = 1
+
+
+def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> Mapping[str, Any]:
+    """Write the folder, which is replaced as a whole if it is one of these, and return its manifest (combined.json).
+
+    Raises UsageError for bundles of different targets, for two of the same name, and for a name that is not free.
+    """
+    check_out_dir(out_dir, "combined bundles", MARKER)
+    manifests = [glue.read_manifest(path) for path in bundles]
+    name = cnames.identifier(name)
+    _check(manifests, name)
+    sources = [source for manifest in manifests for source in glue.c_sources(manifest)]
+    arena = {key: max(int(m["arena"][key]) for m in manifests) for key in ("size", "align")}
+    manifest = {
+        "schema": SCHEMA,
+        "name": name,
+        "generator": f"glowembed {VERSION}",
+        "target": manifests[0]["target"],
+        "arena": arena,
+        "bundles": [
+            {"name": m["name"], "hash": m["hash"], "arena": m["arena"]["size"], "weights_bytes": m["weights_bytes"]}
+            for m in manifests
+        ],
+        "sources": sources,
+    }
+    files = {file: content for m, path in zip(manifests, bundles, strict=True) for file, content in _files(m, path)}
+    files[f"{name}.h"] = _header(manifest).encode("ascii")
+    files[f"{name}.mk"] = _makefile(name, sources).encode("ascii")
+    files["CMakeLists.txt"] = _cmake(name, sources).encode("ascii")
+    files[MARKER] = (json.dumps(manifest, indent=1) + "\n").encode("ascii")
+    write_folder(out_dir, dict(sorted(files.items())))
+    return manifest
+
+
+def _check(manifests: Sequence[glue.Manifest], name: str) -> None:
+    if len(manifests) < 2:
+        raise UsageError("combine wants two bundles or more")
+    targets = sorted({m["target"] for m in manifests})
+    if len(targets) > 1:
+        raise UsageError(f"the bundles are for different targets: {', '.join(targets)}; compile all for one")
+    names = [m["name"] for m in manifests]
+    twice = next((n for n in names if [x.lower() for x in [*names, name]].count(n.lower()) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"two of these are named {twice!r}: give each a name of its own with 'compile --name' (or --name here)"
+        )
+    files = [m["weights"]["file"] for m in manifests if m.get("weights", {}).get("file")]
+    if len(files) != len(set(files)):
+        raise UsageError(
+            "two bundles have weights files of the same name: compile one with another --weights file:NAME"
+        )
+
+
+def _files(manifest: glue.Manifest, path: Path) -> list[tuple[str, bytes]]:
+    """The files that a program needs; each has the bundle's name in its own."""
+    own = manifest.get("weights", {}).get("file")
+    names = [*glue.c_sources(manifest), *manifest["headers"], *([own] if own else [])]
+    return [(file, (path / file).read_bytes()) for file in names]
+
+
+def _header(manifest: Mapping[str, Any]) -> str:
+    name, arena, bundles = manifest["name"], manifest["arena"], manifest["bundles"]
+    prefix = name.upper()
+    includes = "".join(f'#include "{b["name"]}.h"\n' for b in bundles)
+    needs = "".join(f" *   {b['name']:<20} {b['arena']:9} bytes\n" for b in bundles)
+    calls = "".join(f" *   {b['name']}_run(&arena)\n" for b in bundles)
+    return f"""/* {name}: {len(bundles)} networks that share one arena. Made by glowembed {VERSION}; do not edit.
+ *
+ *   static {prefix}_ARENA(arena);
+{calls} *
+ * One network runs at a time, and overwrites what the others have in the arena: take the outputs of one before you write
+ * the inputs of the next. Each header is the manual of its network.
+ *
+{needs} *   shared               {arena["size"]:9} bytes
+ */
+#ifndef {prefix}_H
+#define {prefix}_H
+
+{includes}
+#define {prefix}_ARENA_SIZE {arena["size"]} /* bytes */
+#define {prefix}_ARENA_ALIGN {arena["align"]} /* bytes */
+
+/* Declares the arena with its size and alignment. */
+#define {prefix}_ARENA(variable) \\
+    union {{ uint64_t align; uint8_t bytes[{prefix}_ARENA_SIZE]; }} variable {prefix}_ALIGNED
+#if defined(__GNUC__)
+#define {prefix}_ALIGNED __attribute__((aligned({arena["align"]})))
+#else
+#define {prefix}_ALIGNED /* your toolchain's way to align to {arena["align"]} bytes, if that is more than 8 */
+#endif
+
+#endif
+"""
+
+
+def _makefile(name: str, sources: Sequence[str]) -> str:
+    prefix = name.upper()
+    files = " ".join(f"$({prefix}_DIR){source}" for source in sources)
+    return f"""# include this file from a Makefile, compile $({prefix}_SOURCES) with $({prefix}_INCLUDES).
+{prefix}_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
+{prefix}_SOURCES := {files}
+{prefix}_INCLUDES := -I$({prefix}_DIR)
+"""
+
+
+def _cmake(name: str, sources: Sequence[str]) -> str:
+    return f"""# add_subdirectory() this folder and link the library {name}.
+add_library({name} STATIC {" ".join(sources)})
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+set_target_properties({name} PROPERTIES C_STANDARD 99)
+"""

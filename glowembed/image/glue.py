@@ -1,0 +1,303 @@
+"""What ties a bundle to a board. In: bundle.json, a Board. Out: texts of ge_bundle.c, ge_board.h, memory.ld.
+
+The harness is the same for all bundles and boards; these three files are all that it learns about either. It knows one
+memory, the window: the arena, and behind a guard what the bundle wants to lie elsewhere. Rows that a bundle asks for come
+from there too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glowembed.errors import UsageError
+from glowembed.graph.target import Board
+
+Manifest = Mapping[str, Any]
+GUARD_BYTES = 64
+KEYS = ("schema", "name", "target", "hash", "arena", "inputs", "outputs", "layers", "sources")
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PLAIN_FILE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+HEXADECIMAL = re.compile(r"[0-9a-f]+")
+
+
+def read_manifest(bundle: Path) -> Manifest:
+    """The bundle.json of a bundle, checked as far as text is made from it."""
+    path = bundle / "bundle.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        problem = f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'"
+        raise UsageError(problem) from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    _check(path, manifest)
+    checked: Manifest = manifest
+    return checked
+
+
+def _check(path: Path, manifest: Any) -> None:
+    if not isinstance(manifest, dict):
+        raise UsageError(f"{path} is not that of a bundle: expected an object")
+    missing = [key for key in KEYS if key not in manifest]
+    if missing:
+        raise UsageError(f"{path} lacks {', '.join(missing)}; compile the model again")
+    if not IDENTIFIER.fullmatch(str(manifest["name"])) or not HEXADECIMAL.fullmatch(str(manifest["hash"])):
+        raise UsageError(f"{path}: name or hash are not what glowembed writes; compile the model again")
+    for name in manifest["sources"]:
+        if not PLAIN_FILE.fullmatch(name) or not (path.parent / name).is_file():
+            raise UsageError(f"{path} names the source {name!r}, which is not a file of the bundle")
+
+
+def c_sources(manifest: Manifest) -> list[str]:
+    """The names of the C files to compile, in the order of the manifest."""
+    return [name for name in manifest["sources"] if name.endswith(".c")]
+
+
+def cflags(manifest: Manifest) -> list[str]:
+    """Flags for the C files besides those of the target, as far as they are ones that glowembed writes."""
+    return [flag for flag in manifest.get("cflags", ()) if flag == "-Os"]
+
+
+def bundle_c(manifest: Manifest) -> str:
+    """ge_bundle.c: the ge_bundle that the harness runs, and its arena between guards."""
+    manifest = in_window(manifest)
+    name, arena = manifest["name"], manifest["arena"]
+    size, guard, window = int(arena["size"]), max(GUARD_BYTES, int(arena["align"])), window_size(manifest)
+    run, run_layers, calls = _calls(manifest)
+    outputs = [output for layer in manifest["layers"] for output in layer["outputs"]]
+    firsts = _running_sums(len(layer["outputs"]) for layer in manifest["layers"])
+    return f"""/* Made from bundle.json of {name}. */
+#include "harness.h"
+
+#include "{name}.h"
+{calls}
+static uint8_t arena[{guard} + {-(-window // 4) * 4} + {GUARD_BYTES}]
+    __attribute__((aligned({guard}), section(".bss.ge_arena")));
+{_spans("inputs", manifest["inputs"])}
+{_spans("outputs", manifest["outputs"])}
+{_spans("layer_outputs", outputs)}
+static const uint32_t layer_output_first[{len(firsts)}] = {{{_list(firsts)}}};
+
+const ge_bundle ge_the_bundle = {{
+    "{name}", "{manifest["hash"]}", {run}, {run_layers},
+    arena + {guard}, {size}u, {window}u,
+    {len(manifest["inputs"])}u, {len(manifest["outputs"])}u, {len(manifest["layers"])}u,
+    inputs, outputs, layer_outputs, layer_output_first,
+}};
+"""
+
+
+def host_c(manifest: Manifest) -> str:
+    """ge_host.c: the bundle on a window, as functions ge_host_run and ge_host_run_layers of a shared library."""
+    run, run_layers, calls = _calls(in_window(manifest))
+    return f"""/* Made from bundle.json of {manifest["name"]}. */
+#include "{manifest["name"]}.h"
+{calls}
+int32_t ge_host_run(void *arena);
+int32_t ge_host_run_layers(void *arena, int32_t first, int32_t count);
+
+int32_t ge_host_run(void *arena) {{
+    return {run}(arena);
+}}
+
+int32_t ge_host_run_layers(void *arena, int32_t first, int32_t count) {{
+    return {run_layers}(arena, first, count);
+}}
+"""
+
+
+# ----------------------------------------------------------------------------------------------- window
+
+
+def in_window(manifest: Manifest) -> Manifest:
+    """The manifest with an offset for every tensor: those outside the arena lie behind it in the window."""
+    ends = [*manifest["inputs"], *manifest["outputs"]]
+    at, owners = _after(int(manifest["arena"]["size"])), {}
+    for tensor in ends:
+        if tensor["offset"] is None:
+            owners[tensor["name"]] = at
+            at = _aligned(at + int(tensor["bytes"]))
+    if not owners:
+        return manifest
+    place = {t["name"]: t["name"] for t in ends}
+
+    def placed(tensor: Mapping[str, Any]) -> dict[str, Any]:
+        owner = tensor.get("in", place.get(tensor["name"]))
+        return {**tensor, "offset": owners[owner] if tensor["offset"] is None else tensor["offset"]}
+
+    layers = [{**layer, "outputs": [placed(t) for t in layer["outputs"]]} for layer in manifest["layers"]]
+    inputs, outputs = ([placed(t) for t in manifest[key]] for key in ("inputs", "outputs"))
+    return {**manifest, "inputs": inputs, "outputs": outputs, "layers": layers}
+
+
+def window_size(manifest: Manifest) -> int:
+    """Bytes of the window of a manifest whose tensors are in it; that of the arena where nothing else is there."""
+    size = int(manifest["arena"]["size"])
+    return max([size, *(int(t["offset"]) + int(t["bytes"]) for t in (*manifest["inputs"], *manifest["outputs"]))])
+
+
+def _after(size: int) -> int:
+    return _aligned(size + GUARD_BYTES)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // GUARD_BYTES) * GUARD_BYTES
+
+
+def entries(manifest: Manifest) -> tuple[str, str]:
+    """The functions that the harness calls: those of the bundle, or what calls them with all that lies outside the arena."""
+    ends = (*manifest["inputs"], *manifest["outputs"])
+    outside = (
+        has_weights_file(manifest) or manifest.get("rams") or any(t.get("handed", "arena") != "arena" for t in ends)
+    )
+    name = "ge_window" if outside else manifest["name"]
+    return f"{name}_run", f"{name}_run_layers"
+
+
+def _calls(manifest: Manifest) -> tuple[str, str, str]:
+    """Names of the functions that run the bundle on a window, and the C that defines them where it is not its own."""
+    name, (run, run_layers) = manifest["name"], entries(manifest)
+    ends = [
+        (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") != "arena"
+    ]
+    own_weights, rams = has_weights_file(manifest), manifest.get("rams", [])
+    if not ends and not own_weights and not rams:
+        return run, run_layers, ""
+    rows = "".join(_rows_c(t) for t, _ in ends if t["handed"] == "rows")
+    members = "".join(f"        .{kind}_{t['id'].lower()} = {_member(t)},\n" for t, kind in ends)
+    members += "        .weights = ge_file_weights,\n" if own_weights else ""
+    members += "".join(f"        .ram_{ram['name'].lower()} = ram_{ram['name'].lower()},\n" for ram in rams)
+    rows += "".join(_ram_c(ram, int(manifest["arena"]["align"])) for ram in rams)
+    rows += "\nextern const uint8_t ge_file_weights[];\n" if own_weights else ""
+    window = "    uint8_t *const window = arena;\n" if ends else ""
+    places = f"{window}    const {name}_places places = {{\n{members}    }};\n"
+    return (
+        run,
+        run_layers,
+        f"""
+#include <string.h>
+{rows}
+static int32_t {run}(void *arena) {{
+{places}    return {name}_run(arena, &places);
+}}
+
+static int32_t {run_layers}(void *arena, int32_t first, int32_t count) {{
+{places}    return {name}_run_layers(arena, &places, first, count);
+}}
+""",
+    )
+
+
+def _ram_c(ram: Mapping[str, Any], align: int) -> str:
+    return f"""
+static uint8_t ram_{ram["name"].lower()}[{ram["size"]}] __attribute__((aligned({align}), section("ge_ram_{ram["name"]}")));
+"""
+
+
+def check_rams(manifest: Manifest, board: Board) -> None:
+    """Raises UsageError where the bundle wants a RAM that the board does not have."""
+    there = [memory.name for memory in board.memories if memory.kind != "flash"]
+    for ram in manifest.get("rams", []):
+        if ram["name"] not in there:
+            raise UsageError(
+                f"the bundle {manifest['name']} keeps {ram['size']} bytes in the RAM {ram['name']!r}, and board "
+                f"{board.name!r} has {', '.join(there)}: compile with one of these for --memory NAME=BYTES, or without"
+            )
+
+
+def has_weights_file(manifest: Manifest) -> bool:
+    """Its constants are a file that the program is given at run time."""
+    return bool(manifest.get("weights", {}).get("place") == "file")
+
+
+def weights_c(manifest: Manifest, bundle: Path) -> str | None:
+    """ge_file_weights.c: the weights file of a bundle as an array; None where it has none."""
+    if not has_weights_file(manifest):
+        return None
+    name = str(manifest["weights"]["file"])
+    if not PLAIN_FILE.fullmatch(name) or not (bundle / name).is_file():
+        raise UsageError(f"{bundle} names the weights {name!r}, which is not a file of the bundle")
+    content = (bundle / name).read_bytes()
+    lines = ",\n    ".join(", ".join(map(str, content[i : i + 24])) for i in range(0, len(content), 24))
+    return f"""/* Made from {name} of {manifest["name"]}. */
+#include <stdint.h>
+
+extern const uint8_t ge_file_weights[];
+const uint8_t ge_file_weights[] __attribute__((aligned(64))) = {{
+    {lines}
+}};
+"""
+
+
+def _member(tensor: Mapping[str, Any]) -> str:
+    pointer = f"(void *)(window + {tensor['offset']})"
+    return f"{{row_of_{tensor['id'].lower()}, {pointer}}}" if tensor["handed"] == "rows" else pointer
+
+
+def _rows_c(tensor: Mapping[str, Any]) -> str:
+    size = tensor["bytes"] // tensor["rows"]
+    return f"""
+static void row_of_{tensor["id"].lower()}(void *context, int32_t row, void *data) {{
+    memcpy(data, (const uint8_t *)context + (size_t)row * {size}u, {size}u);
+}}
+"""
+
+
+# ----------------------------------------------------------------------------------------------- texts
+
+
+def _spans(name: str, tensors: Sequence[Mapping[str, Any]]) -> str:
+    rows = [f"{{{int(tensor['offset'])}u, {int(tensor['bytes'])}u}}" for tensor in tensors] or ["{0u, 0u}"]
+    return f"static const ge_span {name}[{len(rows)}] = {{{', '.join(rows)}}};"
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(f"{number}u" for number in numbers)
+
+
+def _running_sums(counts: Iterable[int]) -> list[int]:
+    sums = [0]
+    for count in counts:
+        sums.append(sums[-1] + count)
+    return sums
+
+
+def board_h(board: Board) -> str:
+    """ge_board.h: the numbers of board.toml for C."""
+    if board.uart is None:
+        raise UsageError(f"board {board.name!r} has no [uart] in its board.toml, which firmware needs")
+    flash = sum(m.size for m in board.memories if m.kind == "flash")
+    total = {"flash": flash, "ram": sum(m.size for m in board.memories) - flash}
+    return f"""/* Made from board.toml of {board.name}. */
+#ifndef GE_BOARD_H
+#define GE_BOARD_H
+#define GE_BOARD "{board.name}"
+#define GE_TARGET "{board.target}"
+#define GE_CLOCK_HZ {board.clock_hz}u
+#define GE_FLASH_BYTES {total["flash"]}u
+#define GE_RAM_BYTES {total["ram"]}u
+#define GE_UART_BASE 0x{board.uart.base:08X}u
+#define GE_UART_CLOCK_HZ {board.uart.clock_hz}u
+#define GE_UART_BAUD {board.uart.baud}u
+#endif
+"""
+
+
+def memory_ld(board: Board) -> str:
+    """memory.ld: the memories of board.toml for the linker."""
+    rows = [
+        f"    {memory.name} ({'rx' if memory.kind == 'flash' else 'rw'}) : "
+        f"ORIGIN = 0x{memory.start:08X}, LENGTH = 0x{memory.size:X}"
+        for memory in board.memories
+    ]
+    others = [
+        f"SECTIONS {{ .ge_ram_{m.name} (NOLOAD) : ALIGN(64) {{ *(ge_ram_{m.name}) }} > {m.name} }} INSERT AFTER .bss;"
+        for m in board.memories
+        if m.kind != "flash"
+    ]
+    lines = ["MEMORY", "{", *rows, "}", *others, f"ge_stack_size = 0x{board.stack_size:X};", ""]
+    return f"/* Made from board.toml of {board.name}. */\n" + "\n".join(lines)

@@ -1,0 +1,193 @@
+"""How near two sets of outputs are. In: float outputs, quantized outputs, labels. Out: metrics, and the first difference.
+
+Outputs are dicts of name -> [n, ...], one row per sample. The float reference is onnxruntime on the original model,
+single-threaded, so that it gives the same bits on every run. Nothing here knows how the quantized outputs were made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from glowembed.errors import ToolError
+from glowembed.graph.ir import Array
+from glowembed.progress import SILENT, Progress
+from glowembed.ranges.datasets import Dataset
+
+EXACT_DB = 200.0
+"""What sqnr_db says where there is no noise at all (JSON has no infinity)."""
+
+
+@dataclass(frozen=True)
+class OutputMetrics:
+    """One output over all samples. top1_agreement: share of samples with the same class; None: not classes."""
+
+    name: str
+    cosine: float
+    rmse: float
+    max_abs: float
+    sqnr_db: float
+    top1_agreement: float | None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Against labels. metric: top1 (share that is right) or rmse (of targets of the output's shape)."""
+
+    metric: str
+    of_float: float
+    of_quantized: float
+
+    def json(self) -> dict[str, Any]:
+        return {"metric": self.metric, "float": self.of_float, "quantized": self.of_quantized}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element that is not what it must be; index is into the output as the model has it."""
+
+    sample: int
+    output: str
+    index: tuple[int, ...]
+    expected: int | float
+    found: int | float
+
+    def json(self) -> dict[str, Any]:
+        return {**asdict(self), "index": list(self.index)}
+
+
+def metrics(expected: Mapping[str, Array], found: Mapping[str, Array]) -> tuple[OutputMetrics, ...]:
+    """Metrics of every output, in the order of `expected`."""
+    return tuple(output_metrics(name, array, found[name]) for name, array in expected.items())
+
+
+def output_metrics(name: str, expected: Array, found: Array) -> OutputMetrics:
+    """All samples count as one long vector."""
+    a, b = expected.astype(np.float64), found.reshape(expected.shape).astype(np.float64)
+    noise = a - b
+    return OutputMetrics(
+        name=name,
+        cosine=_cosine(a.ravel(), b.ravel()),
+        rmse=float(np.sqrt(np.mean(noise**2))),
+        max_abs=float(np.abs(noise).max()),
+        sqnr_db=_decibel(float(np.sum(a**2)), float(np.sum(noise**2))),
+        top1_agreement=float(np.mean(_classes(a) == _classes(b))) if _is_vector(a) else None,
+    )
+
+
+def _cosine(a: Array, b: Array) -> float:
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if lengths == 0:
+        return 1.0 if not a.any() and not b.any() else 0.0
+    return min(1.0, float(a @ b) / lengths)
+
+
+def _decibel(signal: float, noise: float) -> float:
+    if noise == 0:
+        return EXACT_DB
+    return float(np.clip(10 * math.log10(signal / noise), -EXACT_DB, EXACT_DB)) if signal else -EXACT_DB
+
+
+def _is_vector(outputs: Array) -> bool:
+    """Two classes or more per sample, all on one axis."""
+    return bool(max(outputs.shape[1:], default=1) == outputs[0].size >= 2)
+
+
+def _classes(outputs: Array) -> Array:
+    return np.asarray(outputs.reshape(len(outputs), -1).argmax(axis=1))
+
+
+def accuracy(labels: Array | None, expected: Mapping[str, Array], found: Mapping[str, Array]) -> Accuracy | None:
+    """Against labels, for the first output that they fit; None where there are none, or they fit no output."""
+    if labels is None:
+        return None
+    flat = labels.reshape(len(labels), -1)
+    for name, array in expected.items():
+        if flat.shape[1] == 1 and labels.dtype.kind in "iub" and _is_vector(array):
+            return Accuracy("top1", _right(flat, array), _right(flat, found[name]))
+        if flat.shape[1] == array[0].size:
+            return Accuracy("rmse", _rmse(flat, array), _rmse(flat, found[name]))
+    return None
+
+
+def _right(labels: Array, outputs: Array) -> float:
+    return float(np.mean(_classes(outputs) == labels[:, 0]))
+
+
+def _rmse(targets: Array, outputs: Array) -> float:
+    return float(np.sqrt(np.mean((outputs.reshape(targets.shape).astype(np.float64) - targets) ** 2)))
+
+
+def first_difference(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Difference | None:
+    """The first difference of bits: by sample, then in the order of outputs. Values of different dtype differ too."""
+    firsts = [_first(name, array, found[name]) for name, array in expected.items()]
+    return min((d for d in firsts if d is not None), key=lambda d: d.sample, default=None)
+
+
+def _first(name: str, expected: Array, found: Array) -> Difference | None:
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        raise ValueError(f"{name}: {found.dtype}{found.shape} cannot be compared with {expected.dtype}{expected.shape}")
+    differs = np.argwhere(_bits(expected) != _bits(found))
+    if not len(differs):
+        return None
+    at = tuple(int(i) for i in differs[0])
+    return Difference(at[0], name, at[1:], expected[at].item(), found[at].item())
+
+
+def _bits(array: Array) -> Array:
+    return array.view(np.uint32) if array.dtype == np.float32 else array
+
+
+# ---------------------------------------------------------------------------------------------- float reference
+
+
+def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) -> dict[str, Array]:
+    """The outputs of the original model, [n, ...] by name; a batch axis of 1 is left out."""
+    try:
+        session = _session(str(model))
+        names = [output.name for output in session.get_outputs()]
+        samples = progress.track(range(len(dataset)), "float reference")
+        results = [session.run(names, _typed(session, dataset.model_sample(index))) for index in samples]
+    except Exception as error:  # onnxruntime has no common class of exceptions
+        raise ToolError(f"onnxruntime cannot run {model}: {str(error).strip().splitlines()[0]}") from error
+    return {name: _stacked([result[i] for result in results]) for i, name in enumerate(names)}
+
+
+def _session(model: str) -> Any:
+    """With the products of 8 bits that a CPU with VNNI computes, where onnxruntime can rewrite the model for them.
+
+    As the model is, a CPU without VNNI cuts the sum of two products of uint8 and int8 off at 16 bits.
+    """
+    precise = session_options()
+    precise.add_session_config_entry("session.x64quantprecision", "1")
+    try:
+        return onnxruntime.InferenceSession(model, precise, providers=["CPUExecutionProvider"])
+    except Exception:  # onnxruntime has no common class of exceptions; its message is that of the model as it is
+        return onnxruntime.InferenceSession(model, session_options(), providers=["CPUExecutionProvider"])
+
+
+def session_options() -> Any:
+    """One thread, and the same bits every time."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4
+    return options
+
+
+def _typed(session: Any, sample: Mapping[str, Array]) -> dict[str, Array]:
+    kinds = {i.name: i.type.removeprefix("tensor(").removesuffix(")") for i in session.get_inputs()}
+    dtypes = {"float": "float32", "double": "float64"}
+    return {name: array.astype(dtypes.get(kinds[name], kinds[name])) for name, array in sample.items()}
+
+
+def _stacked(outputs: list[Array]) -> Array:
+    """[n, ...] of one output per sample."""
+    alone = outputs[0].ndim > 0 and outputs[0].shape[0] == 1
+    return np.concatenate(outputs) if alone else np.stack(outputs)

@@ -1,0 +1,232 @@
+"""Where accuracy, or a bit, is lost: every tensor of a run on the board, of the integer reference and of the float model.
+
+In: a bundle, samples, a board. Out: one row per layer and all tensors side by side. A layer's error is given twice:
+cumulated (what it and all layers before it lost) and isolated (its reference fed with the float model's own input, so
+that it is charged only with what it loses itself).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from glowembed import pipeline
+from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.reference import run_float, run_int, run_node
+from glowembed.judge import compare
+from glowembed.judge.validation import (
+    build_bundle,
+    find_model,
+    run_layers,
+    saturated,
+    stored_inputs,
+    unfinished_tensors,
+)
+from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.progress import SILENT, Progress
+from glowembed.ranges import datasets
+from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.profile import Profile, profile
+
+SAMPLES = 8
+"""Every tensor of every sample is kept: a few samples say enough."""
+
+SEEN = 32
+"""Samples of histograms."""
+
+Tensors = Mapping[str, Array]
+"""Value name -> [samples, stored shape]."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Noise against float: SQNR in dB, cosine, and the largest error in steps of the output's scale."""
+
+    sqnr_db: float
+    cosine: float
+    max_steps: float
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One layer. `differs`: the board's bits are not the reference's; None: the tensor cannot be read back there.
+
+    `saturated` is the share of stored outputs at an end of their type that is not a fused ReLU's zero. `cumulated`
+    and `isolated` are None for a tensor that the float model does not have, as the parts of a concat.
+    """
+
+    name: str
+    op: str
+    output: str
+    differs: bool | None
+    saturated: float
+    cumulated: Loss | None
+    isolated: Loss | None
+
+
+@dataclass(frozen=True)
+class DebugRun:
+    """All of it; `tensors` maps `board/`, `reference/` or `float/` + value name to [samples, shape]."""
+
+    layers: tuple[LayerReport, ...]
+    tensors: Tensors
+
+    @property
+    def first_difference(self) -> str | None:
+        """The first layer whose bits differ on the board."""
+        return next((layer.name for layer in self.layers if layer.differs), None)
+
+    def costliest(self, count: int = 3) -> tuple[LayerReport, ...]:
+        """The layers with the lowest isolated SQNR, worst first."""
+        known = [layer for layer in self.layers if layer.isolated is not None]
+        return tuple(sorted(known, key=lambda layer: layer.isolated.sqnr_db if layer.isolated else 0.0)[:count])
+
+    def save(self, path: Path) -> None:
+        """All tensors as one .npz; written whole or not at all."""
+        partial = path.with_name(f".{path.name}.partial.npz")
+        try:
+            np.savez_compressed(partial, **self.tensors)  # type: ignore[arg-type]
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def debug(
+    bundle: Bundle | Path,
+    data: Path | Source | Dataset,
+    board: str,
+    samples: int | None = None,
+    build_dir: Path | None = None,
+    progress: Progress = SILENT,
+    model: Path | None = None,
+) -> DebugRun:
+    """Run some samples (SAMPLES by default, evenly spaced) layer by layer on the board and in both references."""
+    bundle = bundle if isinstance(bundle, Bundle) else pipeline.load_bundle(bundle)
+    graph = bundle.graph
+    chosen = _chosen(graph, data, samples)
+    floats = _floats(bundle, find_model(bundle, model), chosen, progress)
+    with progress.stage("build"):
+        image = build_bundle(bundle, board, build_dir)
+    inputs = stored_inputs(graph, chosen)
+    found = run_layers(bundle, board, image, inputs, progress)
+    reference = _references(graph, inputs)
+    layers = tuple(_layer(graph, node, reference, floats, found) for node in graph.nodes if node.kernel)
+    tensors = {f"board/{n}": a for n, a in found.items()} | {f"float/{n}": a for n, a in floats.items()}
+    names = [n for n, v in graph.values.items() if v.const is None]
+    return DebugRun(layers, {**tensors, **{f"reference/{n}": reference[n] for n in names}})
+
+
+def losses(
+    bundle: Bundle,
+    data: Path | Source | Dataset,
+    samples: int | None = None,
+    progress: Progress = SILENT,
+    model: Path | None = None,
+) -> tuple[LayerReport, ...]:
+    """The same of the references alone: what every layer loses against float, without a board."""
+    graph = bundle.graph
+    chosen = _chosen(graph, data, samples)
+    floats = _floats(bundle, find_model(bundle, model), chosen, progress)
+    reference = _references(graph, stored_inputs(graph, chosen))
+    return tuple(_layer(graph, node, reference, floats, {}) for node in graph.nodes if node.kernel)
+
+
+def seen(
+    bundle: Bundle,
+    data: Path | Source | Dataset,
+    samples: int | None = None,
+    progress: Progress = SILENT,
+    model: Path | None = None,
+) -> Profile:
+    """What the values of the float model are on some of these samples (SEEN by default): ranges and histograms."""
+    graph = _float_graph(bundle, find_model(bundle, model))
+    return profile(graph, _chosen(bundle.graph, data, samples or SEEN), progress)
+
+
+def _chosen(graph: Graph, data: Path | Source | Dataset, samples: int | None) -> Dataset:
+    if not isinstance(data, Dataset):
+        data = datasets.load(data, datasets.input_specs(graph), "test")
+    return data.every(samples or SAMPLES)
+
+
+def _references(graph: Graph, inputs: Tensors) -> dict[str, Array]:
+    count = len(next(iter(inputs.values())))
+    return _stack(run_int(graph, {n: a[i] for n, a in inputs.items()}) for i in range(count))
+
+
+def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -> dict[str, Array]:
+    """Every activation of the float graph."""
+    graph = _float_graph(bundle, model)
+    names = [n for n, v in graph.values.items() if v.const is None]
+    rows = []
+    for index in progress.track(range(len(dataset)), "float"):
+        sample = dataset.sample(index)
+        values = run_float(graph, {n: datasets.stored(graph.values[n], sample[n]) for n in graph.inputs})
+        rows.append({name: _kept(bundle, name, values[name]) for name in names})
+    return _stack(rows)
+
+
+def _float_graph(bundle: Bundle, model: Path) -> Graph:
+    """The canonical float graph, which has the names and layouts of the bundle's tensors."""
+    options = bundle.manifest["options"]
+    shapes = {name: tuple(dims) for name, dims in options.get("shapes", {}).items()}
+    return pipeline.import_model(model, CompileOptions(shapes=shapes, input_layout=options["input_layout"]))
+
+
+def _kept(bundle: Bundle, name: str, array: Array) -> Array:
+    """The channels that the bundle computes: those that no output depends on are not there."""
+    simplified = bundle.manifest.get("simplified") or {"kept": {}}
+    channels = simplified["kept"].get(name)
+    return array if channels is None else array[..., channels]
+
+
+def _stack(rows: Iterable[Tensors]) -> dict[str, Array]:
+    listed = list(rows)
+    return {name: np.stack([row[name] for row in listed]) for name in listed[0]}
+
+
+def _layer(graph: Graph, node: Node, reference: Tensors, floats: Tensors, found: Tensors) -> LayerReport:
+    value = graph.values[node.outputs[0]]
+    right = reference[value.name]
+    finished = value.name in found and value.name not in unfinished_tensors(graph)
+    differs = bool(np.any(found[value.name] != right)) if finished else None
+    comparable = value.name in floats and floats[value.name].shape == right.shape
+    return LayerReport(
+        node.name,
+        node.op,
+        value.name,
+        differs,
+        saturated(value, right),
+        _loss(value, floats[value.name], right) if comparable else None,
+        _loss(value, floats[value.name], _isolated(graph, node, reference, floats)) if comparable else None,
+    )
+
+
+def _isolated(graph: Graph, node: Node, reference: Tensors, floats: Tensors) -> Array:
+    """The reference of one node on the float model's tensors.
+
+    An input that the float model does not have, as the sums of a mean, is computed from those it has.
+    """
+    inputs = [_as_stored(graph, graph.values[name], reference, floats) for name in node.inputs]
+    count = len(next(iter(reference.values())))
+    return np.stack([run_node(graph, node.name, *(array[index] for array in inputs)) for index in range(count)])
+
+
+def _as_stored(graph: Graph, value: Value, reference: Tensors, floats: Tensors) -> Array:
+    """[samples, stored shape] of a node's input."""
+    known = floats.get(value.name)
+    if known is not None and known.shape[1:] == value.shape:
+        return known if value.qtype is None else value.qtype.quantize(known)
+    producer = graph.producer().get(value.name)
+    return reference[value.name] if producer is None else _isolated(graph, producer, reference, floats)
+
+
+def _loss(value: Value, real: Array, stored: Array) -> Loss:
+    quantized = stored if value.qtype is None else value.qtype.dequantize(stored)
+    metrics = compare.metrics({value.name: real}, {value.name: quantized})[0]
+    step = value.qtype.scale[0] if value.qtype else 1.0
+    return Loss(metrics.sqnr_db, metrics.cosine, metrics.max_abs / step)

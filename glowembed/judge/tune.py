@@ -1,0 +1,489 @@
+"""What a network needs besides plain int8: a calibration, and the fewest nodes in int16 or float32, to keep its accuracy.
+
+In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration and what every
+configuration that was tried gave and cost. Deterministic: the same input gives the same answer, however many workers.
+
+Another calibration costs nothing, so all are tried first, and the best stays. Then every node is lifted alone once; its
+gain is the noise at the outputs that this takes away. Nodes are taken by gain until the goal is met, the shortest such
+list is found by bisection, and nodes that prove needless are dropped.
+An evaluation is a pure function of picklable data, so any `concurrent.futures.Executor` can run them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from glowembed import pipeline
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Array, Graph, Value
+from glowembed.graph.op import dtypes_of, kernel, ops
+from glowembed.graph.plan import Plan
+from glowembed.graph.reference import run_int
+from glowembed.graph.target import load_target
+from glowembed.judge import compare
+from glowembed.lower import footprint
+from glowembed.pipeline import CompileOptions
+from glowembed.progress import SILENT, Progress
+from glowembed.quantize.precision import CALIBRATIONS, Config, Rule, Settings
+from glowembed.ranges import datasets
+from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.profile import Profile
+from glowembed.version import VERSION
+
+METRICS = ("top1", "rmse", "cosine")
+LIFTS = ("int16", "int16 weights", "float32")
+"""What a node may be lifted to, the cheapest first; int16 alone has weights of int8."""
+
+CHANGES: Mapping[str, Mapping[str, str]] = {
+    "int16": {"dtype": "int16"},
+    "int16 weights": {"dtype": "int16", "weights": "int16"},
+    "float32": {"dtype": "float32"},
+    **{name: {"calibration": name} for name in CALIBRATIONS},
+}
+"""Change -> the settings of a rule that makes it."""
+
+ALL = ""
+"""As the name of a node: all of them."""
+
+PYTHON = "python:"
+
+Outputs = Mapping[str, Array]
+"""Output name -> [n, ...] real numbers."""
+
+Lifted = tuple[tuple[str, str], ...]
+"""(node name, change), sorted, so that what holds for ALL comes first; the rest is as the options say."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What stays the same in all evaluations. Paths, not contents: it travels to the workers."""
+
+    model: Path
+    data: Path
+    profile: Path
+    metric: str
+    samples: int | None
+    options: CompileOptions
+    labels: str | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a configuration gives and costs. score: higher is better; noise: RMS error over RMS output.
+
+    arena: bytes of RAM. flash: bytes of weights, exact, and of kernels, estimated. cycles: estimated.
+    """
+
+    score: float
+    noise: float
+    arena: int
+    flash: int
+    cycles: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a configuration may cost at most; None: anything."""
+
+    arena: int | None = None
+    flash: int | None = None
+    cycles: float | None = None
+
+    def admits(self, e: Evaluation) -> bool:
+        limits = ((self.arena, e.arena), (self.flash, e.flash), (self.cycles, e.cycles))
+        return all(limit is None or cost <= limit for limit, cost in limits)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The answer. `tried` is in the order in which it was asked for; `lifted` None: the goal cannot be met.
+
+    remembered: how many of them an earlier, interrupted search had evaluated.
+    """
+
+    goal: float
+    float_score: float
+    lifted: Lifted | None
+    nodes: int
+    tried: Mapping[Lifted, Evaluation]
+    remembered: int = 0
+
+    @property
+    def base(self) -> Evaluation:
+        return self.tried[()]
+
+    def yaml(self) -> str:
+        """The precision.yaml."""
+        defaults: dict[str, str] = {"dtype": "int8"}
+        for name, change in self.lifted or ():
+            if name == ALL:
+                defaults |= CHANGES[change]
+        rules = [{"name": glob(name), **CHANGES[change]} for name, change in self.lifted or () if name != ALL]
+        text: str = yaml.safe_dump({"defaults": defaults, "rules": rules}, sort_keys=False, allow_unicode=True)
+        return text
+
+
+def tune(
+    task: Task,
+    drop: float,
+    budget: Budget | None = None,
+    lifts: Sequence[str] = LIFTS,
+    executor: Executor | None = None,
+    state: Path | None = None,
+    progress: Progress = SILENT,
+) -> Tuned:
+    """Find the set. `drop`: what may be lost of the float score (a share of samples for top1; relative otherwise).
+
+    `state` remembers evaluations, so that an interrupted search goes on where it was. Raises UsageError for a metric
+    that does not fit the data or that fails.
+    """
+    search = _Search(task, executor, state, progress)
+    loaded = _loaded(task)
+    goal = _goal(task.metric, loaded, drop)
+    budget = budget or Budget()
+    names = [n.name for n in loaded.graph.nodes]
+    lifted = _lift(search, loaded.graph, goal, budget, lifts)
+    return Tuned(
+        goal, loaded.float_score, lifted, len(names), dict(search.tried), len(search.remembered & set(search.tried))
+    )
+
+
+def table(result: Tuned) -> str:
+    """Accuracy against cost of all that was tried, the best score first, as a Markdown table."""
+    order = sorted(result.tried, key=lambda s: (-result.tried[s].score, result.tried[s].cycles, s))
+    lines = [
+        f"float scores {result.float_score:.6g}, the goal is {result.goal:.6g}; noise: RMS error over RMS output",
+        "",
+        "| | what differs from the base | score | noise | arena, bytes | flash, bytes | cycles |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for lifted in order:
+        e, chosen = result.tried[lifted], "chosen" if lifted == result.lifted else ""
+        cost = f"{e.arena:,} | {e.flash:,} | {round(e.cycles):,}"
+        lines.append(f"| {chosen} | {described(lifted)} | {e.score:.6g} | {e.noise:.4g} | {cost} |")
+    return "\n".join(lines) + "\n"
+
+
+def described(lifted: Lifted) -> str:
+    """`sqnr; conv_1: int16`, or `nothing`."""
+    words = (change if name == ALL else f"{name}: {change}" for name, change in lifted)
+    return "; ".join(words).replace("|", "\\|") or "nothing"
+
+
+def glob(name: str) -> str:
+    """A pattern that matches this name and nothing else."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+# ---------------------------------------------------------------------------------------------- search
+
+
+class _Search:
+    """Asks for evaluations, remembers them in memory and in the state file."""
+
+    def __init__(self, task: Task, executor: Executor | None, state: Path | None, progress: Progress) -> None:
+        self.task, self.executor, self.state, self.progress = task, executor, state, progress
+        self.tried: dict[Lifted, Evaluation] = {}
+        self.identity = _identity(task)
+        self.known = _read_state(state, self.identity)
+        self.remembered = set(self.known)
+
+    def all(self, wanted: Iterable[Lifted], label: str) -> list[Evaluation]:
+        """Evaluations of these sets, side by side where there is an executor."""
+        sets = list(dict.fromkeys(wanted))
+        fresh = [s for s in sets if s not in self.known]
+        with self.progress.counter(label) as count:
+            for done, (lifted, result) in enumerate(self.evaluated(fresh), start=1):
+                self.known[lifted] = result
+                _write_state(self.state, self.identity, self.known)
+                count(done, len(fresh))
+        self.tried |= {s: self.known[s] for s in sets}
+        return [self.known[s] for s in sets]
+
+    def evaluated(self, sets: Sequence[Lifted]) -> Iterator[tuple[Lifted, Evaluation]]:
+        """In the order in which they are ready, so that an interruption loses only what was under way."""
+        if self.executor is None:
+            yield from ((lifted, evaluate(self.task, lifted)) for lifted in sets)
+            return
+        futures = {self.executor.submit(evaluate, self.task, lifted): lifted for lifted in sets}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def one(self, lifted: Lifted) -> Evaluation:
+        return self.all([lifted], "search")[0]
+
+
+def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Sequence[str]) -> Lifted | None:
+    """The first answer within the budget. Only the score guides the search: with more nodes it rises, as the cost does."""
+
+    def good(lifted: Lifted) -> bool:
+        return search.one(lifted).score >= goal
+
+    def affordable(lifted: Lifted) -> bool:
+        return good(lifted) and budget.admits(search.one(lifted))
+
+    if affordable(()):
+        return ()
+    base = _recalibrated(search)
+    if affordable(base):
+        return base
+    for change in lifts:
+        ranked = _ranked(search, graph, change, base)
+        length = _shortest(lambda n: good(_set([*base, *ranked[:n]])), len(ranked))  # noqa: B023  used at once
+        if length is not None:
+            found = _pruned(base, ranked[:length], good)
+            if affordable(found):
+                return found
+    return None
+
+
+def _recalibrated(search: _Search) -> Lifted:
+    """The calibration of the whole network that leaves least noise; () is its own."""
+    own = Settings(**search.task.options.config().defaults).activation_calibration
+    sets: list[Lifted] = [(), *(((ALL, name),) for name in CALIBRATIONS if name != own)]
+    results = search.all(sets, "calibration")
+    return min(zip(results, sets, strict=True), key=lambda pair: pair[0].noise)[1]
+
+
+def _ranked(search: _Search, graph: Graph, change: str, base: Lifted) -> list[tuple[str, str]]:
+    """(node, change), the one first whose lifting alone takes most noise away."""
+    nodes = [(n.name, _possible(change, n.op)) for n in graph.nodes if _computes(n.op)]
+    results = search.all([_set([*base, node]) for node in nodes], "sensitivity")
+    order = sorted(range(len(nodes)), key=lambda i: (results[i].noise, i))
+    return [nodes[i] for i in order]
+
+
+def _possible(change: str, op: str) -> str:
+    """The change, or what comes nearest for this op: plain int16 without weights, float32 where there is no int16."""
+    if CHANGES[change]["dtype"] not in dtypes_of(op):
+        return "float32"
+    return change if ops()[op].has_weights or change == "float32" else "int16"
+
+
+def _computes(op: str) -> bool:
+    """A node that loses something itself; those that only move values follow their neighbours."""
+    return ops()[op].output_type != "input"
+
+
+def _shortest(good: Callable[[int], bool], count: int) -> int | None:
+    """The least n in 1..count for which a prefix of n is good, by doubling and bisection; None if none is."""
+    high = 1
+    while not good(min(high, count)):
+        if high >= count:
+            return None
+        high *= 2
+    low, high = high // 2, min(high, count)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return high
+
+
+def _pruned(base: Lifted, nodes: Sequence[tuple[str, str]], good: Callable[[Lifted], bool]) -> Lifted:
+    """Without the nodes that are not needed, the least useful first."""
+    kept = list(nodes)
+    for node in reversed(nodes):
+        without = [n for n in kept if n != node]
+        if without and good(_set([*base, *without])):
+            kept = without
+    return _set([*base, *kept])
+
+
+def _set(nodes: Iterable[tuple[str, str]]) -> Lifted:
+    return tuple(sorted(nodes))
+
+
+# ---------------------------------------------------------------------------------------------- one evaluation
+
+
+class _Stop(Exception):
+    """Ends a compilation after the plan: nothing is to be written."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """What a worker needs besides the set: read once."""
+
+    graph: Graph
+    profile: Profile
+    dataset: Dataset
+    floats: Outputs
+    float_score: float
+
+
+_CACHE: dict[str, _Loaded] = {}
+
+
+def _loaded(task: Task) -> _Loaded:
+    """Read once per process: a worker gets many sets of the same task."""
+    key = repr(task)
+    if key not in _CACHE:
+        _CACHE.clear()
+        _CACHE[key] = _load(task)
+    return _CACHE[key]
+
+
+def _load(task: Task) -> _Loaded:
+    graph = pipeline.import_model(task.model, task.options)
+    dataset = datasets.load(task.data, datasets.input_specs(graph), "test", task.labels).every(task.samples)
+    floats = compare.run_onnxruntime(task.model, dataset)
+    score = _score(task.metric, floats, floats, dataset.labels)
+    return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
+
+
+def evaluate(task: Task, lifted: Lifted) -> Evaluation:
+    """Compile in memory with these nodes lifted, run the integer reference over the samples, measure."""
+    loaded = _loaded(task)
+    rules = tuple(Rule(f"lift {name}", (glob(name) or "*",), settings=CHANGES[change]) for name, change in lifted)
+    given = task.options.config()
+    config = Config(given.defaults, (*given.rules, *rules))
+    graph, plan = _compiled(task, replace(task.options, precision=config), loaded.profile)
+    found = integer_outputs(graph, loaded.dataset)
+    found = {name: array.reshape(loaded.floats[name].shape) for name, array in found.items()}
+    floats = {name: loaded.floats[name] for name in found}
+    signal = sum(float(np.sum(a.astype(np.float64) ** 2)) for a in floats.values())
+    noise = sum(float(np.sum((a.astype(np.float64) - found[n]) ** 2)) for n, a in floats.items())
+    target = load_target(task.options.target)
+    return Evaluation(
+        _score(task.metric, found, floats, loaded.dataset.labels),
+        float(np.sqrt(noise / signal)) if signal else float(np.sqrt(noise)),
+        plan.size,
+        footprint.flash(graph, plan, target),
+        sum(kernel(node.kernel).cost(node, target).cycles for node in graph.nodes if node.kernel),
+    )
+
+
+def _compiled(task: Task, options: CompileOptions, profile: Profile) -> tuple[Graph, Plan]:
+    made: dict[str, Any] = {}
+
+    def on_stage(name: str, result: Any) -> None:
+        made[name] = result
+        if name == "plan":
+            raise _Stop
+
+    with contextlib.suppress(_Stop):
+        pipeline.compile_model(
+            task.model, task.profile.parent / "not written", options, profile=profile, on_stage=on_stage
+        )
+    return made["choose"], made["plan"]
+
+
+def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
+    """What the integer reference gives for every sample, as real numbers in the layout of the model."""
+    rows = []
+    for index in range(len(dataset)):
+        sample = dataset.sample(index)
+        values = run_int(graph, {n: stored(graph.values[n], sample[n]) for n in graph.inputs})
+        rows.append({name: _real(graph.values[name], values[name]) for name in graph.outputs})
+    return {name: np.stack([row[name] for row in rows]) for name in graph.outputs}
+
+
+def stored(value: Value, real: Array) -> Array:
+    """One sample of an input as the bundle takes it."""
+    array = datasets.stored(value, real)
+    return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
+
+
+def _real(value: Value, stored: Array) -> Array:
+    real = stored if value.qtype is None else value.qtype.dequantize(stored)
+    return value.logical(real)
+
+
+# ---------------------------------------------------------------------------------------------- metric
+
+
+def _goal(metric: str, loaded: _Loaded, drop: float) -> float:
+    if metric == "top1":
+        return loaded.float_score - drop
+    return loaded.float_score - drop * (abs(loaded.float_score) if metric.startswith(PYTHON) else 1.0)
+
+
+def _score(metric: str, found: Outputs, floats: Outputs, labels: Array | None) -> float:
+    """Higher is better. rmse: minus the error relative to the float outputs' RMS, all outputs together."""
+    if metric.startswith(PYTHON):
+        return _python(metric, found, labels)
+    if metric == "top1":
+        accuracy = compare.accuracy(labels, floats, found)
+        if accuracy is None or accuracy.metric != "top1":
+            raise UsageError("metric top1 needs class labels (test_y) that fit an output; use rmse or cosine without")
+        return accuracy.of_quantized
+    if metric == "cosine":
+        return min(m.cosine for m in compare.metrics(floats, found))
+    relative = [_relative_error(a, found[n]) for n, a in floats.items()]
+    return -max(relative)
+
+
+def _relative_error(real: Array, found: Array) -> float:
+    rms = float(np.sqrt(np.mean(real.astype(np.float64) ** 2))) or 1.0
+    return float(np.sqrt(np.mean((real.astype(np.float64) - found) ** 2))) / rms
+
+
+def metric_function(metric: str) -> Callable[[Outputs, Array | None], float]:
+    """The function behind `python:module.function`; it takes outputs by name and labels. Raises UsageError."""
+    module, _, name = metric.removeprefix(PYTHON).rpartition(".")
+    try:
+        function: Callable[[Outputs, Array | None], float] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"metric {metric!r}: {error}; expected python:module.function, importable from here"
+        ) from error
+    return function
+
+
+def _python(metric: str, found: Outputs, labels: Array | None) -> float:
+    try:
+        score = float(metric_function(metric)(found, labels))
+    except UsageError:
+        raise
+    except Exception as error:  # a stranger's function may raise anything
+        raise UsageError(f"metric {metric!r} raised {type(error).__name__}: {error}") from error
+    if not np.isfinite(score):
+        raise UsageError(f"metric {metric!r} gave {score}; expected a finite number, higher is better")
+    return score
+
+
+# ---------------------------------------------------------------------------------------------- state
+
+
+def _identity(task: Task) -> str:
+    """What the remembered evaluations depend on."""
+    files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (task.model, task.data, task.profile)]
+    rest = [task.metric, task.samples, task.labels, repr(task.options), VERSION]
+    return hashlib.sha256(json.dumps([*files, *rest]).encode()).hexdigest()
+
+
+def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:
+    """Evaluations of an earlier run with the same input; of another input, nothing."""
+    if path is None or not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["identity"] != identity:
+            return {}
+        return {tuple((n, d) for n, d in e["lifted"]): Evaluation(**e["result"]) for e in data["evaluations"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is not the state of a search ({error}); delete it to begin anew") from error
+
+
+def _write_state(path: Path | None, identity: str, known: Mapping[Lifted, Evaluation]) -> None:
+    if path is None:
+        return
+    entries = [{"lifted": lifted, "result": asdict(result)} for lifted, result in known.items()]
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps({"identity": identity, "evaluations": entries}) + "\n", encoding="utf-8")
+    partial.replace(path)

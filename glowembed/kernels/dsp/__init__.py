@@ -1,0 +1,260 @@
+"""Weights as the kernels of Cortex-M4, M7 and M33 read them, and the proofs that they need.
+
+In: integer constants of an op. Out: streams of words in reading order; runtime_c/ge_isa_dsp.h says what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, Store
+from glowembed.graph.target import Target
+from glowembed.law import fixedpoint
+from glowembed.law.fixedpoint import Mode
+
+Words = NDArray[np.uint32]
+
+SUM_LIMIT = 1 << 23
+"""Two channels share a product: the sum of the higher one must stay below this."""
+
+SHIFTS = range(25, 33)
+
+
+RIGHT_MAX = 23
+"""Of the last shift in the laws of others: zero point and half, shifted up, fit 32 bits beside a sum below SUM_LIMIT."""
+
+
+def up_of(p: Any, mode: Mode) -> int:
+    """Bits that sums are shifted up: what the shift of the default law lacks to 32; in the laws of others they are doubled."""
+    return int(32 - p.shift) if mode == "default" else 1
+
+
+def _right(words: Array, mode: Mode) -> Array:
+    """The last shift of each channel in the laws of TFLite and ONNX, the doubled sum and the upper word considered."""
+    return -words[:, 1] if mode == "tflite" else words[:, 1] - 31
+
+
+def _law_constants(multiplier: Array, mode: Mode) -> Array:
+    return multiplier.astype(np.int64).reshape(-1, fixedpoint.WORDS[mode])
+
+
+def law_words(multiplier: Array, p: Any, mode: Mode) -> Array:
+    """[channels, words]: the multiplier; in the laws of others multiplier, addend and shifts (ge_isa_dsp_law_<mode>.h)."""
+    words = _law_constants(multiplier, mode)
+    if mode == "default":
+        return words
+    if mode == "glow":
+        pre, post = words[:, 1], words[:, 2]
+        half = (np.int64(1) << post) >> 1
+        return np.stack([words[:, 0], (p.out_zero_point << post) + half, (pre + 1) | (post << 8)], axis=1)
+    right = _right(words, mode)
+    constant = (words[:, 0] == 0) | (right > RIGHT_MAX)  # all sums become 0
+    right = np.where(constant, 1, right)
+    addend = (p.out_zero_point << right) + (np.int64(1) << (right - 1))
+    shifts = right | (p.out_zero_point & 1) << 8 if mode == "onnx" else right
+    return np.stack([np.where(constant, 0, words[:, 0]), addend, shifts], axis=1)
+
+
+def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
+    """None where the kernels can requantize sums within +-`bounds` [channels] by this law; otherwise the reason.
+
+    Channels that need not be considered have the bound 0.
+    """
+    p = node.params
+    if mode == "default":
+        known = f"{SHIFTS.start}..{SHIFTS.stop - 1}"
+        return None if p.shift in SHIFTS else f"the shift of the requantization is {p.shift}, not {known}"
+    worst = int(bounds.argmax())
+    if bounds[worst] >= SUM_LIMIT:
+        return f"the sum of channel {worst} can reach {bounds[worst]}, {SUM_LIMIT} and more is too much"
+    words = _law_constants(node.constants["multiplier"].materialize(), mode)
+    if mode != "glow":
+        large = (words[:, 0] != 0) & (_right(words, mode) < 1) & (bounds > 0)
+        return f"the scale of channel {int(large.argmax())} is 1/2 or more" if large.any() else None
+    post = np.minimum(words[:, 2], RIGHT_MAX + 1)
+    products = ((bounds >> words[:, 1]) + 1) * words[:, 0] + (np.int64(129) << post)
+    if post.max() > RIGHT_MAX or products.max() >= 1 << 31:
+        return f"the products of channel {int(products.argmax())} do not fit 32 bits"
+    return None
+
+
+def bounds_of(node: Node, axis: int | tuple[int, ...]) -> Array:
+    """What the sum of each channel can reach; `axis`: of the weights, those that are summed up."""
+    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=axis)
+    return np.asarray(128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64)))
+
+
+def why_not(node: Node, mode: Mode = "default") -> str | None:
+    """None where two channels may share a half-word in the kernels of ge_isa_dsp.h; otherwise the reason."""
+    weights = node.constants["weights"].materialize().astype(np.int64)
+    if weights.min() < -127:
+        return "a weight is -128"
+    sums = 128 * np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1)
+    bias = np.abs(node.constants["bias"].materialize().astype(np.int64))
+    bounds = np.where(sums > 0, sums + bias, 0)
+    worst = int(np.argmax(bounds))
+    if bounds[worst] >= SUM_LIMIT:
+        return f"the sum of channel {worst} can reach {bounds[worst]}, {SUM_LIMIT} and more is too much"
+    return law_why_not(node, mode, bounds)
+
+
+UNROLL_MAX = 18
+"""Steps of 56 bytes in a loop: it fits the 1 KB of the smallest instruction caches."""
+
+
+def turns(steps: int, unroll: int) -> int:
+    """Cycles that `steps` steps lose at the ends of the loop, which begins in its middle where it must."""
+    return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
+
+
+def unroll(steps: int) -> int:
+    """Steps to have in the loop, of `steps` that it makes."""
+    return min(range(1, min(max(steps, 1), UNROLL_MAX) + 1), key=lambda u: (turns(steps, u), u))
+
+
+def why_not_wide(node: Node) -> str | None:
+    """None where ge_dsp_gemm_wide takes the weights; otherwise the reason."""
+    p, weights = node.params, node.constants["weights"].materialize().astype(np.int64)
+    if p.shift not in SHIFTS:
+        return f"the shift of the requantization is {p.shift}, not {SHIFTS.start}..{SHIFTS.stop - 1}"
+    sums = 128 * np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1)
+    largest = int(np.max(np.where(sums > 0, sums + np.abs(node.constants["bias"].materialize().astype(np.int64)), 0)))
+    if largest << (32 - p.shift) >= 1 << 31:
+        return f"a sum can reach {largest}, too much for a shift of {p.shift}"
+    return None
+
+
+def words(count: int) -> int:
+    """Words that `count` int8 take as int16 (ge_dsp_words)."""
+    return count // 4 * 2 + (count % 4 + 1) // 2
+
+
+def run_order(count: int) -> list[int]:
+    """Which element each half-word of ge_dsp_expand holds; -1: none."""
+    fours = [base + i for base in range(0, count // 4 * 4, 4) for i in (0, 2, 1, 3)]
+    rest = list(range(count // 4 * 4, count))
+    return [*fours, *rest, *([-1] * (len(rest) % 2))]
+
+
+def block_starts(channels: int, size: int = 4) -> list[int]:
+    """First channels of the blocks of `size`. Where that does not divide, the second begins inside the first."""
+    rest = channels % size
+    overlap = rest and channels > size
+    return [0, *range(rest, channels - size + 1, size)] if overlap else list(range(0, channels, size))
+
+
+Block = Callable[[Array, Array, Array], Words]
+
+
+def gemm_stream(
+    weights: Array,
+    bias: Array,
+    multiplier: Array,
+    order: Sequence[int],
+    p: Any,
+    block: Block | None = None,
+    size: int = 4,
+    mode: Mode = "default",
+) -> Words:
+    """For each block of `size` channels: start values, weights of pairs of channels and of k, words of the law.
+
+    weights [channels, K]; `order` names the element of K for each half-word of a column, -1 for none.
+    """
+    block = block or shared_block
+    bias, law = without_dead_channels(weights, bias, multiplier, p, mode)
+    channels = weights.shape[0]
+    index = np.asarray([[min(c, channels - 1) for c in range(s, s + size)] for s in block_starts(channels, size)])
+    padded = np.concatenate([weights, np.zeros((channels, 1), np.int8)], axis=1)[:, list(order)].astype(np.int64)
+    blocks = [block(padded[some], bias[some].astype(np.int64), law[some].reshape(-1)) for some in index]
+    return np.concatenate(blocks)
+
+
+def wide_block(weights: Array, bias: Array, multiplier: Array) -> Words:
+    """As ge_dsp_gemm_wide reads it: four sums, for each pair of k the bytes a0 b0 a1 b1 and c0 d0 c1 d1, multipliers."""
+    pairs = weights.astype(np.int8).reshape(2, 2, -1, 2).transpose(2, 0, 3, 1)
+    parts = [bias.astype("<i4"), np.ascontiguousarray(pairs).reshape(-1), multiplier.astype("<i4")]
+    return np.concatenate([part.view("<u4") for part in parts]).astype(np.uint32)
+
+
+def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
+    """As ge_dsp_gemm reads it: two channels in a half-word."""
+    a, b = weights[0::2], weights[1::2]
+    halves = 256 * a + b
+    pairs = (halves[:, 0::2] & 0xFFFF) | ((halves[:, 1::2] & 0xFFFF) << 16)
+    start = np.stack([256 * bias[0::2] + bias[1::2], bias[1::2]], axis=1).reshape(-1)
+    block = np.concatenate([start, pairs.T.reshape(-1), multiplier.astype(np.int64)])
+    return (block & 0xFFFFFFFF).astype(np.uint32)
+
+
+def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any, mode: Mode) -> tuple[Array, Array]:
+    """bias and words of the law with small sums in channels whose weights are all 0 and whose output is thus a constant."""
+    dead = ~np.any(weights.reshape(weights.shape[0], -1), axis=1)
+    if mode != "default":
+        q = fixedpoint.Requant(tuple(multiplier.tolist()), 0, mode)
+        outputs = fixedpoint.requantize(bias, q, p.out_zero_point, -128, 127).astype(np.int64)
+        words = np.stack([0 * outputs, 2 * outputs + 1, 0 * outputs + (257 if mode == "glow" else 1)], axis=1)
+        return np.where(dead, 0, bias), np.where(dead[:, None], words, law_words(multiplier, p, mode))
+    exact = (bias.astype(np.int64) * multiplier + (np.int64(1) << (p.shift - 1))) >> np.int64(p.shift)
+    constant = np.clip(exact, -255, 255)
+    return (
+        np.where(dead, constant << 14, bias).astype(np.int32),
+        np.where(dead, np.int64(1) << (p.shift - 14), multiplier).astype(np.int32)[:, None],
+    )
+
+
+def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Array, Array]]:
+    """Weights, bias and multiplier of each group of output channels."""
+    w, bias, m = constants["weights"], constants["bias"], constants["multiplier"]
+    size, words = w.shape[0] // groups, len(m) // w.shape[0]
+    starts = range(0, w.shape[0], size)
+    return [(w[i : i + size], bias[i : i + size], m[words * i : words * (i + size)]) for i in starts]
+
+
+def convolution(
+    symbol: str,
+    when: Callable[[Node, Target], str | None],
+    arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]],
+    instance: Callable[[Any], Mapping[str, int]],
+    scratch: Callable[[Any], int],
+    cycles: Callable[[Any, int], float],
+    code: Callable[[Any], int],
+    store: Store = "rows",
+    option: str = "",
+    template: str = "",
+) -> Kernel:
+    """A kernel of conv2d_s8 that reads a stream of words. cycles: for params and so many output rows; code: bytes."""
+    return Kernel(
+        symbol,
+        isa="dsp",
+        option=option,
+        when=when,
+        constants={"stream": "uint32_t"},
+        arrange=arrange,
+        instance=instance,
+        scratch=scratch,
+        cost=lambda node, target: Cost(cycles(node.params, node.params.out_h), code(node.params)),
+        rows_cost=lambda node, target, rows: cycles(node.params, rows),
+        store=store,
+        template=template,
+    )
+
+
+def stream_of(blocks: Array) -> Mapping[str, Array]:
+    """Integers in reading order, as the words of a stream."""
+    return {"stream": (blocks & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
+
+
+def depthwise_sums_why_not(node: Node, mode: Mode = "default") -> str | None:
+    """Why sums of a channel's taps do not fit the requantization of a law, or None."""
+    p = node.params
+    bound = bounds_of(node, axis=(0, 1))
+    if (reason := law_why_not(node, mode, bound)) is not None:
+        return reason
+    if bound.max() << up_of(p, mode) >= 2**31:
+        return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
+    return None

@@ -1,0 +1,283 @@
+"""Convolution on Cortex-M4, M7 and M33 by int16 columns and by strips of rows: when, their constants, scratch and costs.
+
+In: kernel-level conv2d nodes and their params. Out: `Kernel`s, for the op file to list. How they work say
+runtime_c/kernels/conv2d_s8_dsp.c, conv2d_strip_s8_dsp.c and conv2d_laws_s8_dsp.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, Store, law_number
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.law.fixedpoint import Mode
+
+DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """conv2d_s8_dsp_shape_of: the window of one group as `runs` runs of `run` bytes, `steps` words in all."""
+
+    runs: int
+    run: int
+    steps: int
+    tile: int
+
+    @classmethod
+    def of(cls, p: Any, most: int = DSP_TILE_MAX) -> _Columns:
+        depth = p.in_c // p.groups
+        together = p.groups == 1 and (p.dilation_w == 1 or p.kernel_w == 1)
+        runs, run = (p.kernel_h, p.kernel_w * depth) if together else (p.kernel_h * p.kernel_w, depth)
+        steps = runs * dsp.words(run)
+        tile = DSP_TILE_BYTES // (4 * steps) & ~1
+        return cls(runs, run, steps, min(max(tile, 2), most))
+
+    def order(self) -> list[int]:
+        """Which element of the window each half-word of a column holds; -1: none."""
+        one = dsp.run_order(self.run)
+        return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
+
+
+def _dsp_scratch(p: Any, most: int = DSP_TILE_MAX) -> int:
+    c = _Columns.of(p, most)
+    return 4 * most + (c.run + 3 & ~3) + c.tile * c.steps * 4
+
+
+def _dsp_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    order = _Columns.of(p).order()
+    groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
+    return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, mode=mode) for group in groups])}
+
+
+def _wide_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    order = _Columns.of(p).order()
+    groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
+    return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, dsp.wide_block) for group in groups])}
+
+
+_GEMM_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 115, "glow": 60, "tflite": 60}
+"""More for each eight outputs."""
+
+
+def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_MAX, mode: Mode = "default") -> Cost:
+    p, c = node.params, _Columns.of(node.params, most)
+    pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
+    unaligned = 85 if c.run % 4 else 0  # copied first
+    column = 3.2 * c.steps + (30 + unaligned) * c.runs + 45
+    block = 68 + _GEMM_LAW_CYCLES[mode] + step * c.steps + 4 * -(-c.steps // 8)
+    if p.groups > 1:  # tiles end with a row
+        tiles, pairs = p.out_h * -(-p.out_w // c.tile), p.out_h * -(-p.out_w // 2)
+        return Cost(p.groups * (pixels * column + blocks * (pairs * block + 20 * tiles) + 180 * tiles), 2300)
+    return Cost(pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile), 2300)
+
+
+def _columns(most: int = DSP_TILE_MAX, mode: Mode = "default") -> Kernel:
+    """With columns of at most so many pixels at a time, in one law."""
+    fewer = most < DSP_TILE_MAX
+    numbers = {**({"TILE": most} if fewer else {}), **law_number(mode)}
+    return Kernel(
+        f"ge_conv2d{most if fewer else ''}_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: (
+            dsp.why_not(n, mode)
+            or ("it needs no less scratch" if fewer and _Columns.of(n.params).tile <= most else None)
+        ),
+        constants={"stream": "uint32_t"},
+        arrange=lambda constants, p: _dsp_arrange(constants, p, mode),
+        instance=(lambda p: numbers) if numbers else None,
+        scratch=lambda p: _dsp_scratch(p, most),
+        cost=lambda n, t: _dsp_cost(n, t, most=most, mode=mode),
+        store="rows",
+        template="ge_conv2d_s8_dsp" if fewer else "",
+    )
+
+
+def column_kernels(mode: Mode = "default") -> list[Kernel]:
+    """With as many columns as fit, and with two at a time, in one law."""
+    return [_columns(most, mode) for most in (DSP_TILE_MAX, 2)]
+
+
+WIDE = Kernel(
+    "ge_conv2d_wide_s8_dsp",
+    isa="dsp",
+    when=lambda n, t: dsp.why_not_wide(n),
+    constants={"stream": "uint32_t"},
+    arrange=_wide_arrange,
+    scratch=_dsp_scratch,
+    cost=lambda n, t: _dsp_cost(n, t, 18),
+    store="rows",
+)
+"""Columns with weights of 16 bits."""
+
+
+# Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h), `wide` pixels at a time.
+
+DSP_STRIP_ROWS = 8
+
+WHOLE = 0
+"""Whole rows of windows, and as many pixels of 1x1 as DSP_TILE_BYTES hold."""
+
+
+def _strip_instance(p: Any, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:
+    taps = p.kernel_h * p.kernel_w
+    step = 1 if taps == 1 else p.stride_w
+    rows = 1 if taps == 1 else p.stride_h
+    channels = p.in_c + (p.in_c % 2 if step * rows % 2 or step * p.kernel_h % 2 else 0)
+    channels += 2 if channels % 4 == 2 and p.in_c % 2 else 0
+    steps = (taps * channels + 1) // 2
+    points = min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX)
+    return {
+        "PIXEL": 2 * channels * p.kernel_h * step,
+        "STEPS": steps,
+        "CHANNELS": channels,
+        "UNROLL": dsp.unroll(steps - 1),
+        "DOWN": 8 - dsp.up_of(p, mode),
+        "TILE": wide if wide or taps > 1 else points,
+        **law_number(mode),
+    }
+
+
+def _strip_scratch(p: Any, wide: int = WHOLE) -> int:
+    c = _strip_instance(p, wide)
+    if p.kernel_h * p.kernel_w == 1:
+        return int(min(c["TILE"], p.out_h * p.out_w + 1 & ~1) * c["PIXEL"])
+    pixels = min(wide or p.out_w, p.out_w)
+    kept = pixels == p.out_w and p.stride_h < p.kernel_h
+    creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * c["CHANNELS"] if kept else 0
+    columns = ((pixels - 1) * p.stride_w + p.kernel_w) * p.kernel_h * 2 * c["CHANNELS"]
+    return int(creep + max(columns, ((pixels + 1 & ~1) - 1) * c["PIXEL"] + 4 * c["STEPS"]))
+
+
+def _strip_why_not(node: Node, wide: int = WHOLE, mode: Mode = "default") -> str | None:
+    p = node.params
+    if p.groups > 1 or p.out_c < 4:
+        return "it takes 4 output channels and more, in one group"
+    if (p.dilation_h > 1 and p.kernel_h > 1) or (p.dilation_w > 1 and p.kernel_w > 1):
+        return "the taps do not touch"
+    if p.kernel_h * p.kernel_w == 1 and (p.pad_top or p.pad_left or (p.out_w - 1) * p.stride_w >= p.in_w):
+        return "a window of one tap lies in padding"
+    if p.kernel_h * p.kernel_w == 1 and (p.out_h - 1) * p.stride_h >= p.in_h:
+        return "a window of one tap lies in padding"
+    c = _strip_instance(p)
+    if c["PIXEL"] > 4092 or c["STEPS"] > 8000 or abs(2 * c["PIXEL"] - 4 * c["STEPS"]) > 4095:
+        return "a window is too large"
+    if wide and _strip_scratch(p, wide) >= _strip_scratch(p):
+        return "it needs no less scratch"
+    return dsp.why_not(node, mode)
+
+
+def _strip_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    c = _strip_instance(p)
+    order: list[int] = []
+    for tap in range(p.kernel_h * p.kernel_w):
+        kx, ky = divmod(tap, p.kernel_h)
+        first = (ky * p.kernel_w + kx) * p.in_c
+        channels = dsp.run_order(c["CHANNELS"]) if c["CHANNELS"] % 4 == 0 else range(c["CHANNELS"])
+        order += [first + k if k < p.in_c else -1 for k in channels]
+    order += [-1] * (2 * c["STEPS"] - len(order))
+    weights = constants["weights"].reshape(p.out_c, -1)
+    return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p, mode=mode)}
+
+
+def _strip_expand(p: Any) -> float:
+    """Cycles for one pixel to become int16."""
+    if p.in_c % 4:
+        return float(12 + 6 * p.in_c)
+    if p.kernel_h * p.kernel_w == 1 and p.stride_w == 1:
+        return 1.6 * float(p.in_c)
+    return 6 + (2.3 if p.in_c % 16 else 1.5) * float(p.in_c)
+
+
+def _strip_code(instance: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes of an instance, and of what all share."""
+    return 420 + 56 * (instance["UNROLL"] if instance["STEPS"] > 1 else 0), 1450
+
+
+_STRIP_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 87, "glow": 33, "tflite": 33}
+"""More for each eight outputs."""
+
+
+def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, mode: Mode = "default") -> float:
+    """Of 1x1, some of the rows are taken one by one. Windows: each call expands the rows under its first windows again,
+    and parts of a row expand all of their rows and the columns where they meet.
+    """
+    p = node.params
+    c, groups = _strip_instance(p, wide), -(-p.out_c // 4)
+    end = 55 + (4 if dsp.up_of(p, mode) else 0) + _STRIP_LAW_CYCLES[mode]
+    block = end + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
+    if p.kernel_h * p.kernel_w == 1:
+        runs, pixels = (1, p.out_h * p.out_w) if rows == p.out_h else (rows, p.out_w)
+        lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
+        return float(runs * (-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p)))
+    width = min(wide or p.out_w, p.out_w)
+    parts = -(-p.out_w // width)
+    again = parts > 1 or p.stride_h >= p.kernel_h
+    columns = (width - 1) * p.stride_w + p.kernel_w
+    expanded = rows * p.kernel_h if again else rows * p.stride_h * 1.1 + p.kernel_h - p.stride_h
+    pairs = (parts - 1) * -(-width // 2) + -(-(p.out_w - (parts - 1) * width) // 2)
+    return float(
+        rows * pairs * groups * block
+        + rows * parts * (100 + 16 * groups)
+        + parts * columns * expanded * _strip_expand(p)
+    )
+
+
+def _strip_store(p: Any) -> Store:
+    """Of 1x1, pixels are in scratch before those of the output are written."""
+    same = p.kernel_h * p.kernel_w == 1 and p.stride_h == p.stride_w == 1 and p.in_c == p.out_c
+    return "elements" if same else "rows"
+
+
+def _strip(wide: int = WHOLE, mode: Mode = "default") -> Kernel:
+    return Kernel(
+        f"ge_conv2d_strip{wide or ''}_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _strip_why_not(n, wide, mode),
+        constants={"stream": "uint32_t"},
+        arrange=lambda constants, p: _strip_arrange(constants, p, mode),
+        instance=lambda p: _strip_instance(p, wide, mode),
+        scratch=lambda p: _strip_scratch(p, wide),
+        cost=lambda n, t: Cost(
+            _strip_rows_cost(n, t, n.params.out_h, wide, mode), *_strip_code(_strip_instance(n.params))
+        ),
+        store=_strip_store,
+        rows_cost=lambda n, t, rows: _strip_rows_cost(n, t, rows, wide, mode),
+        template="ge_conv2d_strip_s8_dsp" if wide else "",
+    )
+
+
+def strip_kernels(mode: Mode = "default") -> list[Kernel]:
+    """With whole rows of windows, and with 8 and 2 windows at a time, in one law."""
+    return [_strip(wide, mode) for wide in (WHOLE, 8, 2)]
+
+
+def _laws_why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.groups > 1:
+        return f"{p.groups} groups"
+    return "the taps of a row do not touch" if p.dilation_w > 1 and p.kernel_w > 1 else None
+
+
+def _laws_cost(node: Node, target: Target) -> Cost:
+    """Two channels at a time, row of taps by row; the law costs most in each output."""
+    p = node.params
+    pairs = p.out_h * p.out_w * -(-p.out_c // 2)
+    return Cost(2.0 * node.macs + pairs * (110.0 + 55.0 * p.kernel_h), 900)
+
+
+LAWS = Kernel(
+    "ge_conv2d_laws_s8_dsp",
+    isa="dsp",
+    when=_laws_why_not,
+    scratch=lambda p: p.kernel_w * p.in_c,
+    cost=_laws_cost,
+    store="rows",
+)
+"""For the laws of others, where the strip refuses: scales of 1/2 and more, large sums, taps that do not touch down."""

@@ -1,0 +1,207 @@
+"""Depthwise on Cortex-M4, M7 and M33 from rows as they lie, 3x3 and any window: when, their constants and costs.
+
+In: kernel-level depthwise nodes and their params. Out: `Kernel`s, for the op file to list. How they work say
+runtime_c/kernels/depthwise3x3_rows_s8_dsp.c and depthwise_window_s8_dsp.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, law_number
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.law.fixedpoint import Mode
+
+UNROLL_MAX = 6
+REST_MAX = 11
+"""Outputs in the loop, and as many of a row as are written out without one."""
+
+OFFSET_MAX = 4095
+"""Of a load."""
+
+
+def _right(p: Any) -> int:
+    """Columns of padding on the right, as far as windows reach."""
+    return int((p.out_w - 1) * p.stride_w + 3 - p.pad_left - p.in_w)
+
+
+def _loop(p: Any) -> tuple[int, int, int]:
+    """(turns, outputs in a turn, outputs behind the loop) for the outputs whose right column is no padding."""
+    count, stride, step = p.out_w - max(_right(p), 0), p.stride_w, p.out_c
+    most = OFFSET_MAX // step
+    unit = 3 if stride == 1 else 2
+    if count <= REST_MAX and (count + 1) * stride + 2 <= most:
+        return 0, unit, count
+    unroll = max((u for u in range(unit, UNROLL_MAX + 1, unit) if (u + 1) * stride + 2 <= most), default=0)
+    return (count // unroll, unroll, count % unroll) if unroll and unroll <= count else (0, 0, count)
+
+
+def _instance(p: Any, mode: Mode) -> Mapping[str, int]:
+    turns, unroll, rest = _loop(p)
+    return {
+        "STEP": p.out_c, "STRIDE": p.stride_w, "LEFT": p.pad_left, "RIGHT": max(_right(p), 0),
+        "TURNS": turns, "UNROLL": unroll, "REST": rest, "UP": dsp.up_of(p, mode),
+        **law_number(mode),
+    }  # fmt: skip
+
+
+def _window_why_not(p: Any) -> str | None:
+    if p.in_c != p.out_c:
+        return "there are more channels out than in"
+    if (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w) != (3, 3, 1, 1):
+        return "the window is not 3x3"
+    if p.stride_h != p.stride_w or p.stride_h > 2:
+        return "the stride is not 1 or 2"
+    bottom = (p.out_h - 1) * p.stride_h + 3 - p.pad_top - p.in_h
+    if max(p.pad_top, p.pad_left, bottom, _right(p)) > 1:
+        return "there is more than one row or column of padding"
+    turns, unroll, _ = _loop(p)
+    if not unroll or turns * unroll * p.stride_w * p.out_c > 0xFFFF:
+        return "a row has too many bytes"
+    return None
+
+
+def rows_kernel(mode: Mode = "default") -> Kernel:
+    """The kernel in one law."""
+    return Kernel(
+        "ge_depthwise3x3_rows_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _window_why_not(n.params) or dsp.depthwise_sums_why_not(n, mode),
+        constants={"stream": "int32_t"},
+        arrange=lambda constants, p: _arrange(constants, p, mode),
+        instance=lambda p: _instance(p, mode),
+        cost=lambda n, t: _cost(n, t, mode),
+        store="rows",
+    )
+
+
+def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    """For each channel: bias, words of the law, 12 bytes of weights so that SXTB16 makes operands of them.
+
+    w[row][column]: 00 01 10 11 | 02 20 12 21 | 22 0 0 0.
+    """
+    w = constants["weights"].reshape(9, p.out_c)
+    taps = np.zeros((p.out_c, 12), np.int8)
+    taps[:, :9] = w[[0, 1, 3, 4, 2, 6, 5, 7, 8]].T
+    law = dsp.law_words(constants["multiplier"], p, mode).astype(np.int32)
+    packed = np.concatenate([constants["bias"][:, None].astype(np.int32), law, taps.view(np.int32)], axis=1)
+    return {"stream": packed.reshape(-1)}
+
+
+_ROWS_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "glow": 6, "tflite": 4}
+"""More for each output."""
+
+
+def _cost(node: Node, target: Target, mode: Mode) -> Cost:
+    p = node.params
+    turns, unroll, rest = _loop(p)
+    output = (18 if p.stride_w == 1 else 22) + (dsp.up_of(p, mode) > 0) + _ROWS_LAW_CYCLES[mode]
+    row = 35 + output * p.out_w + turns * 10
+    code = 250 + 64 * (unroll * (turns > 0) + rest)
+    return Cost(p.out_h * (p.out_c * row + 90), code)
+
+
+# ----------------------------------------------------------------------------------------------- any window
+
+UNROLL_TAPS, UNROLL_ROWS = 18, 40
+"""Taps that are written out; in a window of one column, whose rows have no loop, so many."""
+
+
+def _pitch(p: Any) -> int:
+    """Bytes from pixel to pixel, copied or not."""
+    return max(int(p.out_c), 4)
+
+
+def _columns(p: Any) -> int:
+    """That a row of output sees, padding included."""
+    return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
+
+
+def _copies(p: Any) -> bool:
+    return bool(p.in_c != _pitch(p) or p.pad_left > 0 or _columns(p) > p.in_w)
+
+
+def _any_instance(p: Any, mode: Mode = "default") -> Mapping[str, int]:
+    loop = p.kernel_w > 1 and p.kernel_h * p.kernel_w > UNROLL_TAPS and p.kernel_h > 1
+    step = p.dilation_w * _pitch(p) if p.kernel_w > 1 else 0
+    return {
+        "ROWS": p.kernel_h, "TAPS": p.kernel_w, "STEP": step, "UP": dsp.up_of(p, mode), "LOOP": int(loop), **law_number(mode)
+    }  # fmt: skip
+
+
+def _any_why_not(p: Any) -> str | None:
+    if (p.kernel_w - 1) * p.dilation_w * _pitch(p) > OFFSET_MAX:
+        return "a row of the window has too many bytes"
+    if p.kernel_h > UNROLL_ROWS or p.kernel_w > UNROLL_ROWS:
+        return "the window is too large"
+    return None
+
+
+def _any_scratch(p: Any) -> int:
+    row = _columns(p) * _pitch(p) + 3 & ~3
+    span = (p.kernel_h - 1) * p.dilation_h + 1
+    ring = span if _copies(p) else 0
+    return int(4 * max(p.kernel_h, 5) + 4 * span + row * (1 + ring) + (4 * p.out_w if p.out_c < 4 else 0))
+
+
+def _any_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    """For each four channels: bias 0 2 1 3, a word of four weights for each tap, words of the law."""
+    weights, bias = constants["weights"].reshape(-1, p.out_c), constants["bias"]
+    law = dsp.law_words(constants["multiplier"], p, mode)
+    if p.out_c < 4:
+        few = (0, 4 - p.out_c)
+        weights, bias, law = np.pad(weights, ((0, 0), few)), np.pad(bias, few), np.pad(law, (few, (0, 0)))
+    index = np.asarray([range(s, s + 4) for s in dsp.block_starts(len(bias))])
+    words = np.ascontiguousarray(weights[:, index].transpose(1, 0, 2)).astype(np.int8).view("<u4")[..., 0]
+    parts = [bias[index][:, [0, 2, 1, 3]].astype(np.int64), words, law[index].reshape(len(index), -1)]
+    return dsp.stream_of(np.concatenate(parts, axis=1))
+
+
+LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 46, "glow": 22, "tflite": 22}
+"""More for each four outputs."""
+
+
+def _any_rows_cost(node: Node, target: Target, rows: int, mode: Mode = "default") -> float:
+    """Blocks of four outputs; rows are copied once, those of the first window in every call again."""
+    p = node.params
+    blocks = -(-p.out_c // 4)
+    pairs, odd = (
+        (p.kernel_h // 2, p.kernel_h % 2)
+        if p.kernel_w == 1
+        else (p.kernel_w // 2 * p.kernel_h, p.kernel_w % 2 * p.kernel_h)
+    )
+    loads = 3.0 * pairs + 2.0 * odd if p.kernel_w == 1 else 3.0 * p.kernel_h
+    loop = 9.0 * p.kernel_h if _any_instance(p)["LOOP"] else 0.0
+    block = 28 + LAW_CYCLES[mode] + (4 if dsp.up_of(p, mode) else 0) + 21.0 * pairs + 11.0 * odd + loads + loop
+    outputs = rows * p.out_w * (blocks * block + 12) + rows * (110 + 14 * p.kernel_h) + 1.2 * _pitch(p) * _columns(p)
+    copied = min((rows - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if _copies(p) else 0
+    each = 1.3 if p.in_c == _pitch(p) else 7.0
+    few = 10.0 * rows * p.out_w * p.out_c if p.out_c < 4 else 0.0
+    return float(outputs + copied * (60 + each * _columns(p) * _pitch(p)) + few + 150)
+
+
+def window_kernel(mode: Mode = "default") -> Kernel:
+    """The kernel for any window, in one law."""
+
+    def cost(node: Node, target: Target) -> Cost:
+        numbers = _any_instance(node.params)
+        rows = 1 if numbers["LOOP"] else numbers["ROWS"]
+        return Cost(_any_rows_cost(node, target, node.params.out_h, mode), 900 + 42 * numbers["TAPS"] * rows, 0)
+
+    return Kernel(
+        "ge_depthwise_window_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _any_why_not(n.params) or dsp.depthwise_sums_why_not(n, mode),
+        constants={"stream": "uint32_t"},
+        arrange=lambda constants, p: _any_arrange(constants, p, mode),
+        instance=lambda p: _any_instance(p, mode),
+        scratch=_any_scratch,
+        cost=cost,
+        rows_cost=lambda n, t, rows: _any_rows_cost(n, t, rows, mode),
+        store="rows",
+    )

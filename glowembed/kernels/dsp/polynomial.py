@@ -1,0 +1,212 @@
+"""Convolution with three products in one 64-bit multiplication: the proof that sums fit, weights, cost.
+
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s, for the op file to list: 1x1, which is taken only where
+the user allows it, as weights take twice the flash, and windows of few products, where that is little.
+runtime_c/ge_isa_dsp_polynomial.h says how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Kernel, law_number
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.law.fixedpoint import Mode
+
+FIELD = 21
+"""Bits from sum to sum in a 64-bit word; a sum has a sign, so it is below half of that."""
+
+OFFSET_MAX = 4095
+"""Of a load."""
+
+TILE_BYTES = 3072
+TILE_MAX = 24
+OUT_MAX = 1360
+"""Channels out: two pixels further is an offset of a store."""
+
+
+def _tile(p: Any) -> int:
+    """Pixels in scratch."""
+    pixels = -(-p.out_h * p.out_w // 3) * 3
+    return int(max(6, min(TILE_BYTES // (8 * p.in_c) * 3, TILE_MAX, pixels)))
+
+
+def _unroll(steps: int) -> int:
+    """Steps of 32 bytes in the loop: half a kilobyte at most."""
+    return min(range(1, min(steps, dsp.UNROLL_MAX) + 1), key=lambda u: (dsp.turns(steps, u), u))
+
+
+def _instance(p: Any) -> Mapping[str, int]:
+    return {
+        "IN": p.in_c, "OUT": p.out_c, "TILE": _tile(p), "UNROLL": _unroll(p.in_c), "UP": 32 - p.shift,
+    }  # fmt: skip
+
+
+def _scratch(p: Any) -> int:
+    return _tile(p) // 3 * 8 * int(p.in_c)
+
+
+def _why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.kernel_h * p.kernel_w != 1 or p.groups > 1:
+        return "it is for windows of one tap and one group"
+    if p.pad_top or p.pad_left or (p.out_w - 1) * p.stride_w >= p.in_w or (p.out_h - 1) * p.stride_h >= p.in_h:
+        return "a window of one tap lies in padding"
+    if p.in_c % 4 or p.in_c > 8000 or not 4 <= p.out_c <= OUT_MAX:
+        return f"it takes a multiple of 4 channels in and 4..{OUT_MAX} out"
+    if p.out_w < 3:
+        return "it takes three pixels at a time"
+    return _sums_why_not(node)
+
+
+def _sums_why_not(node: Node, mode: Mode = "default") -> str | None:
+    p = node.params
+    sums = 128 * np.abs(node.constants["weights"].materialize().astype(np.int64)).reshape(p.out_c, -1).sum(axis=1)
+    worst = int(sums.argmax())
+    if sums[worst] >= 1 << (FIELD - 1):
+        return f"the sum of channel {worst} can reach {sums[worst]}, {1 << (FIELD - 1)} and more is too much"
+    bound = sums + np.abs(node.constants["bias"].materialize().astype(np.int64))
+    if (reason := dsp.law_why_not(node, mode, bound)) is not None:
+        return reason
+    if bound.max() << dsp.up_of(p, mode) >= 2**31:
+        return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
+    return None
+
+
+def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode = "default") -> Mapping[str, Array]:
+    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then of each channel what ends its sum, and its law."""
+    w = constants["weights"].astype(np.int64).reshape(p.out_c, -1)
+    index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
+    pairs = w[index][:, 0::2] + (w[index][:, 1::2] << FIELD)
+    bias = (constants["bias"].astype(np.int64) - (1 << (FIELD - 1))) << dsp.up_of(p, mode)
+    last = np.concatenate([bias[:, None], dsp.law_words(constants["multiplier"], p, mode)], axis=1)[index]
+    words = [pairs.transpose(0, 2, 1).reshape(len(index), -1), last.reshape(len(index), -1)]
+    return dsp.stream_of(np.concatenate(words, axis=1))
+
+
+def _pixels_cycles(p: Any, pixels: int) -> float:
+    groups, tile = -(-p.out_c // 4), _tile(p)
+    block = 107 + 9 * p.in_c + dsp.turns(p.in_c, _unroll(p.in_c))
+    threes = -(-pixels // 3)
+    return float(groups * threes * block + threes * (9.2 * p.in_c + 22) + -(-pixels // tile) * (70 + 12 * groups))
+
+
+def _cycles(p: Any, rows: int) -> float:
+    """Rows in slots do not follow each other: the threes of each end with it."""
+    return _pixels_cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _pixels_cycles(p, p.out_w)
+
+
+ONE_TAP = dsp.convolution(
+    "ge_conv2d_polynomial_s8_dsp",
+    _why_not,
+    _arrange,
+    _instance,
+    _scratch,
+    _cycles,
+    code=lambda p: 700 + 32 * _unroll(p.in_c),
+    option="polynomial",
+)
+
+
+# Few products: all of a window written out, input rows as words.
+
+FEW_MAX = 48
+"""Products for an output: 32 bytes of code each, and twice the flash for weights of that size is little."""
+
+FEW_BYTES = 2048
+"""Of rows of words, where the window does not need more."""
+
+FEW_LEAST = 512
+"""Of the rows that one window sees, where they alone are kept: all but the newest move for each row of outputs."""
+
+
+def _few_apart(p: Any) -> tuple[int, int]:
+    """Rows from tap to tap, and columns."""
+    return p.dilation_h if p.kernel_h > 1 else 1, p.dilation_w if p.kernel_w > 1 else 1
+
+
+def _few_span(p: Any) -> int:
+    """Rows that a window sees."""
+    return int((p.kernel_h - 1) * _few_apart(p)[0] + 1)
+
+
+def _few_row(p: Any) -> int:
+    """Bytes of a row of words: what the windows of all but the last pixel see, in fours."""
+    columns = (p.out_w - 2) * p.stride_w + (p.kernel_w - 1) * _few_apart(p)[1] + 1
+    return int(-(-max(columns, 1) * p.in_c // 4) * 16)
+
+
+def _few_turn(p: Any, least: bool = False) -> int:
+    """Rows of outputs until rows of words move to the beginning of scratch; `least`: they move for each."""
+    span = _few_span(p)
+    if least or p.stride_h >= span:
+        return 1
+    lines = max(span, FEW_BYTES // _few_row(p))
+    return int(min((lines - span) // p.stride_h + 1, p.out_h))
+
+
+def _few_instance(p: Any, mode: Mode, least: bool) -> Mapping[str, int]:
+    down, across = _few_apart(p)
+    runs, taps = (1, p.kernel_w) if across == 1 else (p.kernel_w, 1)
+    return {
+        "HEIGHT": p.kernel_h, "RUNS": runs, "RUN": taps * p.in_c, "TAP": 4 * across * p.in_c, "LINE": down * _few_row(p),
+        "ROW": _few_row(p), "PIXEL": 4 * p.stride_w * p.in_c, "OUT": p.out_c, "TURN": _few_turn(p, least), "UP": dsp.up_of(p, mode),
+        **law_number(mode),
+    }  # fmt: skip
+
+
+def _few_scratch(p: Any, least: bool) -> int:
+    lines = _few_span(p) + (_few_turn(p, least) - 1) * p.stride_h
+    return int(lines * _few_row(p))
+
+
+def _few_why_not(node: Node, mode: Mode, least: bool) -> str | None:
+    p = node.params
+    if p.groups > 1:
+        return "it takes one group"
+    if p.kernel_h * p.kernel_w * p.in_c > FEW_MAX:
+        return f"an output has more than {FEW_MAX} products"
+    if p.out_w < 3:
+        return "it takes three pixels at a time"
+    if not 4 <= p.out_c <= OUT_MAX:
+        return f"it takes 4..{OUT_MAX} channels out"
+    down, across = _few_apart(p)
+    reach = (p.kernel_h - 1) * down * _few_row(p) + 4 * ((p.kernel_w - 1) * across + 1 + p.stride_w) * p.in_c
+    if reach > OFFSET_MAX or 12 * p.stride_w * p.in_c > OFFSET_MAX:
+        return "a row is too long for the offset of a load"
+    if least and (_few_turn(p) == 1 or _few_scratch(p, least) > FEW_LEAST):
+        return f"it needs no less scratch, or more than {FEW_LEAST} bytes"
+    return _sums_why_not(node, mode)
+
+
+_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 120, "glow": 38, "tflite": 38}
+"""More for each twelve outputs."""
+
+
+def _few_cycles(p: Any, rows: int, mode: Mode, least: bool) -> float:
+    block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107 + _LAW_CYCLES[mode]
+    threes = -(-p.out_w // 3) * -(-p.out_c // 4) * block + (90 if p.out_w % 3 else 50)
+    border = min((2 * p.pad_left + p.stride_w) * p.in_c, _few_row(p) // 4)
+    line = 1.31 * _few_row(p) + 16 * border + 260
+    span = _few_span(p) if p.stride_h % _few_apart(p)[0] else p.kernel_h
+    more = 0.8 * max(0, _few_span(p) - p.stride_h) * _few_row(p) * rows * (1 - 1 / _few_turn(p)) if least else 0.0
+    return float(rows * (threes + min(p.stride_h, span) * line) + max(0, span - p.stride_h) * line + more + 100)
+
+
+def few(mode: Mode = "default", least: bool = False) -> Kernel:
+    """The kernel for windows of few products, in one law; `least`: with no more rows of words than a window sees."""
+    return dsp.convolution(
+        f"ge_conv2d_few{1 if least else ''}_s8_dsp",
+        lambda node, target: _few_why_not(node, mode, least),
+        lambda constants, p: _arrange(constants, p, mode),
+        lambda p: _few_instance(p, mode, least),
+        lambda p: _few_scratch(p, least),
+        lambda p, rows: _few_cycles(p, rows, mode, least),
+        code=lambda p: 900 + 32 * p.kernel_h * p.kernel_w * p.in_c,
+        template="ge_conv2d_few_s8_dsp" if least else "",
+    )

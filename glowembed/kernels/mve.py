@@ -1,0 +1,552 @@
+"""The Helium kernels: when they are exact, how they want their constants, what they cost.
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. Costs are cycles of the
+pipeline model in the middle of its range, fitted to measured layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel
+from glowembed.law.fixedpoint import WORDS, Mode
+from glowembed.ops.shared import broadcast
+
+LANES = 16
+"""Bytes of a vector."""
+
+STREAM = {"stream": "int8_t"}
+"""Weights, biases and multipliers in the order in which a kernel reads them."""
+
+
+# ------------------------------------------------------------------------------------------------- the laws
+
+
+def _law_why_not(node: Node, mode: Mode) -> str | None:
+    """Requantization must be what runtime_c/ge_mve_law_<mode>.h does in 32 bits."""
+    if mode == "default":
+        return _high_word(node, None)
+    words = _words(node.constants["multiplier"].materialize(), mode)
+    if mode == "glow":
+        return _glow_why_not(node, words)
+    shifts = words[1] if mode == "tflite" else 31 - words[1]
+    return "a scale is 1/2 or more" if (words[0].any() and shifts[words[0] > 0].max() >= 0) else None
+
+
+def _glow_why_not(node: Node, words: Array) -> str | None:
+    weights, bias = (np.abs(node.constants[n].materialize().astype(np.int64)) for n in ("weights", "bias"))
+    channel = -1 if node.op.startswith("depthwise") else 0
+    sums = 128 * np.moveaxis(weights, channel, 0).reshape(len(bias), -1).sum(axis=1) + bias
+    largest = int((((sums >> words[1]) + 1) * words[0]).max())
+    return f"a product can reach {largest}, more than int32 holds" if largest >= 2**31 else None
+
+
+def _words(multiplier: Array, mode: Mode) -> Array:
+    """[WORDS[mode], channel]"""
+    return multiplier.astype(np.int64).reshape(-1, WORDS[mode]).T
+
+
+def _law_vectors(multiplier: Array, mode: Mode) -> list[Array]:
+    """What a stream holds of the law, each int32 for every channel (runtime_c/ge_mve_law_<mode>.h)."""
+    words = _words(multiplier, mode)
+    zero = words[0] == 0  # a scale below 2^-32
+    if mode == "tflite":
+        vectors = [words[0], np.where(zero, -1, words[1])]
+    elif mode == "onnx":
+        vectors = [2 * words[0] + 1, np.where(zero, -LOST, 31 - words[1])]
+    elif mode == "glow":
+        vectors = [words[0], -words[1], -words[2]]
+    else:
+        vectors = [words[0]]
+    return [v.astype(np.uint32).view(np.int32) for v in vectors]
+
+
+LOST = 32
+"""A shift to the right that leaves nothing of 32 bits."""
+
+_SCALE = {"default": 0.0, "glow": 4.0, "tflite": 5.0, "onnx": 22.0}
+"""Cycles more than those of the default law, for a vector of four sums."""
+
+
+def _high_word(node: Node, target: Any) -> str | None:
+    """Requantization must be one VRMULH."""
+    return None if node.params.shift == 32 else f"shift is {node.params.shift}, VRMULH shifts by 32"
+
+
+def _blocks(count: int, size: int) -> int:
+    return -(-count // size)
+
+
+def _padded(array: Array, axis: int, multiple: int) -> Array:
+    """Zeros behind the end of `axis`, up to a multiple."""
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, -array.shape[axis] % multiple)
+    return np.pad(array, widths)
+
+
+def _sums_of_four(constants: Mapping[str, Array], mode: Mode) -> list[Array]:
+    """For each four channels, as rows of bytes: 4 biases, then 4 of each word of the law."""
+    vectors = (constants["bias"], *_law_vectors(constants["multiplier"], mode))
+    return [_padded(v.astype("<i4"), 0, 4).view(np.int8).reshape(-1, 16) for v in vectors]
+
+
+def groups_of_four(
+    constants: Mapping[str, Array], passes: tuple[tuple[int, ...], ...], mode: Mode
+) -> Mapping[str, Array]:
+    """For each four channels: weights, pass after pass and in it 16 bytes of each channel in turn; 4 biases; the law.
+
+    The weights are those of a matrix product: output channel first, everything else flat, zeros up to whole vectors.
+    """
+    weights = constants["weights"]
+    flat = _padded(_padded(weights.reshape(weights.shape[0], -1), 0, 4), 1, LANES)
+    groups = len(flat) // 4
+    vectors = flat.reshape(groups, 4, -1, LANES)
+    ordered = np.concatenate([vectors[:, list(p)].transpose(0, 2, 1, 3).reshape(groups, -1) for p in passes], axis=1)
+    parts = [ordered.astype(np.int8), *_sums_of_four(constants, mode)]
+    return {"stream": np.concatenate(parts, axis=1).reshape(-1)}
+
+
+# ---------------------------------------------------------------------------------------------------- conv2d
+
+
+def _window_bytes(p: Any) -> int:
+    """The window of a pixel in whole vectors."""
+    return _blocks(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
+
+
+def _columns(p: Any) -> int:
+    """From the first to the last that a row of output sees, padding included."""
+    return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
+
+
+def _tap_bytes(p: Any, count: int) -> int:
+    """Bytes of pointers to taps, of a row of padding, and of the padded rows that a row of output sees."""
+    rows = 1 if p.pad_left == 0 and _columns(p) <= p.in_w else 2 + (p.kernel_h - 1) * p.dilation_h
+    return int(4 * count + rows * _columns(p) * p.in_c)
+
+
+def _clamp(p: Any) -> int:
+    """1 where an output has other limits than those of int8, to which narrowing moves saturate."""
+    return int((p.lo, p.hi) != (-128, 127))
+
+
+def _conv_when(node: Node, mode: Mode) -> str | None:
+    return f"{node.params.groups} groups" if node.params.groups > 1 else _law_why_not(node, mode)
+
+
+def _conv_scratch(p: Any) -> int:
+    """Three windows and the taps."""
+    return 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
+
+
+def _taps_cycles(p: Any, count: int, across: int) -> float:
+    """Of a call for `count` rows, besides outputs: it begins, copies padded rows anew, and points at taps."""
+    columns = _columns(p)
+    padded = p.pad_left > 0 or columns > p.in_w
+    rows = min((count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if padded else 0
+    row = columns * p.in_c / LANES
+    return float(250 + 2.5 * row + rows * (90 + 4.5 * row) + count * (50 + p.kernel_h * (25 + 8 * across)))
+
+
+def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
+    """Blocks of three pixels by four channels, and the windows."""
+    p = node.params
+    across = 1 if p.dilation_w == 1 else p.kernel_w
+    run = p.kernel_w // across * p.in_c
+    pixels, steps, taps = count * p.out_w, _window_bytes(p) // LANES, p.kernel_h * across
+    four = 34.0 * steps + (34 if steps <= UNROLLED else 70) + 3 * _SCALE[mode]
+    in_place = taps == 1 and run % LANES == 0
+    tap = 4.5 if run == 4 else 9.0 if run <= LANES else 10 + 4.5 * _blocks(run, LANES)
+    windows = 0.0 if in_place else pixels * (20 + taps * tap)
+    return float(
+        _blocks(pixels, 3) * (_blocks(p.out_c, 4) * four + (30 if in_place else 95))
+        + windows
+        + _taps_cycles(p, count, across)
+    )
+
+
+UNROLLED = 9
+"""Steps of 16 inputs that are written out; a longer window is a loop."""
+
+
+def _conv_instance(p: Any) -> Mapping[str, int]:
+    steps = _window_bytes(p) // LANES
+    return {"STEPS": steps if steps <= UNROLLED else 0, "CLAMP": _clamp(p)}
+
+
+def conv2d(mode: Mode) -> Kernel:
+    """One group, any window."""
+    return Kernel(
+        "ge_conv2d_s8_mve",
+        instance=_conv_instance,
+        isa="mve",
+        when=lambda node, target: _conv_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3)), mode),
+        scratch=_conv_scratch,
+        cost=lambda node, target: Cost(
+            _conv_rows_cost(node, mode, node.params.out_h), 1100 + 88 * (_conv_instance(node.params)["STEPS"] or 6), 630
+        ),
+        rows_cost=lambda node, target, count: _conv_rows_cost(node, mode, count),
+        store="rows",
+    )
+
+
+# ------------------------------------------------------------------------------------------------- depthwise
+
+
+def _blocks_of_sixteen(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
+    """For each 16 channels: 16 biases; 16 weights of each tap; for each four, 4 of each word of the law.
+
+    The weights are [kernel_h, kernel_w, channel]. The last block begins 16 channels before the end, and is there only when
+    there are channels left; fewer than 16 channels are padded. int32 in the order of the sums in the kernel.
+    """
+    channels = len(constants["bias"])
+    weights = constants["weights"].reshape(-1, channels).astype(np.int8)
+    bias, law = constants["bias"].astype("<i4"), np.stack(_law_vectors(constants["multiplier"], mode)).astype("<i4")
+    if channels < LANES:
+        weights, bias, law = _padded(weights, 1, LANES), _padded(bias, 0, LANES), _padded(law, 1, LANES)
+    last = len(bias) - LANES
+    order = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
+    parts = []
+    for first in sorted({*range(0, last + 1, LANES), last}):
+        block = slice(first, first + LANES)
+        fours = law[:, block][:, order].reshape(len(law), 4, 4).transpose(1, 0, 2).reshape(-1)
+        parts += [bias[block][order].view(np.int8), weights[:, block].reshape(-1), fours.view(np.int8)]
+    return {"stream": np.concatenate(parts)}
+
+
+def _depthwise_when(node: Node, mode: Mode) -> str | None:
+    p = node.params
+    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _law_why_not(node, mode)
+
+
+def _depthwise_scratch(p: Any) -> int:
+    """The taps, and with fewer than 16 channels a copy of each in a whole vector and a pointer to it."""
+    count = p.kernel_h * p.kernel_w
+    return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
+
+
+def _depthwise_rows_cost(node: Node, mode: Mode, count: int) -> float:
+    """Pairs of taps for blocks of 16 channels."""
+    p = node.params
+    taps, blocks = p.kernel_h * p.kernel_w, _blocks(p.out_c, LANES)
+    block = 36.0 * (taps // 2) + 24 * (taps % 2) + 68 + 4 * _SCALE[mode]
+    few = 30.0 * taps if p.in_c < LANES else 0.0
+    return float(count * p.out_w * (blocks * block + 30 + few) + _taps_cycles(p, count, p.kernel_w))
+
+
+def depthwise(mode: Mode) -> Kernel:
+    """As many channels out as in, any window."""
+    return Kernel(
+        "ge_depthwise_s8_mve",
+        isa="mve",
+        when=lambda node, target: _depthwise_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: _blocks_of_sixteen(constants, mode),
+        scratch=_depthwise_scratch,
+        cost=lambda node, target: Cost(_depthwise_rows_cost(node, mode, node.params.out_h), 1340),
+        rows_cost=lambda node, target, count: _depthwise_rows_cost(node, mode, count),
+        store="rows",
+    )
+
+
+def _depthwise3x3_when(node: Node, mode: Mode) -> str | None:
+    p = node.params
+    if (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w) != (3, 3, 1, 1) or p.stride_w > 1:
+        return "it is 3x3 with a stride across of 1"
+    if p.in_c % 8 != 0 or _columns(p) > WIDEST:
+        return f"{p.in_c} channels of {_columns(p)} columns"
+    if p.pad_left == 0 and _columns(p) <= p.in_w:
+        return "rows without padding are read in place"
+    return _depthwise_when(node, mode)
+
+
+WIDEST = 125
+"""Columns of a plane in which offsets of three rows fit a byte."""
+
+
+NEAR = 50
+"""Columns of a plane in which offsets of three rows in the next plane fit a byte."""
+
+
+def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
+    """For each four channels: 8 zeros; of channels 0 2 1 3 weights column by column, and 7 zeros; the law; 4 biases."""
+    channels = len(constants["bias"])
+    weights = constants["weights"].reshape(3, 3, channels).transpose(2, 1, 0).reshape(channels // 4, 4, 9)
+    ordered = _padded(weights[:, [0, 2, 1, 3]].astype(np.int8), 2, LANES).reshape(channels // 4, -1)
+    bias, *law = _sums_of_four(constants, mode)
+    zeros = np.zeros((channels // 4, 8), np.int8)
+    return {"stream": np.concatenate([zeros, ordered, *law, bias], axis=1).reshape(-1)}
+
+
+def _depthwise3x3_blocks(p: Any) -> tuple[int, int]:
+    """Blocks of three and of two pixels in a row of output."""
+    if p.out_w == 1:
+        return 0, 1
+    return (p.out_w // 3 - 1, 2) if p.out_w % 3 == 1 else (p.out_w // 3, p.out_w % 3 // 2)
+
+
+def _depthwise3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
+    """Blocks of three or two pixels by four channels, and copies of rows."""
+    p = node.params
+    threes, twos = _depthwise3x3_blocks(p)
+    rows = min((count - 1) * p.stride_h + 3, p.in_h)
+    block = threes * (105.0 + 3 * _SCALE[mode]) + twos * (80.0 + 2 * _SCALE[mode])
+    run = p.out_c // 4 * block + 70 * (threes + twos) + 100
+    copy = min(_columns(p), p.in_w) * (9.5 * p.in_c / 8 + 10) + 50
+    return float(count * run + rows * copy + 300 + 1.0 * p.in_c * _columns(p) / LANES)
+
+
+def depthwise3x3(mode: Mode) -> Kernel:
+    """3x3 with padding."""
+    return Kernel(
+        "ge_depthwise3x3_s8_mve",
+        isa="mve",
+        when=lambda node, target: _depthwise3x3_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: _depthwise3x3_arrange(constants, mode),
+        scratch=lambda p: 3 * p.in_c * _columns(p) + LANES,
+        cost=lambda node, target: Cost(_depthwise3x3_rows_cost(node, mode, node.params.out_h), 1130),
+        rows_cost=lambda node, target, count: _depthwise3x3_rows_cost(node, mode, count),
+        instance=lambda p: {
+            "CLAMP": _clamp(p),
+            "NEAR": int(mode == "default" and not _clamp(p) and _columns(p) <= NEAR),
+        },
+        store="rows",
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the others
+
+
+def _fc_cost(node: Node, mode: Mode) -> Cost:
+    """Blocks of four outputs, 16 inputs at a time."""
+    p = node.params
+    return Cost(p.rows * (_blocks(p.out_c, 4) * (14.0 * _blocks(p.in_c, LANES) + 28 + _SCALE[mode]) + 20), 350)
+
+
+def fc(mode: Mode) -> Kernel:
+    """Any size."""
+    return Kernel(
+        "ge_fc_s8_mve",
+        isa="mve",
+        when=lambda node, target: _law_why_not(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: groups_of_four(constants, ((0, 1, 2, 3),), mode),
+        cost=lambda node, target: _fc_cost(node, mode),
+        store="rows",
+    )
+
+
+ADD = Kernel(
+    "ge_add_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * (4.5 * node.params.row + 20), 350),
+    store="elements",
+)
+
+
+def _avgpool_scratch(p: Any) -> int:
+    """Pointers to the rows of a window, and sums."""
+    return int(4 * (p.kernel_h + p.channels))
+
+
+def _avgpool_when(node: Node, target: Any) -> str | None:
+    """Sums are shifted left so that requantization is one VRMULH."""
+    p = node.params
+    return (
+        None if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) < 2**31 else f"sums shifted by {32 - p.shift} overflow"
+    )
+
+
+def _avgpool_cost(node: Node, output: float) -> float:
+    """Sums of 16 channels at a time; then `output` for each mean."""
+    p = node.params
+    window = _blocks(p.channels, LANES) * (9.0 * p.kernel_h * p.kernel_w + 10 * p.kernel_h + 50) + output * p.channels
+    return float(p.out_h * (p.out_w * (window + 120) + 100))
+
+
+AVGPOOL = Kernel(
+    "ge_avgpool_s8_mve",
+    isa="mve",
+    when=_avgpool_when,
+    scratch=_avgpool_scratch,
+    cost=lambda node, target: Cost(_avgpool_cost(node, 4), 800),
+    store="rows",
+)
+
+AVGPOOL_LAWS = Kernel(
+    "ge_avgpool_laws_s8_mve",
+    isa="mve",
+    any_law=True,
+    scratch=_avgpool_scratch,
+    cost=lambda node, target: Cost(_avgpool_cost(node, 20), 800),
+    store="rows",
+)
+
+
+def _rows_cost(node: Node, run: float, block: float) -> Cost:
+    """A row of the input, 16 channels at a time."""
+    p = node.params
+    return Cost(p.rows * (_blocks(p.channels, LANES) * (run * p.columns + block) + 40), 500)
+
+
+SUM_ROWS = Kernel("ge_sum_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 9, 60), store="rows")
+
+MAX_ROWS = Kernel("ge_max_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 5, 25), store="rows")
+
+MEAN = Kernel(
+    "ge_mean_s32_s8_mve",
+    isa="mve",
+    when=_high_word,
+    cost=lambda node, target: Cost(40 + 4.0 * node.params.channels, 130),
+)
+
+
+# ------------------------------------------------------------------------------------------------ conv2d 3x3
+
+
+def _conv3x3_when(node: Node, mode: Mode) -> str | None:
+    p = node.params
+    if (p.kernel_h, p.kernel_w, p.stride_w, p.dilation_w) != (3, 3, 1, 1):
+        return "it is 3x3 with a stride across of 1"
+    if p.in_c not in (16, 32, 48) or p.out_c % 4 != 0 or p.out_w < 3:
+        return f"{p.in_c} channels in, {p.out_c} out, {p.out_w} columns"
+    return _conv_when(node, mode)
+
+
+def _conv3x3_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    """For each four channels: two passes of two channels; in each, for every row of the kernel and 16 inputs, three columns."""
+    weights = constants["weights"].reshape(-1, 2, 2, 3, 3, p.in_c // LANES, LANES)
+    ordered = np.ascontiguousarray(weights.transpose(0, 1, 3, 5, 4, 2, 6)).reshape(p.out_c // 4, -1)
+    sums = _sums_of_four(constants, mode)
+    return {"stream": np.concatenate([ordered.astype(np.int8), *sums], axis=1).reshape(-1)}
+
+
+def _conv3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
+    p = node.params
+    blocks, four = count * _blocks(p.out_w, 3), 286.0 * p.in_c / LANES + 60 + 3 * _SCALE[mode]
+    return float(blocks * (_blocks(p.out_c, 4) * four + 25) + _taps_cycles(p, count, 1))
+
+
+def conv3x3(mode: Mode) -> Kernel:
+    """3x3 with a stride across of 1."""
+    return Kernel(
+        "ge_conv2d3x3_s8_mve",
+        isa="mve",
+        when=lambda node, target: _conv3x3_when(node, mode),
+        constants=STREAM,
+        arrange=lambda constants, p: _conv3x3_arrange(constants, p, mode),
+        scratch=lambda p: _tap_bytes(p, 3),
+        cost=lambda node, target: Cost(
+            _conv3x3_rows_cost(node, mode, node.params.out_h), 620 + 630 * node.params.in_c // LANES, 340
+        ),
+        rows_cost=lambda node, target, count: _conv3x3_rows_cost(node, mode, count),
+        instance=lambda p: {"DEPTH": p.in_c, "CLAMP": _clamp(p)},
+        store="rows",
+    )
+
+
+# ---------------------------------------------------------------------------------------- element by element
+
+
+LUT = Kernel(
+    "ge_lut_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * (1.5 * node.params.row + 30), 116),
+    store="elements",
+)
+
+MUL = Kernel(
+    "ge_mul_s8_mve",
+    isa="mve",
+    when=_high_word,
+    cost=lambda node, target: Cost(node.params.rows * (3.8 * node.params.row + 60), 250),
+    store="elements",
+)
+
+
+MUL_BROADCAST = Kernel(
+    "ge_mul_broadcast_s8_mve",
+    isa="mve",
+    when=_high_word,
+    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 3.8, 80), 560),
+    store="elements",
+)
+
+ADD_BROADCAST = Kernel(
+    "ge_add_broadcast_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 4.5, 50), 500),
+    store="elements",
+)
+
+AFFINE = Kernel(
+    "ge_affine_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (5.0 * node.params.channels + 25), 200),
+    store="elements",
+)
+
+SOFTMAX = Kernel(
+    "ge_softmax_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (12.0 * node.params.n + 80), 400),
+    store="elements",
+)
+
+
+SOFTMAX_TFLITE = Kernel(
+    "ge_softmax_tflite_s8_mve",
+    isa="mve",
+    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (9.0 * node.params.n + 220), 460),
+    store="elements",
+)
+
+
+def _maxpool_cost(node: Node, target: Any) -> Cost:
+    p = node.params
+    taps = p.kernel_h * p.kernel_w
+    return Cost(p.out_h * p.out_w * taps * (20 + 8.0 * _blocks(p.channels, LANES)), 300)
+
+
+MAXPOOL = Kernel("ge_maxpool_s8_mve", isa="mve", cost=_maxpool_cost, store="rows")
+
+
+PIECE = 8
+"""Bytes in one piece that a copy moves as such."""
+
+
+def _block_cost(node: Node, target: Any) -> Cost:
+    """Runs along the longest dim, by eights, gathered and scattered where they are not in one piece."""
+    p = node.params
+    piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
+    along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)
+    element = (3.0 if piece else 8.0) if p.shift else (0.3 if piece else 3.0)
+    return Cost(p.rows * (prod(p.dims) // along) * (element * along + 45), 620)
+
+
+COPY, COPY_INTO, INSERT = (
+    Kernel(f"ge_{name}_s8_mve", isa="mve", cost=_block_cost, store="rows") for name in ("copy", "copy_into", "insert")
+)
+
+
+def _channels_last_cost(node: Node, target: Any) -> Cost:
+    p = node.params
+    count, length = p.runs
+    return Cost(p.rows * (20.0 + count * (20.0 + (18.0 if length == p.channels else 8.0) * _blocks(length, 8))), 240)
+
+
+CHANNELS_LAST = Kernel(
+    "ge_channels_last_s8_mve",
+    isa="mve",
+    when=lambda node, target: "offsets of 8 pixels have more than 16 bits" if node.params.channels > 9362 else None,
+    cost=_channels_last_cost,
+    store="rows",
+)

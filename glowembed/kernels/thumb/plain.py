@@ -1,0 +1,124 @@
+"""Kernels with weights as they are, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. In a convolution three pixels share two
+words, packed when the network runs (runtime_c/ge_plain.h), so that flash holds each weight once, in a byte. Costs are cycles
+of the tables in measure/pipelines.py, fitted to random layers: 0.4 % off in the median, 3 % at worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Node
+from glowembed.graph.op import Cost, Kernel, Store
+
+CHUNK = 64
+"""Inputs that are packed at a time (GE_PLAIN_CHUNK)."""
+
+LARGEST = 8191
+"""Of the sum of |w| over a chunk: 128 * sum < 2^20."""
+
+
+def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -> Kernel:
+    return Kernel(f"ge_{op}_plain_s8_{isa}", isa=isa, cost=cost, any_law=True, **{"store": "rows", **more})
+
+
+# --------------------------------------------------------------------------------------------- convolution
+
+
+def _inputs(p: Any) -> int:
+    """Of a window of a group."""
+    return int(p.kernel_h * p.kernel_w * p.in_c // p.groups)
+
+
+def _when(node: Node, target: Any) -> str | None:
+    weights = node.constants["weights"].materialize()
+    magnitudes = np.abs(weights.astype(np.int64)).reshape(len(weights), -1)
+    sums = np.add.reduceat(magnitudes, range(0, magnitudes.shape[1], CHUNK), axis=1)
+    return f"the sum of {CHUNK} weights can reach {sums.max()}" if sums.max() > LARGEST else None
+
+
+def _scratch(p: Any) -> int:
+    """Sums of three pixels; the words of a chunk; a tap of zero points."""
+    sums = 12 * (p.out_c // p.groups + 1 & ~1)
+    return int(sums + 8 * min(_inputs(p), CHUNK) + p.in_c // p.groups)
+
+
+def _store(p: Any) -> Store:
+    """Groups are computed one after the other."""
+    return "rows" if p.groups == 1 else "disjoint"
+
+
+def _conv2d(isa: str, product: float, pair: float, tap: float, row: float, packed: float, output: float) -> Kernel:
+    """Cycles: of an input of three pixels and two channels, of two channels of a chunk, of a tap and of a row of taps of
+    three pixels, of an input that is packed, of an output.
+    """
+
+    def cost(node: Node, target: Any) -> Cost:
+        p = node.params
+        inputs, pairs, pixels = _inputs(p), -(-(p.out_c // p.groups) // 2), p.out_h * p.out_w
+        three = (
+            inputs * (pairs * product + packed)
+            + -(-inputs // CHUNK) * (pairs + 1) * pair
+            + p.kernel_h * (p.kernel_w * tap + row)
+            + 400
+        )
+        return Cost(p.groups * -(-pixels // 3) * three + pixels * p.out_c * output, 1850)
+
+    return _kernel("conv2d", isa, cost, when=_when, scratch=_scratch, store=_store)
+
+
+CONV2D = (
+    _conv2d("armv6m", 18.4, 93.7, 184.8, 76.1, 21.8, 62.0),
+    _conv2d("armv7m", 16.4, 71.8, 116.9, 32.1, 13.6, 37.0),
+)
+
+
+# ---------------------------------------------------------------------------------------------- depthwise
+
+
+def _taps_when(node: Node, target: Any) -> str | None:
+    p = node.params
+    return None if p.in_c == p.out_c else f"{p.out_c} channels from {p.in_c}"
+
+
+def _taps_scratch(p: Any) -> int:
+    """Sums of a pixel; the address of each tap; a pixel of zero points."""
+    return int(4 * (p.out_c + 1 & ~1) + 4 * p.kernel_h * p.kernel_w + p.in_c)
+
+
+def _depthwise(isa: str, product: float, tap: float, output: float, pixel: float) -> Kernel:
+    """Cycles: of a tap of two channels, of a tap of a pixel, of an output, of a pixel."""
+
+    def cost(node: Node, target: Any) -> Cost:
+        p = node.params
+        taps, pairs = p.kernel_h * p.kernel_w, -(-p.out_c // 2)
+        return Cost(p.out_h * p.out_w * (taps * (pairs * product + tap) + p.out_c * output + pixel), 850)
+
+    return _kernel("depthwise", isa, cost, when=_taps_when, scratch=_taps_scratch)
+
+
+DEPTHWISE = (
+    _depthwise("armv6m", 18.9, 18.6, 59.6, 133.0),
+    _depthwise("armv7m", 13.9, 20.6, 37.6, 39.3),
+)
+
+
+# ----------------------------------------------------------------------------------------- fully connected
+
+
+def _fc(isa: str, products: float, four: float, output: float) -> Kernel:
+    """Cycles: of an input and four outputs, of four outputs (or one of the last three), of an output."""
+
+    def cost(node: Node, target: Any) -> Cost:
+        p = node.params
+        fours = p.out_c // 4 + p.out_c % 4
+        return Cost(p.rows * (fours * (p.in_c * products + four) + p.out_c * output), 520)
+
+    return _kernel("fc", isa, cost)
+
+
+FC = (_fc("armv6m", 22.1, 186.0, 48.3), _fc("armv7m", 20.5, 33.9, 41.3))

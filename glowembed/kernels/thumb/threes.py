@@ -1,0 +1,408 @@
+"""Three sums in two words: the kernels of the cores without DSP instructions (ARMv6-M, Cortex-M3).
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. runtime_c/ge_isa_armv6m.h says why three
+sums fit, ge_threes.h in which order the words are read. The words take 2.7 bytes of flash for each weight. Costs are
+cycles, of the measured instructions and their kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel
+
+UNROLL = 8
+"""Inputs are taken in multiples of this."""
+
+LARGEST = 8191
+"""Of the sum of |w| over a chunk: 255 * sum < 2^21, and 128 * sum < 2^20."""
+
+SPLIT = 9
+"""Low bits of a multiplier, where products must fit 32 bits."""
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Channels from `first` on, `size` of them with those that fill it up; one has a word of its own if `plain`."""
+
+    first: int
+    size: int
+    plain: bool = False
+
+    def slots(self) -> list[int]:
+        """What each output is: the plain one (3), or the sum 0, 1 or 2 of a three."""
+        return [3] * self.plain + [0, 1, 2] * (self.size // 3)
+
+
+def _groups(channels: int, chunks: int) -> list[_Group]:
+    """The groups that cover the channels, as ge_threes_open counts them: nines, then one of fewer."""
+    nines, left = divmod(channels, 9)
+    plain = left == 1 or (left == 7 and chunks == 1)
+    size = left if plain else -(-left // 3) * 3
+    groups = [_Group(9 * i, 9) for i in range(nines)]
+    return [*groups, _Group(9 * nines, size, plain)] if left else groups
+
+
+def _matrix(constants: Mapping[str, Array]) -> Int64:
+    """The weights as [channel, input], zeros up to a multiple of UNROLL inputs."""
+    weights = constants["weights"].astype(np.int64).reshape(len(constants["bias"]), -1)
+    return np.pad(weights, ((0, 0), (0, -weights.shape[1] % UNROLL)))
+
+
+def _chunks(weights: Int64) -> list[slice]:
+    """Runs of inputs, as long as the sums of every channel allow."""
+    steps = np.abs(weights).reshape(len(weights), -1, UNROLL).sum(axis=2)
+    chunks, start, total = [], 0, np.zeros(len(weights), np.int64)
+    for i in range(steps.shape[1]):
+        total = total + steps[:, i]
+        if total.max() > LARGEST:
+            chunks.append(slice(start * UNROLL, i * UNROLL))
+            start, total = i, steps[:, i]
+    return [*chunks, slice(start * UNROLL, steps.shape[1] * UNROLL)]
+
+
+def _words(weights: Int64, laws: Callable[[_Group, list[slice]], Int64], begin: bool) -> Array:
+    """The words of a matrix; a channel by itself has no chunks.
+
+    begin: each group and chunk starts with the values that keep all sums positive.
+    laws: what follows the words of a group, from its weights filled up and the chunks.
+    """
+    chunks = _chunks(weights)
+    parts = [np.asarray([*(c.stop - c.start for c in chunks), 0], np.int64)]
+    for group in _groups(len(weights), len(chunks)):
+        for chunk in chunks if group.size > 1 else [slice(None)]:
+            w = _rows(weights, group)[:, chunk]
+            parts += [_pairs(_offsets(w)[:, None], group.plain).reshape(-1)] if begin else []
+            parts.append(_pairs(w, group.plain).T.reshape(-1))
+        parts.append(laws(group, chunks))
+    return (np.concatenate(parts) & 0xFFFFFFFF).astype(np.uint32)
+
+
+def _rows(weights: Int64, group: _Group) -> Int64:
+    """The rows of a group, zeros where there are no more channels."""
+    rows = weights[group.first : group.first + group.size]
+    return np.pad(rows, ((0, group.size - len(rows)), (0, 0)))
+
+
+def _pairs(w: Int64, plain: bool) -> Int64:
+    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 of each three. The first row as it is if `plain`."""
+    own, w = w[:plain], w[plain:]
+    pairs = np.stack([w[0::3] + (w[2::3] << 21), w[1::3] + (w[2::3] << 10)], axis=1)
+    return np.concatenate([own, pairs.reshape(-1, w.shape[1])])
+
+
+def _offsets(w: Int64) -> Int64:
+    """What must be added to sums of inputs in 0..255 so that none is negative."""
+    return np.asarray(-255 * np.minimum(w, 0).sum(axis=1), dtype=np.int64)
+
+
+# ------------------------------------------------------------------------------------------------- armv7m
+
+
+OFFSET = 1 << 20
+"""What the sums 0 of threes begin with, so that they do not borrow from the sums 2."""
+
+
+def _start(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> tuple[int, int] | None:
+    """The 64 bits to which sum * multiplier is added, and the multiplier; None where 63 bits less 11 are too few.
+
+    A channel whose bias alone makes it saturate, whatever its inputs, gets a multiplier of 0.
+    """
+    start = bias * multiplier + (1 << 31) + (p.out_zero_point << 32)
+    reach = 128 * sum(abs(w) for w in weights) * multiplier
+    if abs(start) > reach + (1 << 40):
+        return (1 << 40 if start > 0 else -1 << 40), 0
+    return (start, multiplier) if abs(start) + reach < 1 << 52 else None
+
+
+def _starts(constants: Mapping[str, Array], p: Any) -> list[tuple[int, int] | None]:
+    weights = constants["weights"].reshape(len(constants["bias"]), -1).tolist()
+    bias, multiplier = constants["bias"].tolist(), constants["multiplier"].tolist()
+    return [_start(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
+
+
+def _arrange_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    starts = [start or (0, 0) for start in _starts(constants, p)]
+
+    def laws(group: _Group, chunks: list[slice]) -> Int64:
+        """Low and high bits and multiplier of each output; times 2^11, 2^11 and 2^10 if there is but one chunk."""
+        numbers = []
+        padded = [*starts, *[(0, 0)] * group.size][group.first : group.first + group.size]
+        for (start, multiplier), slot in zip(padded, group.slots(), strict=True):
+            start -= len(chunks) * OFFSET * multiplier if slot == 0 else 0
+            start <<= (11, 11, 10, 0)[slot] if len(chunks) == 1 else 0
+            numbers += [start & 0xFFFFFFFF, start >> 32 & 0xFFFFFFFF, multiplier]
+        return np.asarray(numbers, np.int64)
+
+    return {"words": _words(_matrix(constants), laws, begin=False)}
+
+
+def _shift_32(node: Node) -> str | None:
+    return None if node.params.shift == 32 else f"shift is {node.params.shift}, it shifts by 32"
+
+
+def _when_armv7m(node: Node, target: Any) -> str | None:
+    if getattr(node.params, "groups", 1) > 1:
+        return f"{node.params.groups} groups"
+    constants = {name: const.materialize() for name, const in node.constants.items()}
+    return _shift_32(node) or _poor(_starts(constants, node.params))
+
+
+# ------------------------------------------------------------------------------------------------- armv6m
+
+
+@dataclass(frozen=True)
+class _Law:
+    """An output channel without products of 64 bits: sum - `zero` is `a`; y = lo + (a * M + rest) / 2^32 for a <= span."""
+
+    zero: int
+    span: int
+    low: int
+    high: int
+    rest: int
+
+    constant: bool = False
+    """All sums give one output; the kernel gets weights of zero."""
+
+    def words(self) -> tuple[int, ...]:
+        return self.zero, self.span, self.low, self.high, self.rest
+
+
+def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> _Law | None:
+    """The law of a channel on sums of products of weights and inputs in 0..255; None where 32 bits are too few.
+
+    A channel whose output cannot change gets weights of zero from the caller: its law is that of a sum of 0.
+    """
+    scaled = multiplier << (32 - p.shift)
+    lowest = bias + sum(min(-128 * w, 127 * w) for w in weights)
+    largest = bias + sum(max(-128 * w, 127 * w) for w in weights)
+    floor = ((p.lo - p.out_zero_point) << 32) - (1 << 31)
+    if constant := constant_output(lowest, largest, scaled, p):
+        return _Law(-1, 1, 0, (constant[0] - p.lo) << 23, 0, constant=True)
+    first = -(-floor // scaled)
+    last = (((p.hi - p.out_zero_point + 1) << 32) - (1 << 31) - 1) // scaled
+    rest, far = first * scaled - floor, min(last, largest) - first
+    low, high = scaled & ((1 << SPLIT) - 1), scaled >> SPLIT
+    fits = 0 <= rest < scaled and far >= 0 and far * low + rest < 1 << 32 and far * high + (1 << 23) < 1 << 32
+    if not fits or lowest - first < -(1 << 31) or largest - first >= 1 << 31 or last - first >= 1 << 31:
+        return None
+    return _Law(first - bias + 128 * sum(weights), last - first, low, high, rest)
+
+
+def constant_output(lowest: int, largest: int, scaled: int, p: Any) -> tuple[int] | None:
+    """The output of all sums from lowest to largest, if there is but one."""
+    ends = {min(p.hi, max(p.lo, ((acc * scaled + (1 << 31)) >> 32) + p.out_zero_point)) for acc in (lowest, largest)}
+    return (ends.pop(),) if len(ends) == 1 else None
+
+
+def _laws(constants: Mapping[str, Array], p: Any) -> list[_Law | None]:
+    weights = constants["weights"].reshape(len(constants["bias"]), -1).tolist()
+    bias, multiplier = constants["bias"].tolist(), constants["multiplier"].tolist()
+    return [channel_law(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
+
+
+def _arrange_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    laws, weights = _laws(constants, p), _matrix(constants)
+    for channel, law in enumerate(laws):
+        if law is not None and law.constant:
+            weights[channel] = 0
+
+    def words(group: _Group, chunks: list[slice]) -> Int64:
+        offsets = sum(_offsets(_rows(weights, group)[:, chunk]) for chunk in chunks)
+        padded = [*laws, *[None] * group.size][group.first : group.first + group.size]
+        table = np.asarray([law.words() if law is not None else (0,) * 5 for law in padded], dtype=np.int64)
+        table[:, 0] += offsets
+        return table.reshape(-1)
+
+    return {"words": _words(weights, words, begin=True)}
+
+
+def _int32(table: Int64) -> Array:
+    """The low 32 bits of each number."""
+    return (table & 0xFFFFFFFF).astype(np.uint32).view(np.int32).reshape(-1)
+
+
+def _poor(laws: Sequence[object]) -> str | None:
+    poor = [channel for channel, law in enumerate(laws) if law is None]
+    return f"the requantization of output channel {poor[0]} needs more bits than this kernel has" if poor else None
+
+
+def _when_armv6m(node: Node, target: Any) -> str | None:
+    if getattr(node.params, "groups", 1) > 1:
+        return f"{node.params.groups} groups"
+    return _poor(_laws({name: const.materialize() for name, const in node.constants.items()}, node.params))
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+def _inputs(p: Any) -> int:
+    """Of an output: the window, or the features of a row, up to a multiple of UNROLL."""
+    inputs = p.kernel_h * p.kernel_w * p.in_c if hasattr(p, "kernel_h") else p.in_c
+    return int(-(-inputs // UNROLL) * UNROLL)
+
+
+@dataclass(frozen=True)
+class _Cycles:
+    """Of a core: what a pixel takes."""
+
+    output: float
+    group: float
+    pixel: float
+    row: float
+    """Of a window, copied."""
+
+    byte: float
+    """Of a window: where rows are whole words, and elsewhere."""
+
+    odd_byte: float
+    in_place: bool
+
+
+CYCLES = {
+    "armv6m": _Cycles(output=26, group=30, pixel=110, row=60, byte=1.6, odd_byte=9, in_place=False),
+    "armv7m": _Cycles(output=13, group=28, pixel=60, row=60, byte=1.0, odd_byte=1.5, in_place=True),
+}
+
+
+def _window_cycles(p: Any, cycles: _Cycles) -> float:
+    """Of the copy of a window."""
+    rows, run = (p.kernel_h, p.kernel_w * p.in_c) if hasattr(p, "kernel_h") else (1, p.in_c)
+    if cycles.in_place and rows * run == p.in_c and p.in_c % UNROLL == 0:
+        return 0.0
+    return float(rows * (cycles.row + run * (cycles.odd_byte if p.in_c % 4 else cycles.byte)))
+
+
+def _cost(isa: str, code: int) -> Callable[[Node, Any], Cost]:
+    """Cycles: 3.25 for each word of an input and 3 for the input, in each group, on both cores."""
+    cycles = CYCLES[isa]
+
+    def cost(node: Node, target: Any) -> Cost:
+        p = node.params
+        pixels = p.out_h * p.out_w if hasattr(p, "out_h") else p.rows
+        groups = _groups(p.out_c, 1)
+        words = sum(group.plain + group.size // 3 * 2 for group in groups)
+        each = _inputs(p) * (3.25 * words + 2.6 * len(groups)) + p.out_c * cycles.output + len(groups) * cycles.group
+        return Cost(pixels * (each + cycles.pixel + _window_cycles(p, cycles)), code)
+
+    return cost
+
+
+CODE = {"conv2d_s8_armv6m": 2780, "conv2d_s8_armv7m": 3100, "fc_s8_armv6m": 2220, "fc_s8_armv7m": 2480}
+
+
+def _kernel(op: str, isa: str) -> Kernel:
+    armv6m = isa == "armv6m"
+    return Kernel(
+        f"ge_{op}_{isa}",
+        isa=isa,
+        when=_when_armv6m if armv6m else _when_armv7m,
+        constants={"words": "uint32_t"},
+        arrange=_arrange_armv6m if armv6m else _arrange_armv7m,
+        scratch=_inputs,
+        cost=_cost(isa, CODE[f"{op}_{isa}"]),
+        store="rows",
+    )
+
+
+CONV2D = (_kernel("conv2d_s8", "armv6m"), _kernel("conv2d_s8", "armv7m"))
+FC = (_kernel("fc_s8", "armv6m"), _kernel("fc_s8", "armv7m"))
+
+
+# ---------------------------------------------------------------------------------------------- depthwise
+
+
+def _by_channel(constants: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Weights [kernel_h, kernel_w, channel] with the channel first."""
+    return {**constants, "weights": np.ascontiguousarray(np.moveaxis(constants["weights"], 2, 0))}
+
+
+def _depthwise_when(node: Node, target: Any) -> str | None:
+    p = node.params
+    if p.in_c != p.out_c:
+        return f"{p.out_c} channels from {p.in_c}"
+    if (p.kernel_w, p.dilation_w) != (3, 1) or p.stride_w > 2:
+        return "it has 3 taps across, a stride across of 1 or 2, and no dilation across"
+    return None
+
+
+def _depthwise_when_armv6m(node: Node, target: Any) -> str | None:
+    constants = {name: const.materialize() for name, const in node.constants.items()}
+    return _depthwise_when(node, target) or _poor(_laws(_by_channel(constants), node.params))
+
+
+def _depthwise_when_armv7m(node: Node, target: Any) -> str | None:
+    return _depthwise_when(node, target) or _shift_32(node)
+
+
+def _depthwise_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    by_channel = _by_channel(constants)
+    laws, weights = _laws(by_channel, p), by_channel["weights"].astype(np.int32)
+    for channel, law in enumerate(laws):
+        if law is not None and law.constant:
+            weights[channel] = 0
+    table = np.asarray([law.words() if law is not None else (0,) * 5 for law in laws], dtype=np.int64)
+    table[:, 0] *= -1
+    return {"weights": weights.reshape(-1), "law": _int32(table)}
+
+
+def _depthwise_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    law = np.stack([constants["bias"], constants["multiplier"]], axis=1).astype(np.int32)
+    return {"weights": _by_channel(constants)["weights"].astype(np.int32).reshape(-1), "law": law.reshape(-1)}
+
+
+def _depthwise_scratch(p: Any) -> int:
+    """Steps from row to row; for each channel the rows that a row of output sees and one of padding; five outputs."""
+    columns = (max(p.out_w, 5) - 1) * p.stride_w + p.kernel_w
+    planes = -(-p.in_c * ((p.kernel_h - 1) * p.dilation_h + 2) * columns // 4) * 4
+    return int(4 * p.kernel_h + planes + (5 * p.out_c if p.out_w < 5 else 0))
+
+
+def _depthwise_kernel(isa: str) -> Kernel:
+    armv6m = isa == "armv6m"
+    per_row, per_five, per_input, per_byte, per_line = (
+        (63.0, 126.0, 5.9, 0.9, 600.0) if armv6m else (54.5, 73.0, 4.4, 0.55, 300.0)
+    )
+
+    def rows_cost(node: Node, target: Any, count: int) -> float:
+        """Planes are filled and the rows above are copied in every call."""
+        p = node.params
+        fives = count * -(-p.out_w // 5) * p.out_c
+        copied = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
+        return float(
+            fives * (p.kernel_h * per_row + per_five)
+            + per_input * min(copied, p.in_h) * p.in_w * p.in_c
+            + per_byte * _depthwise_scratch(p)
+            + per_line * count
+        )
+
+    return Kernel(
+        f"ge_depthwise_s8_{isa}",
+        isa=isa,
+        when=_depthwise_when_armv6m if armv6m else _depthwise_when_armv7m,
+        constants={"weights": "int32_t", "law": "int32_t"},
+        arrange=_depthwise_armv6m if armv6m else _depthwise_armv7m,
+        scratch=_depthwise_scratch,
+        cost=lambda node, target: Cost(rows_cost(node, target, node.params.out_h), 1780 if armv6m else 1590),
+        rows_cost=rows_cost,
+        store="rows",
+    )
+
+
+DEPTHWISE = (_depthwise_kernel("armv6m"), _depthwise_kernel("armv7m"))
+
+
+ADD = Kernel(
+    "ge_add_s8_armv7m",
+    isa="armv7m",
+    cost=lambda node, target: Cost(node.params.rows * (12.0 * node.params.row + 40), 380),
+    store="elements",
+)

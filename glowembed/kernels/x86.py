@@ -1,0 +1,486 @@
+"""The kernels of x86-64: when they are exact, how they want their constants, what they cost.
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. Each is one C text for all levels
+(levels.py, runtime_c/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs],
+biases for inputs + 128, multipliers, and the float multipliers of `float_multipliers` where they are proved. Costs are cycles
+at the best level.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel
+
+OUTPUTS, INPUTS = 16, 4
+"""Of a block of weights."""
+
+Int64 = NDArray[np.int64]
+
+
+def _up(n: int, unit: int) -> int:
+    return -(-n // unit) * unit
+
+
+def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
+    """`fill` behind the end of `axis`, up to a multiple."""
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, -array.shape[axis] % multiple)
+    return np.pad(array, widths, constant_values=fill)
+
+
+# ----------------------------------------------------------------------------------------- requantization
+
+NEIGHBOURS = 8
+"""Floats above and below the nearest one that are tried as a multiplier."""
+
+EXACT_SUM, EXACT_OUTPUT = 2**24, 2**21
+"""Sums below the one are floats without rounding; outputs below the other keep their bits in 1.5 * 2^23 + output."""
+
+
+def float_multipliers(
+    multiplier: Int64, shift: int, zero_point: int, limits: tuple[int, int], reach: tuple[Int64, Int64]
+) -> NDArray[np.float32]:
+    """For each channel a float m such that round(acc * m) is the law for every sum in reach, clamped; -1 where none is.
+
+    The law is clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, *limits). The float form is one fused
+    multiply-add, acc * m + (1.5 * 2^23 + zero_point), rounded once to the nearest integer, halves to even; the product
+    itself is exact. Both are monotone in acc, so they agree everywhere if they agree at each threshold, the least sum
+    whose output is at least some code, and at the sum just below it. There are at most 255 of them.
+    """
+    lowest, highest = reach
+    codes = np.arange(limits[0] + 1, limits[1] + 1, dtype=np.int64)
+    nearest = (multiplier / 2.0**shift).astype(np.float32)
+    found = np.full(multiplier.shape, -1.0, np.float32)
+    thresholds = _thresholds(multiplier, shift, codes - zero_point)
+    for step in sorted(range(-NEIGHBOURS, NEIGHBOURS + 1), key=abs):
+        candidate = _neighbour(nearest, step)
+        left = found < 0
+        if left.any():
+            good = _agree(candidate[left], thresholds[left], codes, zero_point, lowest[left], highest[left])
+            found[left] = np.where(good, candidate[left], found[left])
+    bound = np.maximum(np.abs(lowest), np.abs(highest))
+    provable = (bound < EXACT_SUM) & (bound * nearest.astype(np.float64) < EXACT_OUTPUT) & (multiplier > 0)
+    return np.where(provable, found, np.float32(-1.0)).astype(np.float32)
+
+
+def _thresholds(multiplier: Int64, shift: int, codes: Int64) -> Int64:
+    """[channels, codes]: the least acc with (acc * multiplier + 2^(shift-1)) >> shift >= code."""
+    wanted = (codes << shift) - (1 << (shift - 1))
+    return -(-wanted[None, :] // np.maximum(multiplier, 1)[:, None])
+
+
+def _neighbour(x: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
+    """The float so many steps above x > 0."""
+    return np.maximum(x.view(np.int32) + steps, 0).astype(np.int32).view(np.float32)
+
+
+def _agree(
+    m: NDArray[np.float32], thresholds: Int64, codes: Int64, zero_point: int, lowest: Int64, highest: Int64
+) -> NDArray[np.bool_]:
+    inside = (thresholds > lowest[:, None]) & (thresholds <= highest[:, None])
+    at, below = (np.clip(t, lowest[:, None], highest[:, None]) for t in (thresholds, thresholds - 1))
+    right = (_rounded(at, m, zero_point) >= codes) & (_rounded(below, m, zero_point) < codes)
+    return np.asarray((right | ~inside).all(axis=1) & _ends(m, thresholds, codes, zero_point, lowest, highest))
+
+
+def _ends(
+    m: NDArray[np.float32], thresholds: Int64, codes: Int64, zero_point: int, lowest: Int64, highest: Int64
+) -> NDArray[np.bool_]:
+    """The outputs of the smallest and the largest sum, which stand for all sums beyond the outermost thresholds."""
+    right = np.ones(m.shape, np.bool_)
+    for acc in (lowest, highest):
+        code = np.rint(_rounded(acc[:, None], m, zero_point))
+        right &= ((code >= codes) == (acc[:, None] >= thresholds)).all(axis=1)
+    return right
+
+
+def _rounded(acc: Int64, m: NDArray[np.float32], zero_point: int) -> NDArray[np.float64]:
+    """The fused multiply-add: acc * m of 48 bits is exact in a double; halves go to the even sum with the zero point."""
+    product = np.clip(acc, -EXACT_SUM, EXACT_SUM).astype(np.float64) * m.astype(np.float64)[:, None]
+    whole = np.floor(product)
+    odd_sum = (whole + zero_point) % 2 == 1
+    rest = product - whole
+    return np.asarray(whole + ((rest > 0.5) | ((rest == 0.5) & odd_sum)) + zero_point)
+
+
+def _requantization(constants: Mapping[str, Array], weights: Int64, p: Any) -> dict[str, Array]:
+    """bias, multiplier and scale of [channels, inputs] weights."""
+    bias, multiplier = (constants[name].astype(np.int64) for name in ("bias", "multiplier"))
+    scale = float_multipliers(multiplier, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
+    folded = bias - 128 * weights.sum(axis=1)
+    return {"bias": folded.astype(np.int32), "multiplier": multiplier.astype(np.int32), "scale": scale}
+
+
+def _all_or_none(scale: Array, group: int) -> Array:
+    """Kernels choose between float and integers for a whole group of channels."""
+    groups = scale.reshape(-1, group)
+    return np.where((groups < 0).any(axis=1, keepdims=True), np.float32(-1.0), groups).reshape(-1).astype(np.float32)
+
+
+def _in_vectors(columns: Mapping[str, Array]) -> dict[str, Array]:
+    """Zeros up to whole vectors of 16 channels."""
+    padded = {name: _padded(array, 0, OUTPUTS) for name, array in columns.items()}
+    return {**padded, "scale": _all_or_none(padded["scale"], OUTPUTS)}
+
+
+def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
+    """The smallest and the largest sum of each channel over all inputs."""
+    up, down = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    return bias - 128 * up + 127 * down, bias + 127 * up - 128 * down
+
+
+def _outputs_fit(node: Node) -> str | None:
+    """Outputs must fit int32 before they are clamped."""
+    p = node.params
+    weights = node.constants["weights"].materialize().astype(np.int64)
+    channels = len(node.constants["bias"].materialize())
+    matrix = weights.reshape(channels, -1) if weights.shape[0] == channels else weights.reshape(-1, channels).T
+    lowest, highest = _reach(matrix, node.constants["bias"].materialize().astype(np.int64))
+    multiplier = node.constants["multiplier"].materialize().astype(np.int64)
+    largest = (np.maximum(np.abs(lowest), np.abs(highest)) * multiplier).max() >> p.shift
+    return None if largest < 2**30 else "an output leaves int32 before it is clamped"
+
+
+# ---------------------------------------------------------------------------------------------- matrix products
+
+MATRIX = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t", "scale": "float"}
+
+CONVOLUTION = {**MATRIX, "pairs": "int8_t", "records": "uint8_t"}
+
+
+def _blocks(weights: Array) -> Array:
+    """[outputs, runs, bytes of a run] -> [outputs / 16][runs][bytes / 4][16][4], zeros behind the ends."""
+    whole = _padded(_padded(weights.astype(np.int8), 0, OUTPUTS), 2, INPUTS)
+    split = whole.reshape(-1, OUTPUTS, whole.shape[1], whole.shape[2] // INPUTS, INPUTS)
+    return np.ascontiguousarray(split.transpose(0, 2, 3, 1, 4)).reshape(-1)
+
+
+def _runs(p: Any) -> int:
+    """Runs of a window that lie in one piece: a row of the kernel, or a tap where columns are dilated."""
+    return int(p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
+
+
+def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    matrix = constants["weights"].reshape(p.out_c, -1)
+    weights = _blocks(matrix.reshape(p.out_c, _runs(p), -1))
+    columns = _in_vectors(_requantization(constants, matrix.astype(np.int64), p))
+    pairs, records = products_of_bytes(matrix) if p.kernel_h * p.kernel_w == 1 else NO_RECORDS
+    return {"weights": weights, **columns, "pairs": pairs, "records": records}
+
+
+MANY_OUTPUTS = 256
+"""The inputs of a few pixels in the orders of so many fit the scratch that other levels have."""
+
+HALF, LARGEST_SUM, TRIES = 16, 128, 10
+"""Inputs that a byte shuffle moves among; of two weights of one sign: 255 times more leaves int16; of `_order`."""
+
+HEADER = 16
+"""GE_X86_BYTES_HEADER"""
+
+NO_RECORDS = (np.zeros(1, np.int8), np.zeros(1, np.uint8))
+
+
+def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
+    """Weights in pairs that cannot saturate and the records of their order, for runtime_c/ge_x86_bytes.h.
+
+    In: [outputs, inputs]. Out: [outputs / 16][steps][16][4] and [outputs / 16][GE_X86_BYTES_RECORD]; NO_RECORDS where more
+    than every eighth step would be one of rests.
+    """
+    inputs, wide = matrix.shape[1], 2 * HALF
+    if inputs % wide or inputs > 256 or len(matrix) > MANY_OUTPUTS:
+        return NO_RECORDS
+    weights, steps, shuffles = [], [], []
+    for block in _padded(matrix.astype(np.int64), 0, OUTPUTS).reshape(-1, OUTPUTS, inputs):
+        order = [wide * i + k for i in range(inputs // wide) for k in _order(block[:, wide * i : wide * (i + 1)])]
+        cut = _cut(block[:, order])
+        rests = (block[:, order] - cut).reshape(OUTPUTS, -1, INPUTS)
+        steps.append(np.flatnonzero(rests.any(axis=(0, 2))).tolist())
+        weights.append(np.hstack([cut, rests[:, steps[-1]].reshape(OUTPUTS, -1)]))
+        shuffles.append(_shuffles(order))
+    most = max(map(len, steps))
+    if most > min(inputs // 32, HEADER - 2):
+        return NO_RECORDS
+    image = np.vstack([np.pad(w, ((0, 0), (0, inputs + most * INPUTS - w.shape[1]))) for w in weights])
+    headers = [[inputs // INPUTS + most, len(each), *each, *[0] * (HEADER - 2 - len(each))] for each in steps]
+    return _blocks(image[:, None]), np.hstack([headers, shuffles]).astype(np.uint8).reshape(-1)
+
+
+def _cut(weights: Int64) -> Int64:
+    """[outputs, inputs in pairs] with the second of a pair as large as the first allows."""
+    first, second = weights[:, ::2], weights[:, 1::2]
+    room = LARGEST_SUM - np.abs(first)
+    fits = np.where(first * second > 0, np.clip(second, -room, room), second)
+    return np.stack([first, fits], axis=2).reshape(weights.shape)
+
+
+def _order(weights: Int64) -> list[int]:
+    """[outputs, inputs] -> the inputs, partners beside each other, as many as can be found without a sum that is too large.
+
+    Greedy: next comes the input with the fewest partners left, and takes the partner with the fewest; ties by lot.
+    """
+    up, down = np.maximum(weights, 0), np.maximum(-weights, 0)
+    fits = np.stack([each[:, :, None] + each[:, None, :] for each in (up, down)]).max(axis=(0, 1)) <= LARGEST_SUM
+    partners = [sum(1 << int(j) for j in np.flatnonzero(row) if j != i) for i, row in enumerate(fits)]
+    chance, best = random.Random(0), list[int]()
+    for _ in range(TRIES):
+        left, order = (1 << len(partners)) - 1, list[int]()
+
+        while able := {
+            i: (partners[i] & left).bit_count() + chance.random() for i in _bits(left) if partners[i] & left
+        }:
+            one = min(able, key=lambda i: able[i])
+            other = min(_bits(partners[one] & left), key=lambda i: able[i])
+            order += [one, other]
+            left &= ~(1 << one | 1 << other)
+        best = max(best, order, key=len)
+        if left == 0:
+            break
+    return best + [i for i in range(len(partners)) if i not in best]
+
+
+def _bits(word: int) -> list[int]:
+    return [i for i in range(word.bit_length()) if word >> i & 1]
+
+
+def _shuffles(order: list[int]) -> NDArray[np.uint8]:
+    """For each 32 inputs, indices of VPSHUFB into their halves as they are, and then exchanged; 128 gives zero."""
+    source, place = (np.asarray(each).reshape(-1, 2 * HALF) for each in (order, range(len(order))))
+    stays = source // HALF == place // HALF
+    both = [np.where(stays == wanted, source % HALF, 128) for wanted in (True, False)]
+    return np.stack(both, axis=1).reshape(-1).astype(np.uint8)
+
+
+def _conv_when(node: Node, target: Any) -> str | None:
+    return f"{node.params.groups} groups" if node.params.groups > 1 else _outputs_fit(node)
+
+
+POINTS = 64
+"""CONV2D_S8_X86_PIXELS"""
+
+SQUARE_CHANNELS, LARGE = 1024, 4096
+"""GE_X86_WINOGRAD_CHANNELS, CONV2D_S8_X86_LARGE"""
+
+LINES, KEPT = 4, 3072
+"""CONV2D_S8_X86_LINES, CONV2D_S8_X86_KEPT"""
+
+ELEMENT = 2
+"""Bytes of an expanded input at the level that needs most."""
+
+SLACK = 64
+"""Bytes behind a plane of elements, which are read but do not matter."""
+
+
+def _conv_scratch(p: Any) -> int:
+    """Pointers to runs; widened weights of 16 outputs, or of all where these are few, or, in the same memory, what Winograd's
+    squares take; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
+    """
+    columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
+    plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
+    if p.kernel_h * p.kernel_w == 1:
+        plane = max(p.out_w, POINTS, columns) * p.in_c
+    weights = OUTPUTS * _runs(p) * _up(p.kernel_h * p.kernel_w * p.in_c // _runs(p), INPUTS)
+    whole = weights * (_up(p.out_c, OUTPUTS) // OUTPUTS)
+    weights = whole if whole <= KEPT else weights
+    return int(8 * LINES * _runs(p) + 63 + max(ELEMENT * weights, _squares(p)) + ELEMENT * plane + SLACK)
+
+
+def _squares(p: Any) -> int:
+    """Scratch of some rows of output by runtime_c/ge_x86_winograd.h: sums, transformed inputs, weights of 16 outputs."""
+    plain = (3, 3, 1, 1, 1, 1)
+    if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain:
+        return 0
+    if p.out_w < 2 or p.out_h * p.out_w * p.out_c < LARGE or p.in_c % OUTPUTS or p.in_c > SQUARE_CHANNELS:
+        return 0
+    return int(6 * 16 * OUTPUTS * 4 + ELEMENT * 16 * (p.in_c * ((p.out_w + 1) // 2 * (LINES // 2) + OUTPUTS) + 32))
+
+
+PREPARATION = 0.1
+"""Cycles for a weight: it is widened, or transformed, once in a call of some rows."""
+
+
+def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
+    """Products of 64 bytes, two a cycle at best; an epilogue for each vector; expanding the input; and what levels without
+    products of bytes do with the weights at each call.
+    """
+    p = node.params
+    weights = PREPARATION * p.out_c * p.kernel_h * p.kernel_w * p.in_c
+    steps = _runs(p) * -(-(p.kernel_h * p.kernel_w * p.in_c // _runs(p)) // INPUTS)
+    vectors = count * p.out_w * -(-p.out_c // OUTPUTS)
+    rows = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
+    return float(vectors * (0.6 * steps + 4) + rows * (15 + p.in_w * p.in_c / 24) + count * 30 + weights + 100)
+
+
+CONV2D = Kernel(
+    "ge_conv2d_s8_x86",
+    isa="x86",
+    when=_conv_when,
+    constants=CONVOLUTION,
+    arrange=_conv_arrange,
+    scratch=_conv_scratch,
+    cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 9000),
+    rows_cost=_conv_rows_cost,
+    store="rows",
+)
+
+
+def _fc_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    matrix = constants["weights"].reshape(p.out_c, -1)
+    return {"weights": _blocks(matrix[:, None]), **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
+
+
+def _fc_cost(node: Node, target: Any) -> Cost:
+    """Weights come from the second cache: 30 bytes a cycle."""
+    p = node.params
+    vectors, steps = -(-p.out_c // OUTPUTS), -(-p.in_c // INPUTS)
+    return Cost(p.rows * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50, 900)
+
+
+FC = Kernel(
+    "ge_fc_s8_x86",
+    isa="x86",
+    when=lambda node, target: _outputs_fit(node),
+    constants=MATRIX,
+    arrange=_fc_arrange,
+    scratch=lambda p: ELEMENT * p.in_c + SLACK,
+    cost=_fc_cost,
+    store="rows",
+)
+
+
+# ------------------------------------------------------------------------------------------------- depthwise
+
+GROUP, REPEAT = 64, 640
+"""DEPTHWISE_S8_X86_GROUP, DEPTHWISE_S8_X86_REPEAT"""
+
+
+def _lanes(channels: Array) -> Array:
+    """[..., 64 channels] in the order of lanes: channel 16 l + 4 q + j becomes number 16 q + 4 l + j."""
+    return channels.reshape(*channels.shape[:-1], 4, 4, 4).swapaxes(-3, -2).reshape(channels.shape)
+
+
+def _groups(p: Any) -> tuple[int, bool]:
+    """Groups of 64 positions until the weights repeat, and whether a row has no pixels; else each pixel begins anew."""
+    repeat = math.lcm(p.in_c, GROUP)
+    return (repeat // GROUP, True) if repeat <= REPEAT else (-(-p.in_c // GROUP), False)
+
+
+def _pairs_rows(p: Any) -> bool:
+    """Quads of four rows serve two rows of output."""
+    return bool(p.kernel_h == 3 and p.stride_h == 1 and p.dilation_h == 1)
+
+
+def _repeated(p: Any, channels: Array) -> Array:
+    """[..., C] -> [groups, ..., 64 in lanes]"""
+    groups, flat = _groups(p)
+    whole = channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP)
+    return np.moveaxis(_lanes(whole.reshape(*channels.shape[:-1], groups, GROUP)), -2, 0)
+
+
+def _depthwise_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """Weights [group][column][four rows of the kernel][row of output][channel][tap]."""
+    weights = constants["weights"].astype(np.int8)
+    columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p)
+    moved = [np.pad(weights, ((r, 0), (0, 0), (0, 0))) for r in range(1 + _pairs_rows(p))]
+    quads = np.stack([_padded(w, 0, INPUTS) for w in moved])
+    shaped = quads.reshape(len(moved), -1, INPUTS, p.kernel_w, p.out_c).transpose(3, 1, 0, 2, 4)
+    image = np.moveaxis(_repeated(p, shaped), -2, -1)
+    repeated = {name: _repeated(p, column).reshape(-1) for name, column in columns.items()}
+    return {
+        "weights": np.ascontiguousarray(image).reshape(-1),
+        **repeated,
+        "scale": _all_or_none(repeated["scale"], GROUP),
+    }
+
+
+def _depthwise_when(node: Node, target: Any) -> str | None:
+    p = node.params
+    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node)
+
+
+def _depthwise_row(p: Any) -> int:
+    """Elements of an expanded row."""
+    columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
+    return _up(columns, p.stride_w) * int(p.in_c)
+
+
+def _depthwise_scratch(p: Any) -> int:
+    """Pointers to taps, weights of 16 bits where a level wants these, offsets of columns, and a ring of expanded rows."""
+    quads, both = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS), _pairs_rows(p)
+    rows = (p.kernel_h - 1) * p.dilation_h + 1 + both
+    weights = _groups(p)[0] * quads * (1 + both) * 4 * GROUP
+    return int(
+        32 * quads + 63 + _up(4 * p.kernel_w, 64) + ELEMENT * (weights + rows * _depthwise_row(p)) + ELEMENT * SLACK
+    )
+
+
+def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
+    """Interleaving and products of quads, an epilogue, and expanding the input."""
+    p = node.params
+    groups, flat = _groups(p)
+    runs = count * (-(-p.out_w * p.out_c // GROUP) if flat else p.out_w * groups)
+    quads = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS)
+    shared = 2 if _pairs_rows(p) and count > 1 else 1
+    rows = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
+    copies = p.in_w * (5 if p.stride_w > 1 else 0) + p.in_w * p.in_c / 24
+    return float(runs * (quads * (8.0 / shared + 3) + 12) + rows * (20 + copies) + count * (30 + 8 * quads) + 100)
+
+
+DEPTHWISE = Kernel(
+    "ge_depthwise_s8_x86",
+    isa="x86",
+    when=_depthwise_when,
+    constants=MATRIX,
+    arrange=_depthwise_arrange,
+    scratch=_depthwise_scratch,
+    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 4000),
+    rows_cost=_depthwise_rows_cost,
+    store="rows",
+)
+
+
+# ---------------------------------------------------------------------------------------- element by element, and pools
+
+ADD = Kernel(
+    "ge_add_s8_x86",
+    isa="x86",
+    cost=lambda node, target: Cost(node.params.rows * (0.4 * node.params.row + 20), 700),
+    store="elements",
+)
+
+
+def _product_fits(node: Node, target: Any) -> str | None:
+    multiplier = int(node.constants["multiplier"].materialize()[0])
+    return (
+        None if (255 * 255 * multiplier) >> node.params.shift < 2**30 else "an output leaves int32 before it is clamped"
+    )
+
+
+MUL = Kernel(
+    "ge_mul_s8_x86",
+    isa="x86",
+    when=_product_fits,
+    cost=lambda node, target: Cost(node.params.rows * (0.9 * node.params.row + 20), 700),
+    store="elements",
+)
+
+
+def _mean_fits(node: Node, target: Any) -> str | None:
+    p = node.params
+    largest = 255 * p.kernel_h * p.kernel_w * int(node.constants["multiplier"].materialize().max())
+    return None if largest >> p.shift < 2**30 else "an output leaves int32 before it is clamped"
+
+
+def _avgpool_cost(node: Node, target: Any) -> Cost:
+    p = node.params
+    return Cost(p.out_h * p.out_w * (-(-p.channels // OUTPUTS) * (1.5 * p.kernel_h * p.kernel_w + 20) + 60), 900)
+
+
+AVGPOOL = Kernel("ge_avgpool_s8_x86", isa="x86", when=_mean_fits, cost=_avgpool_cost, store="rows")

@@ -1,0 +1,84 @@
+"""The softmax of TensorFlow Lite Micro in integers, bit for bit: fixed-point exp and 1 / (1 + x) of gemmlowp.
+
+In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m).
+TensorFlow Lite Micro evaluates exp for every element; an int8 softmax needs it for 256 differences, so here it is a
+table made at compile time. The reciprocal has its twin in runtime_c/kernels/softmax_tflite_s8.c.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.law.fixedpoint import doubling_high_mul, multiply_tflite, rounding_divide, tflite_words
+
+Int64 = NDArray[np.int64]
+
+DIFFERENCE_BITS = 5
+"""Integer bits of (x - max) * scale."""
+
+SUM_BITS = 12
+"""Integer bits of the sum of exponentials: it holds fewer than 4096 of them."""
+
+ONE = 2**31 - 1
+"""1 in Q0, as near as it goes."""
+
+EXP_OF_POWERS = (
+    (24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630308), (28, 39332535), (29, 720401), (30, 242),
+)  # fmt: skip
+"""(bit of a Q5 number, exp(-its value) in Q0): 1/4, 1/2, 1, 2, 4, 8, 16."""
+
+EXP_MINUS_EIGHTH = 1895147668
+THIRD = 715827883
+DIVISION_48_17 = 1515870810
+"""In Q2, as the next one: the first guess of the reciprocal is 48/17 - 32/17 d."""
+
+DIVISION_32_17 = -1010580540
+
+
+def softmax_table(scale: float) -> NDArray[np.int32]:
+    """exp(-scale * d) in Q0 for d = 0..255; 0 where TensorFlow Lite Micro leaves the element out."""
+    real = min(scale * 2.0 ** (31 - DIFFERENCE_BITS), 2.0**31 - 1)
+    multiplier, shift = tflite_words(real)
+    radius = math.floor((2**DIFFERENCE_BITS - 1) * 2 ** (31 - DIFFERENCE_BITS) / 2.0**shift)
+    distance = np.arange(256, dtype=np.int64)
+    table = exp_of_negative(multiply_tflite(-distance, multiplier, shift))
+    return np.where(distance <= radius, table, 0).astype(np.int32)
+
+
+def exp_of_negative(x: Int64) -> Int64:
+    """exp(x) in Q0 for x <= 0 in Q5: exp of x modulo 1/4, times exp(-2^k) for each bit of what is left."""
+    quarter = 1 << 24
+    modulo = (x & (quarter - 1)) - quarter
+    y = _exp_of_quarter(modulo << DIFFERENCE_BITS)
+    rest = modulo - x
+    for bit, factor in EXP_OF_POWERS:
+        y = np.where(rest & (1 << bit), doubling_high_mul(y, factor), y)
+    return np.where(x == 0, ONE, y)
+
+
+def _exp_of_quarter(x: Int64) -> Int64:
+    """exp(x) for x in [-1/4, 0), both in Q0: a Taylor polynomial of degree 4 around -1/8."""
+    x = x + (1 << 28)
+    x2 = doubling_high_mul(x, x)
+    x3 = doubling_high_mul(x2, x)
+    x4 = doubling_high_mul(x2, x2)
+    tail = rounding_divide(doubling_high_mul(rounding_divide(x4, 2) + x3, THIRD) + x2, 1)
+    return EXP_MINUS_EIGHTH + doubling_high_mul(x + tail, EXP_MINUS_EIGHTH)
+
+
+def reciprocal(total: Int64) -> tuple[Int64, Int64]:
+    """1 / total for a sum > 0 in Q12: a number in Q0, and how many bits its unit lies above that of Q0."""
+    zeros = 31 - np.floor(np.log2(total)).astype(np.int64)
+    half = ((total << zeros) - 2**31 + ONE + 1) // 2  # (1 + fraction) / 2, rounded as by VRHADD
+    x = DIVISION_48_17 + doubling_high_mul(half, DIVISION_32_17)
+    for _ in range(3):
+        error = (1 << 29) - doubling_high_mul(half, x)
+        x = x + _doubled(_doubled(doubling_high_mul(x, error)))
+    return _doubled(x), SUM_BITS - zeros
+
+
+def _doubled(x: Int64) -> Int64:
+    return np.clip(2 * x, -(2**31), ONE)

@@ -1,0 +1,272 @@
+"""Which C kernel computes each node on a target.
+
+In: a kernel-level graph, a target, what is wanted: few cycles, little flash. Out: the graph with `Node.kernel` set, and
+all that was considered, with its estimated cycles, flash and scratch, and why it was not taken.
+
+The fastest kernel of each node comes first. From there flash is saved step by step, each time where it costs the fewest
+cycles: a kernel that few need is dropped, or packed constants that are larger than the weights. `speed` saves nothing,
+`balanced` and `ram` what costs at most FLASH_SHARE of the cycles. `size` takes one small kernel with plain weights for each
+op, which together take at most SIZE_LIMIT times the cycles of the fastest such. A limit of flash is met with as few
+cycles as this finds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import Kernel, kernel_ops
+from glowembed.graph.plan import Optimize
+from glowembed.graph.target import Target
+from glowembed.lower import footprint
+
+FLASH_SHARE = 0.01
+"""Of the cycles that `balanced` may spend to save flash; the planner may spend more to save RAM (memory.BUDGETS)."""
+
+
+SIZE_LIMIT = 1.5
+"""Times the cycles of the fastest kernels with plain weights that `size` may take."""
+
+PLAIN = 1.25
+"""Times the smallest constants of a node that still count as plain."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel for this core considered for a node; `reason` says why it was not taken, None for the one that was.
+
+    legal: it could have been. function: its C name for these params. constants, code, shared: bytes of flash, where it is
+    legal (see op.Cost); code is there once for each function, shared once for each kernel. scratch: bytes of RAM.
+    """
+
+    node: str
+    kernel: str
+    cycles: float
+    reason: str | None
+    legal: bool = False
+    function: str = ""
+    constants: int = 0
+    code: int = 0
+    shared: int = 0
+    scratch: int = 0
+
+
+def choose(
+    graph: Graph,
+    target: Target,
+    allowed: Collection[str] = (),
+    optimize: Optimize = "speed",
+    flash: int | None = None,
+) -> tuple[Graph, tuple[Choice, ...]]:
+    """The graph with kernels, and all that was considered, in order. `allowed`: options of kernels that may be taken.
+
+    `flash`: bytes that constants, kernels and network should need at most; where nothing is small enough, the smallest.
+    """
+    known = {op: [k for k in kernels if not k.isa or k.isa in target.isa] for op, kernels in _kernels(graph).items()}
+    considered = {n.name: [_consider(n, k, target, allowed) for k in known[n.op]] for n in graph.nodes}
+    share = footprint.BUILT["-Os" if optimize == "size" else "-O2"]
+    legal = {name: [c for c in cs if c.legal] for name, cs in considered.items() if cs}
+    search = _Search({n: _plain(cs) for n, cs in legal.items()} if optimize == "size" else legal, share)
+    if optimize == "size":
+        search.smallest({n.name: n.op for n in graph.nodes}, SIZE_LIMIT)
+    else:
+        search.save(0.0 if optimize == "speed" else FLASH_SHARE, None)
+    rest = footprint.network(graph)
+    if flash is not None and search.flash() + rest > flash:
+        search.save(float("inf"), flash - rest)
+        if search.flash() + rest > flash:
+            search.smallest({n.name: n.op for n in graph.nodes}, float("inf"))
+    taken = search.taken
+    nodes = tuple(replace(n, kernel=taken[n.name].kernel) if n.name in taken else n for n in graph.nodes)
+    told = [_told(c, taken[name]) for name, choices in considered.items() for c in choices]
+    return replace(graph, nodes=nodes), tuple(told)
+
+
+def _kernels(graph: Graph) -> Mapping[str, Sequence[Kernel]]:
+    return {node.op: kernel_ops()[node.op].kernels for node in graph.nodes}
+
+
+def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[str]) -> Choice:
+    cost = chosen.cost(node, target)
+    if (reason := chosen.when(node, target)) is not None:
+        return Choice(node.name, chosen.symbol, cost.cycles, reason)
+    if chosen.option and chosen.option not in allowed:
+        return Choice(node.name, chosen.symbol, cost.cycles, f"needs --{chosen.option}: {cost.cycles:,.0f} cycles")
+    return Choice(
+        node.name,
+        chosen.symbol,
+        cost.cycles,
+        None,
+        legal=True,
+        function=chosen.symbol_for(node.params),
+        constants=footprint.constants(node, chosen),
+        code=cost.code,
+        shared=cost.shared,
+        scratch=chosen.scratch(node.params),
+    )
+
+
+def _plain(choices: list[Choice]) -> list[Choice]:
+    """Those whose constants are hardly larger than the smallest: weights as they are, no copies for speed."""
+    least = min(c.constants for c in choices)
+    return [c for c in choices if c.constants <= PLAIN * least + 64]
+
+
+def _told(choice: Choice, taken: Choice) -> Choice:
+    """With the reason why another kernel was taken."""
+    if not choice.legal or choice.kernel == taken.kernel:
+        return choice
+    return replace(choice, reason="slower" if choice.cycles >= taken.cycles else "more flash")
+
+
+def within(
+    choices: Iterable[Choice], optimize: Optimize, flash: int | None
+) -> Mapping[str, Sequence[tuple[str, float]]]:
+    """Node -> the kernels, with their cycles, that the planner may change to without more code than was chosen.
+
+    Without a wish for little flash these are all that are legal.
+    """
+    listed = [c for c in choices if c.legal]
+    if optimize == "size" or flash is not None:
+        taken = {c.node: c for c in listed if c.reason is None}
+        there = {c.function for c in taken.values()}
+        listed = [c for c in listed if c.function in there and c.constants <= taken[c.node].constants]
+    legal: dict[str, list[tuple[str, float]]] = {}
+    for choice in listed:
+        legal.setdefault(choice.node, []).append((choice.kernel, choice.cycles))
+    return legal
+
+
+@dataclass(frozen=True)
+class Part:
+    """Code that is there once: a function, or what the functions of a kernel share."""
+
+    name: str
+    bytes: int
+
+
+def _parts(choice: Choice) -> tuple[Part, Part]:
+    return Part(choice.function, choice.code), Part(f"shared by {choice.kernel}", choice.shared)
+
+
+class _Search:
+    """One legal choice taken for each node; begins with the fastest. built: see footprint.BUILT."""
+
+    def __init__(self, legal: Mapping[str, list[Choice]], built: float) -> None:
+        self.built = built
+        self.legal = {name: sorted(choices, key=lambda c: (c.cycles, c.kernel)) for name, choices in legal.items()}
+        self.taken = {name: choices[0] for name, choices in self.legal.items()}
+        self.fastest = self.cycles()
+
+    def cycles(self) -> float:
+        return _cycles(self.taken.values())
+
+    def flash(self) -> int:
+        """Bytes of constants and kernels."""
+        return self._flash(self.taken.values())
+
+    def _flash(self, choices: Iterable[Choice]) -> int:
+        listed = list(choices)
+        parts = {part for c in listed for part in _parts(c)}
+        return sum(c.constants for c in listed) + sum(round(self.built * part.bytes) for part in parts)
+
+    def save(self, share: float, limit: int | None) -> None:
+        """Less flash for at most `share` more cycles than the fastest take, until it is within the limit."""
+        budget = self.fastest * (1 + share)
+        flash, cycles = self.flash(), self.cycles()
+        while limit is None or flash > limit:
+            users = Counter(part for c in self.taken.values() for part in _parts(c))
+            best: tuple[float, int, float, dict[str, Choice]] | None = None
+            for change in self._changes():
+                more = sum(c.cycles - self.taken[name].cycles for name, c in change.items())
+                saved = self._saved(change, users)
+                worth = saved / max(more, 1e-9)
+                if saved > 0 and cycles + more <= budget and (best is None or worth > best[0]):
+                    best = worth, saved, more, change
+            if best is None:
+                return
+            _, saved, more, change = best
+            self.taken |= change
+            flash, cycles = flash - saved, cycles + more
+
+    def _saved(self, change: Mapping[str, Choice], users: Mapping[Part, int]) -> int:
+        """Bytes: of constants, and of code that nobody uses any more less what is new."""
+        saved = sum(self.taken[name].constants - c.constants for name, c in change.items())
+        moved: Counter[Part] = Counter(part for c in change.values() for part in _parts(c))
+        moved.subtract(part for name in change for part in _parts(self.taken[name]))
+        for part, count in moved.items():
+            before, after = users.get(part, 0) > 0, users.get(part, 0) + count > 0
+            saved += round(self.built * part.bytes) * (before - after)
+        return saved
+
+    def _changes(self) -> Iterable[dict[str, Choice]]:
+        """Each kernel dropped, each function dropped, each node with a kernel whose constants are smaller."""
+        users: dict[str, set[str]] = {}
+        for name, choice in self.taken.items():
+            users.setdefault(choice.kernel, set()).add(name)
+            users.setdefault(choice.function, set()).add(name)
+        for dropped, names in users.items():
+            for known in (False, True):
+                change = {name: self._instead(name, dropped, known) for name in sorted(names)}
+                if all(change.values()):
+                    yield {name: choice for name, choice in change.items() if choice is not None}
+        for name, taken in self.taken.items():
+            smaller = [c for c in self.legal[name] if c.constants < taken.constants]
+            if smaller:
+                yield {name: smaller[0]}
+
+    def _instead(self, name: str, dropped: str, known: bool) -> Choice | None:
+        """The fastest choice without `dropped`; known: of kernels that are there anyway, or else of the least code."""
+        rest = [c for c in self.legal[name] if dropped not in (c.kernel, c.function)]
+        if known and rest:
+            there = {c.function for c in self.taken.values() if dropped not in (c.kernel, c.function)}
+            rest = [c for c in rest if c.function in there] or [min(rest, key=lambda c: c.code + c.shared)]
+        return rest[0] if rest else None
+
+    def smallest(self, ops: Mapping[str, str], limit: float) -> None:
+        """For each kernel-level op one kernel, and the smallest for nodes where it is not legal: the least flash.
+
+        Then larger ones, until it takes at most `limit` times the cycles of the fastest.
+        """
+        ways: dict[str, list[dict[str, Choice]]] = {}
+        for op in sorted({ops[name] for name in self.taken}):
+            names = [name for name in self.taken if ops[name] == op]
+            ways[op] = [self._one(names, k.symbol) for k in kernel_ops()[op].kernels]
+            best = min(ways[op], key=lambda way: (self._flash(way.values()), _cycles(way.values())))
+            self.taken |= best
+        most = self.fastest * limit
+        while self.cycles() > most:
+            faster = [(way, *self._against(way)) for listed in ways.values() for way in listed]
+            gains = [(flash / -cycles, i) for i, (_, cycles, flash) in enumerate(faster) if cycles < 0]
+            if not gains:
+                return
+            self.taken.update(faster[min(gains)[1]][0])
+        while change := self._less(ways, most):
+            self.taken |= change
+
+    def _one(self, names: Sequence[str], symbol: str) -> dict[str, Choice]:
+        """`symbol` for the nodes where it is legal, for the others what is smallest."""
+        found = {}
+        for name in names:
+            own = [c for c in self.legal[name] if c.kernel == symbol]
+            found[name] = own[0] if own else min(self.legal[name], key=lambda c: c.code + c.shared + c.constants)
+        return found
+
+    def _less(self, ways: Mapping[str, Sequence[dict[str, Choice]]], most: float) -> dict[str, Choice]:
+        """The change of one op that saves the most flash and keeps within so many cycles; {} where none does."""
+        changes = [(way, *self._against(way)) for listed in ways.values() for way in listed]
+        fitting = [
+            (flash, i) for i, (_, more, flash) in enumerate(changes) if flash < 0 and self.cycles() + more <= most
+        ]
+        return changes[min(fitting)[1]][0] if fitting else {}
+
+    def _against(self, way: Mapping[str, Choice]) -> tuple[float, int]:
+        """Cycles and bytes more than what is taken for the same nodes."""
+        now = [self.taken[name] for name in way]
+        return _cycles(way.values()) - _cycles(now), self._flash(way.values()) - self._flash(now)
+
+
+def _cycles(choices: Iterable[Choice]) -> float:
+    return sum(c.cycles for c in choices)

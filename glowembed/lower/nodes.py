@@ -1,0 +1,53 @@
+"""Semantic nodes to kernel-level nodes: from "Conv with these attributes" to "conv2d_s8 with these params".
+
+In: a quantized canonical graph. Out: a graph whose nodes name kernel-level ops and carry params and delayed constants.
+Chooses no kernel and no address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.op import LowerContext
+
+
+def lower(graph: Graph, float_io: bool = False) -> Graph:
+    """The kernel-level graph; with `float_io`, inputs and outputs are float32 and converted at the edges."""
+    if float_io:
+        graph = _float_edges(graph)
+    context = LowerContext(graph)
+    for node in graph.nodes:
+        context.lower(node)
+    return graph.with_nodes(context.nodes, context.values)
+
+
+def _float_edges(graph: Graph) -> Graph:
+    """Quantize nodes behind the inputs and Dequantize nodes before the outputs; the float tensors keep the names."""
+    values, renamed = dict(graph.values), {}
+    first, last = [], []
+    for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        qtype = values[name].qtype
+        if qtype is None:
+            continue
+        inner = replace(values[name], name=f"{name}/{qtype.dtype}")
+        while inner.name in values:
+            inner = replace(inner, name=inner.name + "'")
+        values[inner.name], renamed[name] = inner, inner.name
+        values[name] = replace(values[name], qtype=None, dtype="float32")
+    for name in filter(renamed.__contains__, graph.inputs):
+        first.append(Node(f"{name}/quantize", "Quantize", (name,), (renamed[name],)))
+    for name in filter(renamed.__contains__, graph.outputs):
+        last.append(Node(f"{name}/dequantize", "Dequantize", (renamed[name],), (name,)))
+    body = [
+        replace(
+            n, inputs=tuple(renamed.get(i, i) for i in n.inputs), outputs=tuple(renamed.get(o, o) for o in n.outputs)
+        )
+        for n in graph.nodes
+    ]
+    return graph.with_nodes([*first, *body, *last], values)
+
+
+def input_values(graph: Graph) -> tuple[Value, ...]:
+    """The values of the graph's inputs, in order."""
+    return tuple(graph.values[name] for name in graph.inputs)

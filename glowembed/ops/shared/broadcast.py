@@ -1,0 +1,136 @@
+"""Two operands of one output, shared by Add, Sub and Mul: import, rows, and the strides of broadcasting.
+
+Source: ONNX "Broadcasting in ONNX", multidirectional. A row of a [1, H, W, C] or [1, L, C] tensor is what one step of
+the second axis holds; any other tensor is one row. Nothing here is arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Shape
+from glowembed.graph.op import Builder, LowerContext, OnnxNode, Refused
+
+DIMS = 4
+"""Nested loops of the broadcasting kernels."""
+
+
+def import_pair(op: str, node: OnnxNode, b: Builder) -> None:
+    """A node with two operands of the same rank: axes of one element are put in front of the shorter shape."""
+    rank = max(len(b.shape(name)) for name in node.inputs)
+    operands = [_with_rank(name, rank, b) for name in node.inputs]
+    shapes = [b.shape(name) for name in operands]
+    if len(broadcasting(*shapes).dims) > DIMS:
+        raise Refused(
+            f"shapes {list(shapes[0])} and {list(shapes[1])} broadcast in too many ways", "reshape them first"
+        )
+    b.add(op, operands, {}, node.outputs[0])
+
+
+def _with_rank(name: str, rank: int, b: Builder) -> str:
+    shape = b.shape(name)
+    full = (1,) * (rank - len(shape)) + shape
+    if full == shape:
+        return name
+    if b.const(name) is not None:
+        return b.constant(
+            f"{name}/{'x'.join(map(str, full))}", b.delayed(name).then("reshape", lambda a: a.reshape(full))
+        )
+    return b.add("Reshape", [name], {"shape": full}, f"{name}/{'x'.join(map(str, full))}")
+
+
+def stored_operand(c: LowerContext, name: str) -> str:
+    """The input of a kernel: an activation as it is, a constant as an int8 constant `<name>/int8`."""
+    value = c.value(name)
+    if value.const is None:
+        return name
+    qtype = c.qtype(name)
+    stored = replace(value, name=f"{name}/int8", const=value.const.then("quantize", qtype.quantize))
+    c.values[stored.name] = stored
+    return stored.name
+
+
+def rows_of(shape: Shape) -> int:
+    """Rows that a kernel can compute one at a time."""
+    return shape[1] if len(shape) in (3, 4) and shape[0] == 1 else 1
+
+
+@dataclass(frozen=True)
+class Broadcasting:
+    """Loops over the dims of a row, in elements; a stride is 0 where the operand has one element for all."""
+
+    rows: int
+    row_steps: tuple[int, int]
+    dims: tuple[int, ...]
+    strides: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def broadcasting(a: Shape, b: Shape) -> Broadcasting:
+    """Loops for two shapes of one rank; neighbouring dims that both operands walk alike become one."""
+    out = np.broadcast_shapes(a, b)
+    rows = rows_of(out)
+    first = 2 if rows > 1 else 0
+    steps = tuple(int(rows > 1 and s[1] > 1) for s in (a, b))
+    dims: list[list[int]] = []
+    for size, *sizes in zip(out[first:], a[first:], b[first:], strict=True):
+        if dims and [s == size for s in sizes] == [
+            s == d for s, d in zip(dims[-1][1:], [dims[-1][0]] * 2, strict=True)
+        ]:
+            dims[-1] = [n * m for n, m in zip(dims[-1], (size, *sizes), strict=True)]
+        elif size > 1:
+            dims.append([size, *sizes])
+    padded = [[1, 1, 1]] * (DIMS - len(dims)) + dims
+    strides = tuple(_strides([d[i] for d in padded]) for i in (1, 2))
+    return Broadcasting(rows, (steps[0], steps[1]), tuple(d[0] for d in padded), (strides[0], strides[1]))
+
+
+def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(sizes[i + 1 :]) if size > 1 else 0 for i, size in enumerate(sizes))
+
+
+# ------------------------------------------------------------------------------------------------- params
+
+
+@dataclass(frozen=True)
+class LoopParams:
+    """Loops of Broadcasting."""
+
+    rows: int = i32("rows of the output")
+    row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
+    row_step_b: int = i32("the same for the second operand")
+    dims: tuple[int, ...] = i32("elements of an output row, innermost last", DIMS)
+    strides_a: tuple[int, ...] = i32("elements from step to step of each dim; 0: one for all", DIMS)
+    strides_b: tuple[int, ...] = i32("the same for the second operand", DIMS)
+
+
+def operand_shapes(p: LoopParams) -> tuple[Shape, Shape]:
+    """The shapes that the loops give to both operands: [rows, dims...] with 1 where they do not move."""
+    a = (p.rows if p.row_step_a else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_a, strict=True)))
+    b = (p.rows if p.row_step_b else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_b, strict=True)))
+    return a, b
+
+
+def row_bytes(p: LoopParams) -> tuple[tuple[int, ...], int]:
+    """As KernelOp.row_bytes, for int8."""
+    return tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)
+
+
+def needs(p: LoopParams, y: int) -> tuple[range, ...]:
+    """As KernelOp.needs."""
+    return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
+
+
+def lines_cost(p: LoopParams, element: float, line: float) -> float:
+    """Cycles of a kernel that walks line after line (ge_broadcast.h)."""
+    return float(p.rows * (prod(p.dims[:-1]) * (element * p.dims[-1] + line) + 40))
+
+
+def operands(p: LoopParams, inputs: Sequence[Array]) -> tuple[Array, Array]:
+    """Both operands in shapes that numpy broadcasts, as int32."""
+    a, b = (x.reshape(s).astype(np.int32) for x, s in zip(inputs, operand_shapes(p), strict=True))
+    return a, b

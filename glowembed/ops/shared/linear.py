@@ -1,0 +1,101 @@
+"""Constants that every op with weights shares: int8 weights, int32 bias with the input zero point folded in, multipliers.
+
+In: delayed float constants and QTypes. Out: delayed integer constants. Weights are symmetric (zero point 0), so
+
+    acc = sum(x * w) + bias',   bias' = round(b / (s_x * s_w)) - zero_point_x * sum(w)
+
+and the inner loops of the kernels see plain products. Asymmetric weights have kernels of their own (`..._aw_s8`), which
+subtract the zero point of each output channel: there w stands for w - zero_point_w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.errors import UnsupportedModelError
+from glowembed.graph.ir import Array, Const, QType
+from glowembed.graph.op import in_mode
+from glowembed.law import fixedpoint
+
+
+@dataclass(frozen=True)
+class LinearConstants:
+    """weights: int8, output channel first, not yet in the kernel's order; bias, multiplier: one per output channel."""
+
+    weights: Const
+    bias: Const
+    multiplier: Const
+    requant: fixedpoint.Requant
+    weight_zero_point: Const | None = None
+
+    def as_dict(self) -> dict[str, Const]:
+        constants = {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
+        return (
+            constants if self.weight_zero_point is None else {**constants, "weight_zero_point": self.weight_zero_point}
+        )
+
+    def op(self, stem: str) -> str:
+        """The kernel-level op that takes these constants: `stem`_s8, or `stem`_aw_s8; with the requantization's name."""
+        return in_mode(f"{stem}_s8" if self.weight_zero_point is None else f"{stem}_aw_s8", self.requant.mode)
+
+
+def linear_constants(
+    w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, mode: fixedpoint.Mode = "default"
+) -> LinearConstants:
+    """Constants of y = x . w + b for weights with the output channel as axis 0.
+
+    Raises UnsupportedModelError when an accumulator could leave int32, naming the node `name` and the channel.
+    """
+    weights = w.then("quantize", wq.quantize)
+    stored = weights.materialize()
+    channels = stored.shape[0]
+    zero = np.broadcast_to(np.asarray(wq.zero_point, dtype=np.int32), (channels,))
+    flat = stored.reshape(channels, -1).astype(np.int64) - zero[:, None]
+    w_scale = np.broadcast_to(np.asarray(wq.scale, dtype=np.float64), (channels,))
+    real = bias.materialize().astype(np.float64) / (xq.scale[0] * w_scale)
+    folded = np.rint(real).astype(np.int64) - xq.zero_point[0] * flat.sum(axis=1)
+    bound = 128 * np.abs(flat).sum(axis=1) + np.abs(folded)
+    if (worst := int(bound.argmax())) >= 0 and bound[worst] >= 2**31:
+        raise UnsupportedModelError(
+            f"{name}: the accumulator of output channel {worst} can reach {bound[worst]}, more than int32 holds"
+        )
+    requant = fixedpoint.requant(output_scales(xq.scale[0], w_scale, yq.scale[0], mode), mode)
+    return LinearConstants(
+        weights,
+        _ready("fold_zero_point", folded.astype(np.int32), bias),
+        Const(np.asarray(requant.multiplier, dtype=np.int32)),
+        requant,
+        Const(np.ascontiguousarray(zero)) if zero.any() else None,
+    )
+
+
+def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.Mode) -> NDArray[np.float64]:
+    """x * w / y, rounded to float32 after each step where that is what the others do."""
+    if mode == "glow":
+        return (np.float32(x) * w.astype(np.float32) / np.float32(y)).astype(np.float64)
+    return x * w / y
+
+
+def mode_of(attrs: Mapping[str, Any]) -> fixedpoint.Mode:
+    """The requantization that a node was given."""
+    mode: fixedpoint.Mode = attrs.get("requantization", "default")
+    return mode
+
+
+def _ready(name: str, array: Array, source: Const) -> Const:
+    """The source constant with a step that puts the computed array in its place."""
+    return source.then(name, lambda _: array)
+
+
+def clamp_limits(yq: QType, attrs: Mapping[str, Any]) -> tuple[int, int]:
+    """The stored values of the fused activation's limits, inside those of the type."""
+    low, high = yq.limits
+    act_min, act_max = attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)
+    lo = low if act_min == -np.inf else int(yq.quantize(np.asarray(act_min)))
+    hi = high if act_max == np.inf else int(yq.quantize(np.asarray(act_max)))
+    return lo, hi

@@ -1,0 +1,56 @@
+"""What kernels take, whole and called for some rows: what the planner weighs memory against.
+
+In: the kernels that may compute each node, a target. Out: estimated cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+
+from glowembed.graph.ir import Node
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.target import Target
+
+CALL_CYCLES = 150.0
+"""An estimate of what a call takes besides its work: the tape, the switch, the arguments, the kernel's beginning."""
+
+ROW_FIELDS = ("out_h", "rows")
+"""Params that say how many output rows there are."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """legal: node -> the kernels that may compute it, each with its cycles. Without a target all is the number of calls."""
+
+    target: Target | None = None
+    legal: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+
+    def whole(self, node: Node) -> float:
+        """Cycles of one call for everything."""
+        if self.target is None or node.kernel is None:
+            return 0.0
+        return kernel(node.kernel).cost(node, self.target).cycles
+
+    def rows(self, node: Node, count: int) -> float:
+        """Cycles of one call for `count` output rows."""
+        if node.kernel is None:
+            return 0.0
+        if self.target is None:
+            return CALL_CYCLES
+        own = kernel(node.kernel)
+        if own.rows_cost is not None:
+            return own.rows_cost(node, self.target, count) + CALL_CYCLES
+        return own.cost(_smaller(node, count), self.target).cycles + CALL_CYCLES
+
+
+def _smaller(node: Node, count: int) -> Node:
+    """The node with `count` output rows; a cost that looks at `macs` sees its share of them."""
+    op = kernel_ops()[node.op]
+    total = op.rows(node.params)
+    if count == total or not is_dataclass(node.params) or isinstance(node.params, type):
+        return node
+    known = {f.name for f in fields(node.params)}
+    name = next((f for f in ROW_FIELDS if f in known), None)
+    params = replace(node.params, **{name: count}) if name is not None else node.params
+    return replace(node, params=params, macs=node.macs * count // total)

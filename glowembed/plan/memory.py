@@ -1,0 +1,579 @@
+"""Where every tensor lives: order of execution, rows and offsets in one static arena.
+
+In: a kernel-level graph with kernels chosen. Out: a Plan, and the graph in the order that it stands for. Values that must
+share memory (views, the parts of a concat) are one storage. Constants are not here: they are in flash. The plan states
+the liveness bound (what a perfect planner that keeps whole tensors would need), what its own steps need at least, and
+whether its offsets are proved to be the best for these steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Graph, Node, verify
+from glowembed.graph.op import LowerContext, kernel, kernel_ops
+from glowembed.graph.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
+from glowembed.plan import placement, schedule
+from glowembed.plan.costs import Costs
+from glowembed.plan.curve import SLACK
+from glowembed.plan.order import best_order
+from glowembed.plan.placement import Conflicts, Fit, Item, Placement
+from glowembed.plan.rows import STORES, Rows, rows_of
+from glowembed.plan.schedule import Candidate, Lives
+from glowembed.plan.split import split
+
+SCRATCH = "scratch of "
+DEFAULT = PlanOptions()
+NO_COSTS = Costs()
+
+SLOT_LIMIT = SLOT_UNIT * 65536
+"""Slots are uint16: an arena with streamed tensors is not larger."""
+
+BUDGETS = {"speed": 0.0, "balanced": 0.025, "ram": 1.0}
+"""Share of the estimated cycles that additional calls may cost. 5 % is promised: a call costs more than is estimated."""
+
+SMALL, SMALL_SHARE = 12_000.0, 0.04
+"""Cycles that nobody notices (0.1 ms at 120 MHz): small networks may spend them, up to this share of theirs."""
+
+EFFORT_UNIT = 0.05
+"""Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds by the clock."""
+
+SOLVED, PAIRS = 2, 5_000
+"""Candidates that go to the solver, from the smallest greedy placement on, as long as they have no more conflicts together
+for a unit of effort: with more it finds nothing in its time.
+"""
+
+PLACED = 12
+"""Candidates of a schedule that are placed: their bounds differ, and so does how close the placement comes."""
+
+REPAIRED, LEAST = 6, 2
+"""Of all candidates, those whose greedy placement is improved; and of networks of many rows."""
+
+MANY = 60
+"""A graph of more nodes is planned in one way besides the plain one."""
+
+WORK, FEWEST = 80_000, 3
+"""When so many items have been placed, no further candidate is, but for the first three."""
+
+REPAIRS = 50
+"""Placements of one that is improved."""
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A graph to plan. cycles: more than the fastest kernels take; budgets: what additional calls may take, the
+    largest first, as what is cheaper is not always larger.
+    """
+
+    graph: Graph
+    cycles: float
+    budgets: tuple[float, ...]
+    costs: Costs
+    streaming: bool
+
+
+def plan_network(
+    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS
+) -> tuple[Graph, Plan]:
+    """The graph in the best order of execution with the best kernels for it, and its plan.
+
+    `costs` has the kernels to choose from; the graph has the fastest. Kernels with less scratch are taken where they save
+    memory within the budget (curve.py), and means over whole images become sums that go row by row. With `options.ram` the
+    fastest plan that fits; raises UsageError where none does.
+    """
+    ordered = best_order(graph)
+    best, plan = _best(_ways(ordered, options, costs), alignment, options)
+    fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
+    return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest)
+
+
+def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) -> tuple[Tradeoff, ...]:
+    """RAM against cycles: of all plans that are tried for at most twice the cycles, those that no other beats in both. The
+    smallest first; limits in `options` are not looked at, the solver sees the smallest only.
+    """
+    wanted, ordered = replace(options, optimize="ram", ram=None), best_order(graph)
+    prepared = [
+        one for variant in _ways(ordered, wanted, costs) for one in _candidates(variant, alignment, wanted, True)
+    ]
+    placed = _placed(prepared, every=True)
+    _solve(sorted(placed, key=lambda p: p.placement.size), options)
+    found: list[Tradeoff] = []
+    fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
+    for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
+        cycles = base + one.extra
+        if not found or cycles < found[-1].cycles - SLACK:
+            found.append(Tradeoff(max(one.placement.size, alignment), cycles, fastest))
+    return tuple(found)
+
+
+def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
+    """All that may be planned for a graph in its order."""
+    plain = _variant(ordered, replace(options, optimize="speed", ram=None), costs)
+    if options.optimize == "speed" and options.ram is None:
+        return [plain]
+    split, base = by_rows(ordered), _whole(ordered, costs)
+    summed = _variants(split, options, costs, base)
+    if len(split.nodes) > MANY:
+        return [plain, summed[0]]
+    if split is ordered:
+        return [plain, *summed]
+    few = replace(options, optimize="balanced", ram=None)
+    return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles of sums may save more elsewhere
+
+
+def _whole(graph: Graph, costs: Costs) -> float:
+    """Cycles of one call of each node's own kernel."""
+    return sum(costs.whole(node) for node in graph.nodes)
+
+
+def _fastest(graph: Graph, costs: Costs) -> float:
+    """The same with the fastest kernels that are legal."""
+    return sum(min((cycles for _, cycles in _legal(n, costs)), default=costs.whole(n)) for n in graph.nodes)
+
+
+def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
+    """The smallest plan for this order of nodes and these kernels."""
+    return _best([_variant(graph, options, costs)], alignment, options)[1]
+
+
+def _shares(options: PlanOptions) -> tuple[float, ...]:
+    """Of the cycles, the largest first."""
+    if options.ram is not None or options.optimize == "ram":
+        return BUDGETS["ram"], BUDGETS["balanced"]
+    return (BUDGETS[options.optimize],)
+
+
+def budget(share: float, cycles: float) -> float:
+    """Cycles that may be spent by a network that takes `cycles`."""
+    return max(share * cycles, min(SMALL, SMALL_SHARE * cycles)) if share else 0.0
+
+
+def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | None = None) -> _Variant:
+    total = _whole(graph, costs)
+    extra = 0.0 if base is None else total - base
+    return _Variant(
+        graph,
+        extra,
+        tuple(budget(share, max(base or total, 1.0)) - extra for share in _shares(options)),
+        costs,
+        options.optimize != "speed" or options.ram is not None,
+    )
+
+
+def _variants(graph: Graph, options: PlanOptions, costs: Costs, base: float) -> list[_Variant]:
+    """The graph with the fastest kernels, and with those whose output may lie the farthest over an input; what they take
+    beyond `base` is of the budget.
+    """
+    nodes = tuple(_most_overlapping(n, costs) for n in graph.nodes)
+    graphs = [graph] if nodes == graph.nodes else [graph, replace(graph, nodes=nodes)]
+    found = [_variant(one, options, costs, base) for one in graphs]
+    return [variant for variant in found if variant is found[0] or variant.budgets[0] >= 0]
+
+
+def _most_overlapping(node: Node, costs: Costs) -> Node:
+    """The fastest kernel among those with the most permissive store rule."""
+    kernels = _legal(node, costs)
+    if node.kernel is None or node.shares is not None or not kernels:
+        return node
+    rank = {symbol: _overlap(symbol, node) for symbol, _ in kernels}
+    most = max(rank.values())
+    if rank.get(node.kernel) == most:
+        return node
+    return replace(node, kernel=min((cycles, symbol) for symbol, cycles in kernels if rank[symbol] == most)[1])
+
+
+def _overlap(symbol: str, node: Node) -> tuple[int, bool]:
+    """How far its output may lie over its input: by the store rule, and then exactly."""
+    one = kernel(symbol)
+    return STORES.index(one.store_of(node.params)), one.same_place(node.params)
+
+
+def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
+    """Kernels that may compute a node, with their cycles; none for a node that the planner itself made."""
+    op = kernel_ops().get(node.op)
+    own = {kernel.symbol for kernel in op.kernels} if op is not None else set()
+    return [(symbol, cycles) for symbol, cycles in costs.legal.get(node.name, ()) if symbol in own]
+
+
+def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
+    """All candidates that can be the best placed greedily, the best of them by the solver."""
+    prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
+    placed = _placed(prepared, every=options.ram is not None, apart=bool(options.rams))
+    limit = options.limit
+    least = min(p.placement.size for p in placed)
+    _solve([p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)], options)
+    if limit is None:
+        return _finished(min(placed, key=lambda p: (p.placement.size, p.extra)), alignment, options)
+    placed.sort(key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))
+    closest: tuple[Graph, Plan] | None = None
+    for candidate in placed:
+        if closest is not None and candidate.placement.size > limit:
+            break
+        found = _finished(candidate, alignment, options)
+        if options.arena_limit is None or found[1].arena_size <= options.arena_limit:
+            return found
+        if closest is None or found[1].arena_size < closest[1].arena_size:
+            closest = found  # all RAMs together have room for it, but what must stay in the arena does not fit there
+    assert closest is not None, "there is always a candidate"
+    raise UsageError(_too_large(*closest, options))
+
+
+def _finished(best: _Placed, alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
+    """A candidate with its kernels, in the RAMs."""
+    graph = _with_kernels(best)
+    return graph, _plan(best, alignment, graph, _split(best, options.rams, alignment))
+
+
+class _Cycles:
+    """schedule.Cycles of a graph; every number is computed once."""
+
+    def __init__(self, graph: Graph, rows: Rows, costs: Costs) -> None:
+        self.graph, self.rows, self.costs = graph, rows, costs
+        self.known: dict[tuple[int, int, int], float] = {}
+
+    def __call__(self, position: int, number: int, count: int) -> float:
+        key = position, number, count
+        if key not in self.known:
+            work = self.rows.works[position]
+            node = self.graph.nodes[work.index]
+            if work.kernels:
+                node = replace(node, kernel=work.kernels[number].symbol)
+            self.known[key] = self.costs.rows(node, count)
+        return self.known[key]
+
+
+def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: bool = False) -> list[_Placed]:
+    """Schedules of a variant that are worth a placement."""
+    legal = {n.name: [symbol for symbol, _ in _legal(n, variant.costs)] for n in variant.graph.nodes}
+    rows = rows_of(variant.graph, legal)
+    cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
+    if not variant.streaming:
+        found = schedule.unstreamed(rows, unit, cycles, variant.budgets)
+        return [_prepared(variant, rows, candidate, alignment) for candidate in found]
+    found = schedule.candidates(rows, unit, cycles, variant.budgets, options.limit)
+    tried = [c for c in found if c.groups][: None if options.ram or every else PLACED * len(variant.budgets)]
+    tried += [c for c in found if not c.groups]
+    return [_prepared(variant, rows, candidate, alignment) for candidate in tried]
+
+
+def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> list[_Placed]:
+    """Those that can be the smallest, or with `every` any that is not above a faster one, placed greedily; the smallest
+    first. `apart`: in several RAMs, a larger one of `every` may leave less in the arena.
+    """
+    placed: list[_Placed] = []
+    work = 0
+    for one in _in_turn(prepared):
+        rivals = [p for p in placed if not every or (not apart and p.extra <= one.extra)]
+        if any(p.placement.size <= one.bound for p in rivals):
+            continue
+        if work > WORK and len(placed) >= FEWEST and not every:
+            break
+        one.forbidden = placement.conflicts(one.items, _in_place(one))
+        one.fits = placement.greedy(one.items, one.forbidden, one.bound)
+        one.placement = one.fits[0].placement
+        work += len(one.items) * len(one.fits)
+        placed.append(one)
+    placed.sort(key=lambda p: p.placement.size)
+    for number, one in enumerate(placed):
+        if not every and (number >= REPAIRED or (number >= LEAST and work > 2 * WORK)):
+            break
+        work += len(one.items) * REPAIRS
+        one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound)
+    return sorted(placed, key=lambda p: p.placement.size)
+
+
+def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
+    """The lowest bounds first, in turn of each budget: what is cheaper may come closer to its own."""
+    ranked = []
+    for budgets in sorted({one.affordable for one in prepared}):
+        same = sorted((one for one in prepared if one.affordable == budgets), key=lambda p: p.bound)
+        ranked += [(rank, one.bound, one) for rank, one in enumerate(same)]
+    return [one for _, _, one in sorted(ranked, key=lambda r: r[:2])]
+
+
+def by_rows(graph: Graph) -> Graph:
+    """The same bits with nodes that need a whole tensor replaced by ones that take it row by row, where there are such."""
+    context = LowerContext(graph)
+    changed = False
+    for node in graph.nodes:
+        if node.op in kernel_ops() and kernel_ops()[node.op].by_rows(node, context):
+            changed = True
+        else:
+            context.nodes.append(node)
+    if not changed:
+        return graph
+    nodes = [n if n.kernel or not kernel_ops()[n.op].kernels else replace(n, kernel=kernel_ops()[n.op].kernels[0].symbol) for n in context.nodes]  # fmt: skip
+    return verify(graph.with_nodes(nodes, context.values))
+
+
+def _too_large(graph: Graph, plan: Plan, options: PlanOptions) -> str:
+    peak, needed = peak_step(plan), plan.arena_size + options.reserved
+    weights = f" ({options.reserved} of them for weights: leave these in flash)" if options.reserved else ""
+    name = graph.nodes[plan.steps[peak].node].name if plan.steps else "the inputs"
+    return (
+        f"{graph.name} needs at least {needed} bytes of RAM{weights}, {needed - (options.ram or 0)} more than "
+        f"--ram {options.ram}; most is alive in {name!r}. Allow more RAM, or --optimize ram if that was not asked for; a smaller input or "
+        "fewer channels there would help"
+    )
+
+
+def peak_step(plan: Plan) -> int:
+    """The step in which the most bytes are alive."""
+    return plan.live.index(max(plan.live)) if plan.live else 0
+
+
+# ------------------------------------------------------------------------------------------------ items
+
+
+class _Placed:
+    """A candidate with its items, where they lie, and what is proved about it."""
+
+    def __init__(
+        self, variant: _Variant, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
+    ) -> None:
+        self.variant, self.rows = variant, rows
+        self.extra = variant.cycles + candidate.extra
+        self.affordable = sum(candidate.extra <= budget + SLACK for budget in variant.budgets)
+        self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
+        self.placement, self.fits = Placement((), 0), list[Fit]()
+        self.live: tuple[int, ...] = ()
+        self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
+        self.proved = bound
+
+
+def _solve(candidates: Sequence[_Placed], options: PlanOptions) -> None:
+    """The first few of these, if that is wanted and there is a solver."""
+    left = PAIRS * options.effort if options.mode == "exact" and placement.have_solver() else 0
+    for one in candidates[:SOLVED]:
+        left -= one.forbidden.pairs
+        if left >= 0:
+            one.placement, one.proved = placement.solve(
+                one.items, one.forbidden, one.bound, one.placement, EFFORT_UNIT * options.effort
+            )
+
+
+def _prepared(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
+    life = schedule.lives(rows, candidate.calls)
+    pieces = schedule.in_one_piece(rows, candidate.groups)
+    items = _items(pieces, candidate, life, alignment)
+    live = schedule.live_bytes(pieces, candidate.calls, life, min(alignment, SLOT_UNIT))
+    live = schedule.with_scratch(rows, candidate, life, live)
+    bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
+    placed = _Placed(variant, rows, candidate, life, items, bound)
+    placed.live = tuple(int(live[begin + 1 : end + 2].max()) for begin, end in life.spans)
+    return placed
+
+
+def _items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
+    items = []
+    for index, storage in enumerate(rows.storages):
+        if storage.outside:
+            continue
+        cells = [
+            (r * storage.row_bytes, storage.row_bytes, int(b), int(d))
+            for r, (b, d) in enumerate(zip(life.birth[index], life.death[index], strict=True))
+            if d >= b
+        ]
+        name = storage.values[0]
+        if not storage.whole:
+            items += [
+                Item(name, r, size, min(alignment, SLOT_UNIT), index, np.asarray([(0, size, b, d)], np.int64))
+                for (offset, size, b, d) in cells
+                for r in (offset // size,)
+            ]
+        elif cells:
+            items.append(Item(name, None, storage.bytes, alignment, index, np.asarray(cells, np.int64)))
+    return _merged(rows, candidate, life, items) + _scratch_items(rows, candidate, life, alignment)
+
+
+def _merged(rows: Rows, candidate: Candidate, life: Lives, items: list[Item]) -> list[Item]:
+    """Outputs that are written exactly over their input become one item with it."""
+    place = {item.storage: item for item in items if item.row is None}
+    for (position, first, last), span in zip(candidate.calls, life.spans, strict=True):
+        work = rows.works[position]
+        below, above = place.get(work.inputs[0] if work.inputs else -1), place.get(work.output)
+        if below is None or above is None or not schedule.overwrites(rows, work, first, last, span, life):
+            continue
+        cells = np.concatenate([below.cells, above.cells])
+        one = replace(below, cells=cells, also=(*below.also, above.storage, *above.also))
+        place |= dict.fromkeys((one.storage, *one.also), one)
+    pieces = {id(item): item for item in place.values()}
+    return [item for item in items if item.row is not None] + list(pieces.values())
+
+
+def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for (position, _, _), span in zip(candidate.calls, life.spans, strict=True):
+        if schedule.scratch_of(rows, candidate, position):
+            spans.setdefault(position, []).append(span)
+    found = []
+    for position, times in sorted(spans.items()):
+        size = schedule.scratch_of(rows, candidate, position)
+        cells = np.asarray([(0, size, b, d) for b, d in times], np.int64)
+        found.append(Item(SCRATCH + rows.works[position].name, None, size, alignment, -1, cells))
+    return found
+
+
+def _in_place(placed: _Placed) -> placement.InPlace:
+    """By items: of those that share a place, the first storage stands for all."""
+    first = {storage: item.storage for item in placed.items for storage in (item.storage, *item.also)}
+    allowed: dict[tuple[int, int], frozenset[int]] = {}
+    for (position, _, _), (begin, end) in zip(placed.candidate.calls, placed.life.spans, strict=True):
+        work = placed.rows.works[position]
+        for k in work.in_place:
+            if work.output in first and work.inputs[k] in first:
+                key = (first[work.output], first[work.inputs[k]])
+                allowed[key] = allowed.get(key, frozenset()) | frozenset(range(begin, end + 1))
+    return lambda written, read, tick: tick in allowed.get((written, read), ())
+
+
+# ------------------------------------------------------------------------------------------------- plan
+
+
+def _with_kernels(best: _Placed) -> Graph:
+    """The graph with the kernels that the candidate chose."""
+    nodes = list(best.variant.graph.nodes)
+    for work, number in zip(best.rows.works, best.candidate.kernels, strict=True):
+        if work.kernels:
+            nodes[work.index] = replace(nodes[work.index], kernel=work.kernels[number].symbol)
+    return replace(best.variant.graph, nodes=tuple(nodes))
+
+
+def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ram, int], ...]:
+    """Move what is used most to other RAMs; their offsets go on behind the arena. Where each begins."""
+    if not rams:
+        return ()
+    rows, items = best.rows, best.items
+
+    def stays(item: Item) -> bool:
+        return any(
+            rows.storages[s].is_input or rows.storages[s].is_output for s in (item.storage, *item.also) if s >= 0
+        )
+
+    *parts, arena = split(items, best.forbidden, rams, stays, _traffic(best))
+    offsets, end, found = [0] * len(items), max(arena.placement.size, alignment), []
+    for part in (arena, *parts):
+        start = 0 if part is arena else _aligned(end, alignment)
+        for i, offset in zip(part.items, part.placement.offsets, strict=True):
+            offsets[i] = start + offset
+        end = max(end, start + part.placement.size)
+        found += [(replace(part.ram, size=part.placement.size), start)] if part.ram is not None else []
+    best.placement = Placement(tuple(offsets), end)
+    return tuple(found)
+
+
+def _traffic(best: _Placed) -> dict[int, float]:
+    """Bytes read and written of every item; scratch is taken to be written and read once in each call for each row."""
+    rows, bytes_of = best.rows, [0.0] * len(best.rows.storages)
+    calls: dict[str, int] = {}
+    for position, first, last in best.candidate.calls:
+        work = rows.works[position]
+        for storage, spans in (*zip(work.inputs, work.reads, strict=True), (work.output, work.writes)):
+            bytes_of[storage] += rows.storages[storage].row_bytes * sum(b - a for a, b in spans[first:last])
+        calls[SCRATCH + work.name] = calls.get(SCRATCH + work.name, 0) + last - first
+    counts = {s: sum(1 for item in best.items if item.storage == s) for s in {item.storage for item in best.items}}
+    return {
+        number: 2.0 * item.size * calls[item.name] if item.storage < 0
+        else sum(bytes_of[s] for s in (item.storage, *item.also)) / counts[item.storage]
+        for number, item in enumerate(best.items)
+    }  # fmt: skip
+
+
+def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, int], ...] = ()) -> Plan:
+    rows = best.rows
+    offsets, slots, scratch = {}, {}, {}
+    table: dict[int, list[int]] = {}
+    for item, offset in zip(best.items, best.placement.offsets, strict=True):
+        if item.storage < 0:
+            scratch[item.name.removeprefix(SCRATCH)] = offset
+        elif item.row is None:
+            for storage in (item.storage, *item.also):
+                offsets.update(dict.fromkeys(rows.storages[storage].values, offset))
+        else:
+            table.setdefault(item.storage, [0] * rows.storages[item.storage].rows)[item.row] = offset
+    for storage, row_offsets in table.items():
+        slots.update(dict.fromkeys(rows.storages[storage].values, tuple(row_offsets)))
+    size = max(best.placement.size, alignment)
+    calls = best.candidate.calls
+    optimal = best.placement.size <= best.proved
+    return Plan(
+        offsets, scratch, size, liveness_bound(rows_of(graph), alignment), alignment, _buffers(rows, best), slots,
+        tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
+        tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
+        best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
+        best.extra, best.live, rams,
+    )  # fmt: skip
+
+
+def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
+    """For people: births and deaths in steps."""
+    first = np.asarray([begin for begin, _ in best.life.spans], np.int64)
+
+    def step(tick: int) -> int:
+        if tick >= best.life.ticks:
+            return len(first)
+        return int(np.searchsorted(first, tick, side="right")) - 1
+
+    found = []
+    for item, offset in zip(best.items, best.placement.offsets, strict=True):
+        mine = (item.storage, *item.also) if item.storage >= 0 else ()
+        values = tuple(v for storage in mine for v in rows.storages[storage].values) or (item.name,)
+        lives = tuple((step(b), step(d)) for _, _, b, d in item.cells.tolist()) if item.storage < 0 else ()
+        found.append((Buffer(values, item.size, step(item.birth), step(item.death), item.row, lives), offset))
+    return tuple(sorted(found, key=lambda p: (p[0].birth, p[1], p[0].values, p[0].row or 0)))
+
+
+def liveness_bound(rows: Rows, alignment: int = 1) -> int:
+    """What keeping whole tensors needs in this order, without any overlap; scratch included, padded to the alignment."""
+    birth = [-1 if s.is_input else (w[0] if w else -1) for s, w in zip(rows.storages, rows.writers, strict=True)]
+    death = [
+        len(rows.works) if s.is_output else max((*r, *w), default=-1)
+        for s, r, w in zip(rows.storages, rows.readers, rows.writers, strict=True)
+    ]
+    live = [
+        sum(
+            _aligned(s.bytes, alignment)
+            for s, b, d in zip(rows.storages, birth, death, strict=True)
+            if b <= t <= d and not s.outside
+        )
+        + (_aligned(rows.works[t].scratch, alignment) if 0 <= t < len(rows.works) else 0)
+        for t in range(-1, len(rows.works) + 1)
+    ]
+    return max(live)
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+# ---------------------------------------------------------------------------------------------- overlap
+
+
+def overlap_distance(node: Node, index: int = 0) -> int | None:
+    """How many bytes the output must start before input `index` for rows computed in order; None: no overlap.
+
+    Safe if and only if output offset <= input offset - distance (it may be negative). Found by scanning the rows:
+    when row y has been written, no later row may need what lies below its end.
+    """
+    op = kernel_ops()[node.op]
+    store = kernel(node.kernel).store_of(node.params) if node.kernel else "disjoint"
+    if store == "disjoint":
+        return None
+    rows, (strides, out_stride) = op.rows(node.params), op.row_bytes(node.params)
+    distance, needed = None, None
+    for y in reversed(range(rows)):
+        later = op.needs(node.params, y)[index]
+        needed = (
+            min(needed, later.start) if needed is not None and len(later) else (later.start if len(later) else needed)
+        )
+        if needed is None:
+            continue
+        in_place = store == "elements" and strides[index] == out_stride
+        end = (0 if op.accumulates else y) + (0 if in_place else 1)
+        candidate = end * out_stride - needed * strides[index]
+        distance = candidate if distance is None else max(distance, candidate)
+    return distance

@@ -1,0 +1,96 @@
+"""Where inputs and outputs lie: in the arena, in buffers of the caller, or nowhere, where rows are handed over one by one.
+
+In: a kernel-level graph. Out: the same bits with `Value.place` set, with nodes that take the rows of an input, and with
+copies where two tensors of the caller would be one memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from glowembed.graph.ir import Graph, Node, Value, verify
+from glowembed.graph.op import free_name, kernel_ops
+from glowembed.plan.rows import stored_together
+
+Input = Literal["whole", "rows"]
+IO = Literal["arena", "caller"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """io: `arena` = inputs and outputs lie in the arena, `caller` = in buffers of the caller. input: `rows` = no input lies
+    anywhere: the bundle asks the caller for row after row.
+    """
+
+    io: IO = "arena"
+    input: Input = "whole"
+
+
+def place(graph: Graph, places: Places) -> Graph:
+    """The graph with the places of its inputs and outputs."""
+    if places == Places():
+        return graph
+    if places.input == "rows":
+        graph = _by_rows(graph)
+    if places.io == "caller":
+        graph = _of_the_caller(graph, [n for n in graph.inputs if graph.values[n].place == "arena"])
+    return verify(graph)
+
+
+def _by_rows(graph: Graph) -> Graph:
+    """A node behind each input, which asks for its rows: as many as the nodes that read it want."""
+    values, nodes, fed = dict(graph.values), [], {}
+    taken = {node.name for node in graph.nodes}
+    for name in graph.inputs:
+        value = values[name]
+        inner = replace(value, name=free_name(f"{name}/rows", values))
+        row = _row_bytes(graph, name)
+        params = kernel_ops()["take_rows"].params(value.bytes // row, row)
+        values |= {inner.name: inner, name: replace(value, place="rows")}
+        fed[name] = inner.name
+        nodes.append(Node(free_name(f"{name}/rows", taken), "take_rows", (name,), (inner.name,), params=params))
+    readers = [replace(n, inputs=tuple(fed.get(i, i) for i in n.inputs)) for n in graph.nodes]
+    return graph.with_nodes([*nodes, *readers], values)
+
+
+def _row_bytes(graph: Graph, name: str) -> int:
+    """Bytes of a row as those who read it know it; all of the tensor where they do not agree on any."""
+    size, found = graph.values[name].bytes, set()
+    for node in graph.nodes:
+        for i in (i for i, n in enumerate(node.inputs) if n == name):
+            if node.shares == i and node.params is None:
+                found.add(_row_bytes(graph, node.outputs[0]))
+            else:
+                op = kernel_ops().get(node.op)
+                found.add(op.row_bytes(node.params)[0][i] if op is not None and node.params is not None else size)
+    return found.pop() if len(found) == 1 and size % next(iter(found)) == 0 else size
+
+
+def _of_the_caller(graph: Graph, inputs: Iterable[str]) -> Graph:
+    """Inputs and outputs in buffers of their own; a copy for each that would be in the same memory as another one."""
+    kept: set[tuple[str, ...]] = set()
+    together = stored_together(graph)
+    apart = []
+    for name in (*inputs, *dict.fromkeys(graph.outputs)):
+        apart += [name] if together[name] in kept else []
+        kept.add(together[name])
+    for name in apart:
+        graph = _copied(graph, name)
+    mine = {*inputs, *graph.outputs}
+    values = {n: replace(v, place="caller") if n in mine else v for n, v in graph.values.items()}
+    return replace(graph, values=values)
+
+
+def _copied(graph: Graph, name: str) -> Graph:
+    """The output is a copy of what it was."""
+    value = graph.values[name]
+    inner: Value = replace(value, name=free_name(f"{name}/kept", graph.values))
+    params = kernel_ops()["copy_rows"].params(1, value.bytes)
+    copy = Node(free_name(f"{name}/copy", {n.name for n in graph.nodes}), "copy_rows", (inner.name,), (name,), params=params)  # fmt: skip
+    renamed: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda names: tuple(  # noqa: E731
+        inner.name if n == name else n for n in names
+    )
+    nodes = [replace(n, inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in graph.nodes]
+    return graph.with_nodes([*nodes, copy], {**graph.values, inner.name: inner})

@@ -1,0 +1,182 @@
+"""Proof of a plan by replay: every read finds the value that was written there.
+
+Separate from the planner on purpose: this knows addresses, steps and store rules, not storages, lifetimes or overlaps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.plan import Plan, Step
+
+
+def check(graph: Graph, plan: Plan) -> None:
+    """Run the steps of the plan on addresses. Raises AssertionError, naming the reader, where it would not be right.
+
+    Each byte of the arena carries a tag, which byte of which tensor it is; rows are read, written and read again. What is
+    of the caller lies behind the arena.
+    """
+    _Replay(graph, plan).run()
+
+
+class _Replay:
+    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage. Of a tensor of
+    several parts each has a number of its own: the next one, and who reads it all, want that of the one before.
+    """
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.number = {name: i for i, name in enumerate(graph.values)}
+        self.shared = {n.outputs[0]: n.inputs[n.shares] for n in graph.nodes if n.shares is not None}
+        self.views = {
+            n.outputs[0]: n.inputs[n.shares or 0] for n in graph.nodes if n.shares is not None and not n.kernel
+        }
+        self.reserved = {n.outputs[0] for n in graph.nodes if n.kernel is None and not n.inputs}
+        self.outside: dict[int, int] = {}
+        end = plan.size
+        for name, value in graph.values.items():
+            if value.place != "arena":
+                self.outside[self.root(name)] = end
+                end += value.bytes
+        self.given = {self.root(name) for name in graph.inputs if graph.values[name].place != "arena"}
+        self.tags = np.full(end, -1, np.int64)
+        self.rows_done = dict.fromkeys((n.name for n in graph.nodes), 0)
+
+    def run(self) -> None:
+        for name in self.graph.inputs:
+            self.write(name, 0, self.graph.values[name].bytes)
+        for step in self.plan.steps:
+            self.step(self.graph.nodes[step.node], step)
+        for node in self.graph.nodes:
+            assert node.kernel is None or self.rows_done[node.name] == self.row_count(node), (
+                f"{node.name} is not complete"
+            )
+        for name in self.graph.outputs:
+            self.read(name, 0, self.graph.values[name].bytes, "the caller")
+
+    def row_count(self, node: Node) -> int:
+        op = kernel_ops().get(node.op)
+        return op.rows(node.params) if op is not None and node.params is not None else 1
+
+    def step(self, node: Node, step: Step) -> None:
+        if node.kernel is None:
+            self.write(node.outputs[0], 0, self.graph.values[node.outputs[0]].bytes)
+            return
+        assert step.first == self.rows_done[node.name], f"{node.name} computes row {step.first} out of order"
+        self.rows_done[node.name] = step.last
+        assert self.root(node.outputs[0]) not in self.given, f"{node.name} writes over an input of the caller's"
+        store = kernel(node.kernel).store_of(node.params)
+        self.scratch(node)
+        reads = [self.spans(node, y) for y in range(step.first, step.last)]
+        if self.same_place(node, step):
+            self.read(node.inputs[0], 0, self.graph.values[node.inputs[0]].bytes, node.name)
+            self.write(node.outputs[0], 0, self.graph.values[node.outputs[0]].bytes)
+            return
+        for y, spans in zip(range(step.first, step.last), reads, strict=True):
+            for name, start, end in spans:
+                self.read(name, start, end, node.name)
+            self.write(node.outputs[0], *self.output(node, y))
+            self.scratch(node)
+            for later in range(y if store != "disjoint" else step.first, step.last):
+                for k, (name, start, end) in enumerate(reads[later - step.first]):
+                    replaced = k == node.shares and later <= y
+                    if not replaced and not (later == y and self.in_place(node, store, k, y)):
+                        self.read(name, start, end, node.name)
+
+    def same_place(self, node: Node, step: Step) -> bool:
+        """All rows in one call, exactly over the input, by a kernel that may."""
+        whole = (step.first, step.last) == (0, self.row_count(node))
+        if not whole or node.params is None or not kernel(node.kernel or "").same_place(node.params):
+            return False
+        offsets = self.plan.offsets
+        return node.inputs[0] in offsets and offsets[node.inputs[0]] == offsets.get(node.outputs[0])
+
+    def in_place(self, node: Node, store: str, k: int, y: int) -> bool:
+        """Element by element over input k: right if the output row does not begin behind the input row."""
+        op = kernel_ops().get(node.op)
+        strides, stride = (
+            op.row_bytes(node.params) if op is not None and node.params is not None
+            else (tuple(self.graph.values[n].bytes for n in node.inputs), self.graph.values[node.outputs[0]].bytes)
+        )  # fmt: skip
+        if store != "elements" or strides[k] != stride or self.graph.values[node.inputs[k]].const is not None:
+            return False
+        spans = self.spans(node, y)
+        name, start, _ = spans[k]
+        first, _ = self.output(node, y)
+        return self.address(node.outputs[0], first) <= self.address(name, start)
+
+    def spans(self, node: Node, y: int) -> list[tuple[str, int, int]]:
+        """(input, first byte, last byte + 1) read for output row y."""
+        op = kernel_ops().get(node.op)
+        if op is None or node.params is None:
+            return [(name, 0, self.graph.values[name].bytes) for name in node.inputs]
+        strides, needs = op.row_bytes(node.params)[0], op.needs(node.params, y)
+        pairs = zip(node.inputs, strides, needs, strict=True)
+        spans = [
+            (name, rows.start * stride, rows.stop * stride) if rows else (name, 0, 0) for name, stride, rows in pairs
+        ]
+        return [(name, a, b) for name, a, b in spans]
+
+    def output(self, node: Node, y: int) -> tuple[int, int]:
+        op = kernel_ops().get(node.op)
+        if op is None or node.params is None:
+            return 0, self.graph.values[node.outputs[0]].bytes
+        stride = op.row_bytes(node.params)[1]
+        first = 0 if op.accumulates else y * stride
+        if op.accumulates and y > 0:
+            self.read(node.outputs[0], 0, stride, node.name)
+        return first, first + stride
+
+    def root(self, name: str) -> int:
+        while name in self.shared:
+            name = self.shared[name]
+        return self.number[name]
+
+    def address(self, name: str, byte: int) -> int:
+        slots = self.plan.slots.get(name)
+        if slots is None:
+            return self.start(name) + byte
+        row = self.graph.values[name].bytes // len(slots)
+        return slots[byte // row] + byte % row
+
+    def start(self, name: str) -> int:
+        outside = self.outside.get(self.root(name))
+        return self.plan.offsets[name] if outside is None else outside
+
+    def places(self, name: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses and tags of bytes start..end-1 of a tensor."""
+        inside = np.arange(start, end, dtype=np.int64)
+        slots = self.plan.slots.get(name)
+        if slots is None:
+            where = self.start(name) + inside
+        else:
+            row = self.graph.values[name].bytes // len(slots)
+            where = np.asarray(slots, np.int64)[inside // row] + inside % row
+        end = self.plan.size if self.root(name) not in self.outside else self.tags.size
+        assert where.size == 0 or (where.min() >= 0 and where.max() < end), f"{name} leaves the arena"
+        while name in self.views:
+            name = self.views[name]
+        return where, (self.number[name] << 32) + inside
+
+    def write(self, name: str, start: int, end: int) -> None:
+        where, tags = self.places(name, start, end)
+        self.tags[where] = tags
+
+    def read(self, name: str, start: int, end: int, reader: str) -> None:
+        if self.graph.values[name].const is not None or name in self.reserved:
+            return
+        where, tags = self.places(name, start, end)
+        wrong = np.flatnonzero(self.tags[where] != tags)
+        if wrong.size:
+            there = int(self.tags[where[wrong[0]]])
+            lies = "garbage" if there < 0 else repr(list(self.graph.values)[there >> 32])
+            raise AssertionError(f"{reader} reads {name!r}, but {lies} lies at byte {int(where[wrong[0]])}")
+
+    def scratch(self, node: Node) -> None:
+        size = kernel(node.kernel or "").scratch(node.params)
+        if size:
+            start = self.plan.scratch[node.name]
+            assert start >= 0 and start + size <= self.plan.size, f"scratch of {node.name} leaves the arena"
+            self.tags[start : start + size] = -1

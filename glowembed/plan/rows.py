@@ -1,0 +1,272 @@
+"""What every node reads and writes, row by row: the facts that order, streaming, placement and their checks share.
+
+In: a kernel-level graph. Out: Rows. Values that share memory (views, the parts of a concat) are one Storage. A storage is
+cut into rows as its producer writes them; an access in other rows touches all rows that it covers. Constants are in
+flash and do not appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import KernelOp, Store, kernel, kernel_ops
+
+Span = tuple[int, int]
+"""Rows first..last-1 of a storage."""
+
+NO_OTHERS: Mapping[str, Sequence[str]] = {}
+
+STORES: tuple[Store, ...] = ("disjoint", "rows", "elements")
+"""From the strictest on."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel that may compute a node in the place of its own. in_parts: only in calls for some of the rows."""
+
+    symbol: str
+    scratch: int
+    in_parts: bool = False
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory of one or several values. `whole`: its rows must follow each other, because somebody looks at them so.
+
+    outside: it is not in the arena, but of the caller, who does not want an input changed.
+    """
+
+    values: tuple[str, ...]
+    bytes: int
+    row_bytes: int
+    whole: bool
+    is_input: bool
+    is_output: bool
+    outside: bool = False
+
+    @property
+    def rows(self) -> int:
+        return -(-self.bytes // self.row_bytes)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`. The output is not among
+    them: a part goes where the parts before it are.
+
+    in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
+    for some rows at a time while others are not there. same_place: one call for all rows may write the output exactly
+    over input 0. kernels: those that may compute it with these facts, its own first; none where there is nothing to call.
+    """
+
+    index: int
+    name: str
+    rows: int
+    inputs: tuple[int, ...]
+    reads: tuple[tuple[Span, ...], ...]
+    output: int
+    writes: tuple[Span, ...]
+    store: Store
+    in_place: tuple[int, ...]
+    streamable: bool
+    same_place: bool
+    kernels: tuple[Choice, ...]
+
+    @property
+    def scratch(self) -> int:
+        """Bytes that its own kernel needs during a call."""
+        return self.kernels[0].scratch if self.kernels else 0
+
+    @cached_property
+    def needs(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """(storage, its rows that must be there, by the number of rows computed): the output first, then the inputs."""
+        spans = ((self.output, self.writes), *zip(self.inputs, self.reads, strict=True))
+        return tuple((storage, tuple(accumulate((b for _, b in rows), max, initial=0))) for storage, rows in spans)
+
+    @cached_property
+    def row_that_completes(self) -> tuple[int, ...]:
+        """Storage rows 0..i of the output are all written when this many rows are computed."""
+        last = [0] * max((end for _, end in self.writes), default=0)
+        for y, (first, end) in enumerate(self.writes):
+            last[first:end] = [y + 1] * (end - first)
+        return tuple(accumulate(last, max))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All storages and, in order of execution, the work of all nodes that touch memory (views do not)."""
+
+    storages: tuple[Storage, ...]
+    works: tuple[Work, ...]
+    storage_of: dict[str, int]
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each storage, the positions in `works` that read it."""
+        found: list[list[int]] = [[] for _ in self.storages]
+        for position, work in enumerate(self.works):
+            for storage in dict.fromkeys(work.inputs):
+                found[storage].append(position)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def writers(self) -> tuple[tuple[int, ...], ...]:
+        """For each storage, the positions in `works` that write it."""
+        found: list[list[int]] = [[] for _ in self.storages]
+        for position, work in enumerate(self.works):
+            found[work.output].append(position)
+        return tuple(map(tuple, found))
+
+
+def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS) -> Rows:
+    """The facts of a graph whose nodes have kernels; `legal`: by name of a node, kernels that could take their place."""
+    members = _members(graph)
+    storage_of = {name: i for i, names in enumerate(members) for name in names}
+    read, written = _touched(graph)
+    storages = tuple(_storage(graph, names, read, written) for names in members)
+    works = tuple(
+        _work(graph, i, node, storages, storage_of, legal.get(node.name, ()))
+        for i, node in enumerate(graph.nodes)
+        if not _is_view(node)
+    )
+    return Rows(storages, works, storage_of)
+
+
+def _is_view(node: Node) -> bool:
+    """Or memory that the nodes behind it fill: it is there when the first of them writes."""
+    return node.kernel is None and (node.shares is not None or not node.inputs)
+
+
+def _members(graph: Graph) -> list[tuple[str, ...]]:
+    """Values that are one memory because a node says so (`shares`), in order of the graph."""
+    root: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.shares is not None and graph.values[node.inputs[node.shares]].const is None:
+            source = node.inputs[node.shares]
+            root[node.outputs[0]] = root.get(source, source)
+    groups: dict[str, list[str]] = {}
+    for name, value in graph.values.items():
+        if value.const is None:
+            groups.setdefault(root.get(name, name), []).append(name)
+    return [tuple(names) for names in groups.values()]
+
+
+def stored_together(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Value -> all values that are one memory with it."""
+    return {name: names for names in _members(graph) for name in names}
+
+
+def outside(graph: Graph) -> dict[str, str]:
+    """Value -> the input or output in whose memory it lies, for all that is not in the arena."""
+    found: dict[str, str] = {}
+    for names in _members(graph):
+        owner = next((n for n in names if graph.values[n].place != "arena"), None)
+        found |= dict.fromkeys(names, owner) if owner is not None else {}
+    return found
+
+
+Touched = Mapping[str, Sequence[int]]
+"""Value -> bytes of a row, for each node that reads or writes it."""
+
+
+def _touched(graph: Graph) -> tuple[Touched, Touched]:
+    """What is read, and what is written."""
+    read: dict[str, list[int]] = {}
+    written: dict[str, list[int]] = {}
+    for node in graph.nodes:
+        if not _is_view(node):
+            strides, out_stride = _strides(graph, node)
+            written.setdefault(node.outputs[0], []).append(out_stride)
+            for name, stride in zip(node.inputs, strides, strict=True):
+                read.setdefault(name, []).append(stride)
+    return read, written
+
+
+def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touched) -> Storage:
+    size = max(graph.values[name].bytes for name in names)
+    written, read = ({stride for name in names for stride in strides.get(name, ())} for strides in (writes, reads))
+    row_bytes = size if len(written) > 1 else min(written or read or {size})
+    if row_bytes <= 0 or size % row_bytes:
+        row_bytes = size
+    is_input, is_output = any(n in names for n in graph.inputs), any(n in names for n in graph.outputs)
+    whole = is_input or is_output or bool((written | read) - {row_bytes})
+    outside = any(graph.values[n].place != "arena" for n in names)
+    return Storage(names, size, row_bytes, whole, is_input, is_output, outside)
+
+
+def _op(node: Node) -> KernelOp | None:
+    """None for a node without params that can be asked."""
+    op = kernel_ops().get(node.op)
+    return op if op is not None and node.params is not None else None
+
+
+def _strides(graph: Graph, node: Node) -> tuple[tuple[int, ...], int]:
+    op = _op(node)
+    if op is not None:
+        return op.row_bytes(node.params)
+    return tuple(graph.values[name].bytes for name in node.inputs), graph.values[node.outputs[0]].bytes
+
+
+def _work(
+    graph: Graph,
+    index: int,
+    node: Node,
+    storages: tuple[Storage, ...],
+    storage_of: dict[str, int],
+    legal: Sequence[str],
+) -> Work:
+    op, (strides, out_stride) = _op(node), _strides(graph, node)
+    rows = op.rows(node.params) if op is not None else 1
+    output = storage_of[node.outputs[0]]
+    inputs = [(i, s) for i, name in enumerate(node.inputs) if (s := storage_of.get(name, output)) != output]
+    needs = [op.needs(node.params, y) for y in range(rows)] if op is not None else [(range(1),) * len(node.inputs)]
+    reads = tuple(tuple(_cover(needs[y][i], strides[i], storages[s]) for y in range(rows)) for i, s in inputs)
+    accumulates = op is not None and op.accumulates
+    writes = tuple(
+        _cover(range(1) if accumulates else range(y, y + 1), out_stride, storages[output]) for y in range(rows)
+    )
+    store = kernel(node.kernel).store_of(node.params) if node.kernel is not None else "disjoint"
+    whole_rows = storages[output].row_bytes == out_stride and not accumulates
+    in_place = tuple(
+        k for k, (i, s) in enumerate(inputs)
+        if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride
+        and not storages[s].outside and not storages[output].outside
+    )  # fmt: skip
+    return Work(
+        index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
+        node.kernel is not None and (node.shares is None or (rows > 1 and whole_rows)),
+        _same_place(node, node.kernel) and len(inputs) == 1
+        and not storages[output].outside and not storages[inputs[0][1]].outside,
+        _choices(node, legal),
+    )  # fmt: skip
+
+
+def _same_place(node: Node, symbol: str | None) -> bool:
+    return symbol is not None and node.params is not None and kernel(symbol).same_place(node.params)
+
+
+def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
+    """The node's own kernel, and those that keep its promises: an output may lie no farther over an input than for it."""
+    if node.kernel is None:
+        return ()
+    store = STORES.index(kernel(node.kernel).store_of(node.params))
+    found = [Choice(node.kernel, kernel(node.kernel).scratch(node.params))]
+    for symbol in legal:
+        other = kernel(symbol)
+        if symbol != node.kernel and STORES.index(other.store_of(node.params)) >= store:
+            in_parts = _same_place(node, node.kernel) and not other.same_place(node.params)
+            found.append(Choice(symbol, other.scratch(node.params), in_parts))
+    return tuple(found)
+
+
+def _cover(rows: range, stride: int, storage: Storage) -> Span:
+    """Rows of `stride` bytes as rows of the storage; all of them where an access is not in whole rows."""
+    if not rows:
+        return 0, 0
+    if stride == storage.row_bytes:
+        return rows.start, rows.stop
+    return rows.start * stride // storage.row_bytes, min(storage.rows, -(-rows.stop * stride // storage.row_bytes))

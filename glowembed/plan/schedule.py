@@ -1,0 +1,554 @@
+"""Which rows of which node are computed when, so that few of them are alive at once.
+
+In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to make rows of
+the last node, the rows that its window needs are made first, and so on back to the inputs of the group. Nothing is computed
+twice. Where to cut the network into groups is found by dynamic programming over the cut points, with the bytes alive
+at once as limit and the cycles of additional calls and of slower kernels with less scratch as cost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations, product
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.plan.curve import NEVER, SLACK, Curve, Option, chosen, curve_of
+from glowembed.plan.rows import Rows, Work
+
+Ints = NDArray[np.int64]
+Call = tuple[int, int, int]
+"""Position in Rows.works, first row, last row + 1."""
+
+NONE: Ints = np.zeros(0, np.int64)
+
+SEGMENTS, SHORTEST = 500, 6
+"""Segments to look at: so many over the number of nodes is the longest group, but never less than a few."""
+
+PAIRED = 14
+"""Joins and forks of a group up to which two of them are changed at a time."""
+
+NOBODY: frozenset[int] = frozenset()
+
+CHEAP = 0.1
+"""Share of the budget up to which a group needs no larger blocks of rows."""
+
+BLOCKS = (2, 4, 8, 16)
+
+ROOMS = (0.0, 0.06)
+"""Shares of the limit that kernels leave where they can."""
+
+STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Limits to try: the least that is possible, and so much more."""
+
+
+@dataclass(frozen=True)
+class Pull:
+    """How a group pulls its rows. block: rows per call. order: nodes that pull their inputs from the last to the first.
+    eager: nodes that are computed as soon as their inputs are there.
+    """
+
+    block: int = 1
+    reverse: frozenset[int] = frozenset()
+    eager: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Calls in order; `groups` are positions first..last-1 in Rows.works; kernels: for each of Rows.works which of its
+    kernels computes it; extra: cycles beyond one call of its own kernel for each node.
+    """
+
+    calls: tuple[Call, ...]
+    groups: tuple[tuple[int, int], ...]
+    kernels: tuple[int, ...]
+    extra: float
+
+
+# ------------------------------------------------------------------------------------------------ lives
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Tick of the first and of the last access to each row of each storage; one tick per row computed.
+
+    Rows that exist from the start have birth -1, those that the caller reads have death `ticks`. A row that is never
+    touched has death -2. spans: first and last tick of each call. touched: the storages that have rows here.
+    """
+
+    birth: tuple[Ints, ...]
+    death: tuple[Ints, ...]
+    ticks: int
+    spans: tuple[tuple[int, int], ...]
+    touched: tuple[int, ...]
+
+
+def lives(rows: Rows, calls: Sequence[Call]) -> Lives:
+    """When each row is alive, for calls that compute everything."""
+    return _lives(rows, calls, lambda storage: rows.storages[storage].is_input, lambda s: rows.storages[s].is_output)
+
+
+def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_kept: Callable[[int], bool]) -> Lives:
+    storages = rows.storages
+    touched = {s for position, _, _ in calls for s in (*rows.works[position].inputs, rows.works[position].output)}
+    touched |= {i for i, s in enumerate(storages) if s.is_input and is_old(i)}
+    birth = {i: [-1 if is_old(i) else NEVER] * storages[i].rows for i in touched}
+    death = {i: [-2] * storages[i].rows for i in touched}
+    tick, spans = 0, []
+    for position, first, last in calls:
+        work = rows.works[position]
+        begin, end = tick, tick + last - first - 1
+        apart = work.store == "disjoint"
+        born, died = birth[work.output], death[work.output]
+        reads = [(death[storage], spans_) for storage, spans_ in zip(work.inputs, work.reads, strict=True)]
+        for y in range(first, last):
+            now = end if apart else tick
+            for dying, spans_ in reads:
+                a, b = spans_[y]
+                dying[a:b] = [now] * (b - a)
+            a, b = work.writes[y]
+            if born[a] == NEVER:
+                born[a:b] = [begin if apart else tick] * (b - a)
+            died[a:b] = [now] * (b - a)
+            tick += 1
+        spans.append((begin, end))
+    for i in touched:
+        if is_kept(i):
+            death[i] = [tick] * len(death[i])
+        if storages[i].is_input and is_old(i):
+            death[i] = [max(last, -1) for last in death[i]]
+    births, deaths = [NONE] * len(storages), [NONE] * len(storages)
+    for i in touched:
+        births[i], deaths[i] = np.asarray(birth[i], np.int64), np.asarray(death[i], np.int64)
+    return Lives(tuple(births), tuple(deaths), tick, tuple(spans), tuple(sorted(touched)))
+
+
+def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
+    """Bytes alive at each tick, -1 first and the caller's last, without scratch; rows of streamed tensors are rounded
+    up to `unit`.
+    """
+    change = np.zeros(life.ticks + 3, np.int64)
+    for i in life.touched:
+        storage, birth, death = rows.storages[i], life.birth[i], life.death[i]
+        if storage.outside:
+            continue
+        size = storage.row_bytes if storage.whole else -(-storage.row_bytes // unit) * unit
+        alive = death >= birth
+        np.add.at(change, birth[alive] + 1, size)
+        np.add.at(change, death[alive] + 2, -size)
+    live = np.cumsum(change)[: life.ticks + 2]
+    for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
+        work = rows.works[position]
+        if overwrites(rows, work, first, last, (begin, end), life):
+            live[begin + 1 : end + 2] -= rows.storages[work.output].bytes
+        for y in range(first, last) if work.in_place else ():
+            live[begin + y - first + 1] -= _saved_in_place(rows, work, y, begin + y - first, life)
+    return live
+
+
+def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> Ints:
+    """The same with the scratch of the kernels that the candidate calls."""
+    live = live.copy()
+    for (position, _, _), (begin, end) in zip(candidate.calls, life.spans, strict=True):
+        live[begin + 1 : end + 2] += scratch_of(rows, candidate, position)
+    return live
+
+
+def scratch_of(rows: Rows, candidate: Candidate, position: int) -> int:
+    """Bytes that a call of this node needs."""
+    kernels = rows.works[position].kernels
+    return kernels[candidate.kernels[position]].scratch if kernels else 0
+
+
+def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, int], life: Lives) -> bool:
+    """This call may write its output exactly over its input: all rows in one call, both in one piece, and nobody needs the
+    input after.
+    """
+    if not work.same_place or (first, last) != (0, work.rows) or work.inputs[0] == work.output:
+        return False
+    below, above = rows.storages[work.inputs[0]], rows.storages[work.output]
+    dies = int(life.death[work.inputs[0]].max()) <= span[1]
+    return dies and below.bytes == above.bytes and below.whole and above.whole
+
+
+def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
+    """The same with all storages whole but those whose rows lie anywhere: a group touches them, and nobody needs them whole.
+
+    What a node outside of the groups may overwrite with its output stays in one piece, and so does that output.
+    """
+    inside = {p for first, last in groups for p in range(first, last)}
+    touched = {s for p in inside for s in (*rows.works[p].inputs, rows.works[p].output)}
+    outside = (work for p, work in enumerate(rows.works) if p not in inside and work.same_place)
+    needed = {s for work in outside for s in (*work.inputs, work.output)}
+    storages = (replace(s, whole=s.whole or i not in touched or i in needed) for i, s in enumerate(rows.storages))
+    return replace(rows, storages=tuple(storages))
+
+
+def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> int:
+    """Bytes of the output row that lie on an input row that dies in this tick."""
+    for k in work.in_place:
+        first, last = work.reads[k][y]
+        if last == first + 1 and life.death[work.inputs[k]][first] == tick:
+            return rows.storages[work.output].row_bytes
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------- pull
+
+
+@dataclass
+class _Puller:
+    """Emits the calls of works[first:last]; everything before is complete."""
+
+    rows: Rows
+    first: int
+    last: int
+    pull: Pull
+    done: dict[int, int] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+    def run(self) -> list[Call]:
+        for position in reversed(range(self.first, self.last)):
+            if not self._read_inside(position):
+                self.produce(position, self.rows.works[position].rows)
+        for position in range(self.first, self.last):
+            self.produce(position, self.rows.works[position].rows)
+        return self.calls
+
+    def _read_inside(self, position: int) -> bool:
+        readers = self.rows.readers[self.rows.works[position].output]
+        return any(self.first <= r < self.last for r in readers)
+
+    def produce(self, position: int, count: int) -> None:
+        """Rows of a node up to `count`."""
+        work = self.rows.works[position]
+        while (begin := self.done.get(position, 0)) < count:
+            end = min(begin + self.pull.block, work.rows)
+            for producer, needed in self._needs(position, end):
+                self.produce(producer, needed)
+            if self.done.get(position, 0) != begin:
+                continue
+            self.calls.append((position, begin, end))
+            self.done[position] = end
+            self._push(work.output)
+
+    def _needs(self, position: int, end: int) -> Iterator[tuple[int, int]]:
+        """(node of this group, how many of its rows) for rows up to `end`; of a row of several parts, those before come first."""
+        work = self.rows.works[position]
+        own, *inputs = work.needs
+        for storage, up_to in (own, *(inputs[::-1] if position in self.pull.reverse else inputs)):
+            needed = up_to[end]
+            for producer in self.rows.writers[storage] if needed else ():
+                before = storage != work.output or producer < position
+                if before and self.first <= producer < self.last:
+                    yield producer, self.rows.works[producer].row_that_completes[needed - 1]
+
+    def _push(self, storage: int) -> None:
+        """Compute what is eager and now can be."""
+        for reader in self.rows.readers[storage]:
+            if reader not in self.pull.eager or not self.first <= reader < self.last:
+                continue
+            while (begin := self.done.get(reader, 0)) < self.rows.works[reader].rows:
+                end = min(begin + self.pull.block, self.rows.works[reader].rows)
+                if any(self.done.get(p, 0) < n for p, n in self._needs(reader, end)):
+                    break
+                self.calls.append((reader, begin, end))
+                self.done[reader] = end
+                self._push(self.rows.works[reader].output)
+
+
+def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
+    """The calls of works[first:last] as one group."""
+    return _Puller(rows, first, last, pull).run()
+
+
+# ------------------------------------------------------------------------------------------------- cuts
+
+
+Cycles = Callable[[int, int, int], float]
+"""(position in Rows.works, number of the kernel, rows) -> what a call for so many rows takes."""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A way to compute works[first:last] together. curve: cycles more than if each node's own kernel were called once."""
+
+    curve: Curve
+    pull: Pull | None
+
+
+@dataclass
+class _Segments:
+    """Costs of all segments that may be streamed."""
+
+    rows: Rows
+    unit: int
+    cycles: Cycles
+    known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
+
+    def cost(self, first: int, last: int, pull: Pull | None) -> _Segment:
+        key = (first, last, pull)
+        if key not in self.known:
+            calls = self.calls(first, last, pull)
+            rows = self.rows if pull is not None else self.pieces
+            life, live, aside = self._alive(rows, first, last, calls)
+            self.known[key] = _Segment(self.curve(range(first, last), calls, life, live + aside), pull)
+        return self.known[key]
+
+    def curve(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> Curve:
+        """`live`: without scratch, with what comes before the first call and after the last one."""
+        options = self.options(positions, calls, life, live)
+        curve = curve_of(options, int(live[1:-1].max(initial=0)))
+        whole = self.whole(positions)
+        return replace(curve, cycles=tuple(c - whole for c in curve.cycles))
+
+    def whole(self, positions: Iterable[int]) -> float:
+        """Cycles of one call of each node's own kernel."""
+        return sum(self.cycles(p, 0, self.rows.works[p].rows) for p in positions)
+
+    def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
+        """For each position, what its calls need and take with each kernel that may be called so."""
+        floor: dict[int, int] = {}
+        counts: dict[int, Counter[int]] = {}
+        alive = live.tolist()
+        for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
+            floor[position] = max(floor.get(position, 0), *alive[begin + 1 : end + 2])
+            counts.setdefault(position, Counter())[last - first] += 1
+        return [self._options(p, floor[p], counts[p]) for p in positions]
+
+    def _options(self, position: int, floor: int, counts: Mapping[int, int]) -> list[Option]:
+        work = self.rows.works[position]
+        found = []
+        for i, kernel in enumerate(work.kernels):
+            if not (kernel.in_parts and work.rows in counts):
+                taken = sum(n * self.cycles(position, i, rows) for rows, n in counts.items())
+                found.append(Option(floor + kernel.scratch, taken, i))
+        return found or [Option(floor, 0.0, 0)]
+
+    def calls(self, first: int, last: int, pull: Pull | None) -> list[Call]:
+        if pull is None:
+            return [(position, 0, self.rows.works[position].rows) for position in range(first, last)]
+        return stream(self.rows, first, last, pull)
+
+    @cached_property
+    def users(self) -> tuple[tuple[int, int], ...]:
+        """First writer (-1: none) and last user of each storage."""
+        return tuple(
+            (w[0] if w else -1, max((*r, *w), default=-1))
+            for r, w in zip(self.rows.readers, self.rows.writers, strict=True)
+        )
+
+    @cached_property
+    def pieces(self) -> Rows:
+        """Where nothing is streamed."""
+        return in_one_piece(self.rows, ())
+
+    def _alive(self, rows: Rows, first: int, last: int, calls: Sequence[Call]) -> tuple[Lives, Ints, int]:
+        """Lives while these calls run, bytes alive, and bytes of what only lies there meanwhile."""
+        storages = rows.storages
+
+        def is_old(s: int) -> bool:
+            return self.users[s][0] < first
+
+        def is_kept(s: int) -> bool:
+            return self.users[s][1] >= last or storages[s].is_output
+
+        used = {s for p in range(first, last) for s in (*rows.works[p].inputs, rows.works[p].output)}
+        life = _lives(rows, calls, lambda s: s in used and is_old(s), is_kept)
+        born, dies, size = self.storages
+        aside = size[(born < first) & (dies >= last)].sum() - sum(
+            size[i] for i in used if born[i] < first and dies[i] >= last
+        )
+        return life, live_bytes(rows, calls, life, self.unit), int(aside)
+
+    @cached_property
+    def storages(self) -> tuple[Ints, Ints, Ints]:
+        """First writer (-1: none) and last user of each storage, NEVER for outputs, and its bytes in the arena."""
+        pairs = list(zip(self.rows.storages, self.users, strict=True))
+        born, dies = [b for _, (b, _) in pairs], [NEVER if s.is_output else d for s, (_, d) in pairs]
+        return np.asarray(born), np.asarray(dies), np.asarray([0 if s.outside else s.bytes for s, _ in pairs])
+
+
+def candidates(
+    rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float], limit: int | None = None
+) -> list[Candidate]:
+    """For each budget from the least memory on; behind them those that stream nothing.
+
+    Only those that take at most so many cycles more than if each node's own kernel were called once. With a limit of
+    bytes, no fewer than it are aimed at.
+    """
+    segments = _Segments(rows, unit, cycles)
+    found = _each(budgets, lambda budget: _within(segments, budget, limit))
+    return [c for c in found if c.groups] + [c for c in found if not c.groups]
+
+
+def unstreamed(rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float]) -> list[Candidate]:
+    """Each node called once, for all of its rows."""
+    segments = _Segments(rows, unit, cycles)
+    return _each(budgets, lambda budget: _unstreamed(segments, budget, None))
+
+
+def _each(budgets: Sequence[float], within: Callable[[float], list[Candidate]]) -> list[Candidate]:
+    """Those of every budget, each once."""
+    found: list[Candidate] = []
+    for budget in budgets:
+        found += [candidate for candidate in within(budget) if candidate not in found]
+    return found
+
+
+def _within(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
+    single = [segments.cost(i, i + 1, None) for i in range(len(segments.rows.works))]
+    options = _options(segments, budget)
+    found: list[Candidate] = []
+    for aim in _aims(options, single, budget, limit):
+        cut = _cut(options, single, aim)
+        if cut is None or cut[0] > budget + SLACK:
+            continue
+        found += [c for c in _candidates(segments, aim, cut[1], budget, limit) if c not in found]
+    return found + _unstreamed(segments, budget, limit)
+
+
+def _unstreamed(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
+    return _assembled(segments, limit or 0, [(i, i + 1, None) for i in range(len(segments.rows.works))], budget, limit)
+
+
+def _aims(
+    options: Mapping[tuple[int, int], list[_Segment]],
+    single: Sequence[_Segment],
+    budget: float,
+    limit: int | None,
+) -> list[int]:
+    """The least bytes within the budget, and more; with a limit also what is a little below it."""
+    ways = [*single, *(s for way in options.values() for s in way)]
+    needs = sorted({n for way in ways for n in way.curve.needs})
+    low, high = 0, len(needs) - 1
+    while low < high:
+        middle = (low + high) // 2
+        cut = _cut(options, single, needs[middle])
+        low, high = (low, middle) if cut is not None and cut[0] <= budget + SLACK else (middle + 1, high)
+    aims = {int(needs[low] * (1 + step)) for step in STEPS} if needs else set()
+    aims |= {int(limit * (1 - step)) for step in STEPS} if limit is not None else set()
+    return sorted(aim for aim in aims if needs[low] <= aim <= needs[-1])
+
+
+def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_Segment]]:
+    """Segments of two and more nodes that are worth a look, with larger blocks of rows where calls are dear."""
+    works = segments.rows.works
+    longest = max(SHORTEST, SEGMENTS // max(1, len(works)))
+    options: dict[tuple[int, int], list[_Segment]] = {}
+    for first in range(len(works)):
+        for last in range(first + 1, min(len(works), first + longest) + 1):
+            if not works[last - 1].streamable:
+                break
+            if last - first < 2 or max(w.rows for w in works[first:last]) < 2 or not works[first].streamable:
+                continue
+            ways = [segments.cost(first, last, Pull())]
+            if ways[0].curve.least >= max(segments.cost(i, i + 1, None).curve.least for i in range(first, last)):
+                continue
+            if ways[0].curve.cycles[-1] > CHEAP * budget:
+                ways += [segments.cost(first, last, Pull(block)) for block in BLOCKS]
+            options[first, last] = ways
+    return options
+
+
+def _cut(
+    options: Mapping[tuple[int, int], list[_Segment]], single: Sequence[_Segment], limit: int
+) -> tuple[float, list[tuple[int, int, Pull | None]]] | None:
+    """The fewest additional cycles with no segment above `limit` bytes."""
+    count = len(single)
+    best: list[tuple[int, int, Pull | None] | None] = [None] * (count + 1)
+    total = [0.0] + [inf] * count
+    into: dict[int, list[tuple[int, list[_Segment]]]] = {}
+    for (first, last), ways in options.items():
+        into.setdefault(last, []).append((first, ways))
+    for last in range(1, count + 1):
+        alone = total[last - 1] + single[last - 1].curve.at(limit)
+        if alone < total[last]:
+            total[last], best[last] = alone, (last - 1, last, None)
+        for first, ways in into.get(last, ()):
+            for way in ways:
+                extra = total[first] + way.curve.at(limit)
+                if extra < total[last]:
+                    total[last], best[last] = extra, (first, last, way.pull)
+    if total[count] == inf:
+        return None
+    ways_taken: list[tuple[int, int, Pull | None]] = []
+    at = count
+    while at:
+        step = best[at]
+        assert step is not None
+        ways_taken.append(step)
+        at = step[0]
+    return total[count], ways_taken[::-1]
+
+
+Way = tuple[int, int, Pull | None]
+
+
+def _candidates(
+    segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None
+) -> list[Candidate]:
+    """Improve each group by itself, then put the calls together."""
+    better = [(a, b, _improved(segments, aim, a, b, pull) if pull is not None else None) for a, b, pull in ways]
+    return _assembled(segments, aim, better, budget, limit)
+
+
+def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> list[Candidate]:
+    """All calls, with the kernels that need the least memory within the budget; or, with a limit, the fastest for the aim.
+
+    Also with kernels that leave some room beside what needs the most: that is easier to place.
+    """
+    rows = segments.rows
+    calls = tuple(call for way in ways for call in segments.calls(*way))
+    groups = tuple((first, last) for first, last, pull in ways if pull is not None)
+    life = lives(rows, calls)
+    live = live_bytes(in_one_piece(rows, groups), calls, life, segments.unit)
+    positions = range(len(rows.works))
+    options = segments.options(positions, calls, life, live)
+    curve = segments.curve(positions, calls, life, live)
+    least = curve.within(budget)
+    needs = (least, max(least, aim)) if limit is None else (max(least, aim),)
+    whole = segments.whole(positions)
+    found: list[Candidate] = []
+    for need, room in product(needs, ROOMS):
+        kernels = chosen(options, need, int(need * (1 - room)))
+        extra = (
+            sum(next(o.cycles for o in mine if o.index == i) for mine, i in zip(options, kernels, strict=True)) - whole
+        )
+        candidate = Candidate(calls, groups, tuple(kernels), extra)
+        if extra <= budget + SLACK and candidate not in found:
+            found.append(candidate)
+    return found
+
+
+def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) -> Pull:
+    """Try other orders of pulling at joins, and eager side branches, one or two changes at a time while it helps."""
+    works = segments.rows.works
+    joins = [p for p in range(first, last) if len(set(works[p].inputs)) > 1]
+    forks = sorted(
+        {r for p in range(first, last) for r in segments.rows.readers[works[p].output]
+         if len(segments.rows.readers[works[p].output]) > 1 and first <= r < last}
+    )  # fmt: skip
+    allowed = segments.cost(first, last, pull).curve.at(aim)
+
+    def measure(pull: Pull) -> tuple[int, float]:
+        curve = segments.cost(first, last, pull).curve
+        return (need := curve.within(allowed)), curve.at(need)
+
+    best, changed = measure(pull), True
+    flips = [(frozenset({j}), NOBODY) for j in joins] + [(NOBODY, frozenset({f})) for f in forks]
+    if len(flips) <= PAIRED:
+        flips += [(a[0] | b[0], a[1] | b[1]) for a, b in combinations(flips, 2)]
+    while changed:
+        changed = False
+        for reverse, eager in flips:
+            trial = replace(pull, reverse=pull.reverse ^ reverse, eager=pull.eager ^ eager)
+            if (cost := measure(trial)) < best:
+                best, pull, changed = cost, trial, True
+                break
+    return pull

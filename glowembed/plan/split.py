@@ -1,0 +1,95 @@
+"""What lies in a RAM beside the arena: the items of a plan that are used most, as far as they fit there.
+
+In: the items of a schedule, what they forbid each other, which of them go together, how much each is read and written. Out: for
+each RAM its items and their offsets. All rows of a tensor go to one RAM, because its table of rows counts from one address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from glowembed.graph.plan import Ram
+from glowembed.plan import placement
+from glowembed.plan.placement import Conflicts, Item, Placement
+
+
+@dataclass(frozen=True)
+class Part:
+    """Numbers of the items in one RAM, and where they lie there. ram: None for the arena."""
+
+    ram: Ram | None
+    items: tuple[int, ...]
+    placement: Placement
+
+
+Unit = tuple[int, ...]
+"""Items that go together."""
+
+
+def split(
+    items: Sequence[Item],
+    forbidden: Conflicts,
+    rams: Sequence[Ram],
+    stays: Callable[[Item], bool],
+    traffic: Mapping[int, float],
+) -> list[Part]:
+    """The parts, the arena last; RAMs in which nothing would lie are left out.
+
+    stays: must be in the arena. traffic: bytes read and written of an item, by its number.
+    """
+    units = _units(items)
+    heat = {unit: sum(traffic[i] for i in unit) / peak([items[i] for i in unit]) for unit in units}
+    left = sorted((u for u in units if not any(stays(items[i]) for i in u)), key=lambda u: (-heat[u], u))
+    parts = []
+    for ram in rams:
+        inside: list[int] = []
+        placed = Placement((), 0)
+        for unit in left:
+            trial = sorted([*inside, *unit])
+            found = _placed(items, forbidden, trial, ram.size)
+            if found is not None:
+                inside, placed = trial, found
+        left = [unit for unit in left if unit[0] not in inside]
+        if inside:
+            parts.append(Part(ram, tuple(inside), placed))
+    elsewhere = {i for part in parts for i in part.items}
+    rest = [i for i in range(len(items)) if i not in elsewhere]
+    arena = _placed(items, forbidden, rest, None)
+    assert arena is not None, "the arena has no limit"
+    return [*parts, Part(None, tuple(rest), arena)]
+
+
+def _units(items: Sequence[Item]) -> list[Unit]:
+    """Items of one storage, or of storages that an item joins, are one unit; each scratch is one."""
+    found: dict[object, list[int]] = {}
+    for number, item in enumerate(items):
+        found.setdefault(item.storage if item.storage >= 0 else (number,), []).append(number)
+    return [tuple(unit) for unit in found.values()]
+
+
+def peak(items: Sequence[Item]) -> int:
+    """Bytes of these that are alive at once: no placement needs less, as long as none lies over another."""
+    cells = np.concatenate([item.cells for item in items])
+    change: dict[int, int] = {}
+    for _, size, birth, death in cells.tolist():
+        change[birth] = change.get(birth, 0) + size
+        change[death + 1] = change.get(death + 1, 0) - size
+    alive = np.cumsum([change[tick] for tick in sorted(change)])
+    return int(max(1, alive.max(initial=1)))
+
+
+def _placed(items: Sequence[Item], forbidden: Conflicts, numbers: Sequence[int], size: int | None) -> Placement | None:
+    """None where these items do not fit. Rows in place of dying ones may need less than their peak, never less than half."""
+    mine = [items[i] for i in numbers]
+    if not mine:
+        return Placement((), 0)
+    bound = peak(mine)
+    if size is not None and bound > 2 * size:
+        return None
+    pick = np.ix_(numbers, numbers)
+    apart, aim = Conflicts(forbidden.lo[pick], forbidden.hi[pick]), min(bound, size or bound)
+    found = placement.repaired(mine, apart, placement.greedy(mine, apart, aim), aim)
+    return found if size is None or found.size <= size else None

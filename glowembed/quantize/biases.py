@@ -1,0 +1,116 @@
+"""What is stored as bias: corrected for the mean error of the rounded weights, then rounded to the bits asked for.
+
+In: a quantized graph whose weights have their final types, the settings of its nodes, the mean of each channel of the
+activations. Out: the graph with other constants for biases. The expected value of what rounding the weights W to W~
+does to an output is the same for every sample (Nagel et al., "Data-Free Quantization Through Weight Equalization and
+Bias Correction", 2019, section 4.2), so it is taken off the bias b where the mean of the input E[x] is known:
+
+    b~ = b - (W~ - W) E[x]
+
+averaged over the positions of the output, where a convolution finds zeros in its padding. E[x] comes from the profile.
+All sums are sums of integers, so the result does not depend on the machine. Knows no target and no kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.op import CONVERSIONS, free_name, ops
+from glowembed.quantize import schema
+from glowembed.quantize.precision import Precision, Settings
+
+Floats = NDArray[np.float64]
+
+MeanOf = Callable[[str], Floats | None]
+"""Name of an activation -> the mean of each channel, None where it is not known."""
+
+BITS = 16
+"""Errors and means become whole numbers of so many bits: exact in the sums of float64 over 2**20 products."""
+
+
+def finish_biases(graph: Graph, precision: Precision, mean_of: MeanOf) -> Graph:
+    """The graph with the biases that are to be stored; a bias whose type the model gives stays as it is."""
+    values, nodes = dict(graph.values), []
+    for node in graph.nodes:
+        if ops()[node.op].has_weights and node.name in precision.nodes and _is_quantized(graph, node):
+            bias = _finished(graph, node, precision.nodes[node.name], mean_of, values)
+            values[bias.name] = bias
+            node = replace(node, inputs=(*node.inputs[:2], bias.name))
+        nodes.append(node)
+    return graph.with_nodes(nodes, values)
+
+
+def _is_quantized(graph: Graph, node: Node) -> bool:
+    w, b = (graph.values[name] for name in node.inputs[1:])
+    return w.const is not None and w.qtype is not None and b.const is not None and b.qtype is None
+
+
+def _finished(graph: Graph, node: Node, settings: Settings, mean_of: MeanOf, taken: Collection[str]) -> Value:
+    bias = graph.values[node.inputs[2]]
+    const = bias.const
+    assert const is not None, bias.name
+    roles = []
+    correction = _correction(graph, node, mean_of) if settings.bias_correction else None
+    if correction is not None:
+        roles.append("corrected")
+        const = const.then("corrected", lambda b: (b - correction).astype(np.float32))
+    y = graph.values[node.outputs[0]].qtype
+    if settings.bias != "int32" and y is not None and y.dtype == "int8":
+        roles.append(settings.bias)
+        const = const.then(f"round({settings.bias})", _rounded(const, settings.bias))
+    return replace(bias, name=free_name("/".join([bias.name, *roles]), taken), const=const) if roles else bias
+
+
+def _rounded(const: Const, dtype: str) -> Callable[[Array], Array]:
+    """To fewer bits than int32: symmetric, one scale; what is stored is still what the sum needs."""
+    array = const.materialize()
+    qtype = schema.choose(float(array.min()), float(array.max()), "symmetric", dtype)
+    return lambda b: qtype.dequantize(qtype.quantize(b))
+
+
+def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
+    """(W~ - W) E[x] for each element of the bias; None where it is nothing, or not known."""
+    x, w, bias = (graph.values[name] for name in node.inputs)
+    mean = _mean(graph, x.name, mean_of)
+    if not ops()[node.op].rounds_weights or mean is None or not x.shape or len(mean) != x.shape[-1]:
+        return None
+    assert w.const is not None and w.qtype is not None, w.name
+    if w.const.grid is not None:
+        return None  # the model's own integers: nothing was rounded
+    error = weights_error(w.const.materialize(), w.qtype)
+    if not (error.any() and mean.any()):
+        return None
+    attrs = {key: value for key, value in node.attrs.items() if key not in ("act_min", "act_max")}
+    per_channel = np.abs(error).reshape(len(error), -1).max(axis=1)
+    steps, of_error = _whole(error, per_channel.reshape(-1, *[1] * (error.ndim - 1)))
+    means, of_mean = _whole(mean, np.abs(mean).max())
+    inputs = [np.broadcast_to(means, x.shape), steps, np.zeros(bias.shape)]
+    (y,) = ops()[node.op].float_ref(attrs, inputs)
+    shift: Floats = y.reshape(-1, len(error)).mean(axis=0, dtype=np.float64) * of_error.reshape(-1) * of_mean
+    return shift
+
+
+def weights_error(weights: Array, qtype: QType) -> Floats:
+    """W~ - W: what is stored minus what was meant."""
+    stored = qtype.dequantize(qtype.quantize(weights))
+    error: Floats = stored.astype(np.float64) - weights
+    return error
+
+
+def _whole(array: Floats, largest: Floats) -> tuple[Floats, Floats]:
+    """(whole numbers of BITS bits, the power of two that they count)"""
+    unit = np.ldexp(1.0, np.frexp(largest)[1] - BITS)
+    return np.rint(array / unit), unit
+
+
+def _mean(graph: Graph, name: str, mean_of: MeanOf) -> Floats | None:
+    """That of the value, else of the one that was profiled, before the conversions that quantize put behind it."""
+    made = graph.producer()
+    while (mean := mean_of(name)) is None and name in made and made[name].op in CONVERSIONS:
+        name = made[name].inputs[0]
+    return mean

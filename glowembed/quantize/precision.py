@@ -1,0 +1,489 @@
+"""The layer-wise precision configuration: rules to settings per node.
+
+In: a precision.yaml (`load`) and a canonical graph. Out: a `Precision`: the settings of every node, and of the values
+that a rule names (`resolve`). Every mistake is a UsageError that names the rule, the node and the setting. Decides no
+type and knows no file but its own.
+
+    defaults: {dtype: int8, calibration: kl}
+    rules:
+      - {position: first, dtype: float32}
+      - {op: Conv, name: "head/*", dtype: int16, weights: int16}
+      - {value: logits, range: [-8, 8]}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from glowembed.errors import UsageError, unknown_name
+from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.op import dtypes_of, ops
+
+DTYPES = ("int8", "int16", "float32")
+SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
+CALIBRATIONS = ("minmax", "percentile", "kl", "mse", "sqnr")
+WEIGHT_DTYPES = ("int8", "int16")
+BIASES = ("int32", "int16", "int8")
+REQUANTIZATIONS = ("default", "onnx", "glow", "tflite")
+POSITIONS = ("first", "last")
+
+DEFAULTS = "defaults"
+LEFT_IN_FLOAT = "the model leaves it in float"
+"""Stands in Settings.rules where no rule of a file decides."""
+
+NODE_MATCHERS = ("name", "op", "position")
+VALUE_SETTINGS = ("scale", "zero_point", "range")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one node is computed. `schema` None: asymmetric for int8, symmetric for int16. `calibration` None: mse for
+    int8, whose few numbers are worth a clip; minmax for int16. `percentile` is that of the calibration of this name.
+    `rules`: which rule set what, by setting; what is absent is the default of glowembed.
+    """
+
+    dtype: str = "int8"
+    weights: str = "int8"
+    schema: str | None = None
+    weights_schema: str = "symmetric"
+    calibration: str | None = None
+    weights_calibration: str = "minmax"
+    percentile: float = 99.99
+    per_channel: bool = True
+    bias: str = "int32"
+    bias_correction: bool = True
+    requantization: str = "default"
+    rules: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def activation_schema(self) -> str:
+        return self.schema or ("symmetric" if self.dtype == "int16" else "asymmetric")
+
+    @property
+    def activation_calibration(self) -> str:
+        return self.calibration or ("minmax" if self.dtype == "int16" else "mse")
+
+    @property
+    def explicit_dtype(self) -> bool:
+        """A rule, and not only the defaults, asks for this dtype."""
+        return self.rules.get("dtype", DEFAULTS) != DEFAULTS
+
+    def json(self) -> dict[str, Any]:
+        """What of it means something for this dtype."""
+        if self.dtype == "float32":
+            return {"dtype": "float32"}
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rules"}
+        shown |= {"schema": self.activation_schema, "calibration": self.activation_calibration}
+        if "percentile" not in (self.calibration, self.weights_calibration):
+            del shown["percentile"]
+        return shown
+
+
+@dataclass(frozen=True)
+class ValueSettings:
+    """What is fixed for one value: a range, or scale and zero point; vectors for weights, one per output channel."""
+
+    scale: tuple[float, ...] | None = None
+    zero_point: tuple[int, ...] | None = None
+    range: tuple[float, float] | None = None
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of `rules`: matchers (all that are given must hold) and the settings that it makes."""
+
+    label: str
+    names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    position: str | None = None
+    values: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A precision.yaml. Without a file: int8 for all. `file`: its name, for messages."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Node name -> settings; value name -> what a rule fixes of it. `file`: where the rules stand, for messages."""
+
+    nodes: Mapping[str, Settings]
+    values: Mapping[str, ValueSettings] = field(default_factory=dict)
+    file: str = ""
+
+
+# ---------------------------------------------------------------------------------------------- the file
+
+
+def load(path: Path) -> Config:
+    """The configuration in a file. Raises UsageError that names the file, the rule with its line, and the setting."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document, lines = yaml.load(text, Loader=yaml.SafeLoader), _lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: is not a YAML file: {' '.join(str(error).split())}") from error
+    with named(str(path)):
+        return replace(parse(document, lines), file=str(path))
+
+
+def _lines(root: yaml.Node | None) -> list[int]:
+    """In which line of the file each rule begins, from 1."""
+    entries = root.value if isinstance(root, yaml.MappingNode) else ()
+    lists = [value for key, value in entries if key.value == "rules" and isinstance(value, yaml.SequenceNode)]
+    return [rule.start_mark.line + 1 for rule in lists[-1].value] if lists else []
+
+
+@contextmanager
+def named(file: str) -> Iterator[None]:
+    """UsageErrors from within begin with the name of the file, if there is one."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}" if file else str(error)) from error
+
+
+def parse(document: Any, lines: Sequence[int] = ()) -> Config:
+    """The configuration in what YAML gave. `lines`: in which line of a file each rule begins."""
+    document = {} if document is None else document
+    if not isinstance(document, dict):
+        raise UsageError("expected 'defaults:' and 'rules:'; `glowembed precision MODEL --template` writes an example")
+    _known(document, ("defaults", "rules"), "key")
+    defaults, rules = document.get("defaults") or {}, document.get("rules") or []
+    if not isinstance(defaults, dict):
+        raise UsageError("defaults: expected settings such as 'dtype: int8'")
+    if not isinstance(rules, list):
+        raise UsageError("rules: expected a list; each rule begins with a dash")
+    labels = [f"rule {index}" + (f", line {lines[index - 1]}" if lines else "") for index in range(1, len(rules) + 1)]
+    return Config(_settings(defaults, DEFAULTS), tuple(map(_rule, rules, labels)))
+
+
+def _known(entry: Mapping[Any, Any], known: Sequence[str], kind: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise unknown_name(kind, str(key), known)
+
+
+def _rule(entry: Any, label: str) -> Rule:
+    """`label`: which rule it is; what it matches is put behind."""
+    if not isinstance(entry, dict) or not entry:
+        raise UsageError(f"{label}: expected matchers ({', '.join((*NODE_MATCHERS, 'value'))}) and settings")
+    matchers = {key: entry[key] for key in (*NODE_MATCHERS, "value") if key in entry}
+    label = f"{label} ({', '.join(f'{key}: {_words(value)}' for key, value in matchers.items())})"
+    if not matchers:
+        raise UsageError(f"{label}: says nothing of what it matches; give name, op, position or value")
+    if "value" in matchers and len(matchers) > 1:
+        raise UsageError(f"{label}: matches nodes and values; write two rules")
+    rest = {key: value for key, value in entry.items() if key not in matchers}
+    settings = _value_settings(rest, label) if "value" in matchers else _settings(rest, label)
+    if not settings:
+        raise UsageError(f"{label}: sets nothing")
+    position = matchers.get("position")
+    if position is not None and position not in POSITIONS:
+        raise UsageError(f"{label}: {unknown_name('position', str(position), POSITIONS)}")
+    kinds = _globs(matchers, "op", label)
+    for kind in kinds:
+        if kind not in ops():
+            raise UsageError(f"{label}: {_unknown_op(kind)}")
+    names, values = _globs(matchers, "name", label), _globs(matchers, "value", label)
+    return Rule(label, names, kinds, position, values, settings)
+
+
+def _unknown_op(kind: str) -> str:
+    """ONNX operators go by the name of the op that computes them."""
+    known = next((name for name, op in ops().items() if kind in op.onnx), None)
+    return f"{kind} is computed as {known}: write 'op: {known}'" if known else str(unknown_name("op", kind, ops()))
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _globs(matchers: Mapping[str, Any], key: str, label: str) -> tuple[str, ...]:
+    if key not in matchers:
+        return ()
+    globs = matchers[key] if isinstance(matchers[key], list) else [matchers[key]]
+    if not globs or not all(isinstance(g, str | int) and not isinstance(g, bool) and str(g) for g in globs):
+        raise UsageError(f"{label}: {key} must be a name, or a list of names")
+    return tuple(map(str, globs))
+
+
+def _one_of(*known: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if value not in known:
+            raise UsageError(str(unknown_name("value", str(value), known)))
+        return value
+
+    return check
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"expected true or false (on or off), found {value!r}")
+    return value
+
+
+def _percent(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 50 < value <= 100:
+        raise UsageError(f"expected a number above 50 and at most 100, found {value!r}")
+    return float(value)
+
+
+NODE_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
+    "dtype": _one_of(*DTYPES),
+    "weights": _one_of(*WEIGHT_DTYPES),
+    "schema": _one_of(*SCHEMAS),
+    "weights_schema": _one_of(*SCHEMAS),
+    "calibration": _one_of(*CALIBRATIONS),
+    "weights_calibration": _one_of(*CALIBRATIONS),
+    "percentile": _percent,
+    "per_channel": _boolean,
+    "bias": _one_of(*BIASES),
+    "bias_correction": _boolean,
+    "requantization": _one_of(*REQUANTIZATIONS),
+}
+
+
+def _settings(entry: Mapping[Any, Any], label: str) -> dict[str, Any]:
+    for key in entry:
+        if key in VALUE_SETTINGS:
+            raise UsageError(f"{label}: {key} is of a value; give 'value: NAME' instead of name, op or position")
+        if key not in NODE_SETTINGS:
+            raise UsageError(f"{label}: {unknown_name('setting', str(key), NODE_SETTINGS)}")
+    return {key: _checked(NODE_SETTINGS[key], value, f"{label}: {key}") for key, value in entry.items()}
+
+
+def _checked(check: Callable[[Any], Any], value: Any, where: str) -> Any:
+    try:
+        return check(value)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _value_settings(entry: Mapping[Any, Any], label: str) -> dict[str, Any]:
+    for key in entry:
+        if key in NODE_SETTINGS:
+            raise UsageError(f"{label}: {key} is of a node; give name, op or position instead of value")
+        if key not in VALUE_SETTINGS:
+            raise UsageError(f"{label}: {unknown_name('setting', str(key), VALUE_SETTINGS)}")
+    if "range" in entry and len(entry) > 1:
+        raise UsageError(f"{label}: range and scale exclude each other")
+    if "zero_point" in entry and "scale" not in entry:
+        raise UsageError(f"{label}: zero_point without scale")
+    if "range" in entry:
+        return {"range": _range(entry["range"], label)}
+    if "scale" not in entry:
+        return {}
+    scales = tuple(float(s) for s in _numbers(entry["scale"], f"{label}: scale"))
+    if not all(math.isfinite(s) and s > 0 for s in scales):
+        raise UsageError(f"{label}: scale must be above 0 and finite, found {_words(entry['scale'])}")
+    zeros = _numbers(entry.get("zero_point", 0), f"{label}: zero_point")
+    if not all(isinstance(z, int) for z in zeros):
+        raise UsageError(f"{label}: zero_point must be whole numbers, found {_words(entry['zero_point'])}")
+    if len(zeros) not in (1, len(scales)):
+        raise UsageError(f"{label}: {len(scales)} scales and {len(zeros)} zero points")
+    return {"scale": scales, "zero_point": tuple(int(z) for z in zeros) * (len(scales) if len(zeros) == 1 else 1)}
+
+
+def _numbers(value: Any, where: str) -> list[int | float]:
+    numbers = value if isinstance(value, list) else [value]
+    if not numbers or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
+        raise UsageError(f"{where} must be a number, or a list of one per channel, found {value!r}")
+    return numbers
+
+
+def _range(value: Any, label: str) -> tuple[float, float]:
+    numbers = _numbers(value, f"{label}: range")
+    if len(numbers) != 2 or not all(math.isfinite(x) for x in numbers) or numbers[0] > numbers[1]:
+        raise UsageError(f"{label}: range must be [lowest, highest], both finite, found {value!r}")
+    return float(numbers[0]), float(numbers[1])
+
+
+# ---------------------------------------------------------------------------------------------- resolve
+
+
+def resolve(graph: Graph, config: Config | None = None) -> Precision:
+    """The settings of every node of the canonical graph; later rules win.
+
+    Raises UsageError for a rule that matches nothing and for settings that exclude each other or that an op cannot do.
+    """
+    config = config or Config()
+    with named(config.file):
+        return replace(_resolved(graph, config), file=config.file)
+
+
+def _resolved(graph: Graph, config: Config) -> Precision:
+    first, last = _ends(graph)
+    rules = {DEFAULTS: config.defaults}
+    settings = {node.name: _applied(_preset(graph, node), config.defaults, DEFAULTS) for node in graph.nodes}
+    values: dict[str, ValueSettings] = {}
+    for rule in config.rules:
+        rules[rule.label] = rule.settings
+        if rule.values:
+            values |= _matched_values(graph, rule)
+            continue
+        matched = [node for node in graph.nodes if _matches(node, rule, first, last)]
+        if not matched:
+            raise UsageError(f"{rule.label}: matches no node.{_nearest(rule, graph)}")
+        for node in matched:
+            settings[node.name] = _applied(settings[node.name], rule.settings, rule.label)
+    for node in graph.nodes:
+        _check(node, settings[node.name])
+    return Precision(settings, values)
+
+
+def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -> Precision:
+    """The same with float32 for the nodes that read or write one of these values, where no rule gives them a dtype."""
+    nodes = dict(precision.nodes)
+    for node in graph.nodes:
+        settings = nodes[node.name]
+        touched = any(name in values for name in (*node.inputs, *node.outputs))
+        if touched and not settings.explicit_dtype and "float32" in dtypes_of(node.op):
+            nodes[node.name] = _applied(settings, {"dtype": "float32"}, LEFT_IN_FLOAT)
+    return replace(precision, nodes=nodes)
+
+
+def _preset(graph: Graph, node: Node) -> Settings:
+    """The start: the dtype of a type that the model itself fixes, and the law that comes nearest to what it means."""
+    qtype = graph.values[node.outputs[0]].qtype
+    if qtype is None or qtype.dtype not in DTYPES:
+        return Settings()
+    return Settings(dtype=qtype.dtype, requantization=ops()[node.op].law_of_models)
+
+
+def _applied(settings: Settings, new: Mapping[str, Any], label: str) -> Settings:
+    return replace(settings, **new, rules={**settings.rules, **dict.fromkeys(new, label)})
+
+
+def _ends(graph: Graph) -> tuple[frozenset[str], frozenset[str]]:
+    """The nodes up to the first layer with weights, and those from the last one on."""
+    names = [node.name for node in graph.nodes]
+    layers = [i for i, node in enumerate(graph.nodes) if ops()[node.op].has_weights] or [0, len(names) - 1]
+    return frozenset(names[: layers[0] + 1]), frozenset(names[layers[-1] :])
+
+
+def _matches(node: Node, rule: Rule, first: frozenset[str], last: frozenset[str]) -> bool:
+    named = not rule.names or any(fnmatchcase(n, glob) for glob in rule.names for n in (node.name, *node.origins))
+    kind = not rule.kinds or node.op in rule.kinds
+    ends = {"first": first, "last": last}
+    return named and kind and (rule.position is None or node.name in ends[rule.position])
+
+
+def _nearest(rule: Rule, graph: Graph) -> str:
+    """What there is, nearest first."""
+    if rule.names and not any("*" in name for name in rule.names):
+        names = {n for node in graph.nodes for n in (node.name, *node.origins)}
+        return " " + str(unknown_name("node", rule.names[0], names))
+    return f" Ops of the model: {', '.join(sorted({node.op for node in graph.nodes}))}"
+
+
+def _matched_values(graph: Graph, rule: Rule) -> dict[str, ValueSettings]:
+    matched = [v for n, v in graph.values.items() if any(fnmatchcase(n, glob) for glob in rule.values)]
+    if not matched:
+        nearest = f" {unknown_name('value', rule.values[0], graph.values)}" if "*" not in rule.values[0] else ""
+        raise UsageError(f"{rule.label}: matches no value.{nearest}")
+    weights = {node.inputs[1] for node in graph.nodes if ops()[node.op].has_weights}
+    biases = {node.inputs[2] for node in graph.nodes if ops()[node.op].has_weights}
+    for value in matched:
+        if value.name in biases:
+            raise UsageError(f"{rule.label}: {value.name!r} is a bias, whose type follows from input and weights")
+        _check_length(rule, value, value.name in weights)
+    return {value.name: ValueSettings(**rule.settings, rule=rule.label) for value in matched}
+
+
+def _check_length(rule: Rule, value: Value, is_weights: bool) -> None:
+    count = len(rule.settings.get("scale", (1.0,)))
+    allowed = (1, value.shape[0]) if is_weights else (1,)
+    if count not in allowed:
+        channels = f"1 or {value.shape[0]}" if is_weights else "1, as it is no weights"
+        raise UsageError(f"{rule.label}: {count} scales for {value.name!r}; there must be {channels}")
+
+
+def _check(node: Node, settings: Settings) -> None:
+    """Raise for settings that cannot be had together, or not by this op."""
+    where, op = f"{node.op} {node.name!r}", ops()[node.op]
+    if settings.dtype not in dtypes_of(node.op):
+        known = ", ".join(dtypes_of(node.op))
+        raise UsageError(
+            f"{settings.rules.get('dtype', 'the model')}: {where} cannot be {settings.dtype}: only {known}"
+        )
+    asked = {key: rule for key, rule in settings.rules.items() if rule != DEFAULTS}
+    if settings.dtype == "float32":
+        for key, rule in asked.items():
+            if key != "dtype" and rule == settings.rules.get("dtype"):
+                raise UsageError(f"{rule}: {where} is float32, which has no {key}")
+    for key in ("weights", "weights_schema", "weights_calibration", "per_channel", "bias", "bias_correction"):
+        if key in asked and not op.has_weights and settings.dtype != "float32" and _narrow(asked, key, node):
+            raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
+    if settings.dtype == "int8" and settings.weights == "int16" and op.has_weights:
+        raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
+    if (
+        settings.dtype == "int16"
+        and settings.requantization != "default"
+        and "requantization" in asked
+        and op.has_weights
+    ):
+        mode, rule = settings.requantization, settings.rules["requantization"]
+        raise UsageError(f"{rule}: {where} is int16; 'requantization: {mode}' is for int8 only")
+    if settings.dtype == "int16" and settings.bias != "int32" and "bias" in asked and op.has_weights:
+        raise UsageError(
+            f"{asked['bias']}: {where} is int16, whose bias is int64; 'bias: {settings.bias}' is for int8 only"
+        )
+    if settings.dtype == "int16" and settings.weights_schema == "asymmetric" and op.has_weights:
+        raise UsageError(f"{settings.rules['weights_schema']}: {where} is int16, which needs symmetric weights_schema")
+
+
+def _narrow(asked: Mapping[str, str], key: str, node: Node) -> bool:
+    """The rule names this very node: not a glob, and not a position, which may hold many kinds."""
+    return f"name: {node.name}" in asked[key]
+
+
+# ---------------------------------------------------------------------------------------------- template
+
+
+def template(graph: Graph) -> str:
+    """A precision.yaml to edit: the defaults spelled out, and a rule for every node with weights as a comment."""
+    lines = [
+        "# How each node is computed. Later rules win; a rule that matches nothing is an error.",
+        "defaults:",
+        "  dtype: int8                  # int8 | int16 (activations) | float32",
+        "  weights: int8                # of int16 nodes: int8 | int16",
+        "  schema: asymmetric           # " + " | ".join(SCHEMAS),
+        "  weights_schema: symmetric",
+        "  calibration: mse             # " + " | ".join(CALIBRATIONS),
+        "  weights_calibration: minmax",
+        "  per_channel: true",
+        "  bias: int32                  # " + " | ".join(BIASES),
+        "  bias_correction: on          # on | off: take the mean error of rounded weights off the bias",
+        "  # requantization: default    # " + " | ".join(REQUANTIZATIONS),
+        "rules: []",
+        "# rules:",
+        "#   - {position: first, dtype: float32}       # up to the first layer with weights",
+        "#   - {position: last, dtype: int16}          # from the last layer with weights on",
+    ]
+    for node in graph.nodes:
+        if ops()[node.op].has_weights:
+            lines.append(f"#   - {{name: {_quoted(node.name)}, op: {node.op}, dtype: int16, weights: int16}}")
+    names = [n for n, v in graph.values.items() if v.const is None]
+    lines.append(f"#   - {{value: {_quoted(names[-1])}, range: [-8, 8]}}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,141 @@
+"""Ranges to types: the formulas that turn a range of real numbers, or weights, into scale and zero point.
+
+In: a range, a schema, a dtype. Out: a QType. The formulas are those of Glow, with these differences, all where its
+result is of no use: weights and other symmetric types may use the narrow range (-127..127); "low == -high" is judged
+relative to the range and not with an absolute 1.2e-7, so that tiny ranges keep their zero point; a range whose scale
+float32 cannot hold counts as empty. Zero is always exactly representable. Knows no graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.ir import Array, QType
+
+Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
+SCHEMAS: tuple[Schema, ...] = get_args(Schema)
+
+Range = tuple[float, float]
+
+BIAS_LIMIT = 2.0**29
+"""Largest |bias| in steps of s_x * s_w: leaves int32 room for the sum of products."""
+
+WEIGHT_LIMIT = 127
+"""Weights use -127..127, so that negation and pairing tricks of the kernels never overflow."""
+
+EMPTY_SCALE = 0.1
+"""Of a range that holds nothing but zero. Any scale will do; this is Glow's."""
+
+FLOAT32 = np.finfo(np.float32)
+
+
+def choose(low: float, high: float, schema: Schema = "asymmetric", dtype: str = "int8", narrow: bool = False) -> QType:
+    """The type for [low, high], widened to hold zero. Infinite ends count as the largest float32; NaN is refused.
+
+    asymmetric: scale (high - low) / 255, any zero point. symmetric: zero point 0, scale max(-low / 128, high / 127).
+    symmetric_with_uint8: as asymmetric when low >= 0 (zero point -128), else symmetric.
+    symmetric_with_power2_scale: symmetric, the scale raised to the next power of two.
+    `narrow` leaves out the lowest number of a symmetric type. For int16 read 65535, 32768 and 32767.
+    """
+    if math.isnan(low) or math.isnan(high) or low > high:
+        raise ValueError(f"no range: {low}..{high}")
+    low, high = max(min(low, 0.0), -float(FLOAT32.max)), min(max(high, 0.0), float(FLOAT32.max))
+    info = np.iinfo(dtype)
+    qmin, qmax = int(info.min), int(info.max)
+    if schema == "asymmetric" or (schema == "symmetric_with_uint8" and low >= 0.0):
+        return _asymmetric(low, high, dtype, qmin, qmax)
+    scale = max(low / (qmin + narrow), high / qmax)
+    if schema == "symmetric_with_power2_scale":
+        scale = power_of_two(scale)
+    return _type(scale, 0, dtype)
+
+
+def power_of_two(scale: float) -> float:
+    """The smallest power of two that is not below `scale`; 0 stays 0."""
+    fraction, exponent = math.frexp(scale)
+    return math.ldexp(1.0, exponent - (fraction == 0.5)) if scale > 0 else 0.0
+
+
+def asymmetric(low: float, high: float) -> QType:
+    """`choose` for int8 activations by default."""
+    return choose(low, high)
+
+
+def _asymmetric(low: float, high: float, dtype: str, qmin: int, qmax: int) -> QType:
+    """The zero point comes from the end where the division loses less; a range around zero has 0."""
+    scale = (high - low) / (qmax - qmin)
+    if scale < FLOAT32.tiny:
+        return _type(0.0, 0, dtype)
+    from_low, from_high = qmin - low / scale, qmax - high / scale
+    lost_low, lost_high = abs(qmin) + abs(low / scale), abs(qmax) + abs(high / scale)
+    zero = from_low if lost_low < lost_high else from_high
+    if abs(low + high) <= FLOAT32.eps * max(-low, high):
+        zero = 0.0
+    return _type(scale, int(np.clip(_half_away(zero), qmin, qmax)), dtype)
+
+
+def _half_away(x: float) -> int:
+    return int(math.copysign(math.floor(abs(x) + 0.5), x))
+
+
+def _type(scale: float, zero_point: int, dtype: str) -> QType:
+    """Scales are float32; an empty range has EMPTY_SCALE."""
+    scale = float(np.float32(scale))
+    return QType(dtype, (scale if scale >= FLOAT32.tiny else EMPTY_SCALE,), (zero_point,))
+
+
+# ---------------------------------------------------------------------------------------------- weights
+
+RangeOfWeights = Callable[[Array], Range]
+"""A calibration of weights: the array of one channel (or of all) -> the range to represent."""
+
+
+def minmax(weights: Array) -> Range:
+    return float(weights.min()), float(weights.max())
+
+
+def weights_type(
+    weights: Array,
+    bias: Array,
+    x_scale: float,
+    schema: Schema = "symmetric",
+    per_channel: bool = True,
+    dtype: str = "int8",
+    range_of: RangeOfWeights = minmax,
+) -> QType:
+    """The type of weights with the output channel as axis 0, a scale and a zero point per channel.
+
+    Symmetric types are narrow. A scale is at least what keeps the bias inside BIAS_LIMIT steps of x_scale * scale.
+    A channel of zeros takes the largest scale of the others, so it never dictates the shift of the tensor.
+    """
+    flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
+    parts = list(flat) if per_channel else [flat]
+    types = [choose(*range_of(part), schema, dtype, narrow=True) for part in parts]
+    empty = np.asarray([not part.any() for part in parts])
+    least = np.abs(bias.astype(np.float64)).reshape(-1) / (x_scale * BIAS_LIMIT)
+    scales = _raised(np.asarray([t.scale[0] for t in types]), empty, least if per_channel else least.max(), schema)
+    zero_points = [t.zero_point[0] for t in types]
+    count = weights.shape[0] // len(types)
+    return QType(dtype, tuple(map(float, scales)) * count, tuple(zero_points) * count, axis=0)
+
+
+def _raised(
+    scales: NDArray[np.float64], empty: NDArray[np.bool_], least: NDArray[np.float64] | float, schema: Schema
+) -> NDArray[np.float32]:
+    if schema == "symmetric_with_power2_scale":
+        least = np.asarray([power_of_two(float(x)) for x in np.atleast_1d(least)])
+    if empty.any():
+        scales[empty] = 0.0
+    scales = np.maximum(scales, least)
+    scales[scales == 0] = scales.max() or 1.0
+    return np.maximum(scales.astype(np.float32), FLOAT32.tiny)
+
+
+def symmetric_weights(weights: Array, bias: Array, x_scale: float, per_channel: bool) -> QType:
+    """`weights_type` for int8 weights by default."""
+    return weights_type(weights, bias, x_scale, "symmetric", per_channel)

@@ -1,0 +1,53 @@
+"""Exact rewrites that need quantized values: fewer nodes and fewer channels.
+
+In: the quantized semantic graph, and which values have types that the model gives. Out: a smaller graph, and what was
+saved. Channels go without a change in any bit of any output; Rescales go where one rounding takes the place of two.
+Inputs and outputs of the graph keep their shapes and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from glowembed.graph.ir import Graph, verify
+from glowembed.quantize.simplify.channels import count, drop_channels, figures
+from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips, typed_names
+
+__all__ = ["Savings", "simplify", "typed_names"]
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Multiply-accumulates, bytes of weights and biases, and channels of all tensors that went.
+
+    `kept`: the channels that stay of the tensors that became smaller.
+    """
+
+    macs_before: int
+    macs_after: int
+    weights_before: int
+    weights_after: int
+    channels: int
+    kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "macs_before": self.macs_before,
+            "macs_after": self.macs_after,
+            "weights_before": self.weights_before,
+            "weights_after": self.weights_after,
+            "channels": self.channels,
+            "kept": {name: list(channels) for name, channels in self.kept.items()},
+        }
+
+
+def simplify(graph: Graph, given: Collection[str] = ()) -> tuple[Graph, Savings]:
+    """The smaller graph. `given` are the values whose types are the model's own and stay."""
+    before = figures(graph)
+    graph = verify(remove_clips(verify(fold_rescales(graph, given))))
+    smaller, kept = drop_channels(graph)
+    after = figures(smaller)
+    channels = {name: tuple(int(c) for c in indices) for name, indices in kept.items()}
+    return verify(smaller), Savings(before[0], after[0], before[1], after[1], count(kept, graph), channels)

@@ -1,0 +1,289 @@
+"""What stored values each channel of each tensor can take, whatever the input: exact bounds by the integer law.
+
+In: a quantized semantic graph. Out: per value the lowest and highest stored integer of each channel (last axis).
+Sums of products are bounded by interval arithmetic on the accumulators that lowering will really make; everything
+else by running its lowered kernel on the ends of the intervals, between which it is monotone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Graph, Node, Shape, Value
+from glowembed.graph.op import LowerContext, kernel_ops, ops
+from glowembed.law import fixedpoint
+from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
+
+MOVES = ("Concat", "Pad", "Reshape", "Slice", "Transpose")
+"""Ops whose outputs are elements of the inputs, or the zero of a Pad."""
+
+POOLS = ("AveragePool", "MaxPool")
+PAIRS = ("Add", "Sub", "Mul")
+MOST_ELEMENTS = 2**22
+"""A larger tensor is not evaluated at its ends: its channels may be anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Lowest and highest stored integer, int64, one per channel."""
+
+    low: Array
+    high: Array
+
+    @property
+    def constant(self) -> Array:
+        return np.asarray(self.low == self.high)
+
+
+Intervals = Mapping[str, Interval]
+
+
+def intervals(graph: Graph) -> dict[str, Interval]:
+    """Of every value of type int8 per tensor, constants too."""
+    known: dict[str, Interval] = {}
+    for name in graph.inputs:
+        known[name] = _anything(graph.values[name])
+    for name, value in graph.values.items():
+        if value.const is not None and is_int8(value) and len(value.shape) > 0:
+            stored = _stored(value).astype(np.int64).reshape(-1, value.shape[-1])
+            known[name] = Interval(stored.min(axis=0), stored.max(axis=0))
+    for node in graph.nodes:
+        for name in node.outputs:
+            known[name] = _of_output(graph, node, known)
+    return known
+
+
+def is_int8(value: Value) -> bool:
+    return value.qtype is not None and value.qtype.dtype == "int8" and value.qtype.axis is None
+
+
+def is_understood(graph: Graph, node: Node) -> bool:
+    """int8 in and out, so that nothing but the ops named here decides about channels."""
+    data = node.inputs[:1] if ops()[node.op].has_weights else node.inputs
+    return all(is_int8(graph.values[name]) and graph.values[name].shape for name in (*data, *node.outputs))
+
+
+def is_pointwise(node: Node) -> bool:
+    """Each output depends on one input element of its channel, by one function."""
+    return node.op in ("Affine", "Rescale") or hasattr(ops()[node.op], "formula")
+
+
+def is_depthwise(graph: Graph, node: Node) -> bool:
+    return node.op == "Conv" and node.attrs["group"] > 1 and graph.values[node.inputs[1]].shape[1] == 1
+
+
+def is_sum(graph: Graph, node: Node) -> bool:
+    """Each output channel sums over the input channels of its group."""
+    return node.op in ("Gemm", "ConvTranspose") or (node.op == "Conv" and not is_depthwise(graph, node))
+
+
+def channels_read(graph: Graph, node: Node) -> Array:
+    """[outputs, inputs of a group]: the input channel that each weight of a sum belongs to."""
+    outputs, inputs = graph.values[node.inputs[1]].shape[:2]
+    group = node.attrs.get("group", 1)
+    return np.asarray(np.arange(outputs)[:, None] // (outputs // group) * inputs + np.arange(inputs))
+
+
+def _anything(value: Value) -> Interval:
+    low, high = value.qtype.limits if value.qtype is not None else (0, 0)
+    channels = value.shape[-1] if value.shape else 1
+    return Interval(np.full(channels, low, np.int64), np.full(channels, high, np.int64))
+
+
+def _stored(value: Value) -> Array:
+    assert value.const is not None and value.qtype is not None
+    return value.qtype.quantize(value.const.materialize())
+
+
+def _of_output(graph: Graph, node: Node, known: Intervals) -> Interval:
+    output = graph.values[node.outputs[0]]
+    if not is_understood(graph, node) or any(name not in known for name in node.inputs[:1]):
+        return _anything(output)
+    if is_sum(graph, node) or is_depthwise(graph, node):
+        return _of_linear(graph, node, known)
+    if node.op == "Softmax":
+        return _of_softmax(graph, node, known)
+    if node.op in MOVES:
+        return _of_move(graph, node, known)
+    if is_pointwise(node):
+        return _of_pointwise(graph, node, known)
+    if node.op in PAIRS:
+        return _of_pair(graph, node, known)
+    if node.op in POOLS and graph.values[node.inputs[0]].elements <= MOST_ELEMENTS:
+        return _of_pool(graph, node, known)
+    return _anything(output)
+
+
+# ------------------------------------------------------------------------------------------------ sums of products
+
+
+def constants_of(graph: Graph, node: Node) -> LinearConstants:
+    """The very constants that lowering makes of a sum or a depthwise Conv."""
+    x, w, b = (graph.values[name] for name in node.inputs)
+    y = graph.values[node.outputs[0]]
+    assert w.const is not None and b.const is not None
+    assert x.qtype is not None and w.qtype is not None and y.qtype is not None
+    xq = replace(x.qtype, zero_point=(folded_zero(graph, node),))
+    return linear_constants(w.const, w.qtype, b.const, xq, y.qtype, node.name, mode_of(node.attrs))
+
+
+def folded_zero(graph: Graph, node: Node) -> int:
+    """What the bias takes care of: the input's zero point, but 0 for a ConvTranspose, which subtracts it by itself."""
+    x = graph.values[node.inputs[0]].qtype
+    assert x is not None
+    return 0 if node.op == "ConvTranspose" else x.zero_point[0]
+
+
+def weights_of(k: LinearConstants) -> Array:
+    """Stored weights less their zero points, int64: what the accumulator is made with."""
+    stored = k.weights.materialize().astype(np.int64)
+    if k.weight_zero_point is None:
+        return stored
+    zero = k.weight_zero_point.materialize().astype(np.int64)
+    return np.asarray(stored - zero.reshape(-1, *[1] * (stored.ndim - 1)))
+
+
+def is_padded(node: Node) -> bool:
+    """Whether an output may see less than all taps; the others count as the input's zero point."""
+    return node.op == "ConvTranspose" or any(node.attrs.get("pads", ()))
+
+
+def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
+    x, y = (graph.values[name].qtype for name in (node.inputs[0], node.outputs[0]))
+    assert x is not None and y is not None
+    k = constants_of(graph, node)
+    weights = weights_of(k)
+    taps, read = weights.reshape(*weights.shape[:2], -1), channels_read(graph, node)
+    low, high = known[node.inputs[0]].low[read], known[node.inputs[0]].high[read]
+    if is_padded(node):
+        low, high = np.minimum(low, x.zero_point[0]), np.maximum(high, x.zero_point[0])
+    given = x.zero_point[0] - folded_zero(graph, node)
+    low, high = low - given, high - given
+    positive, negative = np.maximum(taps, 0).sum(axis=2), np.minimum(taps, 0).sum(axis=2)
+    bias = k.bias.materialize().astype(np.int64)
+    ends = (
+        bias + (positive * low + negative * high).sum(axis=1),
+        bias + (positive * high + negative * low).sum(axis=1),
+    )
+    limits = clamp_limits(y, node.attrs)
+    first, last = (
+        fixedpoint.requantize(end[None], k.requant, y.zero_point[0], *limits)[0].astype(np.int64) for end in ends
+    )
+    return Interval(first, last)
+
+
+# ------------------------------------------------------------------------------------------------ everything else
+
+
+def sources(graph: Graph, node: Node) -> Array:
+    """For each output element of a move, laid out as [elements, channels]: which channel it comes from.
+
+    Channels of all inputs are numbered through, from 1; 0 is the zero of a Pad.
+    """
+    arrays, first = [], 1
+    for name in node.inputs:
+        shape = graph.values[name].shape
+        arrays.append(np.broadcast_to(np.arange(first, first + shape[-1], dtype=np.float64), shape))
+        first += shape[-1]
+    moved = ops()[node.op].float_ref(node.attrs, arrays)[0]
+    return moved.astype(np.int64).reshape(-1, graph.values[node.outputs[0]].shape[-1])
+
+
+def _of_move(graph: Graph, node: Node, known: Intervals) -> Interval:
+    output = graph.values[node.outputs[0]]
+    if any(graph.values[n].qtype != output.qtype for n in node.inputs) or any(n not in known for n in node.inputs):
+        return _anything(output)
+    assert output.qtype is not None
+    zero = np.asarray(output.qtype.zero_point, dtype=np.int64)
+    low = np.concatenate([zero, *(known[name].low for name in node.inputs)])
+    high = np.concatenate([zero, *(known[name].high for name in node.inputs)])
+    origin = sources(graph, node)
+    return Interval(low[origin].min(axis=0), high[origin].max(axis=0))
+
+
+def _of_pointwise(graph: Graph, node: Node, known: Intervals) -> Interval:
+    x = known[node.inputs[0]]
+    every = np.arange(-128, 128, dtype=np.int64)[:, None]
+    results = evaluate(graph, node, [np.broadcast_to(every, (256, len(x.low)))]).astype(np.int64)
+    possible = (every >= x.low) & (every <= x.high)
+    return Interval(np.where(possible, results, 127).min(axis=0), np.where(possible, results, -128).max(axis=0))
+
+
+def _of_pair(graph: Graph, node: Node, known: Intervals) -> Interval:
+    """Monotone in each operand, or bilinear: the ends are among those of the four corners."""
+    channels = graph.values[node.outputs[0]].shape[-1]
+    if any(name not in known for name in node.inputs):
+        return _anything(graph.values[node.outputs[0]])
+    a, b = (known[name] for name in node.inputs)
+    full = [np.broadcast_to(end, (channels,)) for end in (a.low, a.high, b.low, b.high)]
+    corners = evaluate(
+        graph, node, [np.stack([full[i] for i in (0, 0, 1, 1)]), np.stack([full[i] for i in (2, 3) * 2])]
+    )
+    return Interval(corners.min(axis=0).astype(np.int64), corners.max(axis=0).astype(np.int64))
+
+
+def _of_pool(graph: Graph, node: Node, known: Intervals) -> Interval:
+    x, output = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
+    known_x = known[node.inputs[0]]
+    ends = [np.broadcast_to(end, x.shape).astype(np.int8) for end in (known_x.low, known_x.high)]
+    first, last = (_run(graph, node, [end]).reshape(-1, output.shape[-1]).astype(np.int64) for end in ends)
+    return Interval(first.min(axis=0), last.max(axis=0))
+
+
+def distances(known: Interval) -> Array:
+    """At least so far is each channel from the largest of its vector, in steps, at most 255."""
+    return np.asarray(np.clip(known.low.max() - known.high, 0, 255))
+
+
+def softmax_terms(graph: Graph, node: Node, known: Interval) -> tuple[Array, Array] | None:
+    """The most that each channel adds to the sum, and whether its own output is always 0; None for another law.
+
+    The sum holds at least the term of the largest, table[0].
+    """
+    made, *rest = lowered(graph, node).nodes
+    if rest or made.op != "softmax_s8" or made.params.n > 256:  # more channels would mean another table
+        return None
+    table = made.constants["table"].materialize().astype(np.int64)
+    terms = table[distances(known)]
+    return terms, np.asarray(2 * made.params.steps * terms < table[0] * made.params.sum_scale >> 30)
+
+
+def _of_softmax(graph: Graph, node: Node, known: Intervals) -> Interval:
+    output = graph.values[node.outputs[0]]
+    anything, found = _anything(output), softmax_terms(graph, node, known[node.inputs[0]])
+    if found is None:
+        return anything
+    assert output.qtype is not None
+    nothing = np.full_like(anything.low, output.qtype.zero_point[0])
+    return Interval(nothing, np.where(found[1], nothing, anything.high))
+
+
+def evaluate(graph: Graph, node: Node, stored: list[Array]) -> Array:
+    """What the lowered node makes of [rows, channels] in place of its inputs."""
+    values = dict(graph.values)
+    for name, array in zip(node.inputs, stored, strict=False):
+        values[name] = replace(values[name], shape=array.shape, const=None)
+    values[node.outputs[0]] = replace(values[node.outputs[0]], shape=stored[0].shape)
+    return _run(replace(graph, values=values), node, stored).reshape(stored[0].shape)
+
+
+def lowered(graph: Graph, node: Node) -> LowerContext:
+    """What lowering makes of this one node."""
+    context = LowerContext(graph)
+    ops()[node.op].lower(node, context)
+    return context
+
+
+def _run(graph: Graph, node: Node, stored: list[Array]) -> Array:
+    context = lowered(graph, node)
+    known: dict[str, Any] = dict(zip(node.inputs, (a.astype(np.int8) for a in stored), strict=False))
+    for made in context.nodes:
+        constants = {name: const.materialize() for name, const in made.constants.items()}
+        shape: Shape = context.shape(made.outputs[0])
+        result = kernel_ops()[made.op].int_ref(made.params, [known[name] for name in made.inputs], constants)
+        known[made.outputs[0]] = np.asarray(result).reshape(shape)
+    return np.asarray(known[node.outputs[0]])

@@ -1,0 +1,168 @@
+"""Rescales and clips that can go: because nothing changes, or because one rounding does for two.
+
+In: a quantized semantic graph, and the names whose types the model itself gives (they are kept as they are).
+Out: the same graph with fewer nodes. Glow's list: reference in docs/quantization.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from glowembed.graph.ir import Graph, Node, QType, Value
+from glowembed.graph.op import ops
+from glowembed.quantize.simplify.intervals import Intervals, evaluate, intervals, is_int8
+
+FREE = ("Add", "Affine", "AveragePool", "Concat", "Conv", "Gemm", "Mul", "Sub")
+"""Ops that write, and read, any int8 type with one rounding; functions of one number are tables and do too."""
+
+
+def fold_rescales(graph: Graph, given: Collection[str]) -> Graph:
+    """To a fixed point: same types, up into the op before, down into the ops behind, and the parts of a Concat."""
+    changed = True
+    while changed:
+        before = graph
+        for rewrite in (_same_type, _part_of_concat, _up, _down):
+            graph = rewrite(graph, given)
+        changed = graph is not before
+    return graph
+
+
+def _same_type(graph: Graph, given: Collection[str]) -> Graph:
+    """A Rescale between equal types."""
+    for node in graph.nodes:
+        same = _rescales(node) and graph.values[node.inputs[0]].qtype == graph.values[node.outputs[0]].qtype
+        if same and (result := _bypassed(graph, node)) is not None:
+            return result
+    return graph
+
+
+def _rescales(node: Node) -> bool:
+    return node.op == "Rescale"
+
+
+def _up(graph: Graph, given: Collection[str]) -> Graph:
+    """op, Rescale  ->  op that writes the second type; the first must not clip what the second could hold."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        maker = producer.get(node.inputs[0]) if _rescales(node) else None
+        if maker is None or not _writes_any(maker) or not _only_reader(graph, node, node.inputs[0], given):
+            continue
+        first, second = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
+        if is_int8(first) and is_int8(second) and _covers(first.qtype, second.qtype):
+            typed = graph.with_nodes(graph.nodes, {first.name: replace(first, qtype=second.qtype)})
+            return _same_type(typed, given)
+    return graph
+
+
+def _down(graph: Graph, given: Collection[str]) -> Graph:
+    """Rescale, op  ->  op that reads the first type, when all readers can; the second must not clip the first.
+
+    Weights were typed, and biases rounded, for the scale of the input that they have: an op with weights keeps it.
+    """
+    for node in graph.nodes:
+        if not _rescales(node) or node.outputs[0] in graph.outputs or node.outputs[0] in given:
+            continue
+        first, second = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
+        if not (is_int8(first) and is_int8(second) and _covers(second.qtype, first.qtype)):
+            continue
+        if all(_writes_any(r) and not ops()[r.op].has_weights for r in graph.consumers()[second.name]):
+            return _reading(graph, node)
+    return graph
+
+
+def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
+    """What only a Concat reads is written in the Concat's type at once: one rounding instead of two, and no rescaling.
+
+    The type of a Concat covers what its parts can hold, so nothing is clipped that was not.
+    """
+    producer = graph.producer()
+    for node in graph.nodes:
+        wanted = graph.values[node.outputs[0]]
+        for name in node.inputs if node.op == "Concat" and is_int8(wanted) else ():
+            value, maker = graph.values[name], producer.get(name)
+            if maker is None or value.qtype == wanted.qtype or not is_int8(value) or not _writes_any(maker):
+                continue
+            if _only_reader(graph, node, name, given) and _covers(wanted.qtype, value.qtype):
+                return graph.with_nodes(graph.nodes, {name: replace(value, qtype=wanted.qtype)})
+    return graph
+
+
+def remove_clips(graph: Graph) -> Graph:
+    """Functions of one number that hand every value through that can arrive: a ReLU behind what is never negative."""
+    known: Intervals | None = None
+    for node in graph.nodes:
+        if not hasattr(ops()[node.op], "formula") or not _same_int8(graph, node):
+            continue
+        known = known or intervals(graph)
+        if (
+            node.inputs[0] in known
+            and _is_identity(graph, node, known)
+            and (made := _bypassed(graph, node)) is not None
+        ):
+            return remove_clips(made)
+    return graph
+
+
+def _same_int8(graph: Graph, node: Node) -> bool:
+    x, y = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
+    return is_int8(x) and x.qtype == y.qtype
+
+
+def _is_identity(graph: Graph, node: Node, known: Intervals) -> bool:
+    x = known[node.inputs[0]]
+    every = np.arange(int(x.low.min()), int(x.high.max()) + 1, dtype=np.int64)[:, None]
+    return bool((evaluate(graph, node, [every]) == every).all())
+
+
+# ------------------------------------------------------------------------------------------------ moves
+
+
+def _writes_any(node: Node) -> bool:
+    return node.op in FREE or hasattr(ops()[node.op], "formula")
+
+
+def _covers(wide: QType | None, narrow: QType | None) -> bool:
+    """Whether `wide` holds all that `narrow` can, up to half a step."""
+    assert wide is not None and narrow is not None
+    (low, high), (inner_low, inner_high) = wide.range(), narrow.range()
+    half = wide.scale[0] / 2
+    return low - half <= inner_low and inner_high <= high + half
+
+
+def _only_reader(graph: Graph, node: Node, name: str, given: Collection[str]) -> bool:
+    readers = graph.consumers()[name]
+    return len(readers) == 1 and readers[0].name == node.name and name not in graph.outputs and name not in given
+
+
+def _bypassed(graph: Graph, node: Node) -> Graph | None:
+    """Without a node whose output equals its input; None where both are names of the interface."""
+    source, output = node.inputs[0], node.outputs[0]
+    rest = [n for n in graph.nodes if n is not node]
+    if output not in graph.outputs:
+        return graph.with_nodes([_renamed(n, {output: source}) for n in rest])
+    if source in graph.inputs or source in graph.outputs or graph.values[source].const is not None:
+        return None
+    made = [replace(n, outputs=tuple(output if o == source else o for o in n.outputs)) for n in rest]
+    return graph.with_nodes([_renamed(n, {source: output}) for n in made])
+
+
+def _reading(graph: Graph, rescale: Node) -> Graph:
+    """Its readers read what it reads."""
+    rest = [n for n in graph.nodes if n is not rescale]
+    return graph.with_nodes([_renamed(n, {rescale.outputs[0]: rescale.inputs[0]}) for n in rest])
+
+
+def _renamed(node: Node, names: dict[str, str]) -> Node:
+    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+
+
+def typed_names(graph: Graph) -> frozenset[str]:
+    """Values that have a type before quantize: those of a model that is quantized already."""
+    return frozenset(name for name, value in graph.values.items() if _is_typed(value))
+
+
+def _is_typed(value: Value) -> bool:
+    return value.qtype is not None and value.const is None

@@ -1,0 +1,395 @@
+"""Ranges and settings to types: gives every value of the canonical graph a type, and says node by node what it did.
+
+In: the canonical float graph, the range of every activation, the settings of every node. Out: the same graph with
+`Value.qtype` set (None: it stays float32), and conversion nodes where producer and consumer differ; constants stay float
+and delayed. The type of an output: the one the model brings along, else what a rule fixes, else a fixed type of the op
+(Softmax), else the type of the first input (MaxPool, Reshape), else the range. Weights take theirs from the constant.
+
+A node that only moves values, and whose dtype no rule names, runs on whichever side makes the conversion cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.op import CONVERSIONS, ops
+from glowembed.quantize import schema
+from glowembed.quantize.precision import DTYPES, Precision, Settings, ValueSettings, named, resolve
+
+Range = tuple[float, float]
+RangeOf = Callable[[str, Settings], Range]
+"""Name of an activation, settings -> (lowest, highest) real number to represent."""
+
+WeightsRangeOf = Callable[[Array, Settings], Range]
+"""Weights of one channel (or of all), settings -> the same."""
+
+INT16_HEADROOM = 2.0
+"""What was seen is this much of what int16 can hold: a bit that is not missed, where the first sample beyond would be."""
+
+
+def minmax(weights: Array, settings: Settings) -> Range:
+    """The range of weights as they are."""
+    return schema.minmax(weights)
+
+
+def quantize(
+    graph: Graph, range_of: RangeOf, precision: Precision | None = None, weights_range: WeightsRangeOf = minmax
+) -> Graph:
+    """The graph with types and conversion nodes. Raises UsageError when a range is missing or a type impossible."""
+    precision = precision or resolve(graph)
+    typing = _Typing(graph, precision, range_of, weights_range, dict(graph.values))
+    for name in graph.inputs:
+        typing.input(name)
+    for node in graph.nodes:
+        typing.node(node)
+    return graph.with_nodes(typing.nodes, typing.values)
+
+
+def refuse_unused(graph: Graph, precision: Precision) -> None:
+    """Raise UsageError for a rule of a file whose values are all float32 in the typed graph: it changes nothing.
+
+    Rules that a program makes, such as those that `tune` tries, may overrule each other.
+    """
+    if not precision.file:
+        return
+    used = {name for name, value in graph.values.items() if value.qtype is not None}
+    used |= {node.inputs[0] for node in graph.nodes if node.op in CONVERSIONS and node.outputs[0] in used}
+    effective = {fixed.rule for name, fixed in precision.values.items() if name in used}
+    for name, fixed in precision.values.items():
+        if fixed.rule not in effective:
+            setting = "range" if fixed.range is not None else "scale"
+            raise UsageError(f"{precision.file}: {fixed.rule}: {name!r} is float32, which has no {setting}")
+
+
+# ---------------------------------------------------------------------------------------------- dtypes of nodes
+
+
+def node_dtypes(graph: Graph, precision: Precision) -> dict[str, str]:
+    """Node name -> the dtype that it computes in: that of its settings, or of a neighbour where it only moves values."""
+    free = {node.name for node in graph.nodes if _moves_only(graph, node, precision.nodes[node.name])}
+    readers, wanted = graph.consumers(), dict[str, str | None]()
+    for node in reversed(graph.nodes):
+        behind = [wanted[reader.name] for reader in readers[node.outputs[0]]]
+        asked = [dtype for dtype in behind if dtype is not None]
+        demand = max(asked, key=DTYPES.index, default=None)
+        wanted[node.name] = demand if node.name in free else precision.nodes[node.name].dtype
+    made, chosen = graph.producer(), dict[str, str]()
+    for node in graph.nodes:
+        chosen[node.name] = precision.nodes[node.name].dtype
+        if node.name in free:
+            producer = made.get(node.inputs[0])
+            source = _stored_dtype(graph.values[node.inputs[0]]) if producer is None else chosen[producer.name]
+            chosen[node.name] = _cheaper(graph, node, source, wanted[node.name]) or chosen[node.name]
+    return chosen
+
+
+def _moves_only(graph: Graph, node: Node, settings: Settings) -> bool:
+    given = graph.values[node.outputs[0]].qtype is not None
+    return ops()[node.op].output_type == "input" and not settings.explicit_dtype and not given
+
+
+def _stored_dtype(value: Value) -> str | None:
+    return value.qtype.dtype if value.qtype else None
+
+
+def _cheaper(graph: Graph, node: Node, source: str | None, demand: str | None) -> str | None:
+    """The side of the node on which the conversion moves fewer elements, and of equals the one with fewer bytes."""
+    if source is None or demand is None or source == demand:
+        return source or demand
+    before, after = graph.values[node.inputs[0]].elements, graph.values[node.outputs[0]].elements
+    if before != after:
+        return source if after < before else demand
+    return min(source, demand, key=DTYPES.index)
+
+
+# ---------------------------------------------------------------------------------------------- types
+
+
+def _dtype(value: Value) -> str:
+    return value.qtype.dtype if value.qtype else "float32"
+
+
+@dataclass
+class _Typing:
+    """The walk over the graph: what is known so far."""
+
+    graph: Graph
+    precision: Precision
+    range_of: RangeOf
+    weights_range: WeightsRangeOf
+    values: dict[str, Value]
+    nodes: list[Node] = field(default_factory=list)
+    converted: dict[tuple[str, QType | None], str] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.dtypes = node_dtypes(self.graph, self.precision)
+
+    def settings(self, node: Node) -> Settings:
+        """Those of the node, with the dtype that it really computes in."""
+        return replace(self.precision.nodes[node.name], dtype=self.dtypes[node.name])
+
+    def input(self, name: str) -> None:
+        """An input has the widest dtype of the nodes that read it, so that nothing is lost before it gets there.
+
+        One that a quantized model itself rounds, in two ways, stays float.
+        """
+        consumers = self.graph.consumers()[name]
+        if self.values[name].qtype is not None or any(node.op in CONVERSIONS for node in consumers):
+            return
+        readers = [self.settings(node) for node in consumers]
+        widest = max(readers, key=lambda s: DTYPES.index(s.dtype), default=Settings())
+        self.values[name] = replace(self.values[name], qtype=self.own_type(name, widest))
+
+    def node(self, node: Node) -> None:
+        settings, op, y = self.settings(node), ops()[node.op], node.outputs[0]
+        if node.op in CONVERSIONS:
+            self.set_output(y, settings, None)
+            kind = _conversion(self.values[node.inputs[0]], self.values[y])
+            self.nodes.append(replace(node, op=kind, attrs=_law(settings) if kind == "Rescale" else {}))
+            return
+        given = self.given_type(y, settings)
+        through = given if op.output_type == "input" else None
+        inputs = [self.operand(node, i, settings, through) for i in range(len(node.inputs))]
+        attrs = {**node.attrs, **_kept_limits(node, self.graph.values[y].qtype, settings), **_law(settings)}
+        fixed = self.values[inputs[0]].qtype if op.output_type == "input" else op.output_type
+        self.set_output(y, settings, fixed if isinstance(fixed, QType) else None)
+        self.nodes.append(replace(node, inputs=tuple(inputs), attrs=attrs))
+
+    def set_output(self, name: str, settings: Settings, fixed: QType | None) -> None:
+        qtype = self.given_type(name, settings)
+        if qtype is None and settings.dtype != "float32":
+            qtype = _of_dtype(fixed, settings.dtype) if fixed is not None else self.own_type(name, settings)
+        self.values[name] = replace(self.values[name], qtype=qtype)
+
+    def given_type(self, name: str, settings: Settings) -> QType | None:
+        """The type that the model brings along or that a rule fixes; a rule for the node may overrule its dtype."""
+        if settings.dtype == "float32":
+            return None
+        if (fixed := self.precision.values.get(name)) is not None:
+            return self.fixed_type(name, fixed, settings)
+        given = self.graph.values[name].qtype
+        return given if given is not None and given.dtype == settings.dtype else None
+
+    def own_type(self, name: str, settings: Settings) -> QType | None:
+        """The type of an activation for these settings: from a rule, else from its range."""
+        if settings.dtype == "float32":
+            return None
+        if (fixed := self.precision.values.get(name)) is not None:
+            return self.fixed_type(name, fixed, settings)
+        given = self.graph.values[name].qtype
+        if given is not None and given.dtype == settings.dtype:
+            return given
+        low, high = self.range_of(name, settings)
+        if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+            raise UsageError(f"the profile has no usable range for {name!r}: {low}..{high}")
+        if settings.dtype == "int16" and settings.activation_calibration == "minmax":
+            low, high = INT16_HEADROOM * low, INT16_HEADROOM * high
+        return _chosen(low, high, settings)
+
+    def fixed_type(self, name: str, fixed: ValueSettings, settings: Settings) -> QType:
+        if fixed.range is not None:
+            return _chosen(*fixed.range, settings)
+        assert fixed.scale is not None and fixed.zero_point is not None, fixed
+        return self.explicit(name, settings.dtype, fixed, None)
+
+    def explicit(self, name: str, dtype: str, fixed: ValueSettings, channels: int | None) -> QType:
+        with named(self.precision.file):
+            return _explicit(name, dtype, fixed, channels)
+
+    # ------------------------------------------------------------------------------------------ inputs of a node
+
+    def operand(self, node: Node, index: int, settings: Settings, through: QType | None) -> str:
+        name = node.inputs[index]
+        if self.values[name].const is not None:
+            if ops()[node.op].has_weights:
+                return self.weights(node, settings) if index == 1 else name
+            return self.constant(node, name, settings)
+        if through is not None and self.values[name].qtype != through:
+            return self.convert(node, name, through)
+        if _dtype(self.values[name]) == settings.dtype:
+            return name
+        return self.convert(node, name, self.own_type(name, settings))
+
+    def convert(self, node: Node, name: str, qtype: QType | None) -> str:
+        """The value in another type: one conversion for all that read it."""
+        if (name, qtype) not in self.converted:
+            value = replace(self.values[name], qtype=qtype, dtype="float32", model_dtype=None)
+            value = replace(value, name=self.free_name(f"{name}/{_dtype(value)}", node))
+            self.values[value.name] = value
+            producer = self.graph.producer().get(name)
+            origins = producer.origins if producer else ()
+            op = _conversion(self.values[name], value)
+            self.nodes.append(Node(value.name, op, (name,), (value.name,), {}, origins))
+            self.converted[name, qtype] = value.name
+        return self.converted[name, qtype]
+
+    def free_name(self, wanted: str, node: Node) -> str:
+        taken = {*self.values, *(n.name for n in self.graph.nodes)}
+        if wanted in taken:
+            wanted = f"{wanted}_for_{node.name}"
+        while wanted in taken:
+            wanted += "'"
+        return wanted
+
+    def constant(self, node: Node, name: str, settings: Settings) -> str:
+        const = self.values[name].const
+        assert const is not None
+        if settings.dtype == "float32":
+            return self.typed(node, name, None)
+        given = self.graph.values[name].qtype
+        if given is not None and given.dtype == settings.dtype:
+            return name
+        if (fixed := self.precision.values.get(name)) is not None:
+            return self.typed(node, name, self.fixed_type(name, fixed, settings))
+        array = const.materialize()
+        return self.typed(node, name, _chosen(float(array.min()), float(array.max()), settings))
+
+    def weights(self, node: Node, settings: Settings) -> str:
+        x, w, b = (self.values[name] for name in node.inputs)
+        if settings.dtype == "float32":
+            return self.typed(node, w.name, None)
+        given = self.graph.values[w.name].qtype
+        dtype = settings.weights if settings.dtype == "int16" else "int8"
+        if given is not None and given.dtype == dtype:
+            return w.name
+        assert w.const is not None and b.const is not None
+        return self.typed(node, w.name, self.weights_type(node, x, w.const.materialize(), b.const, dtype, settings))
+
+    def weights_type(self, node: Node, x: Value, w: Array, bias: Const, dtype: str, settings: Settings) -> QType:
+        fixed = self.precision.values.get(node.inputs[1])
+        if fixed is not None and fixed.scale is not None:
+            return self.explicit(node.inputs[1], dtype, fixed, w.shape[0])
+        x_type = x.qtype if _dtype(x) == settings.dtype else self.own_type(x.name, settings)
+        assert x_type is not None, x.name
+        limits = bias.materialize()
+        if settings.dtype == "int16":
+            limits = np.zeros_like(limits)  # an int64 bias needs no room
+
+        def range_of(part: Array) -> Range:
+            return (fixed and fixed.range) or self.weights_range(part, settings)
+
+        law: Any = settings.weights_schema
+        return schema.weights_type(w, limits, x_type.scale[0], law, settings.per_channel, dtype, range_of)
+
+    def typed(self, node: Node, name: str, qtype: QType | None) -> str:
+        """The constant in this type: the value itself, or a twin where another node has it in another type."""
+        if (name, qtype) not in self.converted:
+            first = not any(known == name for known, _ in self.converted)
+            twin = name if first else self.free_name(f"{name}/{qtype.dtype if qtype else 'float32'}", node)
+            self.values[twin] = replace(self.values[name], name=twin, qtype=qtype)
+            self.converted[name, qtype] = twin
+        return self.converted[name, qtype]
+
+
+def _law(settings: Settings) -> dict[str, Any]:
+    """The attr of the node by which its sums become int8."""
+    other = settings.dtype == "int8" and settings.requantization != "default"
+    return {"requantization": settings.requantization} if other else {}
+
+
+def _kept_limits(node: Node, given: QType | None, settings: Settings) -> dict[str, float]:
+    """A type that the model brings along also clamps, often instead of a ReLU: in another dtype that becomes a clip."""
+    if given is None or given.dtype == settings.dtype or not ops()[node.op].fuses_activation:
+        return {}
+    low, high = given.range()
+    return {
+        "act_min": max(low, node.attrs.get("act_min", low)),
+        "act_max": min(high, node.attrs.get("act_max", high)),
+    }
+
+
+def _conversion(x: Value, y: Value) -> str:
+    if x.qtype is None:
+        return "Quantize" if y.qtype is not None else "Rescale"
+    return "Rescale" if y.qtype is not None else "Dequantize"
+
+
+def _chosen(low: float, high: float, settings: Settings) -> QType:
+    law: Any = settings.activation_schema
+    return schema.choose(low, high, law, settings.dtype)
+
+
+def _of_dtype(fixed: QType, dtype: str) -> QType:
+    """A fixed type of an op, which is int8, or that of an input. For int16: the same range, symmetric."""
+    if fixed.dtype == dtype:
+        return fixed
+    low, high = fixed.range()
+    power = max(-low, high + fixed.scale[0]) if low < 0 else high + fixed.scale[0]
+    return QType(dtype, (float(power) / 32768,), (0,))
+
+
+def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None) -> QType:
+    """The scale and zero point of a rule, for all channels of weights."""
+    assert fixed.scale is not None and fixed.zero_point is not None, fixed
+    info = np.iinfo(dtype)
+    for zero in fixed.zero_point:
+        if not info.min <= zero <= info.max:
+            raise UsageError(
+                f"{fixed.rule}: zero_point {zero} of {name!r} does not fit {dtype}: {info.min}..{info.max}"
+            )
+    scales = tuple(float(np.float32(s)) for s in fixed.scale)
+    if not all(s >= np.finfo(np.float32).tiny and np.isfinite(s) for s in scales):
+        raise UsageError(f"{fixed.rule}: a scale of {name!r} is none that float32 can hold: {fixed.scale}")
+    if channels is None:
+        return QType(dtype, scales, fixed.zero_point)
+    count = channels // len(scales)
+    return QType(dtype, scales * count, fixed.zero_point * count, axis=0)
+
+
+# ---------------------------------------------------------------------------------------------- coverage
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What became of one node. dtype: what it computes in; weights: their dtype and how many scales; reason: why float."""
+
+    node: str
+    op: str
+    dtype: str
+    output: str
+    weights: str
+    settings: Mapping[str, Any]
+    reason: str = ""
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def coverage(graph: Graph, precision: Precision) -> tuple[Coverage, ...]:
+    """Node by node of a quantized graph, conversions included: quantized how, or kept float why."""
+    return tuple(_covered(graph, node, precision.nodes.get(node.name)) for node in graph.nodes)
+
+
+def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
+    y = graph.values[node.outputs[0]]
+    dtype = _dtype(y)
+    weights = ""
+    if ops()[node.op].has_weights:
+        w = graph.values[node.inputs[1]]
+        weights = f"{_dtype(w)} x {len(set(w.qtype.scale))}" if w.qtype else "float32"
+    if settings is None:
+        return Coverage(node.name, node.op, dtype, describe(y), weights, {}, "")
+    reason = settings.rules.get("dtype", "between float32 nodes") if dtype == "float32" else ""
+    return Coverage(node.name, node.op, dtype, describe(y), weights, replace(settings, dtype=dtype).json(), reason)
+
+
+def describe(value: Value) -> str:
+    """`int8 0.0235 -128`, or `float32`."""
+    if value.qtype is None:
+        return value.dtype
+    return f"{value.qtype.dtype} {value.qtype.scale[0]:.6g} {value.qtype.zero_point[0]}"
+
+
+def require_all_quantized(table: tuple[Coverage, ...]) -> None:
+    """Raise UnsupportedModelError with every node that computes in float32, and why."""
+    kept = [c for c in table if c.dtype == "float32" and c.op != "Dequantize"]
+    if kept:
+        lines = "\n".join(f"  {c.op} {c.node!r}: {c.reason}" for c in kept)
+        raise UnsupportedModelError(f"{len(kept)} of {len(table)} nodes are not quantized:\n{lines}")

@@ -1,0 +1,512 @@
+"""Samples for calibration and tests. In: a file or folder, and the inputs of the model. Out: a Dataset.
+
+A dataset is one of: an .npz with `calib_x`, `test_x` (first axis: samples), optional `test_y`, `x_scale`, `x_zero`,
+several inputs as `calib_<input>`, `test_<input>`, `<input>_scale`, `<input>_zero`, or arrays named as the inputs, which
+serve for both; a single array (.npy, or an .npz with one array); a folder of images, labels from its subfolders; ONNX
+tensor files (input_0.pb, or folders of them). Every sample comes out as float32 in the layout of the ONNX file.
+Integers x stand for the real numbers (x - zero) * scale. Without a scale, or with scale 1 and zero 0, an array of the
+very integer type that the model's input has holds that input's stored integers, and any other array real numbers.
+Nothing is ever unpickled, and data that does not fit the model is refused with what was found and what was expected.
+"""
+
+from __future__ import annotations
+
+import difflib
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from PIL import Image
+
+from glowembed.errors import UsageError, unknown_name
+from glowembed.graph.ir import Array, Graph, QType, Shape, Value
+from glowembed.graph.notes import Note
+from glowembed.read.onnxdata import read_tensor_proto
+
+Role = Literal["calib", "test"]
+
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
+    "0..1": (1 / 255, 0.0),
+    "-1..1": (1 / 127.5, -1.0),
+    "0..255": (1.0, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Integers:
+    """How the model file stores this input or output: its dtype there, int8 or uint8, and its type as int8."""
+
+    dtype: str
+    qtype: QType
+
+    def to_model(self, real: Array) -> Array:
+        """Real numbers as the integers of the model file."""
+        stored = self.qtype.quantize(real)
+        return stored if self.dtype == "int8" else (stored.astype(np.int16) + 128).astype(np.uint8)
+
+    def from_model(self, array: Array) -> Array:
+        """Real numbers from the integers of the model file."""
+        shift = 0 if self.dtype == "int8" else 128
+        return self.qtype.dequantize(array.astype(np.int16) - shift)
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """An input of the model as the ONNX file has it, its batch axis of 1 included."""
+
+    name: str
+    shape: Shape
+    dtype: str = "float32"
+    integers: Integers | None = None
+
+    @property
+    def sample_shape(self) -> Shape:
+        """One sample without the batch axis."""
+        return self.shape[1:] if self.shape and self.shape[0] == 1 else self.shape
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """How pixels become numbers: scaled to `scale`, then (x - mean) / std, each one number or one per channel."""
+
+    scale: str = "0..1"
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where data lies and how to read it.
+
+    labels: the name of their array in an .npz; None: test_y if it is there. limit: so many samples, evenly spaced.
+    """
+
+    path: Path
+    labels: str | None = None
+    images: ImageOptions = field(default_factory=ImageOptions)
+    limit: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples by input name, [n, ...] float32 in the model's layout; notes say what was done to the data.
+
+    They are real numbers; `integers` tells which inputs the model file has as integers.
+    """
+
+    inputs: Mapping[str, Array]
+    labels: Array | None = None
+    notes: tuple[Note, ...] = ()
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    integers: Mapping[str, Integers] = field(default_factory=dict)
+    images: ImageOptions | None = None
+    """how images were read; None: the samples are no images"""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def sample(self, index: int) -> dict[str, Array]:
+        """Real numbers: input name -> array of the input's shape, batch axis of 1 included."""
+        return {name: array[index].reshape(self.shapes[name]) for name, array in self.inputs.items()}
+
+    def model_sample(self, index: int) -> dict[str, Array]:
+        """What the model file is fed with: integers where it wants integers."""
+        sample = self.sample(index)
+        return sample | {name: known.to_model(sample[name]) for name, known in self.integers.items()}
+
+    def every(self, count: int | None) -> Dataset:
+        """At most `count` samples, evenly spaced over the whole, so that sorted classes all appear."""
+        if count is None or count >= len(self):
+            return self
+        if count < 1:
+            raise UsageError(f"{count} samples were asked for; at least 1 is needed")
+        picked = np.arange(count) * len(self) // count
+        inputs = {name: array[picked] for name, array in self.inputs.items()}
+        labels = None if self.labels is None else self.labels[picked]
+        notes = (*self.notes, Note("data", f"{count} of {len(self)} samples, evenly spaced"))
+        return replace(self, inputs=inputs, labels=labels, notes=notes)
+
+
+def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
+    """The inputs of a graph as the ONNX file has them."""
+    return tuple(_spec(graph.values[name], integers(graph, name)) for name in graph.inputs)
+
+
+def integers(graph: Graph, name: str) -> Integers | None:
+    """How the model file stores an input or output; None: as floats."""
+    value = graph.values[name]
+    if value.model_dtype is None:
+        return None
+    beside = [n.outputs[0] for n in graph.nodes if n.inputs == (name,)]
+    beside += [n.inputs[0] for n in graph.nodes if n.outputs == (name,) and n.inputs]
+    known = [value.qtype, *(graph.values[other].qtype for other in beside)]
+    qtype = next((q for q in known if q is not None), None)
+    return None if qtype is None else Integers(value.model_dtype, qtype)
+
+
+def _spec(value: Value, known: Integers | None = None) -> InputSpec:
+    if value.layout is None:
+        return InputSpec(value.name, value.shape, value.dtype, known)
+    order = np.argsort(value.layout)
+    return InputSpec(value.name, tuple(value.shape[axis] for axis in order), value.dtype, known)
+
+
+def stored(value: Value, array: Array) -> Array:
+    """A tensor in the model's layout with its axes in the order in which the graph stores it."""
+    return array if value.layout is None else np.transpose(array, value.layout)
+
+
+def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, labels: str | None = None) -> Dataset:
+    """The samples of this role. Raises UsageError for whatever does not fit."""
+    source = source if isinstance(source, Source) else Source(Path(source), labels)
+    raw = _read(source, inputs, role)
+    notes = list(raw.notes)
+    arrays = {spec.name: _fit(source.path, raw.arrays[spec.name], spec, notes) for spec in inputs}
+    _same_count(source.path, arrays)
+    count = len(next(iter(arrays.values())))
+    shapes = {spec.name: spec.shape for spec in inputs}
+    known = {spec.name: spec.integers for spec in inputs if spec.integers is not None}
+    labelled = _checked_labels(source.path, raw.labels, count)
+    dataset = Dataset(arrays, labelled, tuple(notes), shapes, known, raw.images)
+    return dataset.every(source.limit)
+
+
+# ---------------------------------------------------------------------------------------------- formats
+
+
+@dataclass(frozen=True, eq=False)
+class _Raw:
+    """What a file holds, by input name, before it is fitted to the model."""
+
+    arrays: Mapping[str, Array]
+    labels: Array | None = None
+    notes: tuple[Note, ...] = ()
+    images: ImageOptions | None = None
+
+
+def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+    path = source.path
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    if path.is_dir():
+        folders = _tensor_folders(path)
+        return _read_tensors(path, folders, inputs) if folders else _read_images(source, inputs, role)
+    readers = {".npz": _read_npz, ".npy": _read_npy, ".pb": _read_tensor}
+    if path.suffix.lower() not in readers:
+        raise UsageError(
+            f"{path}: not a kind of data that is known: .npz, .npy, .pb, or a folder of images or .pb files"
+        )
+    return readers[path.suffix.lower()](source, inputs, role)
+
+
+def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+    try:
+        with source.path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise _unreadable(source.path, "npy", error) from error
+    return _Raw({_only(source.path, inputs).name: array})
+
+
+def _read_npz(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+    try:
+        with source.path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UsageError(f"{source.path}: is not an .npz archive")
+            return _from_archive(source, archive, inputs, role)
+    except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
+        raise _unreadable(source.path, "npz", error) from error
+
+
+def _unreadable(path: Path, kind: str, error: BaseException) -> UsageError:
+    if "allow_pickle" in str(error) or "pickle" in str(error).lower():
+        return UsageError(
+            f"{path}: holds pickled Python objects, which are never loaded; save plain number arrays (np.savez)"
+        )
+    return UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}")
+
+
+def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence[InputSpec], role: Role) -> _Raw:
+    names = list(archive)
+    if len(names) == 1:
+        array, spec = archive[names[0]], _only(source.path, inputs)
+        return _Raw({spec.name: array}, notes=_taken_from_test(spec, names[0], role))
+    keys = {spec.name: _array_key(source.path, archive, spec, role, len(inputs) == 1) for spec in inputs}
+    arrays = {name: _scaled(source.path, archive, key, role) for name, key in keys.items()}
+    notes = [note for spec in inputs for note in _same_samples(archive, spec, keys[spec.name], role)]
+    return _Raw(arrays, _labels(source, archive, role), tuple(notes))
+
+
+def _taken_from_test(spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
+    if role == "test" or not key.startswith("test_"):
+        return ()
+    return (
+        Note("calibration-is-test", f"{spec.name}: calibrated with {key!r}: accuracy measured with it is too good"),
+    )
+
+
+def _same_samples(archive: Mapping[str, Array], spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
+    """Where the samples of calibration are those of the test."""
+    test = key.replace("calib_", "test_", 1)
+    same = role == "calib" and key.startswith("calib_") and test in archive
+    if not same or not np.array_equal(archive[key], archive[test]):
+        return ()
+    return (Note("calibration-is-test", f"{spec.name}: {key!r} and {test!r} hold the same samples"),)
+
+
+def _scaled(path: Path, archive: Mapping[str, Array], key: str, role: Role) -> Array:
+    """The array of this name; (x - zero) * scale where the archive gives another scale than 1 or zero than 0."""
+    prefix = key.removeprefix(f"{role}_")
+    scale, zero = _scalar(path, archive, f"{prefix}_scale", 1.0), _scalar(path, archive, f"{prefix}_zero", 0.0)
+    array = archive[key]
+    if (scale, zero) == (1.0, 0.0):
+        return array
+    return (_numbers(path, array, key) - np.float32(zero)) * np.float32(scale)
+
+
+def _array_key(path: Path, archive: Mapping[str, Array], spec: InputSpec, role: Role, alone: bool) -> str:
+    wanted = [f"{role}_{spec.name}", *([f"{role}_x"] if alone else []), spec.name]
+    found = next((key for key in wanted if key in archive), None)
+    if found is not None:
+        return found
+    names, likely = sorted(archive), wanted[-2]
+    near = difflib.get_close_matches(likely, names, n=1, cutoff=0.6)
+    hint = f" Nearest: {near[0]!r}." if near else ""
+    raise UsageError(
+        f"{path}: has no array {' or '.join(map(repr, dict.fromkeys((likely, *wanted))))} for the input"
+        f" {spec.name!r}.{hint} It holds: {', '.join(names) or 'nothing'}"
+    )
+
+
+def _scalar(path: Path, archive: Mapping[str, Array], key: str, default: float) -> float:
+    if key not in archive:
+        return default
+    value = archive[key]
+    if value.size != 1 or not np.isfinite(value).all() or (key.endswith("_scale") and value.item() <= 0):
+        raise UsageError(f"{path}: {key} must be one finite number (a scale above 0), found {value.tolist()!r:.60}")
+    return float(value.item())
+
+
+def _labels(source: Source, archive: Mapping[str, Array], role: Role) -> Array | None:
+    if source.labels is not None and source.labels not in archive:
+        raise unknown_name(f"label array in {source.path}:", source.labels, archive)
+    key = source.labels or f"{role}_y"
+    return archive[key] if role == "test" and key in archive else None
+
+
+def _read_tensor(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+    spec = _only(source.path, inputs)
+    return _Raw({spec.name: _with_samples(read_tensor_proto(source.path), spec)})
+
+
+def _with_samples(array: Array, spec: InputSpec) -> Array:
+    """A tensor file holds a whole input: what has the input's very shape is one sample."""
+    return array[np.newaxis] if array.shape == spec.shape else array
+
+
+def _tensor_folders(path: Path) -> list[Path]:
+    """The folder itself or its subfolders (test_data_set_0 ...), where they hold input_0.pb."""
+    candidates = [path, *sorted((p for p in path.iterdir() if p.is_dir()), key=_natural)]
+    return [folder for folder in candidates if (folder / "input_0.pb").is_file()]
+
+
+def _natural(path: Path) -> tuple[str, int, str]:
+    stem = path.name.rstrip("0123456789")
+    return stem, int(path.name[len(stem) :] or 0), path.name
+
+
+def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpec]) -> _Raw:
+    arrays: dict[str, Array] = {}
+    for index, spec in enumerate(inputs):
+        tensors = [_with_samples(read_tensor_proto(f / f"input_{index}.pb"), spec) for f in folders]
+        try:
+            arrays[spec.name] = np.concatenate(tensors)
+        except ValueError as error:
+            raise UsageError(f"{path}: the input_{index}.pb files differ in shape: {error}") from error
+    return _Raw(arrays)
+
+
+def _only(path: Path, inputs: Sequence[InputSpec]) -> InputSpec:
+    if len(inputs) == 1:
+        return inputs[0]
+    names = ", ".join(spec.name for spec in inputs)
+    raise UsageError(
+        f"{path}: holds one array, but the model has {len(inputs)} inputs ({names});"
+        f" use an .npz with calib_<input> and test_<input>, or <input>, for each"
+    )
+
+
+# ---------------------------------------------------------------------------------------------- images
+
+
+def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+    spec = _only(source.path, inputs)
+    folder = source.path / role if (source.path / role).is_dir() else source.path
+    files, labels = _image_files(folder)
+    if not files:
+        raise UsageError(f"{folder}: holds no images ({' '.join(IMAGE_SUFFIXES)}) and no input_0.pb")
+    channels_last, (height, width, channels) = _image_shape(source.path, spec)
+    pixels = np.stack([_pixels(file, width, height, channels) for file in files])
+    array = _normalized(source, pixels, channels)
+    kind = "grey" if channels == 1 else "RGB"
+    notes = (Note("data", f"{len(files)} images as {width}x{height}, {kind}, {source.images.scale}"),)
+    shaped = array if channels_last else array.transpose(0, 3, 1, 2)
+    return _Raw({spec.name: shaped}, labels, notes, source.images)
+
+
+def _image_files(folder: Path) -> tuple[list[Path], Array | None]:
+    """The images of a folder; where there are none, those of its subfolders, labelled by the subfolders' order."""
+    files = _images_in(folder)
+    if files:
+        return files, None
+    classes = [(f, _images_in(f)) for f in sorted(p for p in folder.iterdir() if p.is_dir())]
+    classes = [(f, images) for f, images in classes if images]
+    labels = [label for label, (_, images) in enumerate(classes) for _ in images]
+    return [image for _, images in classes for image in images], np.asarray(labels, np.int64)
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+
+
+def _image_shape(path: Path, spec: InputSpec) -> tuple[bool, tuple[int, int, int]]:
+    """Whether the model is channels-last, and (height, width, channels)."""
+    shape = spec.sample_shape
+    if len(shape) == 3 and shape[0] in (1, 3):
+        return False, (shape[1], shape[2], shape[0])
+    if len(shape) == 3 and shape[2] in (1, 3):
+        return True, (shape[0], shape[1], shape[2])
+    raise UsageError(
+        f"{path}: is a folder of images, but the input {spec.name!r} has the shape {spec.shape}, not an image"
+    )
+
+
+def _pixels(path: Path, width: int, height: int, channels: int) -> Array:
+    try:
+        with Image.open(path) as image:
+            sized = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UsageError(f"{path}: is not a readable image: {error}") from error
+    return np.asarray(sized, np.uint8).reshape(height, width, channels)
+
+
+def _normalized(source: Source, pixels: Array, channels: int) -> Array:
+    options = source.images
+    if options.scale not in IMAGE_SCALES:
+        raise unknown_name("image scale", options.scale, IMAGE_SCALES)
+    for name, numbers in (("mean", options.mean), ("std", options.std)):
+        if len(numbers) not in (1, channels):
+            raise UsageError(f"image {name} has {len(numbers)} numbers; expected 1 or {channels}, one per channel")
+    if not all(s > 0 for s in options.std):
+        raise UsageError(f"image std must be above 0, found {options.std}")
+    factor, offset = IMAGE_SCALES[options.scale]
+    scaled = pixels * np.float64(factor) + offset
+    result: Array = ((scaled - np.asarray(options.mean)) / np.asarray(options.std)).astype(np.float32)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------- checks
+
+
+def _fit(path: Path, array: Array, spec: InputSpec, notes: list[Note]) -> Array:
+    """The samples as finite float32 in the model's layout."""
+    if spec.integers is not None and array.dtype.name == spec.integers.dtype:
+        array = spec.integers.from_model(array)
+        notes.append(Note("data", f"{spec.name}: {spec.integers.dtype} as the model's own integers"))
+    elif array.dtype.name == "int8":
+        notes.extend(_as_numbers(spec, array))
+    numbers = _numbers(path, array, spec.name)
+    if numbers.ndim == 0 or len(numbers) == 0:
+        raise UsageError(f"{path}: holds no samples for {spec.name!r} (shape {array.shape})")
+    shaped, note = _shaped(path, numbers, spec)
+    _finite(path, shaped, f"data for {spec.name!r}")
+    if note:
+        notes.append(Note("data", f"{spec.name}: {note}"))
+    return np.ascontiguousarray(shaped)
+
+
+def _as_numbers(spec: InputSpec, array: Array) -> tuple[Note, ...]:
+    """Of integers that fill half of their type and have no scale: they may be stored integers of something else."""
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if high - low < 128:
+        return ()
+    text = f"{spec.name}: int8 with no scale but 1 is taken as the real numbers {low}..{high}"
+    return (Note("integers-as-numbers", f"{text}; give x_scale and x_zero if the integers stand for others"),)
+
+
+def _numbers(path: Path, array: Array, name: str) -> Array:
+    if array.dtype.kind not in "fiub":
+        raise UsageError(f"{path}: {name!r} has the dtype {array.dtype}; expected real numbers (float or integer)")
+    with np.errstate(over="ignore"):
+        numbers: Array = array.astype(np.float32)
+    return numbers
+
+
+def _shaped(path: Path, array: Array, spec: InputSpec) -> tuple[Array, str]:
+    """The array as [n, sample...] and what was done to it. No shape allows two readings but one that fits as it is."""
+    target = spec.sample_shape
+    if array.shape[1:] in (target, spec.shape):
+        return array.reshape(len(array), *target), ""
+    for note, view in _readings(array):
+        if view.shape[1:] == target:
+            return view, note
+    raise _wrong_shape(path, array, spec)
+
+
+def _readings(array: Array) -> Iterator[tuple[str, Array]]:
+    """What samples of a shape could also be: channels moved to the other end, two axes swapped, axes of 1 added."""
+    if array.ndim == 4:
+        yield "transposed NHWC to NCHW", array.transpose(0, 3, 1, 2)
+        yield "transposed NCHW to NHWC", array.transpose(0, 2, 3, 1)
+    if array.ndim == 3:
+        yield "transposed, the two axes of a sample swapped", array.transpose(0, 2, 1)
+        yield "added a channel axis of 1", array[:, np.newaxis]
+        yield "added a channel axis of 1", array[..., np.newaxis]
+
+
+def _wrong_shape(path: Path, array: Array, spec: InputSpec) -> UsageError:
+    shape, target = array.shape[1:], spec.sample_shape
+    readings = (
+        f" (nor read as NHWC or NCHW: {shape[2:] + shape[:2]}, {shape[1:] + shape[:1]})" if len(shape) == 3 else ""
+    )
+    flat = " It has as many numbers: reshape it to the model's shape." if prod(shape) == prod(target) else ""
+    return UsageError(
+        f"{path}: wrong shape for the input {spec.name!r}: found {len(array)} samples of {shape},"
+        f" expected samples of {target}{readings}.{flat}"
+    )
+
+
+def _finite(path: Path, array: Array, what: str) -> None:
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        index = tuple(int(i) for i in bad[0])
+        raise UsageError(
+            f"{path}: {what} holds {len(bad)} values that are not finite, the first ({array[index]}) in sample"
+            f" {index[0]} at {index[1:]}"
+        )
+
+
+def _same_count(path: Path, arrays: Mapping[str, Array]) -> None:
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        raise UsageError(f"{path}: the inputs have different numbers of samples: {listed}")
+
+
+def _checked_labels(path: Path, labels: Array | None, count: int) -> Array | None:
+    if labels is None:
+        return None
+    if labels.dtype.kind not in "fiub":
+        raise UsageError(f"{path}: labels have the dtype {labels.dtype}; expected class numbers or targets")
+    if labels.ndim == 0 or len(labels) != count:
+        found = len(labels) if labels.ndim else "a single number"
+        raise UsageError(f"{path}: {found} labels for {count} samples; there must be one each")
+    if labels.dtype.kind == "f":
+        _finite(path, labels, "the label array")
+    return labels

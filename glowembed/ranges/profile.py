@@ -1,0 +1,499 @@
+"""What values a model sees. In: a canonical graph and samples. Out: a Profile: minimum, maximum, histogram per value.
+
+The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent
+for which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a
+profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples.
+
+The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another network with what is missing,
+what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
+Constants have a range only; activations also range and mean per channel (last axis). A person may change a range.
+The means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded before it is
+added and not after. Of inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie
+on a grid, which a type can have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from glowembed.errors import UsageError, unknown_name
+from glowembed.graph.ir import Array, Const, Graph
+from glowembed.graph.notes import Note
+from glowembed.graph.reference import run_float
+from glowembed.progress import SILENT, Progress
+from glowembed.ranges.datasets import Dataset, stored
+from glowembed.version import VERSION
+
+BINS = 2048
+FORMAT = "glowembed profile 1"
+SMALLEST_EXPONENT = -150
+"""Of a bin: below the smallest float32 number that is not 0."""
+
+LARGEST_EXPONENT = 128
+PRECISION_BITS = 24
+"""A bin is never narrower than 2**-24 of the largest magnitude, the precision of float32."""
+
+MAX_CHANNELS = 4096
+
+MEAN_BITS = 16
+"""Significant bits of the mean of a channel over one sample: few, so that their sum is short to write."""
+
+SUM_EXPONENT = -160
+"""Sums of means are kept as multiples of 2**-160."""
+
+MAX_LEVELS = 256
+"""An input that takes more numbers than int8 has none worth listing."""
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """counts[i]: how many x have floor(x / 2**exponent) == first + i."""
+
+    exponent: int
+    first: int
+    counts: Counts
+
+    @property
+    def width(self) -> float:
+        return math.ldexp(1.0, self.exponent)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueProfile:
+    """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis.
+
+    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () where they are not known.
+    levels: of an input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known.
+    edited: a person changed the range in the file; it is what to represent, whatever the calibration.
+    """
+
+    low: float
+    high: float
+    histogram: Histogram | None = None
+    channel_low: tuple[float, ...] = ()
+    channel_high: tuple[float, ...] = ()
+    channel_sum: tuple[int, ...] = ()
+    levels: tuple[float, ...] = ()
+    edited: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """All float values of a canonical graph by name, over `samples` samples. notes: what was done to the data."""
+
+    model_sha256: str
+    samples: int
+    values: Mapping[str, ValueProfile]
+    version: str = VERSION
+    notes: tuple[Note, ...] = ()
+
+    @classmethod
+    def load(cls, path: Path) -> Profile:
+        """The profile in a file. Raises UsageError for what is not one."""
+        return _from_document(_read_yaml(path), str(path))
+
+    def save(self, path: Path) -> None:
+        """Write the file; at no moment does a half-written one stand under its name."""
+        _write(path, to_yaml(self))
+
+    def require_fit(self, graph: Graph) -> None:
+        """Raise UsageError where this is not a profile of the graph: what is missing, what is extra, and why."""
+        _require_fit(self, graph)
+
+    def entry(self, name: str) -> ValueProfile:
+        """What was seen of the value of this name."""
+        if name not in self.values:
+            raise unknown_name("value in the profile:", name, self.values)
+        return self.values[name]
+
+    def mean(self, name: str) -> NDArray[np.float64] | None:
+        """The mean of each channel of an activation, None where it is not known."""
+        sums = self.values[name].channel_sum if name in self.values else ()
+        return np.asarray([math.ldexp(float(s), SUM_EXPONENT) / self.samples for s in sums]) if sums else None
+
+
+def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
+    """Run every sample through the float reference and record every float value of the graph."""
+    graph, values = _materialized(graph), dict[str, ValueProfile]()
+    for index in progress.track(range(len(dataset)), "profiling"):
+        sample = dataset.sample(index)
+        feed = {name: stored(graph.values[name], sample[name]) for name in graph.inputs}
+        for name, array in _activations(graph, run_float(graph, feed)):
+            seen = observe(name, array)
+            if name in graph.inputs:
+                seen = replace(seen, levels=_levels(np.unique(array)))
+            values[name] = _merge_value(values[name], seen) if name in values else seen
+    values = dict(sorted({**values, **_constants(graph)}.items()))
+    return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes)
+
+
+def merge(a: Profile, b: Profile) -> Profile:
+    """The profile of the samples of both. They must be of the same model and as they were recorded."""
+    if a.values.keys() != b.values.keys() or _moved(a, b):
+        changed = [*sorted(a.values.keys() ^ b.values.keys()), *_moved(a, b)]
+        raise UsageError(f"profiles of different models cannot be merged.{_listed('they differ in', changed)}")
+    edited = sorted({name for p in (a, b) for name, value in p.values.items() if value.edited})
+    if edited:
+        raise UsageError(
+            f"a profile with edited ranges cannot be merged: merge first, then edit.{_listed('edited', edited)}"
+        )
+    values = {name: _merge_value(value, b.values[name]) for name, value in a.values.items()}
+    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    return replace(a, samples=a.samples + b.samples, values=values, notes=notes)
+
+
+SAME_CONSTANT = 1e-4
+"""Ends of the range of a constant may differ by this part of it: exporters fold BatchNormalization in their own order."""
+
+
+def _moved(a: Profile, b: Profile) -> list[str]:
+    """Constants of both whose ranges differ: the names are the same, the network is another."""
+    both = [name for name in sorted(a.values.keys() & b.values.keys()) if b.values[name].histogram is None]
+    return [name for name in both if not _same_range(a.values[name], b.values[name])]
+
+
+def _same_range(a: ValueProfile, b: ValueProfile) -> bool:
+    tolerance = SAME_CONSTANT * max(abs(a.low), abs(a.high))
+    return abs(a.low - b.low) <= tolerance and abs(a.high - b.high) <= tolerance
+
+
+def _require_fit(profile: Profile, graph: Graph) -> None:
+    expected, recorded = _float_names(graph), {n for n, v in profile.values.items() if v.histogram is not None}
+    missing, extra = sorted(expected - recorded), sorted(recorded - expected)
+    same_model = profile.model_sha256 == graph.model_sha256
+    moved = [] if same_model else _moved(profile, replace(profile, values=_constants(graph)))
+    if not (missing or extra or moved):
+        return
+    reasons = [] if same_model else [_other_model(profile, graph)]
+    if profile.version != VERSION:
+        reasons.append(f"it was written by glowembed {profile.version}, this is {VERSION}")
+    raise UsageError(
+        f"the profile does not fit the model: {'; '.join(reasons) or 'the values are others'}."
+        f"{_listed('missing', missing)}{_listed('extra', extra)}{_renamed(missing, extra)}"
+        f"{_listed('other weights', moved)} Make a new one: glowembed profile MODEL --data DATA"
+    )
+
+
+def _other_model(profile: Profile, graph: Graph) -> str:
+    return f"it is of another model file (sha256 {profile.model_sha256[:12]}, this one is {graph.model_sha256[:12]})"
+
+
+def _renamed(missing: list[str], extra: list[str], limit: int = 5) -> str:
+    """Names of the profile that look like those that are missing."""
+    near = ((name, difflib.get_close_matches(name, extra, 1, 0.8)) for name in missing[: 4 * limit])
+    pairs = [f"{found[0]!r} to {name!r}" for name, found in near if found][:limit]
+    return f" Perhaps renamed: {', '.join(pairs)}." if pairs else ""
+
+
+def _listed(what: str, names: list[str], limit: int = 20) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f" {what.capitalize()}: {', '.join(map(repr, names[:limit]))}{more}." if names else ""
+
+
+def _is_float(dtype: str) -> bool:
+    return np.dtype(dtype).kind == "f"
+
+
+def _float_names(graph: Graph) -> set[str]:
+    """Activations. Weights bring their ranges along, so a profile need not know them."""
+    return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None}
+
+
+def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:
+    for name, value in graph.values.items():
+        if value.const is None and _is_float(value.dtype):
+            yield name, arrays[name]
+
+
+def _materialized(graph: Graph) -> Graph:
+    """The same graph with the steps of its constants done once, not once per sample."""
+    done = {n: replace(v, const=Const(v.const.materialize())) for n, v in graph.values.items() if v.const is not None}
+    return replace(graph, values={**graph.values, **done})
+
+
+def _constants(graph: Graph) -> dict[str, ValueProfile]:
+    arrays = {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None and _is_float(v.dtype)}
+    ranges = {name: (_float(array.min()), _float(array.max())) for name, array in arrays.items() if array.size}
+    return {name: ValueProfile(low, high) for name, (low, high) in ranges.items()}
+
+
+# ---------------------------------------------------------------------------------------------- histogram
+
+
+def _float(x: Any) -> float:
+    return float(np.float32(x))
+
+
+def observe(name: str, array: Array) -> ValueProfile:
+    low, high = _float(array.min()), _float(array.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise UsageError(f"{name!r} becomes NaN or infinite in the float model: check weights and data")
+    exponent = _exponent(low, high)
+    positions = np.floor(np.ldexp(array.astype(np.float64).ravel(), -exponent)).astype(np.int64)
+    first = int(positions.min())
+    histogram = Histogram(exponent, first, np.bincount(positions - first).astype(np.int64))
+    channels = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    if channels.shape[1] > MAX_CHANNELS:
+        return ValueProfile(low, high, histogram)
+    means = _sums(channels.mean(axis=0, dtype=np.float64))
+    return ValueProfile(low, high, histogram, _floats(channels.min(axis=0)), _floats(channels.max(axis=0)), means)
+
+
+def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
+    """The means of one sample, rounded to MEAN_BITS, in 2**SUM_EXPONENT."""
+    exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
+    mantissas = np.rint(np.ldexp(means, -exponents))
+    return tuple(int(m) << int(e - SUM_EXPONENT) for m, e in zip(mantissas, exponents, strict=True))
+
+
+def _floats(array: Array) -> tuple[float, ...]:
+    return tuple(float(x) for x in array.astype(np.float32))
+
+
+def _levels(distinct: Array) -> tuple[float, ...]:
+    return _floats(distinct) if len(distinct) <= MAX_LEVELS else ()
+
+
+def _merged_levels(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    return _levels(np.union1d(a, b)) if a and b else ()
+
+
+def _exponent(low: float, high: float) -> int:
+    """The smallest exponent for which the range needs at most BINS bins."""
+    largest = max(abs(low), abs(high))
+    exponent = math.frexp(largest)[1] - PRECISION_BITS if largest else SMALLEST_EXPONENT
+    exponent = max(exponent, SMALLEST_EXPONENT)
+    while _bin(high, exponent) - _bin(low, exponent) >= BINS:
+        exponent += 1
+    return exponent
+
+
+def _bin(x: float, exponent: int) -> int:
+    return math.floor(math.ldexp(x, -exponent))
+
+
+def coarser(histogram: Histogram, exponent: int) -> Histogram:
+    """The same counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
+    shift = min(exponent - histogram.exponent, 63)
+    positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
+    first = int(positions[0])
+    counts = np.zeros(int(positions[-1]) - first + 1, np.int64)
+    np.add.at(counts, positions - first, histogram.counts)
+    return Histogram(exponent, first, counts)
+
+
+def _merge_histogram(a: Histogram, b: Histogram, low: float, high: float) -> Histogram:
+    exponent = _exponent(low, high)
+    a, b = coarser(a, exponent), coarser(b, exponent)
+    first = min(a.first, b.first)
+    end = max(a.first + len(a.counts), b.first + len(b.counts))
+    counts = np.zeros(end - first, np.int64)
+    for part in (a, b):
+        counts[part.first - first : part.first - first + len(part.counts)] += part.counts
+    return Histogram(exponent, first, counts)
+
+
+def _merge_value(a: ValueProfile, b: ValueProfile) -> ValueProfile:
+    low, high = min(a.low, b.low), max(a.high, b.high)
+    if a.histogram is None or b.histogram is None:
+        return ValueProfile(low, high)
+    return ValueProfile(
+        low,
+        high,
+        _merge_histogram(a.histogram, b.histogram, low, high),
+        tuple(map(min, a.channel_low, b.channel_low)),
+        tuple(map(max, a.channel_high, b.channel_high)),
+        tuple(map(add, a.channel_sum, b.channel_sum)),
+        _merged_levels(a.levels, b.levels),
+    )
+
+
+# ---------------------------------------------------------------------------------------------- file
+
+
+def to_yaml(profile: Profile) -> str:
+    """The text of a profile: stable order, floats that read back to the same bits."""
+    document = {
+        "format": FORMAT,
+        "glowembed": profile.version,
+        "model_sha256": profile.model_sha256,
+        "samples": profile.samples,
+        **({"notes": [{note.code: note.text} for note in profile.notes]} if profile.notes else {}),
+        "values": {name: _value_out(value) for name, value in sorted(profile.values.items())},
+    }
+    text: str = yaml.dump(
+        document, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
+    )
+    return text
+
+
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _short(x: float) -> float:
+    """The shortest decimal that reads back to the same float32."""
+    return float(str(np.float32(x)))
+
+
+def _value_out(value: ValueProfile) -> dict[str, Any]:
+    entry: dict[str, Any] = {"range": [_short(value.low), _short(value.high)]}
+    if value.histogram is None:
+        return {"kind": "constant", **entry}
+    entry["channel_min"] = [_short(x) for x in value.channel_low]
+    entry["channel_max"] = [_short(x) for x in value.channel_high]
+    if value.channel_sum:
+        entry["channel_sum"] = [_sum_out(x) for x in value.channel_sum]
+    if value.levels:
+        entry["levels"] = [_short(x) for x in value.levels]
+    entry["bin_width"] = f"2^{value.histogram.exponent}"
+    entry["first_bin"] = value.histogram.first
+    entry["counts"] = _run_lengths(value.histogram.counts)
+    return {"kind": "activation", **entry}
+
+
+def _sum_out(total: int) -> float | list[float]:
+    """A number; where it has more bits than a float64, the numbers that together are it."""
+    parts = []
+    while total:
+        part = float(total)
+        parts.append(math.ldexp(part, SUM_EXPONENT))
+        total -= int(part)
+    return parts if len(parts) > 1 else parts[0] if parts else 0.0
+
+
+def _sum_in(entry: Any) -> int:
+    parts = entry if isinstance(entry, list) else [entry]
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in parts):
+        raise ValueError(f"channel_sum: {entry!r}")
+    return sum(round(math.ldexp(float(x), -SUM_EXPONENT)) for x in parts)
+
+
+def _run_lengths(counts: Counts) -> str:
+    """`5 0x12 3`: a count of 5, twelve bins of 0, a count of 3."""
+    runs = ((count, len(list(group))) for count, group in groupby(counts.tolist()))
+    return " ".join(f"{count}x{length}" if length > 1 else str(count) for count, length in runs)
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: is not a YAML file: {str(error).splitlines()[0]}") from error
+
+
+def _from_document(document: Any, where: str) -> Profile:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{where}: is not a profile: its first line must be 'format: {FORMAT}'")
+    samples, values = document.get("samples"), document.get("values")
+    if type(samples) is not int or samples < 1 or not isinstance(values, dict):
+        raise UsageError(f"{where}: must hold 'samples', a number above 0, and 'values'")
+    notes = document.get("notes", [])
+    if not isinstance(notes, list):
+        raise UsageError(f"{where}: 'notes' must be a list")
+    read = {str(name): _value_in(f"{where}: {name!r}", entry) for name, entry in values.items()}
+    version = str(document.get("glowembed"))
+    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(Note.read, notes)))
+
+
+def _value_in(where: str, entry: Any) -> ValueProfile:
+    try:
+        return _parsed(entry)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{where}: {error.args[0] if error.args else repr(error)} is missing or wrong") from error
+
+
+def _read_range(entry: Any) -> tuple[float, float]:
+    given = entry["range"]
+    try:
+        low, high = (_read_float(x) for x in given)
+        if low <= high:
+            return low, high
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"range (found {given}, allowed are two finite numbers, the lower first)")
+
+
+def _parsed(entry: Any) -> ValueProfile:
+    low, high = _read_range(entry)
+    if entry["kind"] == "constant":
+        return ValueProfile(low, high)
+    channel_low = tuple(_read_float(x) for x in entry["channel_min"])
+    channel_high = tuple(_read_float(x) for x in entry["channel_max"])
+    if len(channel_low) != len(channel_high) or any(a > b for a, b in zip(channel_low, channel_high, strict=True)):
+        raise ValueError("channel_min and channel_max: a minimum above its maximum, or of different length:")
+    channel_sum = tuple(_sum_in(x) for x in entry.get("channel_sum", ()))
+    if len(channel_sum) not in (0, len(channel_low)):
+        raise ValueError(f"channel_sum: {len(channel_sum)} sums for {len(channel_low)} channels:")
+    levels = tuple(_read_float(x) for x in entry.get("levels", ()))
+    if len(levels) > MAX_LEVELS or list(levels) != sorted(set(levels)):
+        raise ValueError(f"levels: more than {MAX_LEVELS}, or not ascending:")
+    exponent = _read_width(entry["bin_width"])
+    histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
+    return ValueProfile(
+        low, high, histogram, channel_low, channel_high, channel_sum, levels, _is_edited(low, high, histogram)
+    )
+
+
+def _is_edited(low: float, high: float, histogram: Histogram) -> bool:
+    """As it was recorded, the range begins in the first bin and ends in the last."""
+    last = histogram.first + len(histogram.counts) - 1
+    return _bin(low, histogram.exponent) != histogram.first or _bin(high, histogram.exponent) != last
+
+
+def _read_width(text: Any) -> int:
+    base, _, exponent = str(text).partition("^")
+    if base != "2" or not SMALLEST_EXPONENT <= int(exponent) <= LARGEST_EXPONENT:
+        raise ValueError(f"bin_width: {text!r}")
+    return int(exponent)
+
+
+def _read_float(x: Any) -> float:
+    if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x):
+        raise ValueError(f"the number {x!r}")
+    return _float(x)
+
+
+def _read_int(x: Any) -> int:
+    if type(x) is not int:
+        raise ValueError(f"the whole number {x!r}")
+    return x
+
+
+def _read_counts(text: Any) -> Counts:
+    if not isinstance(text, str | int):
+        raise ValueError("counts")
+    runs = [tuple(map(int, run.partition("x")[::2])) if "x" in run else (int(run), 1) for run in str(text).split()]
+    if any(count < 0 or length < 1 for count, length in runs):
+        raise ValueError("counts: a number below 0")
+    if not 0 < sum(length for _, length in runs) <= BINS or not any(count for count, _ in runs):
+        raise ValueError(f"counts: all 0, or not 1..{BINS} bins:")
+    return np.repeat(*map(np.asarray, zip(*runs, strict=True))).astype(np.int64)

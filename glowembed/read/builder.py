@@ -1,0 +1,208 @@
+"""What `import_onnx` builds with: values with shapes, nodes in order, names that survive.
+
+In: calls of the importer and of the op files, in order of execution. Out: a Graph. Knows no file format and no op but
+Transpose. A derived name never takes the name of something in the model: where they would be equal it gets a prime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
+from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
+from glowembed.graph.op import Refused, ops
+from glowembed.graph.spatial import channels_last
+
+MAX_ELEMENTS = 2**31 - 1
+"""Largest tensor: what an int32 offset reaches."""
+
+
+class GraphBuilder:
+    """Implements op.Builder. `reserved` are all names of the model, which no derived value may take."""
+
+    def __init__(self, reserved: Collection[str]) -> None:
+        self.values: dict[str, Value] = {}
+        self.nodes: list[Node] = []
+        self._reserved = set(reserved)
+        self._actual: dict[str, str] = {}
+        self._permuted: dict[tuple[str, Perm], str] = {}
+        self._origin: dict[str, tuple[str, Perm]] = {}
+        self._node_names: set[str] = set()
+        self._current = ("", frozenset[str]())
+
+    def start(self, origin: str, outputs: Iterable[str]) -> None:
+        """The nodes that follow come from the ONNX node named `origin` with these outputs."""
+        self._current = (origin, frozenset(outputs))
+
+    def activation(self, name: str, shape: Shape) -> None:
+        """A value that no node of ours makes: an input of the graph."""
+        self.values[name] = Value(name, shape)
+
+    def shape(self, name: str) -> Shape:
+        return self.values[name].shape
+
+    def dtype(self, name: str) -> str:
+        return self.values[name].dtype
+
+    def const(self, name: str) -> Array | None:
+        const = self.values[name].const
+        return None if const is None else const.materialize()
+
+    def delayed(self, name: str) -> Const:
+        const = self.values[name].const
+        assert const is not None, f"{name} is not a constant"
+        return const
+
+    def constant(self, name: str, const: Const) -> str:
+        """A constant that an op derives."""
+        if name not in self._actual:
+            self._actual[name] = self.fresh(name)
+            self._set_constant(self._actual[name], const)
+        return self._actual[name]
+
+    def model_constant(self, name: str, array: Array) -> None:
+        """A constant under the name that it has in the model."""
+        self._set_constant(name, Const(array))
+
+    def stored_constant(self, name: str, const: Const) -> None:
+        """A constant under the name that it has in the model, which stores integers (Const.grid)."""
+        self._set_constant(name, const)
+
+    def _set_constant(self, name: str, const: Const) -> None:
+        array = const.materialize()
+        self.values[name] = Value(name, array.shape, dtype=str(array.dtype), const=const)
+
+    def add(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str) -> str:
+        shapes = ops()[op].infer(attrs, [self.values[name].shape for name in inputs])
+        shape = tuple(int(d) for d in shapes[0])
+        if any(d <= 0 for d in shape):
+            raise Refused(f"its output {output!r} has the empty shape {list(shape)}", "check the shapes of the inputs")
+        if prod(shape) > MAX_ELEMENTS:
+            raise Refused(f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements")
+        name = output if output in self._current[1] else self.fresh(output)
+        self.values[name] = Value(name, shape)
+        self.nodes.append(Node(self._node_name(name), op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
+        return name
+
+    def transpose(self, name: str, perm: Sequence[int], output: str | None = None) -> str:
+        perm = tuple(int(axis) for axis in perm)
+        if self.values[name].const is not None and output is None:
+            return self._permuted_constant(name, perm)
+        if output is None and is_identity(perm):
+            return name
+        base, first = self._origin.get(name, (name, tuple(range(len(perm)))))
+        total = compose(first, perm)
+        if output is None:
+            known = base if is_identity(total) else self._permuted.get((base, total))
+            return known if known is not None else self._add_transpose(name, perm, None, base, total)
+        return self._add_transpose(name, perm, output, base, total)
+
+    def _add_transpose(self, name: str, perm: Perm, output: str | None, base: str, total: Perm) -> str:
+        wanted, layout = name_permuted(self.values[name], perm)
+        output = self.add("Transpose", [name], {"perm": perm}, wanted if output is None else output)
+        self._permuted.setdefault((base, total), output)
+        self._origin[output] = (base, total)
+        if output == wanted:
+            self.values[output] = replace(self.values[output], layout=layout)
+        self._lay_out(name, output, perm)
+        return output
+
+    def _lay_out(self, name: str, output: str, perm: Perm) -> None:
+        """`y/channels_last` transposed to `y`: note on the first what it is."""
+        back = inverse(perm)
+        plain = self.values[name].layout is None and self.values[output].layout is None
+        if plain and name == name_permuted(self.values[output], back)[0]:
+            self.values[name] = replace(self.values[name], layout=back)
+
+    def _permuted_constant(self, name: str, perm: Perm) -> str:
+        if is_identity(perm):
+            return name
+        wanted, _ = name_permuted(self.values[name], perm)
+        step = f"transpose({','.join(map(str, perm))})"
+        return self.constant(wanted, self.delayed(name).then(step, lambda array: np.transpose(array, perm)))
+
+    def fresh(self, name: str) -> str:
+        """The name, with primes until nothing has it."""
+        while name in self._reserved or name in self.values:
+            name += "'"
+        return name
+
+    def _node_name(self, output: str) -> str:
+        """The name of the ONNX node for the first node that makes an output of it, or something derived from one."""
+        origin, outputs = self._current
+        helper = not any(output == known or output.startswith(f"{known}/") for known in outputs)
+        name = output if helper else origin
+        if name in self._node_names:
+            name = f"{name}/{output.removeprefix(name).strip('/')}"
+        while name in self._node_names:
+            name += "'"
+        self._node_names.add(name)
+        return name
+
+    def rollback(self, marks: tuple[int, set[str]]) -> None:
+        """Forget what was added since `mark`: the node was refused half-way."""
+        del self.nodes[marks[0] :]
+        for name in set(self.values) - marks[1]:
+            del self.values[name]
+        gone = {key for key, name in self._permuted.items() if name not in self.values}
+        self._permuted = {key: name for key, name in self._permuted.items() if key not in gone}
+        self._origin = {name: origin for name, origin in self._origin.items() if name in self.values}
+        self._actual = {key: name for key, name in self._actual.items() if name in self.values}
+
+    def mark(self) -> tuple[int, set[str]]:
+        return len(self.nodes), set(self.values)
+
+    def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str], sha256: str) -> Graph:
+        """The graph without the nodes that nobody reads."""
+        needed, live = set(outputs), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.outputs):
+                needed.update(node.inputs)
+                live.append(node)
+        graph = Graph(name, (), self.values, tuple(inputs), tuple(outputs), sha256)
+        return graph.with_nodes(reversed(live))
+
+
+# ------------------------------------------------------------------------------------------------ input layout
+
+
+def inputs_channels_last(graph: Graph) -> Graph:
+    """The same graph with every input that is N, C, spatial replaced by one that is channels-last, under the same name."""
+    for name in graph.inputs:
+        rank = len(graph.values[name].shape)
+        if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):
+            graph = _replace_input(graph, graph.values[name], channels_last(rank))
+    return graph
+
+
+def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool:
+    """The first op that cares about the order of axes reads `name` transposed to channels-last."""
+    for node in graph.consumers()[name]:
+        if node.op == "Transpose":
+            return tuple(node.attrs["perm"]) == perm
+        if _lets_pass(graph, node, perm):
+            return _feeds_channels_last(graph, node.outputs[0], perm)
+    return False
+
+
+def _lets_pass(graph: Graph, node: Node, perm: tuple[int, ...]) -> bool:
+    shape = graph.values[node.outputs[0]].shape
+    if node.op == "Reshape":
+        return graph.values[node.inputs[0]].shape == shape
+    return len(shape) == len(perm) and ops()[node.op].permute(node.attrs, inverse(perm)) is not None
+
+
+def _replace_input(graph: Graph, value: Value, perm: tuple[int, ...]) -> Graph:
+    inner = replace(value, name=f"{value.name}/channels_first")
+    taken = {*graph.values, *(node.name for node in graph.nodes)}
+    while inner.name in taken:
+        inner = replace(inner, name=inner.name + "'")
+    outer = replace(value, shape=permuted(value.shape, perm), layout=perm)
+    back = Node(inner.name, "Transpose", (value.name,), (inner.name,), {"perm": inverse(perm)}, (value.name,))
+    body = [replace(n, inputs=tuple(inner.name if i == value.name else i for i in n.inputs)) for n in graph.nodes]
+    return graph.with_nodes([back, *body], {value.name: outer, inner.name: inner})

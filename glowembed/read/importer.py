@@ -1,0 +1,550 @@
+"""ONNX file to float Graph: what the nodes of a model mean.
+
+In: the path of a model, shapes for what the model leaves open. Out: a Graph that is not yet canonical, or the list of
+all that is not supported. A model file is a stranger's: onnxfile.py reads it, and no constant is computed here before
+its size is known.
+Never changes a name: identifiers for C are made by the emitter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
+from glowembed.graph.ir import Array, Const, Graph, Shape, verify
+from glowembed.graph.op import OnnxNode, Refused, importers
+from glowembed.read import onnxquant
+from glowembed.read.builder import GraphBuilder, inputs_channels_last
+from glowembed.read.onnxfile import File, array_of, declared_shape, input_shapes, name_of, ordered, read
+from glowembed.read.onnxquant import Quantized
+
+MAX_FOLDED = 2**26
+"""Largest result of a constant subgraph, in elements: 256 MB of float32."""
+
+InputLayout = Literal["model", "nhwc"]
+
+FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
+
+INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
+"""Types of inputs in quantized models."""
+
+RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+
+# Only for operators that nothing imports.
+HINTS = {
+    **dict.fromkeys(
+        ("If", "Loop", "Scan"), "export without control flow; a constant condition folds with an ONNX simplifier"
+    ),
+    **dict.fromkeys(
+        ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN"), "use BatchNormalization"
+    ),
+    **dict.fromkeys(("GlobalLpPool", "LpPool"), "use AveragePool or GlobalAveragePool"),
+    **dict.fromkeys(("ReduceSum", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"), "use ReduceMean or ReduceMax"),
+    **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), "end the model before it, and take the largest output in your code"),
+    "LogSoftmax": "end the model before it, or use Softmax",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One node (or input, or output) that cannot be had; `op` is the ONNX operator, "input" or "output"."""
+
+    node: str
+    op: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.node!r}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a person wants to know of the file itself. `notes`: what the import changes, in sentences."""
+
+    opset: int
+    producer: str
+    sha256: str
+    notes: tuple[str, ...] = ()
+
+
+NO_SHAPES: Mapping[str, Shape] = {}
+
+
+def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: str = "model") -> Graph:
+    """The float graph of the model. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are channels-last.
+
+    Raises UsageError for a file that is no sound ONNX model, UnsupportedModelError with all problems for one that is.
+    """
+    if input_layout not in get_args(InputLayout):
+        raise unknown_name("input layout", input_layout, get_args(InputLayout))
+    graph, found = _import(read(Path(path)), shapes)
+    if graph is None or found:
+        known = {*importers(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        lines = [f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:"]
+        lines += [f"  {problem}" for problem in found]
+        if any(problem.op not in (*known, "input", "output") for problem in found):
+            lines.append(f"supported operators: {', '.join(sorted(known))}")
+        raise UnsupportedModelError("\n".join(lines))
+    return verify(inputs_channels_last(graph) if input_layout == "nhwc" else graph)
+
+
+def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES) -> list[Problem]:
+    """All that keeps the model from being compiled; empty when `load` succeeds."""
+    return _import(read(Path(path)), shapes)[1]
+
+
+def describe(path: Path | str) -> ModelInfo:
+    """Opset, producer and hash of the file."""
+    file = read(Path(path))
+    producer = " ".join(filter(None, (file.model.producer_name, file.model.producer_version)))
+    notes = [
+        f"{t.name!r} is {FLOATS[t.data_type]} and is used as float32"
+        for t in file.model.graph.initializer
+        if t.data_type in (TensorProto.FLOAT16, TensorProto.DOUBLE)
+    ]
+    return ModelInfo(file.opset, producer, file.sha256, tuple(notes))
+
+
+# ------------------------------------------------------------------------------------------------ the walk
+
+
+@dataclass(eq=False)
+class _Walk:
+    """The state while nodes are taken in order of execution."""
+
+    file: File
+    shapes: Mapping[str, Shape]
+    builder: GraphBuilder
+    outputs: tuple[str, ...]
+    arrays: dict[str, Array] = field(default_factory=dict)
+    alias: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    found: list[Problem] = field(default_factory=list)
+    integers: set[str] = field(default_factory=set)
+    """Names in the file whose tensors are integers: DequantizeLinear gives the same value a second name that is not."""
+
+    @cached_property
+    def quantized(self) -> Quantized:
+        return Quantized(self.builder, self.arrays)
+
+    def resolve(self, name: str) -> str:
+        while (next_name := self.alias.get(name, name)) != name:
+            name = next_name
+        return name
+
+    @cached_property
+    def inferred(self) -> dict[str, Shape]:
+        """Shapes by onnx's own inference: to go on behind a node that is not supported."""
+        model = ModelProto()
+        model.CopyFrom(self.file.model)
+        for info in model.graph.input:
+            if info.name in self.shapes:
+                new = helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, self.shapes[info.name])
+                info.CopyFrom(new)
+        del model.graph.output[:]
+        del model.graph.value_info[:]
+        model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in self.outputs)
+        try:
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        except Exception:
+            return {}
+        declared = {info.name: declared_shape(info) for info in [*graph.value_info, *graph.output]}
+        return {
+            n: tuple(d for d in s if d) for n, s in declared.items() if s is not None and all(d and d > 0 for d in s)
+        }
+
+
+def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[Problem]]:
+    """The graph, and what stands against it. None when the problems leave no graph."""
+    graph = file.model.graph
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    if len(tensors) != len(graph.initializer):
+        raise UsageError(f"{file.path}: two initializers have the same name")
+    inputs = [info for info in graph.input if info.name not in tensors]
+    order = ordered(file.path, _without(graph, tensors), tensors)
+    shapes = input_shapes(file.path, inputs, given)
+    reserved = {*tensors, *shapes, *(name for node in graph.node for name in node.output)}
+    outputs = tuple(dict.fromkeys(info.name for info in graph.output))
+    walk = _Walk(file, shapes, GraphBuilder(reserved), outputs)
+    walk.found.extend(
+        Problem(t.values.name, "sparse initializer", "sparse constants") for t in graph.sparse_initializer
+    )
+    for info in inputs:
+        _add_input(walk, info)
+    read = {name for node in order for name in node.input} | set(outputs)
+    for name, tensor in tensors.items():
+        if name in read:
+            _add_constant(walk, name, array_of(file.path, tensor), tensor.name, "initializer")
+    walk.alias.update(_surviving(order, outputs, {*tensors, *shapes}))
+    for node in order:
+        _visit(walk, node)
+    return _finish(walk, tuple(shapes))
+
+
+def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProto:
+    """The names and nodes alone; older files list their initializers as inputs too."""
+    bare = GraphProto(node=graph.node, output=graph.output)
+    bare.input.extend(info for info in graph.input if info.name not in tensors)
+    return bare
+
+
+def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
+    walk.builder.activation(info.name, walk.shapes[info.name])
+    kind = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else None
+    if kind in INTEGERS:
+        onnxquant.add_input(walk.quantized, info.name, INTEGERS[kind])
+        walk.integers.add(info.name)
+    elif kind not in FLOATS:
+        name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
+        hint = "float, or int8 or uint8 in quantized models, are supported"
+        walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", hint))
+        walk.unknown.add(info.name)
+    if walk.shapes[info.name][:1] != (1,) and len(walk.shapes[info.name]) >= 3:
+        shape = walk.shapes[info.name]
+        example = f"--shape {info.name}={','.join(map(str, (1, *shape[1:])))}"
+        walk.found.append(
+            Problem(info.name, "input", f"its batch is {shape[0]}", f"a bundle takes one sample: {example}")
+        )
+
+
+def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> None:
+    """A constant as it is for folding, and as float32 where it is a float."""
+    walk.arrays[name] = array
+    real = array.dtype.kind == "f" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8")
+    if real:
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
+        # A scalar infinity may be a limit (Clip, Pad); anything else would poison the ranges.
+        if np.isnan(array).any() or (array.size > 1 and not np.isfinite(array).all()):
+            index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
+            where = f"{name!r} at {index}" if index else repr(name)
+            raise UsageError(f"{walk.file.path}: the constant {where} of {op} {node!r} is NaN or infinite in float32")
+    walk.builder.model_constant(name, array)
+
+
+def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[str]) -> dict[str, str]:
+    """Names to be replaced: what a pass-through turns into an output of the model is called after that output."""
+    passed = {node.output[0]: node.input[0] for node in order if _is_pass_through(node)}
+    renamed: dict[str, str] = {}
+    for output in outputs:
+        source = output
+        while source in passed:
+            source = passed[source]
+        if source != output and source not in given and source not in outputs and source not in renamed:
+            renamed[source] = output
+    return renamed
+
+
+def _is_pass_through(node: NodeProto) -> bool:
+    kinds = ("Identity", "Dropout", "Cast", "DequantizeLinear")
+    return node.op_type in kinds and node.domain in onnxquant.DOMAINS and len(node.input) > 0
+
+
+def _visit(walk: _Walk, proto: NodeProto) -> None:
+    """One node: folded, passed through, or imported; or a problem."""
+    names = [walk.resolve(name) if name else "" for name in proto.input]
+    mark = walk.builder.mark()
+    try:
+        node = _onnx_node(walk, proto, names)
+        if any(name in walk.unknown for name in names):
+            walk.unknown.update(filter(None, node.outputs))
+            _supported(proto)
+        elif not (_fold(walk, proto, node) or _pass_through(walk, proto, node)):
+            _supported(proto)
+            walk.builder.start(node.name, node.outputs)
+            _import_node(walk, proto, node)
+            _check_made(walk, node)
+    except Refused as refused:
+        _refuse(walk, proto, mark, refused.reason, refused.hint)
+    except ValueError as error:
+        _refuse(walk, proto, mark, str(error), "check the shapes of its inputs")
+    except (KeyError, IndexError, TypeError, ArithmeticError) as error:
+        _refuse(
+            walk, proto, mark, f"it is not well formed ({type(error).__name__}: {error})", "check it with onnx.checker"
+        )
+
+
+def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
+    """By the op's importer, or by onnxquant where integers are made or read."""
+    quantized = walk.quantized
+    integers = [name for name in proto.input if name in walk.integers]
+    if node.op_type in onnxquant.OPERATORS:
+        onnxquant.OPERATORS[node.op_type](node, quantized)
+        walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
+    elif not integers:
+        importers()[node.op_type].import_onnx(node, walk.builder)
+    elif node.op_type in onnxquant.MOVES:
+        importers()[node.op_type].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
+        onnxquant.after_move(node, quantized)
+        walk.integers.update(filter(None, proto.output))
+    else:
+        raise Refused(f"it computes with the integer tensor {integers[0]!r}", "put a DequantizeLinear before it")
+
+
+def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
+    """Note the problem; the outputs keep their shape where onnx can tell it, so that the walk goes on."""
+    walk.found.append(Problem(name_of(proto), proto.op_type, reason, hint))
+    walk.builder.rollback(mark)
+    for output in filter(None, proto.output):
+        name = walk.resolve(output)
+        integers = proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear")
+        if output in walk.inferred and name not in walk.builder.values and not integers:
+            walk.builder.activation(name, walk.inferred[output])
+        else:
+            walk.unknown.add(name)
+
+
+def _supported(proto: NodeProto) -> None:
+    """Raise Refused for an operator that nothing imports."""
+    if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear") and proto.domain in onnxquant.DOMAINS:
+        return
+    if proto.domain not in ("", "ai.onnx"):
+        raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
+    if proto.op_type in importers():
+        return
+    near = difflib.get_close_matches(proto.op_type, importers(), n=1, cutoff=0.75)
+    hint = HINTS.get(proto.op_type, f"did you mean {near[0]}?" if near else "")
+    raise Refused("a graph inside a node" if _has_subgraph(proto) else "the operator is not supported", hint)
+
+
+def _has_subgraph(proto: NodeProto) -> bool:
+    return any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in proto.attribute)
+
+
+def _onnx_node(walk: _Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode:
+    outputs = tuple(walk.resolve(name) if name else "" for name in proto.output)
+    opset = walk.file.opset
+    if proto.op_type in ("DequantizeLinear", "QuantizeLinear") and not "".join(inputs[1:2]):
+        raise Refused("it has no scale", "quantize the model again")
+    if proto.domain in ("", "ai.onnx") and onnx.defs.has(proto.op_type):
+        _check_node(walk, proto)
+    return OnnxNode(proto.op_type, name_of(proto), tuple(inputs), outputs, _attributes(walk, proto), opset)
+
+
+def _check_node(walk: _Walk, proto: NodeProto) -> None:
+    """The number of inputs and outputs, and the names and types of attributes, by the schema of the opset."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = walk.file.model.ir_version
+    context.opset_imports = {"": walk.file.opset}
+    if _has_subgraph(proto):
+        return
+    try:
+        onnx.checker.check_node(proto, context)
+    except onnx.checker.ValidationError as error:
+        raise Refused(f"it is not well formed: {str(error).splitlines()[0]}", "check it with onnx.checker") from error
+
+
+def _attributes(walk: _Walk, proto: NodeProto) -> dict[str, Any]:
+    """Attributes as Python objects: text decoded, tensors as arrays."""
+    result = {}
+    for attribute in proto.attribute:
+        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            continue
+        value = (
+            array_of(walk.file.path, attribute.t)
+            if attribute.type == AttributeProto.TENSOR
+            else helper.get_attribute_value(attribute)
+        )
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        elif isinstance(value, list | tuple) or attribute.type == AttributeProto.STRINGS:
+            value = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value]
+        result[attribute.name] = value
+    return result
+
+
+def _check_made(walk: _Walk, node: OnnxNode) -> None:
+    """Outputs that an importer did not make are a problem when something reads them."""
+    for name in filter(None, node.outputs):
+        if name not in walk.builder.values:
+            walk.unknown.add(name)
+            if any(name in other.input for other in walk.file.model.graph.node) or name in walk.outputs:
+                raise Refused(f"its output {name!r} is not supported", "only the first output is")
+
+
+# ------------------------------------------------------------------------------------- folding, pass-through
+
+
+def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+    """Make constants of the outputs if all inputs are constants, or if only the shape of the input matters."""
+    if proto.domain not in ("", "ai.onnx") or _has_subgraph(proto) or node.op_type in RANDOM:
+        return False
+    if node.op_type in ("Shape", "Size"):
+        _keep(walk, node, [_shape_of(walk, node)])
+        return True
+    inputs = [name for name in node.inputs if name]
+    if not all(name in walk.arrays for name in inputs) or (not inputs and node.op_type != "Constant"):
+        return False
+    if node.op_type == "Constant" and "value" in node.attrs:
+        _keep(walk, node, [node.attrs["value"]])
+        return True
+    if node.op_type == "DequantizeLinear":
+        return False
+    grids = {
+        name: const.grid for name in inputs if (const := walk.builder.values[name].const) and const.grid is not None
+    }
+    _keep(walk, node, _evaluate(walk, proto, node, {}))
+    if grids and node.op_type in onnxquant.MOVES:
+        reals = {name: walk.builder.const(name) for name in grids}
+        _keep_grid(walk, node, *(_evaluate(walk, proto, node, arrays) for arrays in (reals, grids)))
+    return True
+
+
+def _keep_grid(walk: _Walk, node: OnnxNode, reals: Sequence[Array], grids: Sequence[Array]) -> None:
+    """What is moved of a constant that knows its integers knows them too."""
+    for name, real, grid in zip(node.outputs, reals, grids, strict=False):
+        if name:
+            walk.builder.stored_constant(name, Const(real, grid=grid))
+
+
+def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
+    name = node.inputs[0]
+    shape = walk.arrays[name].shape if name in walk.arrays else walk.builder.shape(name)
+    if node.op_type == "Size":
+        return np.asarray(prod(shape), dtype=np.int64)
+    return np.asarray(shape[node.attrs.get("start", 0) : node.attrs.get("end", len(shape))], dtype=np.int64)
+
+
+def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
+    for name, array in zip(node.outputs, results, strict=False):
+        if name:
+            _add_constant(walk, name, array, node.name, node.op_type)
+
+
+def _evaluate(walk: _Walk, proto: NodeProto, node: OnnxNode, instead: Mapping[str, Any]) -> list[Array]:
+    """The results of one node on constants, by the reference evaluator of onnx. Sizes are inferred before.
+
+    `instead`: arrays that stand for the constants of these names.
+    """
+    copy = NodeProto()
+    copy.CopyFrom(proto)
+    copy.input[:] = node.inputs
+    feeds = {name: instead.get(name, walk.arrays[name]) for name in node.inputs if name}
+    _check_size(walk, copy, feeds)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            results = ReferenceEvaluator(copy, opsets={"": walk.file.opset}).run(None, feeds)
+        except Exception as error:
+            raise Refused(
+                f"it cannot be computed from its constant inputs: {error}", "fold constants before export"
+            ) from error
+    if not all(isinstance(array, np.ndarray | np.generic) for array in results):
+        raise Refused("its result is no tensor", "fold constants before export")
+    return [np.asarray(array) for array in results]
+
+
+def _check_size(walk: _Walk, node: NodeProto, feeds: Mapping[str, Array]) -> None:
+    """Refuse a node whose result would be larger than MAX_FOLDED, or of unknown size, before it is computed."""
+    inputs, constants = [], []
+    for name, array in feeds.items():
+        if array.size <= 1024:
+            constants.append(numpy_helper.from_array(array, name))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "fold", inputs, outputs, constants)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", walk.file.opset)], ir_version=walk.file.model.ir_version
+    )
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception as error:
+        raise Refused(f"its shape cannot be inferred: {error}", "fold constants before export") from error
+    limit = max(1024, *(array.size for array in feeds.values())) if feeds else 1024
+    for info in graph.output:
+        shape = declared_shape(info)
+        if shape is None or None in shape:
+            # These never make more elements than rank * input.
+            if node.op_type in ("NonZero", "Compress", "Unique", "Slice", "Squeeze", "Reshape") and limit < MAX_FOLDED:
+                continue
+            raise Refused("the size of its constant result is not known in advance", "fold constants before export")
+        if prod(d or 0 for d in shape) > MAX_FOLDED:
+            raise Refused(
+                f"its constant result of shape {shape} has {prod(d or 0 for d in shape)} elements, more than {MAX_FOLDED}"
+            )
+
+
+def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+    """What vanishes: Identity, Dropout in inference, Cast from float to float, DequantizeLinear.
+
+    Their output is another name of the input.
+    """
+    if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear"):
+        return False
+    source, output = node.inputs[0], node.outputs[0]
+    if node.op_type == "DequantizeLinear":
+        real = onnxquant.dequantize_linear(node, walk.quantized)
+        if real is None:
+            return True
+        source = real
+    if node.op_type == "Identity" and proto.input[0] in walk.integers:
+        walk.integers.add(proto.output[0])
+    if node.op_type == "Cast" and proto.input[0] in walk.integers and node.attrs.get("to") in FLOATS:
+        onnxquant.read_as_numbers(walk.quantized, source)
+    if node.op_type == "Cast" and node.attrs.get("to") not in FLOATS:
+        raise Refused(
+            "a cast of computed values to another type than float", "values between layers are quantized floats"
+        )
+    training = node.input(2) if node.op_type == "Dropout" else None
+    if training is not None and (training not in walk.arrays or walk.arrays[training].any()):
+        raise Refused("it is in training mode", "export the model for inference")
+    if source == output:
+        return True
+    if output in walk.outputs:
+        walk.builder.start(node.name, node.outputs)
+        walk.builder.add("Reshape", [source], {"shape": walk.builder.shape(source)}, output)
+    else:
+        walk.alias[output] = source
+    _check_dropout_mask(walk, node)
+    return True
+
+
+def _check_dropout_mask(walk: _Walk, node: OnnxNode) -> None:
+    mask = node.outputs[1] if len(node.outputs) > 1 else ""
+    if mask and (mask in walk.outputs or any(mask in other.input for other in walk.file.model.graph.node)):
+        walk.unknown.add(mask)
+        raise Refused(f"its mask {mask!r} is used", "export the model for inference")
+
+
+def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
+    """The graph, with the last checks: every output is computed, every constant is a finite number."""
+    values = walk.builder.values
+    for name in walk.outputs:
+        known = walk.resolve(name)
+        if name in inputs:
+            walk.found.append(Problem(name, "output", "it is an input of the model", "remove it from the outputs"))
+        elif known in values and values[known].const is not None:
+            walk.found.append(Problem(name, "output", "it is a constant", "remove it from the outputs"))
+    for name in onnxquant.untyped_inputs(walk.quantized):
+        walk.found.append(
+            Problem(name, "input", "no DequantizeLinear says what its integers mean", "export it as float, or with one")
+        )
+    if walk.found:
+        return None, walk.found
+    onnxquant.mark_outputs(walk.quantized, [name for name in walk.outputs if name in walk.integers])
+    name = walk.file.model.graph.name or walk.file.path.stem
+    graph = walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256)
+    reader = {name: node for node in graph.nodes for name in node.inputs}
+    for value in graph.values.values():
+        if value.const is None or value.name not in reader:
+            continue
+        array, node = value.const.materialize(), reader[value.name]
+        if array.size == 0 or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            reason = "no elements" if array.size == 0 else "values that are not finite numbers"
+            walk.found.append(Problem(node.origins[0], node.op, f"its constant {value.name!r} has {reason}"))
+    return (graph, []) if not walk.found else (None, walk.found)

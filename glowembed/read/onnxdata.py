@@ -1,0 +1,28 @@
+"""ONNX tensor files. In: the path of a serialized TensorProto (input_0.pb). Out: the numpy array.
+
+External data is refused: a tensor file is a stranger's, and could name any file of the machine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import numpy_helper
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Array
+
+
+def read_tensor_proto(path: Path) -> Array:
+    """The tensor in the file."""
+    tensor = onnx.TensorProto()
+    try:
+        tensor.ParseFromString(path.read_bytes())
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise UsageError(f"{path}: keeps its data in another file; only tensors that hold their data are read")
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (OSError, DecodeError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: is not a readable ONNX TensorProto: {error}") from error

@@ -1,0 +1,279 @@
+"""An ONNX file as bytes of a stranger: parsed, checked and completed, before anybody looks at what it computes.
+
+In: a path. Out: the model with its external data inside, its hash, its nodes in order of execution, shapes for its
+inputs. Nothing is allocated before its size is known, nothing outside the folder of the model is read.
+Knows no operator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
+from glowembed.graph.ir import Array, Shape
+from glowembed.read.builder import MAX_ELEMENTS
+
+OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class File:
+    """A parsed model: `opset` is that of the standard operators, `sha256` covers its external data too."""
+
+    path: Path
+    model: ModelProto
+    opset: int
+    sha256: str
+
+
+def read(path: Path) -> File:
+    """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    try:
+        model = ModelProto.FromString(data)
+    except DecodeError as error:
+        raise UsageError(f"{path}: not an ONNX model, or one that is cut short ({len(data)} bytes)") from error
+    if not model.HasField("graph") or not model.graph.output or not model.opset_import:
+        raise UsageError(f"{path}: not an ONNX model: it has no graph, no output or no opset")
+    opset = _opset(path, model)
+    digest = hashlib.sha256(data)
+    for tensor in _tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            digest.update(_embed(path, tensor))
+    return File(path, _inlined(path, model), opset, digest.hexdigest())
+
+
+def _opset(path: Path, model: ModelProto) -> int:
+    found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    if not found:
+        raise UnsupportedModelError(f"{path}: it imports no opset of standard ONNX operators")
+    if found[0] not in OPSETS:
+        raise UnsupportedModelError(
+            f"{path}: opset {found[0]} is not supported; opsets {OPSETS[0]} to {OPSETS[-1]} are: convert the model with "
+            "onnx.version_converter, or export it again"
+        )
+    return int(found[0])
+
+
+def _inlined(path: Path, model: ModelProto) -> ModelProto:
+    """Functions of the model written out where they are called."""
+    if not model.functions:
+        return model
+    from onnx.inliner import inline_local_functions
+
+    try:
+        return inline_local_functions(model)
+    except Exception as error:
+        raise UsageError(f"{path}: its functions cannot be inlined: {error}") from error
+
+
+def _tensors(model: ModelProto) -> Iterable[TensorProto]:
+    yield from model.graph.initializer
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def _embed(model_path: Path, tensor: TensorProto) -> bytes:
+    """Put the external data of a tensor into it; returns the bytes. Sizes are compared before anything is read."""
+    entry = {item.key: item.value for item in tensor.external_data}
+    path = _inside(model_path, tensor.name, entry.get("location", ""))
+    size, expected = path.stat().st_size, _nbytes(model_path, tensor)
+    try:
+        offset = int(entry.get("offset", "0"))
+        length = int(entry.get("length", str(size - offset)))
+    except ValueError as error:
+        raise UsageError(f"{model_path}: tensor {tensor.name!r}: offset and length are not numbers") from error
+    if offset < 0 or length != expected or offset + length > size:
+        raise UsageError(
+            f"{model_path}: tensor {tensor.name!r} needs {expected} bytes; its data are said to be {length} bytes at "
+            f"{offset} of {path.name}, which has {size}"
+        )
+    with path.open("rb") as file:
+        file.seek(offset)
+        tensor.raw_data = file.read(length)
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
+    return tensor.raw_data
+
+
+def _inside(model_path: Path, name: str, location: str) -> Path:
+    """The file at `location`, which must lie in the model's folder, also after links are followed."""
+    folder = model_path.resolve().parent
+    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive or location.startswith("\\")
+    parts = PureWindowsPath(location).parts
+    path = (folder / location).resolve() if location and "\0" not in location else folder
+    if not location or absolute or ".." in parts or not path.is_relative_to(folder) or "\0" in location:
+        raise UsageError(
+            f"{model_path}: tensor {name!r} has its data in {location!r}; only files in the model's folder are read"
+        )
+    if not path.is_file():
+        raise UsageError(f"{model_path}: the data of tensor {name!r}, {location!r}, do not exist")
+    return path
+
+
+def _nbytes(path: Path, tensor: TensorProto) -> int:
+    """Bytes of the stored form; raises for a shape that is absurd."""
+    elements = int(prod(tensor.dims))
+    if any(d < 0 for d in tensor.dims):
+        raise UsageError(f"{path}: tensor {tensor.name!r} has the shape {list(tensor.dims)}")
+    if elements > MAX_ELEMENTS:
+        raise UnsupportedModelError(
+            f"{path}: tensor {tensor.name!r} of shape {list(tensor.dims)} has {elements} elements, more than any target holds"
+        )
+    try:
+        bits = numpy_helper.to_array(helper.make_tensor("", tensor.data_type, [0], [])).dtype.itemsize * 8
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: tensor {tensor.name!r} has the unknown type {tensor.data_type}") from error
+    half = tensor.data_type in (TensorProto.INT4, TensorProto.UINT4)
+    return (elements + 1) // 2 if half else elements * bits // 8
+
+
+def array_of(path: Path, tensor: TensorProto) -> Array:
+    """The data as they are in the file."""
+    expected = _nbytes(path, tensor)
+    if tensor.HasField("raw_data") and len(tensor.raw_data) != expected:
+        raise UsageError(f"{path}: tensor {tensor.name!r} needs {expected} bytes and has {len(tensor.raw_data)}")
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except Exception as error:
+        raise UsageError(f"{path}: tensor {tensor.name!r} cannot be read: {error}") from error
+
+
+# ------------------------------------------------------------------------------- names, order, shapes of inputs
+
+
+def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[NodeProto]:
+    """The nodes that the outputs need, in order of execution; every name made once, no name missing, no cycle."""
+    given = {*constants, *(info.name for info in graph.input)}
+    maker: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if name in given or name in maker:
+                raise UsageError(f"{path}: the value {name!r} is made twice, the second time by {label(node)}")
+            maker[name] = index
+    missing = {
+        name: label(node)
+        for node in graph.node
+        for name in node.input
+        if name and name not in given and name not in maker
+    }
+    missing |= {
+        info.name: "the outputs of the model"
+        for info in graph.output
+        if info.name not in given and info.name not in maker
+    }
+    if missing:
+        listed = ", ".join(f"{name!r} (read by {reader})" for name, reader in missing.items())
+        raise UsageError(f"{path}: names that nothing makes: {listed}")
+    order = _topological(path, graph.node, maker)
+    needed = {info.name for info in graph.output}
+    live = []
+    for node in reversed(order):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            live.append(node)
+    return live[::-1]
+
+
+def _topological(path: Path, nodes: Sequence[NodeProto], maker: Mapping[str, int]) -> list[NodeProto]:
+    """Kahn's algorithm; the order of the file wherever it is free."""
+    before = [{maker[name] for name in node.input if name in maker} for node in nodes]
+    after: list[list[int]] = [[] for _ in nodes]
+    for index, needs in enumerate(before):
+        for need in needs:
+            after[need].append(index)
+    open_needs = [len(needs) for needs in before]
+    ready = [index for index, count in enumerate(open_needs) if count == 0]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for reader in after[index]:
+            open_needs[reader] -= 1
+            if open_needs[reader] == 0:
+                heapq.heappush(ready, reader)
+    if len(order) < len(nodes):
+        stuck = [label(nodes[i]) for i, count in enumerate(open_needs) if count]
+        more = f" and {len(stuck) - 5} more" if len(stuck) > 5 else ""
+        raise UsageError(f"{path}: the graph has a cycle through or before {', '.join(stuck[:5])}{more}")
+    return order
+
+
+def label(node: NodeProto) -> str:
+    return f"{node.op_type} {name_of(node)!r}"
+
+
+def name_of(node: NodeProto) -> str:
+    return node.name or next(filter(None, node.output), "")
+
+
+def input_shapes(path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape]) -> dict[str, Shape]:
+    """A shape for every input: what the user gives, else what the model says; an open first axis (the batch) is 1."""
+    for name in given:
+        if name not in {info.name for info in inputs}:
+            raise unknown_name("input", name, (info.name for info in inputs))
+    shapes, missing = {}, []
+    for info in inputs:
+        declared = declared_shape(info)
+        if info.name in given:
+            shapes[info.name] = _given_shape(path, info.name, declared, tuple(given[info.name]))
+        elif declared is None or None in declared[1:]:
+            missing.append(_ask_shape(info, declared))
+        else:
+            shapes[info.name] = tuple(1 if d is None else d for d in declared)
+    if missing:
+        raise UsageError(f"{path}: shapes are open; give them:\n" + "\n".join(f"  {line}" for line in missing))
+    for name, shape in shapes.items():
+        if any(d <= 0 for d in shape):
+            raise UsageError(f"{path}: the input {name!r} has the shape {list(shape)}: a tensor without elements")
+        if prod(shape) > MAX_ELEMENTS:
+            raise UnsupportedModelError(f"{path}: the input {name!r} of shape {list(shape)} has {prod(shape)} elements")
+    return shapes
+
+
+def declared_shape(info: ValueInfoProto) -> list[int | None] | None:
+    """The shape in the model; None for an axis, or for all, that is open."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+
+
+def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape: Shape) -> Shape:
+    """The user's shape; it may change the batch, but nothing else that the model fixes."""
+    fits = declared is None or (
+        len(declared) == len(shape) and all(d in (None, s) for d, s in zip(declared[1:], shape[1:], strict=True))
+    )
+    if not fits:
+        raise UsageError(
+            f"{path}: shape {list(shape)} for the input {name!r} does not fit the model's {_open(declared)}"
+        )
+    return shape
+
+
+def _ask_shape(info: ValueInfoProto, declared: list[int | None] | None) -> str:
+    filled = [1, 3, 64, 64] if declared is None else [d or (1 if i == 0 else 64) for i, d in enumerate(declared)]
+    names = [d.dim_param or str(d.dim_value or "?") for d in info.type.tensor_type.shape.dim] if declared else ["?"]
+    example = f"--shape {info.name}={','.join(map(str, filled))}"
+    return f"input {info.name!r} has the shape [{', '.join(names)}]: for example {example}"
+
+
+def _open(declared: list[int | None] | None) -> list[int | str]:
+    return ["?" if d is None else d for d in declared or []]

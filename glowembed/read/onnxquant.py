@@ -1,0 +1,432 @@
+"""Quantized models: operators that make, read or compute with integer tensors, as nodes of the float graph.
+
+In: such a node, and what is known of the integer tensors so far. Out: float nodes, constants that know their integers
+(Const.grid), and a Rescale with the attrs scale, zero_point and dtype wherever the model rounds to integers; the last
+pass of canonicalize makes types of these. An integer tensor stands in the graph as the real numbers that it means.
+uint8 becomes int8 here: the zero point less 128, which is exact. Reads no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Const, QType
+from glowembed.graph.op import OnnxNode, Refused, importers
+from glowembed.read.builder import GraphBuilder
+
+ACTIVATIONS = ("int8", "uint8")
+CONSTANTS = ("int8", "uint8", "int32")
+ONNX_DTYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 10: "float16", 16: "bfloat16", 17: "float8e4m3fn",
+    18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 25: "uint2", 26: "int2",
+}  # fmt: skip
+"""Of TensorProto, as far as the attribute output_dtype may name them."""
+
+MOVES = (
+    "Concat", "Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+    "Unsqueeze",
+)  # fmt: skip
+"""Operators that only move integers, or pick the largest: they mean the same on the real numbers."""
+
+
+@dataclass(frozen=True)
+class Integers:
+    """An integer tensor. `qtype` is unknown while only an input of the graph, `root`, and moves are behind it.
+
+    `dynamic`: it was quantized at run time with a scale that nobody knows; its scale is taken as 1, its zero point as 0.
+    """
+
+    dtype: str
+    qtype: QType | None = None
+    root: str = ""
+    dynamic: bool = False
+
+
+@dataclass(eq=False)
+class Quantized:
+    """What is known while nodes are taken in order: constants as they are in the file, integer tensors by name."""
+
+    builder: GraphBuilder
+    arrays: MutableMapping[str, Array]
+    known: dict[str, Integers] = field(default_factory=dict)
+
+    def of(self, name: str) -> Integers | None:
+        """With the type that its root got in the meantime."""
+        found = self.known.get(name)
+        if found is not None and found.root:
+            return replace(found, qtype=self.builder.values[found.root].qtype)
+        return found
+
+
+def add_input(q: Quantized, name: str, dtype: str) -> None:
+    """An input of the graph that is int8 or uint8; the DequantizeLinear that reads it says its type."""
+    q.known[name] = Integers(dtype, root=name)
+    q.builder.values[name] = replace(q.builder.values[name], model_dtype=dtype)
+
+
+def untyped_inputs(q: Quantized) -> list[str]:
+    """Integer inputs that no DequantizeLinear reads."""
+    return [name for name, found in q.known.items() if found.root == name and q.builder.values[name].qtype is None]
+
+
+def mark_outputs(q: Quantized, outputs: Iterable[str]) -> None:
+    """Outputs of the graph that are integers in the model remember their type there."""
+    for name in outputs:
+        if name in q.known and name in q.builder.values:
+            q.builder.values[name] = replace(q.builder.values[name], model_dtype=q.known[name].dtype)
+
+
+# ------------------------------------------------------------------------------------------------ parameters
+
+
+@dataclass(frozen=True, eq=False)
+class _Parameters:
+    """scale (float64) and zero_point, scalars or vectors; dtype of the integers."""
+
+    scale: Array
+    zero_point: Array
+    dtype: str
+
+    @property
+    def per_tensor(self) -> bool:
+        return self.scale.size == 1
+
+    def qtype(self) -> QType:
+        shift = 128 if self.dtype == "uint8" else 0
+        return QType("int8", (float(self.scale.reshape(())),), (int(self.zero_point.reshape(-1)[0]) - shift,))
+
+
+def _parameters(
+    q: Quantized, scale: str | None, zero: str | None, dtype: str | None, allowed: tuple[str, ...] = ACTIVATIONS
+) -> _Parameters:
+    """Scale and zero point, checked. `dtype` is that of the integers where it is known; without any: uint8."""
+    if scale is None:
+        raise Refused("it has no scale", "quantize the model again")
+    stored = _constant(q, scale, "scale")
+    if stored.dtype != np.float32:
+        raise Refused(f"its scale {scale!r} is {stored.dtype}, the real numbers float32", "both have one type")
+    values = stored.astype(np.float64)
+    bad = values.reshape(-1)[~(np.isfinite(values) & (values > 0)).reshape(-1)]
+    if values.size == 0 or bad.size:
+        raise Refused(f"its scale {scale!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
+    if zero is None:
+        return _Parameters(values, np.zeros(values.shape, np.int64), dtype or "uint8")
+    points = _constant(q, zero, "zero point")
+    if dtype is not None and points.dtype.name != dtype:
+        raise Refused(f"its zero point {zero!r} is {points.dtype.name}, the tensor {dtype}", "both have one type")
+    _supported(points.dtype.name, allowed)
+    if points.size not in (1, values.size):
+        raise Refused(f"it has {values.size} scales and {points.size} zero points", "as many of both")
+    return _Parameters(values, np.broadcast_to(points.astype(np.int64).reshape(-1), (values.size,)), points.dtype.name)
+
+
+def _constant(q: Quantized, name: str, what: str) -> Array:
+    if name not in q.arrays:
+        raise Refused(f"its {what} {name!r} is computed at run time", "use static quantization")
+    return np.asarray(q.arrays[name])
+
+
+def _supported(dtype: str, allowed: tuple[str, ...]) -> None:
+    if dtype not in allowed:
+        raise Refused(f"values quantized to {dtype}", f"supported are {', '.join(allowed)}: quantize to 8 bits")
+
+
+# ------------------------------------------------------------------------------------------------ to and from integers
+
+
+def quantize_linear(node: OnnxNode, q: Quantized) -> None:
+    """QuantizeLinear of a computed tensor."""
+    p = _parameters(q, node.input(1), node.input(2), _output_dtype(node))
+    _rounded(q, node.inputs[0], p, node.outputs[0])
+
+
+def _output_dtype(node: OnnxNode) -> str | None:
+    """What the attribute of this name says, if it is there and is not 0."""
+    code = node.attrs.get("output_dtype", 0)
+    return ONNX_DTYPES.get(code, f"type {code} of ONNX") if code else None
+
+
+def _rounded(q: Quantized, real: str, p: _Parameters, output: str) -> None:
+    _supported(p.dtype, ACTIVATIONS)
+    if not p.per_tensor:
+        raise Refused(f"a computed tensor with {p.scale.size} scales", "only weights can have a scale per channel")
+    qtype = p.qtype()
+    attrs = {"scale": qtype.scale[0], "zero_point": qtype.zero_point[0], "dtype": p.dtype}
+    q.builder.add("Rescale", [real], attrs, output)
+    q.known[output] = Integers(p.dtype, qtype)
+
+
+def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
+    """The name of the real numbers behind a computed tensor; None: it was a constant, and is one now."""
+    x, axis = node.inputs[0], node.attrs.get("axis", 1)
+    if _output_dtype(node) not in (None, "float32"):
+        raise Refused(f"real numbers as {_output_dtype(node)}", "float32 is supported")
+    if x in q.arrays:
+        array = q.arrays[x]
+        _supported(array.dtype.name, CONSTANTS)
+        p = _parameters(q, node.input(1), node.input(2), array.dtype.name, CONSTANTS)
+        if node.attrs.get("block_size", 0):
+            raise Refused("blocks with a scale each", "quantize per tensor or per channel")
+        const = stored_constant(array, p.scale, p.zero_point, axis)
+        q.builder.stored_constant(node.outputs[0], const)
+        q.arrays[node.outputs[0]] = const.materialize().astype(np.float32)
+        return None
+    return real_of(q, x, node.input(1), node.input(2))
+
+
+def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
+    """The integer tensor `x` read with these parameters: they must be those that it was written with."""
+    found = q.of(x)
+    if found is None:
+        raise Refused(f"its input {x!r} holds no integers", "check the model with onnx.checker")
+    p = _parameters(q, scale, zero, found.dtype)
+    if found.dynamic:
+        return x
+    _supported(p.dtype, ACTIVATIONS)
+    if not p.per_tensor:
+        raise Refused(f"a computed tensor with {p.scale.size} scales", "only weights can have a scale per channel")
+    if found.qtype is None:
+        q.builder.values[found.root] = replace(q.builder.values[found.root], qtype=p.qtype())
+    elif found.qtype != p.qtype():
+        wrote, reads = found.qtype, p.qtype()
+        raise Refused(
+            f"inconsistent types: {x!r} was written with scale {wrote.scale[0]:g} and zero point {wrote.zero_point[0]},"
+            f" and is read with {reads.scale[0]:g} and {reads.zero_point[0]} (as int8)",
+            "both must be the same",
+        )
+    return x
+
+
+def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) -> Const:
+    """scale * (array - zero_point) in float64, from which the integers are found again exactly."""
+    shape = [1] * array.ndim
+    if scale.size > 1:
+        if not -array.ndim <= axis < array.ndim or array.shape[axis] != scale.size:
+            raise Refused(
+                f"{scale.size} scales along axis {axis} of a constant of shape {list(array.shape)}",
+                "one scale, or one for each index of the axis",
+            )
+        shape[axis] = scale.size
+    elif array.ndim == 0:
+        shape = []
+    grid = np.broadcast_to(scale.reshape(shape), array.shape)
+    centred = array.astype(np.int64) - np.broadcast_to(zero_point.reshape(-1), (scale.size,)).reshape(shape)
+    real = centred * grid
+    assert (np.rint(real / grid) == centred).all()
+    return Const(real, grid=grid)
+
+
+def read_as_numbers(q: Quantized, name: str) -> None:
+    """A Cast to float of an integer tensor: scale 1 and zero point 0."""
+    found = q.of(name)
+    assert found is not None
+    qtype = QType("int8", (1.0,), (-128 if found.dtype == "uint8" else 0,))
+    if found.dynamic or (found.qtype is not None and found.qtype != qtype):
+        raise Refused(f"a cast of the quantized tensor {name!r}", "read it with DequantizeLinear")
+    if found.qtype is None:
+        q.builder.values[found.root] = replace(q.builder.values[found.root], qtype=qtype)
+
+
+# ------------------------------------------------------------------------------------------------ moves
+
+
+def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
+    """A node of MOVES that reads integers, as the same node on real numbers."""
+    first = q.of(node.inputs[0])
+    if node.op_type == "Concat":
+        others = [q.of(name) for name in node.inputs]
+        if first is None or any(o is None or o.qtype is None or o.qtype != first.qtype for o in others):
+            raise Refused("integer tensors of different or unknown types", "use one scale, or dequantize them before")
+    if node.op_type == "Pad" and first is not None:
+        return _padded(node, q, first)
+    return node
+
+
+def after_move(node: OnnxNode, q: Quantized) -> None:
+    """What was moved is of the type that it was; a border with a number of its own too."""
+    found = q.known[node.inputs[0]]
+    q.known.update((name, found) for name in node.outputs if name)
+    if node.op_type == "Pad" and (current := q.of(node.inputs[0])) is not None:
+        padded = q.builder.values[node.outputs[0]]
+        q.builder.values[padded.name] = replace(padded, qtype=current.qtype)
+
+
+def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
+    """The integer that fills the border as a real number."""
+    if found.qtype is None or node.opset < 11:
+        raise Refused("padding of integers whose type is not known here", "pad before QuantizeLinear")
+    name = node.input(2)
+    stored = int(_constant(q, name, "padding").reshape(-1)[0]) if name is not None else 0
+    shift = 128 if found.dtype == "uint8" else 0
+    real = (stored - shift - found.qtype.zero_point[0]) * found.qtype.scale[0]
+    value = q.builder.constant(f"{node.outputs[0]}/value", Const(np.asarray(real, dtype=np.float32)))
+    axes = node.inputs[3:]
+    return replace(node, inputs=(*node.inputs[:2], value, *axes))
+
+
+# ------------------------------------------------------------------------------------------------ operators on integers
+
+
+def _weights(q: Quantized, name: str, scale: str | None, zero: str | None, axis: int) -> str:
+    """A constant operand as real numbers that know their integers."""
+    array = _constant(q, name, "weight tensor")
+    _supported(array.dtype.name, ACTIVATIONS)
+    p = _parameters(q, scale, zero, array.dtype.name)
+    return q.builder.constant(f"{name}/real", stored_constant(array, p.scale, p.zero_point, axis))
+
+
+def _operand(q: Quantized, name: str, scale: str | None, zero: str | None, axis: int = 0) -> str:
+    if name in q.arrays:
+        return _weights(q, name, scale, zero, axis)
+    return real_of(q, name, scale, zero)
+
+
+def _through(
+    node: OnnxNode, q: Quantized, op: str, inputs: tuple[str, ...], out: tuple[str | None, str | None]
+) -> None:
+    """The float operator on real numbers, then rounding to the output's type."""
+    real = _run(node, q, op, inputs, "real")
+    _rounded(q, real, _parameters(q, *out, None), node.outputs[0])
+
+
+def _run(node: OnnxNode, q: Quantized, op: str, inputs: tuple[str, ...], role: str) -> str:
+    real = q.builder.fresh(f"{node.outputs[0]}/{role}")
+    q.builder.start(node.name, (*node.outputs, real))
+    importers()[op].import_onnx(replace(node, op_type=op, inputs=inputs, outputs=(real,)), q.builder)
+    return real
+
+
+def _qlinear_conv(node: OnnxNode, q: Quantized) -> None:
+    x, w = node.inputs[0], node.inputs[3]
+    if node.attrs.get("channels_last", 0):
+        raise Refused("channels_last", "save the model before onnxruntime optimizes it")
+    inputs = [_operand(q, x, node.input(1), node.input(2)), _weights(q, w, node.input(4), node.input(5), 0)]
+    bias = node.input(8)
+    if bias is not None:
+        scale = _constant(q, node.inputs[1], "scale").astype(np.float64) * _constant(q, node.inputs[4], "scale")
+        inputs.append(_bias(q, bias, scale))
+    _through(node, q, "Conv", tuple(inputs), (node.input(6), node.input(7)))
+
+
+def _bias(q: Quantized, name: str, scale: Array) -> str:
+    stored = _constant(q, name, "bias")
+    if stored.dtype != np.int32:
+        raise Refused(f"its bias {name!r} is {stored.dtype}", "a bias is int32")
+    const = stored_constant(stored, scale.reshape(-1), np.zeros(1, np.int64), 0)
+    return q.builder.constant(f"{name}/real", const)
+
+
+def _qlinear_matmul(node: OnnxNode, q: Quantized) -> None:
+    a = _operand(q, node.inputs[0], node.input(1), node.input(2))
+    b = _operand(q, node.inputs[3], node.input(4), node.input(5), -1)
+    _through(node, q, "MatMul", (a, b), (node.input(6), node.input(7)))
+
+
+def _qgemm(node: OnnxNode, q: Quantized) -> None:
+    columns = 0 if node.attrs.get("transB", 0) else 1
+    inputs = [
+        _operand(q, node.inputs[0], node.input(1), node.input(2)),
+        _weights(q, node.inputs[3], node.input(4), node.input(5), columns),
+    ]
+    if (bias := node.input(6)) is not None:
+        scale = _constant(q, node.inputs[1], "scale").astype(np.float64) * _constant(q, node.inputs[4], "scale")
+        inputs.append(_bias(q, bias, scale * float(node.attrs.get("alpha", 1.0))))
+    if node.input(7) is None:
+        raise Refused("a float result", "give it a scale and a zero point for its output")
+    _through(node, q, "Gemm", tuple(inputs), (node.input(7), node.input(8)))
+
+
+def _qlinear_binary(op: str) -> Callable[[OnnxNode, Quantized], None]:
+    def add(node: OnnxNode, q: Quantized) -> None:
+        a = _operand(q, node.inputs[0], node.input(1), node.input(2))
+        b = _operand(q, node.inputs[3], node.input(4), node.input(5))
+        _through(node, q, op, (a, b), (node.input(6), node.input(7)))
+
+    return add
+
+
+def _qlinear_unary(op: str) -> Callable[[OnnxNode, Quantized], None]:
+    def add(node: OnnxNode, q: Quantized) -> None:
+        if node.attrs.get("channels_last", 0):
+            raise Refused("channels_last", "save the model before onnxruntime optimizes it")
+        x = _operand(q, node.inputs[0], node.input(1), node.input(2))
+        node = replace(node, opset=node.attrs.get("opset", node.opset))
+        _through(node, q, op, (x,), (node.input(3), node.input(4)))
+
+    return add
+
+
+def _qlinear_concat(node: OnnxNode, q: Quantized) -> None:
+    first = range(2, len(node.inputs), 3)
+    operands = tuple(_operand(q, node.inputs[i], node.input(i + 1), node.input(i + 2)) for i in first)
+    _through(node, q, "Concat", operands, (node.input(0), node.input(1)))
+
+
+def _integer_product(op: str) -> Callable[[OnnxNode, Quantized], None]:
+    """MatMulInteger or ConvInteger: the int32 result as a real number; x - zero point is the real x over its scale."""
+
+    def add(node: OnnxNode, q: Quantized) -> None:
+        x, w, y = node.inputs[0], node.inputs[1], node.outputs[0]
+        found = q.of(x)
+        if found is None:
+            raise Refused(f"its input {x!r} holds no integers that are known", "quantize it with QuantizeLinear")
+        scale = 1.0 if found.qtype is None else found.qtype.scale[0]
+        q.arrays[f"{y}/scale"] = np.asarray(scale, np.float32)
+        real = real_of(q, x, f"{y}/scale", node.input(2) or _zero(q, f"{y}/zero", found.dtype))
+        zero = node.input(3) or _zero(q, f"{y}/weights_zero", _constant(q, w, "weight tensor").dtype.name)
+        q.arrays[f"{y}/unit"] = np.ones(_constant(q, zero, "zero point").size, np.float32)
+        weights = _weights(q, w, f"{y}/unit", zero, 0 if op == "Conv" else -1)
+        if scale == 1.0:
+            q.builder.start(node.name, node.outputs)
+            product = replace(node, op_type=op, inputs=(real, weights))
+            importers()[op].import_onnx(product, q.builder)
+            return
+        product_name = _run(node, q, op, (real, weights), "product")
+        factor = q.builder.constant(f"{y}/over_scale", Const(np.asarray(1.0 / scale)))
+        q.builder.start(node.name, node.outputs)
+        times = replace(node, op_type="Mul", inputs=(product_name, factor), attrs={})
+        importers()["Mul"].import_onnx(times, q.builder)
+
+    return add
+
+
+def _zero(q: Quantized, name: str, dtype: str) -> str:
+    q.arrays[name] = np.asarray(0, dtype)
+    return name
+
+
+def _dynamic(node: OnnxNode, q: Quantized) -> None:
+    """The scale that the model computes stands for 1 everywhere: what is divided by it is multiplied by it later."""
+    x, y = node.inputs[0], node.outputs[0]
+    q.builder.add("Reshape", [x], {"shape": q.builder.shape(x)}, y)
+    q.known[y] = Integers("uint8", dynamic=True)
+    unit: tuple[Array, Array] = (np.asarray(1.0, np.float32), np.asarray(0, np.uint8))
+    for name, array in zip(node.outputs[1:], unit, strict=False):
+        if name:
+            q.arrays[name] = array
+            q.builder.model_constant(name, array)
+
+
+OPERATORS: Mapping[str, Callable[[OnnxNode, Quantized], None]] = {
+    "ConvInteger": _integer_product("Conv"),
+    "DynamicQuantizeLinear": _dynamic,
+    "MatMulInteger": _integer_product("MatMul"),
+    "QGemm": _qgemm,
+    "QLinearAdd": _qlinear_binary("Add"),
+    "QLinearAveragePool": _qlinear_unary("AveragePool"),
+    "QLinearConcat": _qlinear_concat,
+    "QLinearConv": _qlinear_conv,
+    "QLinearGlobalAveragePool": _qlinear_unary("GlobalAveragePool"),
+    "QLinearLeakyRelu": _qlinear_unary("LeakyRelu"),
+    "QLinearMatMul": _qlinear_matmul,
+    "QLinearMul": _qlinear_binary("Mul"),
+    "QLinearSigmoid": _qlinear_unary("Sigmoid"),
+    "QLinearSoftmax": _qlinear_unary("Softmax"),
+    "QuantizeLinear": quantize_linear,
+}
+"""ONNX operator (of the standard or of com.microsoft) -> what makes float nodes of it. DequantizeLinear only renames."""
+
+DOMAINS = ("", "ai.onnx", "com.microsoft")

@@ -1,0 +1,122 @@
+"""A bundle's integers for a person: types as Glow prints them, multipliers, shifts, biases, and the graph as a picture.
+
+In: a Bundle. Out: rows, JSON, an SVG, GraphViz text. All that is needed to redo any layer by hand is in the JSON; see
+`glowembed.graph.reference` for replaying one in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.pipeline import Bundle
+from glowembed.show import graph_view
+
+SHORT = {"int8": "i8", "int16": "i16", "int32": "i32", "uint8": "ui8", "float32": "float"}
+SHOWN = 4
+"""Elements of a per-channel array that a table shows; the JSON has all."""
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node with the types of what it reads and writes, its params, and its constants in full."""
+
+    name: str
+    op: str
+    kernel: str | None
+    inputs: tuple[str, ...]
+    output: str
+    params: Mapping[str, Any]
+    constants: Mapping[str, Array]
+
+
+def type_text(value: Value) -> str:
+    """`i8[S:0.025510000 O:-128][-0.000,6.505]<1 x 56 x 56 x 64>`; only dtype and shape where it is float."""
+    shape = " x ".join(map(str, value.shape))
+    q = value.qtype
+    if q is None:
+        return f"{SHORT[value.dtype]}<{shape}>"
+    if q.axis is not None:
+        return f"{SHORT[q.dtype]}[S:{min(q.scale):.9f}..{max(q.scale):.9f} axis {q.axis}]<{shape}>"
+    low, high = q.range()
+    return f"{SHORT[q.dtype]}[S:{q.scale[0]:.9f} O:{q.zero_point[0]}][{low:.3f},{high:.3f}]<{shape}>"
+
+
+def views(bundle: Bundle) -> tuple[NodeView, ...]:
+    """Every kernel-level node of the bundle, in order of execution."""
+    return tuple(_view(bundle.graph, node) for node in bundle.graph.nodes)
+
+
+def _view(graph: Graph, node: Node) -> NodeView:
+    return NodeView(
+        node.name,
+        node.op,
+        node.kernel,
+        tuple(f"{name}: {type_text(graph.values[name])}" for name in node.inputs),
+        f"{node.outputs[0]}: {type_text(graph.values[node.outputs[0]])}",
+        asdict(node.params) if node.params is not None else {},
+        {name: const.materialize() for name, const in node.constants.items()},
+    )
+
+
+def as_json(bundle: Bundle) -> list[dict[str, Any]]:
+    """The views with every number, for machines."""
+    return [{**vars(view), "constants": {n: a.tolist() for n, a in view.constants.items()}} for view in views(bundle)]
+
+
+def array_text(array: Array) -> str:
+    """The first few elements and how many there are."""
+    flat = np.asarray(array).reshape(-1)
+    dots = ", ..." if flat.size > SHOWN else ""
+    return f"[{', '.join(str(v) for v in flat[:SHOWN].tolist())}{dots}] ({flat.size})"
+
+
+def dot(bundle: Bundle) -> str:
+    """The graph in the language of GraphViz: a box per node, an arrow per tensor with its type."""
+    graph = bundle.graph
+    producer = {name: node.name for node in graph.nodes for name in node.outputs}
+    lines = [f"digraph {_quoted(graph.name)} {{", '  node [shape=box fontname="monospace"]', "  edge [fontsize=10]"]
+    lines += [f"  {_quoted('in:' + name)} [shape=oval label={_quoted(name)}]" for name in graph.inputs]
+    for node in graph.nodes:
+        lines.append(f"  {_quoted(node.name)} [label={_quoted(f'{node.name}{chr(10)}{node.kernel or node.op}')}]")
+        lines += [_edge(graph, producer, name, node.name) for name in node.inputs if graph.values[name].const is None]
+    for name in graph.outputs:
+        lines.append(f"  {_quoted('out:' + name)} [shape=oval label={_quoted(name)}]")
+        lines.append(_edge(graph, producer, name, f"out:{name}"))
+    return "\n".join([*lines, "}\n"])
+
+
+def _edge(graph: Graph, producer: Mapping[str, str], name: str, reader: str) -> str:
+    source = producer.get(name, f"in:{name}")
+    return f"  {_quoted(source)} -> {_quoted(reader)} [label={_quoted(type_text(graph.values[name]))}]"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{"".join(c for c in escaped if c.isprintable())}"'
+
+
+def svg(bundle: Bundle) -> str:
+    """The same as a picture, without GraphViz."""
+    graph = bundle.graph
+    rows = [graph_view.Row(name, "input", (), name, round=True) for name in graph.inputs]
+    for node in graph.nodes:
+        reads = tuple(name for name in node.inputs if graph.values[name].const is None)
+        rows.append(graph_view.Row(node.name, node.kernel or node.op, reads, node.outputs[0]))
+    rows += [graph_view.Row(name, "output", (name,), None, round=True) for name in graph.outputs]
+    made = [row.makes for row in rows if row.makes is not None]
+    return graph_view.svg(graph.name, rows, {name: type_text(graph.values[name]) for name in made})
+
+
+def draw(bundle: Bundle, path: Path) -> None:
+    """Write the graph to `path`: a picture (.svg), or the text of GraphViz (.dot). Raises UsageError for another ending."""
+    write = {".dot": dot, ".svg": svg}.get(path.suffix)
+    if write is None:
+        raise UsageError(f"{path}: a graph is written as .dot or .svg")
+    path.write_text(write(bundle), encoding="utf-8")

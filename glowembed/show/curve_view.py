@@ -1,0 +1,82 @@
+"""RAM against cycles for people. In: the plans that were tried and are not beaten (memory.tradeoffs). Out: a table in words, an SVG,
+an HTML page.
+
+RAM to the right, cycles up. Each dot is a plan; the steps are what a limit of RAM costs: `--ram` takes the fastest within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from glowembed.graph.plan import Tradeoff
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 90, 30, 50, 60
+
+
+def text(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
+    """A line for each plan, the smallest first."""
+    lines = [f"{name}: RAM against {cycles}", f"{'RAM':>9} {'cycles':>14} {'more':>8}"]
+    return "\n".join(lines + [f"{p.ram:>9,} {p.cycles:>14,.0f} {100 * p.extra:>7.1f}%" for p in points])
+
+
+def svg(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
+    """The plans as dots on steps; hovering tells bytes, cycles and how many they are more than the fastest kernels take."""
+    right, top = max(p.ram for p in points) * 1.03, max(p.cycles for p in points) * 1.03
+
+    def x(ram: float) -> float:
+        return LEFT + ram / right * (WIDTH - LEFT - RIGHT)
+
+    def y(taken: float) -> float:
+        return HEIGHT - BOTTOM - taken / top * (HEIGHT - TOP - BOTTOM)
+
+    steps = [f"M{x(points[0].ram):.1f} {y(points[0].cycles):.1f}"]
+    steps += [f"H{x(p.ram):.1f}V{y(p.cycles):.1f}" for p in points[1:]]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="26" font-size="15">{escape(name)}: RAM against {escape(cycles)}</text>',
+    ]
+    for ram in _marks(right):
+        parts += [
+            _line(x(ram), TOP, x(ram), HEIGHT - BOTTOM),
+            _label(x(ram), HEIGHT - BOTTOM + 18, "middle", f"{ram:,}"),
+        ]
+    for taken in _marks(top):
+        parts += [
+            _line(LEFT, y(taken), WIDTH - RIGHT, y(taken)),
+            _label(LEFT - 6, y(taken) + 4, "end", f"{taken / 1e6:g} M"),
+        ]
+    parts += [
+        _label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, "middle", "bytes of RAM"),
+        f'<path d="{"".join(steps)}H{WIDTH - RIGHT}" fill="none" stroke="#4a6fa5" stroke-width="1.5"/>',
+    ]
+    for p in points:
+        tip = f"{p.ram:,} bytes, {p.cycles:,.0f} cycles, {100 * p.extra:.1f} % more than the fastest kernels"
+        parts.append(
+            f'<circle cx="{x(p.ram):.1f}" cy="{y(p.cycles):.1f}" r="4" fill="#c8372d"><title>{escape(tip)}</title></circle>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def html(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
+    """The drawing and the table on one page, without anything from elsewhere."""
+    return (
+        f"<!doctype html>\n<meta charset='utf-8'>\n<title>RAM and cycles of {escape(name)}</title>\n"
+        f"{svg(name, points, cycles)}<pre>{escape(text(name, points, cycles))}</pre>\n"
+    )
+
+
+def _marks(end: float) -> Iterator[int]:
+    """Round numbers from 0 to `end`, four to eight of them."""
+    unit = 10 ** max(0, len(str(int(end))) - 1)
+    step = next(max(1, int(unit * f)) for f in (2, 1, 0.5, 0.25, 0.2, 0.1) if end / max(1, int(unit * f)) >= 4)
+    yield from range(0, int(end) + 1, step)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#ddd"/>'
+
+
+def _label(x: float, y: float, anchor: str, words: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'

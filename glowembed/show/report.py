@@ -1,0 +1,568 @@
+"""Results for a person. In: results of the stages. Out: rich tables and lines, readable at 80 columns without colour.
+
+Only the commands print; what is here makes what is printed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.op import all_kernels, kernel
+from glowembed.graph.plan import Plan
+from glowembed.graph.target import Board, Target, load_target
+from glowembed.image.build import Image
+from glowembed.judge.debugging import DebugRun, LayerReport, Loss
+from glowembed.judge.farm import Row
+from glowembed.judge.inspection import Inspection, Tensor
+from glowembed.judge.tune import Evaluation, Lifted, Tuned
+from glowembed.judge.validation import Validation
+from glowembed.lower.choose import Choice
+from glowembed.pipeline import Bundle
+from glowembed.quantize.precision import DEFAULTS, LEFT_IN_FLOAT, Precision, Settings
+from glowembed.ranges.profile import Profile
+from glowembed.show import bundleview
+
+Json = Mapping[str, Any]
+
+GOOD, BAD = "green", "bold red"
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """A table whose first `left` columns are words, the others numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        words = index < left
+        table.add_column(column, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def number(value: int | None) -> str:
+    """1,234,567; a dash for what is not known."""
+    return "-" if value is None else f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """Bytes, with kilobytes (1024) where there are many."""
+    if value is None:
+        return "-"
+    return f"{value:,} B" if value < 10240 else f"{value / 1024:,.1f} KB"
+
+
+def shape(dims: Sequence[int]) -> str:
+    return " x ".join(map(str, dims)) or "scalar"
+
+
+# ---------------------------------------------------------------------------------------------- precision
+
+
+def precision(graph: Graph, resolved: Precision) -> RenderableType:
+    """The resolved table: how each node is computed, and the last rule that had a say."""
+    rows = [_precision_row(node, resolved.nodes[node.name]) for node in graph.nodes]
+    parts: list[RenderableType] = [_table("precision", ("node", "op", "computed in", "rule"), rows, left=4)]
+    for name, fixed in resolved.values.items():
+        what = f"range {fixed.range}" if fixed.range else f"scale {fixed.scale}, zero point {fixed.zero_point}"
+        parts.append(Text(f"{name}: {what}, by {fixed.rule}"))
+    return Group(*parts)
+
+
+def _precision_row(node: Node, settings: Settings) -> tuple[str, ...]:
+    given = settings.json()
+    words = [str(given.pop("dtype"))]
+    usual = {"percentile": Settings.percentile, **Settings(dtype=settings.dtype).json()}
+    for key, value in given.items():
+        if value != usual[key]:
+            words.append(f"{key} {str(value).lower() if isinstance(value, bool) else value}")
+    rules = [rule for rule in dict.fromkeys(settings.rules.values()) if rule != DEFAULTS]
+    return node.name, node.op, ", ".join(words), ", ".join(rules)
+
+
+# ---------------------------------------------------------------------------------------------- validate
+
+
+def validation(result: Validation) -> RenderableType:
+    """The whole result of a validation."""
+    json = result.json
+    parts: list[RenderableType] = [
+        _verdict(json),
+        _table("Outputs against float", OUTPUT_HEADS, output_rows(json["outputs"])),
+        *(
+            [_table("Accuracy against labels", ACCURACY_HEADS, accuracy_rows(json["accuracy"]))]
+            if json["accuracy"]
+            else []
+        ),
+        _table("Costs", ("", "on the board"), cost_rows(json)),
+        *([_table("Serial line", ("", "measured"), line_rows(json))] if "line" in json else []),
+        *([_layers(result)] if result.layers else []),
+        *(Text(f"note: {note}", style="dim") for note in result.notes),
+    ]
+    return Group(*parts)
+
+
+def _verdict(json: Json) -> Text:
+    where = f"{json['model']} for {json['target']} on {json['board']}, {json['samples']} samples: "
+    if json["bit_exact"]:
+        return Text.assemble(where, ("bit-exact", GOOD), " with the integer reference")
+    first = json["first_difference"]
+    parts: list[str | tuple[str, str]] = [where, ("NOT bit-exact", BAD)]
+    if "sample" in first:
+        place = f"layer {first['layer']!r}, tensor" if "layer" in first else "output"
+        parts.append(
+            f". First difference: sample {first['sample']}, {place} {first['output']!r}, index {first['index']}:"
+            f" expected {first['expected']}, found {first['found']}"
+        )
+    if first.get("constants_in_flash_differ"):
+        whose = "" if "sample" in first or "layer" not in first else f" of layer {first['layer']!r}"
+        parts.append(
+            f". In its flash {', '.join(first['constants_in_flash_differ'])}{whose} is not what the bundle has"
+        )
+    return Text.assemble(*parts)
+
+
+OUTPUT_HEADS = ("output", "cosine", "RMSE", "max error", "SQNR", "same class")
+ACCURACY_HEADS = ("metric", "float", "quantized")
+
+
+def output_rows(outputs: Sequence[Json]) -> list[tuple[str, ...]]:
+    """How far each output is from float."""
+    return [
+        (o["name"], f"{o['cosine']:.6f}", f"{o['rmse']:.4g}", f"{o['max_abs']:.4g}", f"{o['sqnr_db']:.1f} dB", _percent(o["top1_agreement"]))
+        for o in outputs
+    ]  # fmt: skip
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.2f} %"
+
+
+def accuracy_rows(accuracy: Json) -> list[tuple[str, ...]]:
+    """Of the float model and of the bundle, against the labels."""
+    form = _percent if accuracy["metric"] == "top1" else lambda x: f"{x:.4g}"
+    return [(accuracy["metric"], form(accuracy["float"]), form(accuracy["quantized"]))]
+
+
+def cost_rows(json: Json) -> list[tuple[str, str]]:
+    """Time and memory of one inference; the stack as painted by the run, and as the compiler's figures add up."""
+    memory = json["memory"]
+    computed = memory.get("stack_computed")
+    return [
+        ("instructions per inference", number(json["instructions"])),
+        *([("cycles, estimated", number(json["cycles_estimate"]))] if json["cycles_estimate"] is not None else []),
+        *([("cycles, measured", number(json["cycles_measured"]))] if json["cycles_measured"] else []),
+        *([("microseconds", f"{json['latency_us']:,.1f}")] if json.get("latency_us") else []),
+        ("multiply-accumulates", number(json["macs"])),
+        ("arena (RAM)", size(memory["arena"])),
+        ("  least if tensors are kept whole", size(memory["arena_liveness_bound"])),
+        ("stack", size(memory["stack"])),
+        *([("stack, computed worst case", size(computed))] if computed else []),
+        ("variables", size(memory["data"] + memory["bss"])),
+        ("weights (flash)", size(memory["weights"])),
+        ("code", size(memory["code"])),
+        ("other constants", size(memory["rodata"])),
+    ]
+
+
+def line_rows(json: Json) -> list[tuple[str, str]]:
+    """What went over the serial line."""
+    line = json["line"]
+    rate = line["bytes_per_second"]
+    return [
+        ("bytes", number(line["bytes"])),
+        ("of them tensors", _percent(1 - line["overhead"])),
+        ("bytes per second", number(round(rate)) if rate else "-"),
+        (f"share of {line['baud']} baud", _percent(line["capacity_share"])),
+        ("requests", number(line["requests"])),
+        ("sent again", number(line["retries"])),
+        ("sessions", number(line["sessions"])),
+        ("seconds", f"{line['seconds']:.2f}"),
+    ]
+
+
+def _layers(result: Validation) -> Table:
+    """Cycles that a board has measured stand beside the estimate."""
+    measured = any("cycles_measured" in layer for layer in result.json["layers"])
+    rows = [
+        (
+            check.name,
+            number(layer["macs"]),
+            number(layer["instructions"]),
+            number(layer["cycles_estimate"]),
+            *([number(layer.get("cycles_measured"))] if measured else []),
+            f"{100 * check.saturated:.1f} %",
+            "yes" if check.difference is None else "NO",
+        )
+        for check, layer in zip(result.layers, result.json["layers"], strict=True)
+    ]
+    heads = ("layer", "MACs", "instructions", "cycles", *(["measured"] if measured else []), "saturated", "exact")
+    return _table("Layers", heads, rows)
+
+
+def summary(results: Sequence[Json]) -> Table:
+    """One column per validation: what the demo shows."""
+    rows: list[tuple[str, Callable[[Json], str]]] = [
+        ("core", lambda r: r["target"]),
+        ("bits as in the reference", lambda r: "all" if r["bit_exact"] else "NOT ALL"),
+        ("accuracy, float", lambda r: _percent(r["accuracy"]["float"])),
+        ("accuracy, int8", lambda r: _percent(r["accuracy"]["quantized"])),
+        ("instructions per image", lambda r: number(r["instructions"])),
+        ("arena (RAM)", lambda r: size(r["memory"]["arena"])),
+        ("stack (RAM)", lambda r: size(r["memory"]["stack"] or None)),
+        ("weights (flash)", lambda r: size(r["memory"]["weights"])),
+        ("code (flash)", lambda r: size(r["memory"]["code"])),
+    ]
+    boards = [f"{r['board']}{', emulated' if r['transport'] == 'qemu' else ''}" for r in results]
+    return _table("", ("", *boards), [(label, *(cell(r) for r in results)) for label, cell in rows])
+
+
+# ---------------------------------------------------------------------------------------------- compile, build
+
+
+def combined(manifest: Json, folder: str) -> RenderableType:
+    """Bundles that share an arena, each with its own need."""
+    rows = [(f"arena of {b['name']}", size(b["arena"])) for b in manifest["bundles"]]
+    rows += [("shared arena (RAM)", size(manifest["arena"]["size"]))]
+    rows += [("weights", size(sum(b["weights_bytes"] for b in manifest["bundles"])))]
+    head = Text.assemble(
+        ("combined ", GOOD), f"{len(manifest['bundles'])} bundles for {manifest['target']} into {folder}"
+    )
+    return Group(head, _table("", (manifest["name"], ""), rows))
+
+
+WEIGHTS_ARE_IN = {"flash": "flash", "ram": "flash and RAM", "file": "file"}
+
+
+def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> RenderableType:
+    """What was made, how large it is, how long each stage took."""
+    arena = manifest["arena"]
+    rows = [
+        ("arena (RAM)", size(arena["size"])),
+        *[(f"  and in {ram['name']}", size(ram["size"])) for ram in manifest["rams"]],
+        ("  least if tensors are kept whole", size(arena["liveness_bound"])),
+        *_price(manifest["schedule"]),
+        (f"weights ({WEIGHTS_ARE_IN[manifest['weights']['place']]})", size(manifest["weights_bytes"])),
+        ("layers", number(len(manifest["layers"]))),
+        ("multiply-accumulates", number(manifest["macs"])),
+    ]
+    rows += _saved(manifest.get("simplified"))
+    rows += _precisions(manifest.get("precision", []))
+    head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
+    return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+
+
+def _price(schedule: Json) -> list[tuple[str, str]]:
+    """What is paid for less RAM and flash than the fastest kernels need, each called once."""
+    extra, fastest = schedule["extra_cycles_estimate"], schedule["fastest_cycles_estimate"]
+    return [("  its price in cycles, estimated", f"{100 * extra / fastest:+.1f} %")] if extra > 0 and fastest else []
+
+
+def kernel_option(bundle: Bundle, option: str) -> RenderableType:
+    """How many layers --winograd or the like has changed, and what it costs; or why it has changed none."""
+    nodes = [n for n in bundle.graph.nodes if n.kernel and kernel(n.kernel).option == option]
+    if not nodes:
+        offered = [c for c in bundle.choices if kernel(c.kernel).option == option]
+        target = bundle.manifest["target"]
+        if not any(k.option == option and k.isa in load_target(target).isa for k in all_kernels()):
+            return Text(f"--{option} changes nothing: {target} has no such kernels")
+        reasons = Counter(str(c.reason) for c in offered) or {"there is no convolution of int8": 0}
+        why = "; ".join(f"{count} x {reason}" if count else reason for reason, count in reasons.items())
+        return Text(f"--{option} changes nothing, as it makes no layer faster: {why}")
+    plain = [{name: c.materialize() for name, c in n.constants.items()} for n in nodes]
+    packed = [kernel(n.kernel or "").packed(c, n.params) for n, c in zip(nodes, plain, strict=True)]
+    more = sum(a.nbytes for c in packed for a in c.values()) - sum(a.nbytes for c in plain for a in c.values())
+    return Text(f"--{option}: {len(nodes)} layers are faster, their weights take {size(more)} more flash")
+
+
+def considered(bundle: Bundle) -> RenderableType:
+    """For each layer the kernels of its core: cycles of one call, bytes of flash (constants + code) and scratch, why not."""
+    final = {node.name: node.kernel for node in bundle.graph.nodes}
+    layers: dict[str, list[Choice]] = {}
+    for choice in bundle.choices:
+        layers.setdefault(choice.node, []).append(choice)
+    text = Text("kernels considered: estimated cycles; flash, constants + code; scratch\n", "bold")
+    for node in [*layers, *(n for n, symbol in final.items() if symbol is not None and n not in layers)]:
+        text.append(f"{node}\n")
+        for choice in layers.get(node, ()):
+            text.append_text(_considered(choice, final.get(node)))
+        if node not in layers:
+            text.append(f"  {str(final[node]).removeprefix('ge_'):<24}  made by the planner, to save RAM\n")
+    return text
+
+
+def _considered(choice: Choice, final: str | None) -> Text:
+    name = choice.kernel.removeprefix("ge_")
+    if not choice.legal:
+        return Text(f"  {name:<24}  cannot: {choice.reason}\n")
+    flash = f"{number(choice.constants)} + {number(choice.code + choice.shared)}"
+    taken, verdict = choice.kernel == final, choice.reason or "taken"
+    if taken and choice.reason is not None:
+        verdict = "taken: less RAM in this plan"
+    elif not taken and choice.reason is None:
+        verdict = "more RAM in this plan"
+    line = f"  {name:<24}{number(round(choice.cycles)):>12}  {flash:>15}  {number(choice.scratch):>7}  {verdict}\n"
+    return Text(line, GOOD if taken else "")
+
+
+def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
+    """How many nodes compute in what, where it is not int8 all over; `precision` in bundle.json tells of each."""
+    counts = Counter(str(entry["dtype"]) for entry in table)
+    rows = [] if set(counts) <= {"int8"} else [(f"nodes in {dtype}", number(counts[dtype])) for dtype in sorted(counts)]
+    left = [str(entry["node"]) for entry in table if entry["reason"] == LEFT_IN_FLOAT]
+    shown = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+    return [*rows, ("  left in float by the model", shown)] if left else rows
+
+
+def _saved(simplified: Json | None) -> list[tuple[str, str]]:
+    """What constant and dead channels would have cost. Kernels may pack what is left of the weights with some padding."""
+    if not simplified or not simplified["channels"]:
+        return []
+
+    def less(what: str, unit: str = "") -> str:
+        before, after = simplified[f"{what}_before"], simplified[f"{what}_after"]
+        return f"{number(before)}{unit} -> {number(after)}{unit} (-{100 * (before - after) / before:.1f} %)"
+
+    return [
+        ("channels removed", f"{number(simplified['channels'])}, constant or unread"),
+        ("  multiply-accumulates", less("macs")),
+        ("  weights and biases", less("weights", " B")),
+    ]
+
+
+def tensors(manifest: Json) -> Table:
+    """Inputs and outputs of a bundle: what the firmware must know."""
+    rows = [
+        (kind, t["name"], shape(t["shape"]), t["dtype"], "-" if t["scale"] is None else f"{t['scale']:.6g}", _zero(t))
+        for kind, entries in (("in", manifest["inputs"]), ("out", manifest["outputs"]))
+        for t in entries
+    ]
+    return _table("", ("", "tensor", "shape", "dtype", "scale", "zero point"), rows, left=4)
+
+
+def _zero(tensor: Json) -> str:
+    return "-" if tensor["zero_point"] is None else str(tensor["zero_point"])
+
+
+def timing(seconds: Mapping[str, float]) -> Text:
+    """Stages with their seconds in one line."""
+    stages = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+    return Text(f"{sum(seconds.values()):.2f} s: {stages}", style="dim")
+
+
+def built(image: Image) -> RenderableType:
+    """The program and what it needs of each memory of the board."""
+    rows = [
+        ("code", size(image.code)),
+        ("weights", size(image.weights)),
+        ("other constants", size(image.rodata)),
+        ("variables", size(image.data + image.bss)),
+        ("stack, at most", size(image.stack)),
+        *((f"  {name}", size(frame)) for name, frame in (image.deepest.path if image.deepest is not None else ())),
+    ]
+    used = [(m.name, m.kind, size(count), size(m.size), f"{100 * count / m.size:.1f} %") for m, count in image.used]
+    head = Text.assemble(("built ", GOOD), str(image.elf))
+    memories = [_table("Whole firmware", ("memory", "kind", "used", "of", ""), used, left=2)] if used else []
+    return Group(head, _table("", ("the bundle alone", ""), rows), *memories)
+
+
+# ---------------------------------------------------------------------------------------------- inspect
+
+
+def inspection(found: Inspection) -> RenderableType:
+    """What a model is, or all that is not supported in it."""
+    head = Text(
+        f"{found.model}: opset {found.opset}{f', made by {found.producer}' if found.producer else ''}", style="bold"
+    )
+    notes = [Text(f"note: {note}", style="dim") for note in found.notes]
+    if found.unsupported:
+        return Group(head, *notes, _unsupported(found))
+    boards = [_boards_that_fit(found)] if found.boards else []
+    return Group(head, *notes, _io(found), _model_layers(found), _totals(found), *boards)
+
+
+def _unsupported(found: Inspection) -> Table:
+    rows = [(p.node, p.op, p.reason, p.hint or "-") for p in found.unsupported]
+    return _table(f"Not supported: {len(rows)}", ("node", "op", "reason", "what to do"), rows, left=4)
+
+
+def _io(found: Inspection) -> Table:
+    def row(kind: str, t: Tensor) -> tuple[str, ...]:
+        return kind, t.name, shape(t.shape), t.dtype, t.layout or "-"
+
+    rows = [*(row("in", t) for t in found.inputs), *(row("out", t) for t in found.outputs)]
+    return _table("", ("", "tensor", "shape", "dtype", "layout"), rows, left=5)
+
+
+def _model_layers(found: Inspection) -> Table:
+    rows = [(x.name, x.op, shape(x.shape), number(x.macs), number(x.parameters)) for x in found.layers]
+    return _table("Layers", ("layer", "op", "output", "MACs", "parameters"), rows, left=3)
+
+
+def _totals(found: Inspection) -> Table:
+    rows = [
+        ("multiply-accumulates", number(found.macs)),
+        ("parameters", number(found.parameters)),
+        ("arena (RAM), estimated", size(found.arena_estimate)),
+        ("flash, estimated", size(found.flash_estimate)),
+    ]
+    return _table("Totals", ("", "int8"), rows)
+
+
+def _boards_that_fit(found: Inspection) -> Table:
+    words = {True: "yes", False: "no", None: "-"}
+    rows = [(b.board, words[b.fits], size(b.ram), size(b.flash)) for b in found.boards]
+    return _table("Boards", ("board", "fits", "RAM", "flash"), rows, left=2)
+
+
+# ---------------------------------------------------------------------------------------------- lists
+
+
+def targets(entries: Iterable[Target]) -> Table:
+    return _table(
+        "", ("target", "", "kernels"), [(t.name, t.description, " ".join(t.isa) or "C") for t in entries], left=3
+    )
+
+
+def farm(rows: Sequence[Row]) -> RenderableType:
+    """One line per board, and below why some did not run."""
+    cells = [
+        (
+            row.name,
+            row.board,
+            "yes" if row.good else "NO" if row.result else "did not run",
+            number(row.result["samples"] if row.result else None),
+            _percent(row.result["accuracy"]["quantized"]) if row.result and row.result["accuracy"] else "-",
+            number(row.result["cycles_measured"] if row.result else None),
+            number(row.result["instructions"] if row.result else None),
+            f"{row.seconds:.1f} s",
+        )
+        for row in rows
+    ]
+    heads = ("name", "board", "exact", "samples", "accuracy", "cycles", "instructions", "time")
+    errors = [Text(f"{row.name}: {row.error}", style=BAD) for row in rows if row.error is not None]
+    return Group(_table("", heads, cells, left=2), *errors)
+
+
+def ports(rows: Iterable[Sequence[str]]) -> Table:
+    """Serial ports: name, what they are, what answers."""
+    return _table("", ("port", "", "what answers"), rows, left=3)
+
+
+def boards(entries: Iterable[Board]) -> Table:
+    rows = [
+        (b.name, b.target, b.description, *(size(sum(m.size for m in b.memories if (m.kind == "flash") == k) or None) for k in (False, True)))
+        for b in entries
+    ]  # fmt: skip
+    return _table("", ("board", "target", "", "RAM", "flash"), rows, left=3)
+
+
+# ---------------------------------------------------------------------------------------------- dumps
+
+
+def dump(result: Any) -> str:
+    """What a stage made, as text: the debugger of the compiler."""
+    if isinstance(result, Graph):
+        return graph_text(result)
+    if isinstance(result, Profile):
+        return "\n".join(f"{name}: {v.low:.6g} .. {v.high:.6g}" for name, v in result.values.items())
+    if isinstance(result, Plan):
+        lines = [
+            f"{offset:8} +{b.size:<8} steps {b.birth}..{b.death}  {', '.join(b.values)}" for b, offset in result.buffers
+        ]
+        return "\n".join([f"{result.size} bytes, at least {result.bound} if tensors are kept whole", *lines])
+    return "\n".join(f"{len(content):8} {name}" for name, content in dict(result).items())
+
+
+def graph_text(graph: Graph) -> str:
+    """A graph, one line per input and node, in order of execution."""
+    lines = [f"{graph.name}: {_value_text(graph.values[name])}" for name in graph.inputs]
+    return "\n".join([*lines, *(_node_text(graph, node) for node in graph.nodes), f"return {', '.join(graph.outputs)}"])
+
+
+def _value_text(value: Value) -> str:
+    stored = value.dtype
+    if value.qtype is not None:
+        q = value.qtype
+        stored = (
+            f"{q.dtype} {q.scale[0]:.6g} {q.zero_point[0]:+d}" if q.axis is None else f"{q.dtype} per axis {q.axis}"
+        )
+    return f"{value.name}[{shape(value.shape)}] {stored}"
+
+
+def _node_text(graph: Graph, node: Node) -> str:
+    outputs = ", ".join(_value_text(graph.values[name]) for name in node.outputs)
+    inputs = ", ".join(_value_text(graph.values[n]) if graph.const(n) is not None else n for n in node.inputs)
+    attrs = " ".join(f"{key}={value}" for key, value in sorted(node.attrs.items()))
+    words = (node.kernel, str(node.params) if node.params is not None else "", attrs)
+    return f"{outputs} = {node.op} {node.name}({inputs}) {' '.join(filter(None, words))}".rstrip()
+
+
+# ---------------------------------------------------------------------------------------------- debug
+
+
+def losses(run: DebugRun) -> RenderableType:
+    """One row per layer, and the layers that cost most."""
+    columns = ["layer", "op", "bits", "saturated", *["SQNR dB", "cosine", "steps"] * 2]
+    rows = _table("Layers: error cumulated, then isolated", columns, map(_losses, run.layers), left=3)
+    names = ", ".join(layer.name for layer in run.costliest())
+    return Group(rows, Text(f"cost most accuracy by themselves: {names}"))
+
+
+def _losses(layer: LayerReport) -> list[str]:
+    bits = {None: "-", False: "equal", True: "DIFFER"}[layer.differs]
+    return [layer.name, layer.op, bits, f"{layer.saturated:.2%}", *_loss(layer.cumulated), *_loss(layer.isolated)]
+
+
+def _loss(loss: Loss | None) -> list[str]:
+    return ["-"] * 3 if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.cosine:.4f}", f"{loss.max_steps:.1f}"]
+
+
+# ---------------------------------------------------------------------------------------------- quantization
+
+
+def quantization(bundle: Bundle) -> RenderableType:
+    """Per node: the types of what goes in and comes out, the params of its arithmetic, its constants."""
+    parts: list[RenderableType] = []
+    for view in bundleview.views(bundle):
+        parts.append(Text.assemble((view.name, "bold"), f"  {view.kernel or view.op}"))
+        parts += [Text(f"  in   {text}") for text in view.inputs]
+        parts.append(Text(f"  out  {view.output}"))
+        if view.params:
+            parts.append(Text("  " + " ".join(f"{name}={value}" for name, value in view.params.items())))
+        parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.constants.items()]
+    return Group(*parts)
+
+
+# ---------------------------------------------------------------------------------------------- tune
+
+
+def tuned(result: Tuned) -> RenderableType:
+    """Accuracy against cost of what was tried, the answer last, and which nodes it lifts."""
+    ends = [lifted for lifted in dict.fromkeys(((), result.lifted)) if lifted is not None]
+    rows = [_tried(lifted, result.tried[lifted]) for lifted in ends]
+    columns = ("nodes lifted", "score", "noise", "arena", "flash", "cycles")
+    table = _table(f"float scores {result.float_score:.4f}, the goal is {result.goal:.4f}", columns, rows)
+    if result.lifted is None:
+        return Group(table, Text(f"the goal was not reached by any of {len(result.tried)} configurations", style=BAD))
+    names = [Text(f"  {change}  {name or 'all nodes'}") for name, change in result.lifted]
+    before = f", {result.remembered} of them before the interruption" if result.remembered else ""
+    tried = f"{len(result.tried)} configurations were tried{before}"
+    head = f"lifted: {_nodes(result.lifted)} of {result.nodes} nodes; {tried}"
+    return Group(table, Text(head, style=GOOD), *names)
+
+
+def _nodes(lifted: Lifted) -> int:
+    return sum(bool(name) for name, _ in lifted)
+
+
+def _tried(lifted: Lifted, e: Evaluation) -> list[str]:
+    cost = [size(e.arena), size(e.flash), number(round(e.cycles))]
+    return [str(_nodes(lifted)), f"{e.score:.4f}", f"{e.noise:.4f}", *cost]
