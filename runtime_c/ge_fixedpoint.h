@@ -1,4 +1,4 @@
-/* The integer law, the twin of glowembed/fixedpoint.py: the same bits for the same numbers.
+/* The integer law, the twin of glowembed/law/fixedpoint.py: the same bits for the same numbers.
  *
  * The only rounding and saturation that int8 kernels use. Right shifts of negative numbers are arithmetic,
  * as on every compiler for the supported targets (C99 6.5.7 leaves it to the implementation).

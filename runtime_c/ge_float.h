@@ -1,4 +1,4 @@
-/* Functions of one float32 number without libm: the twin of glowembed/floatmath.py, the same bits on every core.
+/* Functions of one float32 number without libm: the twin of glowembed/law/floatmath.py, the same bits on every core.
  *
  * Every line is one float32 operation after the other, never contracted (-ffp-contract=off), so hardware and software
  * arithmetic agree. Errors are below 4 units in the last place, of erf below 6e-7.

@@ -2,7 +2,7 @@
  *
  * A kernel has the number of its law as a #define: 0 is the default one, whose text is the kernel's own; for the others
  * it includes ge_isa_dsp_law_<law>.h. There, a sum is twice the accumulator, and of each channel the stream has three words:
- * multiplier; the zero point and the half of the last shift, shifted up; shifts. glowembed/dsp.py makes them, and proves
+ * multiplier; the zero point and the half of the last shift, shifted up; shifts. glowembed/kernels/dsp/__init__.py makes them, and proves
  * that accumulators are below 2^23 and that nothing leaves 32 bits. Outputs are to be saturated by the kernel.
  *
  * Kernels that keep the words of a channel in floating-point registers (KEPT) do so for the laws of Glow and TFLite.

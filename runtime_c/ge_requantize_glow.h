@@ -1,6 +1,6 @@
 /* Requantization as Glow's bundles do it: shift, multiply by 8 bits, shift.
  *
- * The twin of mode "glow" in glowembed/fixedpoint.py. Where Glow overflows int32, this gives the clamped true result.
+ * The twin of mode "glow" in glowembed/law/fixedpoint.py. Where Glow overflows int32, this gives the clamped true result.
  */
 #ifndef GE_REQUANTIZE_GLOW_H
 #define GE_REQUANTIZE_GLOW_H

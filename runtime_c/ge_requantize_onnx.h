@@ -1,6 +1,6 @@
 /* Requantization as ONNX QuantizeLinear means it: 31-bit multipliers, one rounding, halves to even.
  *
- * The twin of mode "onnx" in glowembed/fixedpoint.py. What the multiplier cannot tell from a half is taken for one.
+ * The twin of mode "onnx" in glowembed/law/fixedpoint.py. What the multiplier cannot tell from a half is taken for one.
  */
 #ifndef GE_REQUANTIZE_ONNX_H
 #define GE_REQUANTIZE_ONNX_H

@@ -1,6 +1,6 @@
 /* Requantization as TensorFlow Lite Micro's reference kernels do it: 31-bit multipliers, rounded twice.
  *
- * The twin of mode "tflite" in glowembed/fixedpoint.py. Where TensorFlow Lite Micro overflows, this saturates.
+ * The twin of mode "tflite" in glowembed/law/fixedpoint.py. Where TensorFlow Lite Micro overflows, this saturates.
  */
 #ifndef GE_REQUANTIZE_TFLITE_H
 #define GE_REQUANTIZE_TFLITE_H

@@ -1,4 +1,4 @@
-/* The integer law of int16, the twin of glowembed/wide.py: the same bits for the same numbers.
+/* The integer law of int16, the twin of glowembed/law/wide.py: the same bits for the same numbers.
  *
  * Sums are int64. What may be multiplied with what is bounded when the bundle is made, so nothing overflows.
  */

@@ -1,7 +1,7 @@
 /* Products of bytes with AVX2: VPMADDUBSW takes twice as many at a time as VPMADDWD, and saturates where two weights of one sign
  * are large together.
  *
- * Which two inputs are a pair is free, as long as it is the same for the 16 outputs of a block. glowembed/x86.py looks for pairs
+ * Which two inputs are a pair is free, as long as it is the same for the 16 outputs of a block. glowembed/kernels/x86.py looks for pairs
  * within each 32 inputs whose weights, of every output, sum up to at most 128 in either sign: 128 * 255 fits int16. Of
  * a pair that it cannot find, the second weight is cut, and the rest of it meets the same four inputs again in a step behind all
  * others. So each block has an order of its own, in which the inputs of a few pixels are put first. Bytes of its record: steps

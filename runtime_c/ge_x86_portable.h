@@ -101,7 +101,7 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
 }
 
 /* Outputs, not clamped: (acc * multiplier + 2^(shift-1)) >> shift, plus zero_point. They fit int32. Where `exact`, the
- * product with the float `scale`, rounded once, is proved to be the same (glowembed/x86.py): that is for the levels that
+ * product with the float `scale`, rounded once, is proved to be the same (glowembed/kernels/x86.py): that is for the levels that
  * have a fused multiply-add. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
                                                           const float *scale, int32_t exact, const ge_x86_law *law) {

@@ -197,7 +197,7 @@ class SoftmaxS8(KernelOp):
 
 
 class SoftmaxTfliteS8(SoftmaxS8):
-    """y = e * (1 / sum of e) - 128, all in the fixed point of glowembed/tflite.py, 1/256 of a unit."""
+    """y = e * (1 / sum of e) - 128, all in the fixed point of glowembed/law/tflite.py, 1/256 of a unit."""
 
     name = "softmax_tflite_s8"
     requantization = "tflite"
