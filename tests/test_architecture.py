@@ -110,6 +110,18 @@ def test_only_the_importer_knows_onnx(path: Path) -> None:
         )
 
 
+CORES = ("kernels.dsp", "kernels.mve", "kernels.thumb", "kernels.x86")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_only_the_kernels_of_a_core_know_it(path: Path) -> None:
+    mine = module_of(path)
+    cores = {within(module, CORES) for module in imported(path)} - {None, within(mine, CORES)}
+    assert not cores or mine.startswith("kernels."), f"{mine} names {cores}: kernels are found by op.kernel_ops()"
+    text = path.read_text("utf-8")
+    assert mine.startswith("kernels.") or not re.search(r"\bisa=\"", text), f"{mine} lists a kernel of a core"
+
+
 def test_every_kernel_has_its_file_and_every_file_its_kernel() -> None:
     named = {k.file for op in kernel_ops().values() for k in op.kernels}
     files = {p.name for p in (ROOT / "runtime_c" / "kernels").glob("*.c")}

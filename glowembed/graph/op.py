@@ -234,7 +234,6 @@ class Kernel:
 
     template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers of
     an instance (see csource.py).
-    any_law: other requantizations are made from this file too; always so of portable kernels.
     isa: the word that the target must have ("" = portable C). option: what the user must allow ("" = nothing): an option
     of `compile`, for kernels that take much flash. when: None where it applies, else why not (proofs
     about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
@@ -258,7 +257,6 @@ class Kernel:
     constants: Mapping[str, str] | None = None
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
-    any_law: bool = False
     instance: Callable[[Any], Mapping[str, int]] | None = None
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
@@ -299,6 +297,7 @@ class KernelOp(ABC):
     It computes output rows first_row <= y < last_row. A tensor is a ge_rows: an address for each of its rows.
     `requantization` is the law by which sums become outputs; an op whose kernels call ge_requantize exists once for
     each (`in_all_modes`), under names that end in it: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite.
+    `kernels` of the class is portable C alone; `kernel_ops()` adds what the folders of glowembed/kernels offer.
     """
 
     name: str
@@ -309,6 +308,8 @@ class KernelOp(ABC):
 
     kernels: tuple[Kernel, ...] = ()
     requantization: Mode = "default"
+    twin_of: str = ""
+    """The name of the op in the default law, where this one was made from it by `in_all_modes`."""
 
     accumulates: ClassVar[bool] = False
     """All output rows are the same memory: row 0 begins a sum, each later row adds to it; rows go in order."""
@@ -346,16 +347,9 @@ def in_mode(op: str, mode: str) -> str:
     return op if mode == "default" else f"{op}_{mode}"
 
 
-OfLaw = Callable[[Mode], Sequence[Kernel]]
-
-
-def in_all_modes(op: KernelOp, *laws: Kernel, of_law: OfLaw = lambda mode: ()) -> tuple[KernelOp, ...]:
-    """The op, and its twins: same params and constants, kernels with another ge_requantize.
-
-    For the twins only: `laws`, of which each law has one, and what `of_law` makes for one: these do not requantize by
-    ge_requantize. They have the law's number as LAW of an instance (`law_number`), or take another ge_mve_law.h.
-    """
-    return (op, *(_twin(op, mode, laws, of_law(mode)) for mode in MODES if mode != "default"))
+def in_all_modes(op: KernelOp) -> tuple[KernelOp, ...]:
+    """The op, and its twins: same params and constants, kernels with another ge_requantize."""
+    return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
 
 
 def law_number(mode: Mode) -> dict[str, int]:
@@ -363,36 +357,65 @@ def law_number(mode: Mode) -> dict[str, int]:
     return {} if mode == "default" else {"LAW": MODES.index(mode)}
 
 
-def _twin(op: KernelOp, mode: Mode, laws: Sequence[Kernel], own: Sequence[Kernel]) -> KernelOp:
+def _twin(op: KernelOp, mode: Mode) -> KernelOp:
     twin = copy.copy(op)
-    twin.name, twin.requantization = in_mode(op.name, mode), mode
-    able = (*(k for k in op.kernels if k.any_law or not k.isa), *laws)
-    same = (replace(k, symbol=in_mode(k.symbol, mode), template=k.symbol) for k in able)
-    instances = (replace(k, symbol=in_mode(k.symbol, mode), template=k.template or k.symbol) for k in own)
-    twin.kernels = (*same, *instances)
+    twin.name, twin.requantization, twin.twin_of = in_mode(op.name, mode), mode, op.name
+    twin.kernels = tuple(_of_law(kernel, mode) for kernel in op.kernels)
     return twin
+
+
+def _of_law(kernel: Kernel, mode: Mode) -> Kernel:
+    """The kernel of a twin, made from the C file of the default law."""
+    return replace(kernel, symbol=in_mode(kernel.symbol, mode), template=kernel.template or kernel.symbol)
 
 
 # ---------------------------------------------------------------------------------------------- discovery
 
 
+KernelsOf = Callable[[Mode], Sequence[Kernel]]
+"""The kernels of a core for one op, in a law."""
+
+
+def only(*kernels: Kernel) -> KernelsOf:
+    """Kernels that compute the default law alone."""
+    return lambda mode: kernels if mode == "default" else ()
+
+
 @cache
-def _modules() -> tuple[Any, ...]:
-    package = importlib.import_module("glowembed.ops")
-    names = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-    return tuple(importlib.import_module(f"glowembed.ops.{name}") for name in names)
+def _modules(name: str) -> tuple[Any, ...]:
+    """All modules below a package of glowembed, in the order of their names."""
+    package = importlib.import_module(f"glowembed.{name}")
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return tuple(importlib.import_module(module) for module in sorted(m.name for m in found))
 
 
 @cache
 def ops() -> Mapping[str, Op]:
     """Every semantic op by name: the list OPS of each module in glowembed/ops."""
-    return {op.name: op for module in _modules() for op in getattr(module, "OPS", ())}
+    return {op.name: op for module in _modules("ops") for op in getattr(module, "OPS", ())}
 
 
 @cache
 def kernel_ops() -> Mapping[str, KernelOp]:
-    """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops."""
-    return {op.name: op for module in _modules() for op in getattr(module, "KERNEL_OPS", ())}
+    """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops, with the kernels of all cores."""
+    found = (op for module in _modules("ops") for op in getattr(module, "KERNEL_OPS", ()))
+    return {op.name: _with_kernels(op) for op in found}
+
+
+def _with_kernels(op: KernelOp) -> KernelOp:
+    """The op with the kernels that the modules in glowembed/kernels offer: KERNELS maps names of ops to KernelsOf.
+
+    A kernel for a twin is offered under the name of the op in the default law, and gets the twin's names; one that is
+    offered under the twin's own name has a C file of its own.
+    """
+    offers = [getattr(module, "KERNELS", {}) for module in _modules("kernels")]
+    own = [kernel for offer in offers if op.name in offer for kernel in offer[op.name]("default")]
+    if op.twin_of:
+        shared = (kernel for offer in offers if op.twin_of in offer for kernel in offer[op.twin_of](op.requantization))
+        own += [_of_law(kernel, op.requantization) for kernel in shared]
+    complete = copy.copy(op)
+    complete.kernels = (*op.kernels, *own)
+    return complete
 
 
 Lowering = Callable[[Node, LowerContext], None]
@@ -402,7 +425,7 @@ Lowering = Callable[[Node, LowerContext], None]
 def lowerings() -> Mapping[tuple[str, str], Lowering]:
     """(semantic op, dtype) -> what lowers it, for dtypes other than int8: LOWERINGS of each module in glowembed/ops."""
     found: dict[tuple[str, str], Lowering] = {}
-    for module in _modules():
+    for module in _modules("ops"):
         found |= getattr(module, "LOWERINGS", {})
     return found
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel
+from glowembed.graph.op import Cost, Kernel, KernelsOf, only
+from glowembed.kernels.add_each import each, glow_why_not, pairwise, tflite_why_not
 from glowembed.law.fixedpoint import WORDS, Mode
 from glowembed.ops.shared import broadcast
 
@@ -384,7 +385,6 @@ AVGPOOL = Kernel(
 AVGPOOL_LAWS = Kernel(
     "ge_avgpool_laws_s8_mve",
     isa="mve",
-    any_law=True,
     scratch=_avgpool_scratch,
     cost=lambda node, target: Cost(_avgpool_cost(node, 20), 800),
     store="rows",
@@ -550,3 +550,29 @@ CHANNELS_LAST = Kernel(
     cost=_channels_last_cost,
     store="rows",
 )
+
+
+KERNELS: Mapping[str, KernelsOf] = {
+    "conv2d_s8": lambda mode: (conv2d(mode), conv3x3(mode)),
+    "depthwise_s8": lambda mode: (depthwise(mode), depthwise3x3(mode)),
+    "fc_s8": lambda mode: (fc(mode),),
+    "add_s8": only(ADD),
+    "add_broadcast_s8": only(ADD_BROADCAST),
+    "add_each_s8_glow": only(each("glow", "mve", pairwise(glow_why_not), 4.3, 60)),
+    "add_each_s8_tflite": only(each("tflite", "mve", pairwise(tflite_why_not), 7, 60)),
+    "mul_s8": only(MUL),
+    "mul_broadcast_s8": only(MUL_BROADCAST),
+    "affine_s8": only(AFFINE),
+    "lut_s8": only(LUT),
+    "softmax_s8": only(SOFTMAX),
+    "softmax_tflite_s8": only(SOFTMAX_TFLITE),
+    "maxpool_s8": only(MAXPOOL),
+    "avgpool_s8": lambda mode: (AVGPOOL, AVGPOOL_LAWS) if mode == "default" else (AVGPOOL_LAWS,),
+    "sum_rows_s8": only(SUM_ROWS),
+    "max_rows_s8": only(MAX_ROWS),
+    "mean_s32_s8": only(MEAN),
+    "copy_s8": only(COPY),
+    "copy_into_s8": only(COPY_INTO),
+    "insert_s8": only(INSERT),
+    "channels_last_s8": only(CHANNELS_LAST),
+}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel
+from glowembed.graph.op import Cost, Kernel, only
 
 OUTPUTS, INPUTS = 16, 4
 """Of a block of weights."""
@@ -484,3 +484,13 @@ def _avgpool_cost(node: Node, target: Any) -> Cost:
 
 
 AVGPOOL = Kernel("ge_avgpool_s8_x86", isa="x86", when=_mean_fits, cost=_avgpool_cost, store="rows")
+
+
+KERNELS = {
+    "conv2d_s8": only(CONV2D),
+    "depthwise_s8": only(DEPTHWISE),
+    "fc_s8": only(FC),
+    "add_s8": only(ADD),
+    "mul_s8": only(MUL),
+    "avgpool_s8": only(AVGPOOL),
+}

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, OutputType, Refused
-from glowembed.kernels import mve
 from glowembed.ops.shared.broadcast import rows_of
 
 Real = NDArray[np.float64]
@@ -203,16 +202,7 @@ class LutS8(KernelOp):
     name = "lut_s8"
     params = LutParams
     constants = {"table": "int8_t"}
-    kernels = (
-        Kernel("ge_lut_s8", cost=lambda n, t: Cost(9.0 * n.params.rows * n.params.row, 130), store="elements"),
-        mve.LUT,
-        Kernel(
-            "ge_lut_s8_dsp",
-            isa="dsp",
-            cost=lambda n, t: Cost(n.params.rows * (5.3 * n.params.row + 25), 190),
-            store="elements",
-        ),
-    )
+    kernels = (Kernel("ge_lut_s8", cost=lambda n, t: Cost(9.0 * n.params.rows * n.params.row, 130), store="elements"),)
 
     def rows(self, p: LutParams) -> int:
         return p.rows

@@ -6,7 +6,7 @@ A difference is a sum with a negative multiplier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,9 +16,6 @@ import numpy as np
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
-from glowembed.graph.target import Target
-from glowembed.kernels import mve, x86
-from glowembed.kernels.thumb import threes
 from glowembed.law import fixedpoint
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of
@@ -130,43 +127,13 @@ def _sum(p: Any, a: Array, b: Array) -> Array:
     return fixedpoint.requantize_pair(a, b, q, p.lo, p.hi)
 
 
-def _dsp_why_not(node: Node, target: Target) -> str | None:
-    largest = max(abs(node.params.multiplier_a), abs(node.params.multiplier_b))
-    return f"a multiplier is {largest}, more than int16" if largest > 32767 else None
-
-
-def _dsp_element(p: AddBroadcastParams) -> float:
-    """Cycles: of both operands only one may change along a line."""
-    return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
-
-
 class AddS8(KernelOp):
     """Element by element."""
 
     name = "add_s8"
     params = AddParams
     inputs = ("a", "b")
-    kernels = (
-        Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 210), store="elements"),
-        threes.ADD,
-        mve.ADD,
-        x86.ADD,
-        Kernel(
-            "ge_add_s8_dsp",
-            isa="dsp",
-            when=_dsp_why_not,
-            instance=lambda p: {"SHIFT": p.shift},
-            cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 550),
-            store="elements",
-        ),
-        Kernel(
-            "ge_add_fine_s8_dsp",
-            isa="dsp",
-            instance=lambda p: {"SHIFT": p.shift},
-            cost=lambda n, t: Cost(n.params.rows * (6.8 * n.params.row + 60), 300),
-            store="elements",
-        ),
-    )
+    kernels = (Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 210), store="elements"),)
 
     def rows(self, p: AddParams) -> int:
         return p.rows
@@ -191,14 +158,6 @@ class AddBroadcastS8(KernelOp):
         Kernel(
             "ge_add_broadcast_s8",
             cost=lambda n, t: Cost(18.0 * n.params.rows * prod(n.params.dims), 400),
-            store="elements",
-        ),
-        mve.ADD_BROADCAST,
-        Kernel(
-            "ge_add_broadcast_s8_dsp",
-            isa="dsp",
-            instance=lambda p: {"SHIFT": p.shift},
-            cost=lambda n, t: Cost(broadcast.lines_cost(n.params, _dsp_element(n.params), 70), 520),
             store="elements",
         ),
     )
@@ -249,69 +208,5 @@ class AddEachS8(KernelOp):
         return fixedpoint.requantize_each(a, b, words, p.out_zero_point, p.lo, p.hi, self.requantization)
 
 
-def _words(node: Node) -> list[int]:
-    words: list[int] = node.constants["words"].materialize().tolist()
-    return words
-
-
-HALF = [2**30, 0]
-"""Words of a scale of 1/2."""
-
-
-def _tflite_why_not(node: Node, target: Target) -> str | None:
-    w = _words(node)
-    if HALF not in (w[0:2], w[2:4]):
-        return "no operand has a scale of 1/2"
-    if not all(-30 <= shift <= 0 for shift in (w[1], w[3])) or not -22 <= w[5] < 0:
-        return f"shifts {w[1]}, {w[3]} and {w[5]}"
-    return None
-
-
-def _glow_why_not(node: Node, target: Target) -> str | None:
-    w = _words(node)
-    if w[1] or w[4]:
-        return "an operand is shifted before it is multiplied"
-    if max(w[2], w[5]) > 29 or 255 * max(w[0], w[3]) >= 2**29:
-        return f"multipliers {w[0]} and {w[3]}, shifts {w[2]} and {w[5]}"
-    return None
-
-
-def _each(mode: str, isa: str, why_not: Callable[[Node, Target], str | None], element: float, line: float) -> Kernel:
-    return Kernel(
-        f"ge_add_each_s8_{mode}_{isa}",
-        isa=isa,
-        when=why_not,
-        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, element, line), 640 if mode == "tflite" else 460),
-        store="elements",
-    )
-
-
-def _pairwise(why_not: Callable[[Node, Target], str | None]) -> Callable[[Node, Target], str | None]:
-    """Both operands have an element of their own for each of a line."""
-
-    def pairwise_why_not(node: Node, target: Target) -> str | None:
-        steps = node.params.strides_a[-1], node.params.strides_b[-1]
-        return why_not(node, target) if steps == (1, 1) else "an operand has one element for a line"
-
-    return pairwise_why_not
-
-
-EACH_LAWS = {
-    "tflite": (
-        _each("tflite", "dsp", _tflite_why_not, 31, 70),
-        _each("tflite", "mve", _pairwise(_tflite_why_not), 7, 60),
-    ),
-    "glow": (_each("glow", "dsp", _glow_why_not, 15, 50), _each("glow", "mve", _pairwise(_glow_why_not), 4.3, 60)),
-}
-"""Kernels that know a law."""
-
-
-def _each_ops() -> Iterator[KernelOp]:
-    """add_each_s8 in the laws of others."""
-    for op in in_all_modes(AddEachS8())[1:]:
-        op.kernels = (*op.kernels, *EACH_LAWS.get(op.requantization, ()))
-        yield op
-
-
 OPS = (Add(), Sub())
-KERNEL_OPS = (AddS8(), AddBroadcastS8(), *_each_ops())
+KERNEL_OPS = (AddS8(), AddBroadcastS8(), *in_all_modes(AddEachS8())[1:])

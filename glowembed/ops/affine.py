@@ -7,7 +7,6 @@ are no rounded weights; depthwise_s8 with one tap in the requantization modes of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -20,7 +19,6 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
 from glowembed.graph.spatial import as_hwc
-from glowembed.kernels import mve
 from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.shared import broadcast
@@ -155,45 +153,13 @@ def affine_constants(
     return AffineConstants(multiplier.astype(np.int32), (offset + 2 ** (bits - 1)).astype(np.int32), bits)
 
 
-TURN = 8
-"""Channels of a turn of ge_affine_s8_dsp."""
-
-
-def _repeats(channels: int) -> int:
-    """Vectors for which the stream of ge_affine_s8_dsp has constants: whole turns, where a vector is shorter than one."""
-    return TURN // math.gcd(channels, TURN) if channels < TURN else 1
-
-
-def _pairs(constants: Mapping[str, Array], p: AffineParams) -> Mapping[str, Array]:
-    """Multiplier and offset of each channel in turn."""
-    pairs = np.stack([constants["multiplier"], constants["offset"]], axis=1).astype(np.int32)
-    return {"stream": np.tile(pairs.reshape(-1), _repeats(p.channels))}
-
-
-def _dsp_row_cycles(p: AffineParams) -> float:
-    runs = p.vectors / _repeats(p.channels)
-    return 7.0 * p.vectors * p.channels + 25 * runs + 30
-
-
 class AffineS8(KernelOp):
     """Channel by channel, with one rounding."""
 
     name = "affine_s8"
     params = AffineParams
     constants = {"multiplier": "int32_t", "offset": "int32_t"}
-    kernels = (
-        Kernel("ge_affine_s8", cost=lambda n, t: Cost(14.0 * n.macs, 240), store="elements"),
-        mve.AFFINE,
-        Kernel(
-            "ge_affine_s8_dsp",
-            isa="dsp",
-            constants={"stream": "int32_t"},
-            arrange=_pairs,
-            instance=lambda p: {"SHIFT": p.shift},
-            cost=lambda n, t: Cost(n.params.rows * _dsp_row_cycles(n.params), 290),
-            store="elements",
-        ),
-    )
+    kernels = (Kernel("ge_affine_s8", cost=lambda n, t: Cost(14.0 * n.macs, 240), store="elements"),)
 
     def rows(self, p: AffineParams) -> int:
         return p.rows

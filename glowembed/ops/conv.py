@@ -16,14 +16,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes
 from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
-from glowembed.kernels import mve, portable, x86
-from glowembed.kernels.dsp import block as dsp_block
-from glowembed.kernels.dsp import conv as dsp_conv
-from glowembed.kernels.dsp import depthwise as dsp_depthwise
-from glowembed.kernels.dsp import direct as dsp_direct
-from glowembed.kernels.dsp import lines as dsp_lines
-from glowembed.kernels.dsp import polynomial, winograd
-from glowembed.kernels.thumb import plain, threes
+from glowembed.kernels import portable
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
 
@@ -184,23 +177,7 @@ class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "conv2d_s8"
-    kernels: tuple[Kernel, ...] = (
-        Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 770), store="rows"),
-        mve.conv3x3("default"),
-        *threes.CONV2D,
-        *plain.CONV2D,
-        mve.conv2d("default"),
-        x86.CONV2D,
-        *dsp_conv.column_kernels(),
-        dsp_conv.WIDE,
-        *dsp_conv.strip_kernels(),
-        dsp_direct.KERNEL,
-        winograd.KERNEL,
-        polynomial.ONE_TAP,
-        polynomial.few(),
-        polynomial.few(least=True),
-        *dsp_block.CONV2D,
-    )
+    kernels: tuple[Kernel, ...] = (Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 770), store="rows"),)
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
@@ -215,16 +192,6 @@ class DepthwiseS8(_Conv2dBase):
     name = "depthwise_s8"
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 570), store="rows"),
-        *threes.DEPTHWISE,
-        *plain.DEPTHWISE,
-        dsp_lines.ANY,
-        dsp_lines.lines_kernel(),
-        dsp_depthwise.rows_kernel(),
-        dsp_depthwise.window_kernel(),
-        *dsp_block.DEPTHWISE,
-        mve.depthwise("default"),
-        mve.depthwise3x3("default"),
-        x86.DEPTHWISE,
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
@@ -257,28 +224,6 @@ class DepthwiseAwS8(DepthwiseS8):
 OPS = (Conv(),)
 
 
-def _conv2d_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
-    return [
-        *dsp_conv.column_kernels(mode),
-        *dsp_conv.strip_kernels(mode),
-        *(polynomial.few(mode, least) for least in (False, True)),
-        mve.conv2d(mode),
-        mve.conv3x3(mode),
-    ]
-
-
-def _depthwise_of_law(mode: fixedpoint.Mode) -> list[Kernel]:
-    kept = [] if mode == "onnx" else [dsp_lines.lines_kernel(mode), dsp_depthwise.rows_kernel(mode)]
-    return [
-        *kept,
-        dsp_depthwise.window_kernel(mode),
-        mve.depthwise(mode),
-        mve.depthwise3x3(mode),
-    ]
-
-
 KERNEL_OPS = (
-    *in_all_modes(Conv2dS8(), dsp_conv.LAWS, of_law=_conv2d_of_law),
-    *in_all_modes(DepthwiseS8(), of_law=_depthwise_of_law),
-    *(twin for op in (Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
+    *(twin for op in (Conv2dS8(), DepthwiseS8(), Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
 )

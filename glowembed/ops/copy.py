@@ -18,7 +18,6 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
-from glowembed.kernels import mve
 from glowembed.law import fixedpoint
 from glowembed.ops.activation import LutParams, lookup_table
 from glowembed.ops.shared.broadcast import rows_of
@@ -188,25 +187,12 @@ def _copy_cost(node: Node, _: Any) -> Cost:
     return Cost(p.rows * (prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0)), 520)
 
 
-def _dsp_cost(node: Node, _: Any) -> Cost:
-    """Runs along the longest dim, unless the innermost is in one piece (ge_runs.h)."""
-    p = node.params
-    piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
-    along = p.dims[-1] if piece and p.dims[-1] >= mve.PIECE else max(p.dims)
-    element = (5.7 if piece else 10.0) if p.shift else (1.0 if piece else 3.5)
-    return Cost(p.rows * (prod(p.dims) // along) * (element * along + 50), 520)
-
-
 class CopyS8(KernelOp):
     """The block, requantized on the way; it is the whole output."""
 
     name = "copy_s8"
     params = CopyParams
-    kernels = (
-        Kernel("ge_copy_s8", cost=_copy_cost, store="rows"),
-        mve.COPY,
-        Kernel("ge_copy_s8_dsp", isa="dsp", cost=_dsp_cost, store="rows"),
-    )
+    kernels = (Kernel("ge_copy_s8", cost=_copy_cost, store="rows"),)
 
     def rows(self, p: CopyParams) -> int:
         return p.rows
@@ -230,11 +216,7 @@ class CopyIntoS8(KernelOp):
     name = "copy_into_s8"
     params = CopyParams
     inputs = ("partial", "x")
-    kernels = (
-        Kernel("ge_copy_into_s8", cost=_copy_cost, store="rows"),
-        mve.COPY_INTO,
-        Kernel("ge_copy_into_s8_dsp", isa="dsp", cost=_dsp_cost, store="rows"),
-    )
+    kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost, store="rows"),)
 
     def rows(self, p: CopyParams) -> int:
         return p.rows
@@ -256,7 +238,7 @@ class InsertS8(KernelOp):
     params = CopyParams
     inputs = ("partial",)
     constants = {"x": "int8_t"}
-    kernels = (Kernel("ge_insert_s8", cost=_copy_cost, store="rows"), mve.INSERT)
+    kernels = (Kernel("ge_insert_s8", cost=_copy_cost, store="rows"),)
 
     def rows(self, p: CopyParams) -> int:
         return p.rows

@@ -6,7 +6,7 @@ Input [..., K] (all leading axes are rows), weights [N, K], bias [N]. Kernel-lev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -24,11 +24,8 @@ from glowembed.graph.op import (
     Op,
     Refused,
     in_all_modes,
-    law_number,
 )
-from glowembed.graph.target import Target
-from glowembed.kernels import dsp, mve, portable, x86
-from glowembed.kernels.thumb import plain, threes
+from glowembed.kernels import portable
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
 
@@ -191,83 +188,13 @@ class FcParams:
     hi: int = i32("largest output")
 
 
-def _dsp_steps(p: FcParams) -> int:
-    """Turns of four k (runtime_c/kernels/fc_s8_dsp.c)."""
-    return (dsp.words(p.in_c) + 1) // 2
-
-
-def _dsp_arrange(constants: Mapping[str, Array], p: FcParams, mode: fixedpoint.Mode) -> Mapping[str, Array]:
-    order = dsp.run_order(p.in_c)
-    order += [-1] * (4 * _dsp_steps(p) - len(order))
-    weights, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))
-    return {"stream": dsp.gemm_stream(weights, bias, multiplier, order, p, mode=mode)}
-
-
-_LAW_CYCLES: Mapping[fixedpoint.Mode, int] = {"default": 0, "onnx": 48, "glow": 22, "tflite": 22}
-"""More for each four outputs."""
-
-
-def _dsp_cost(node: Node, target: Target, mode: fixedpoint.Mode) -> Cost:
-    p = node.params
-    blocks, steps = -(-p.out_c // 4), _dsp_steps(p)
-    return Cost(p.rows * (blocks * (45 + _LAW_CYCLES[mode] + 19 * steps + steps) + 1.6 * p.in_c + 150), 1100)
-
-
-def _direct_why_not(node: Node, mode: fixedpoint.Mode) -> str | None:
-    return "the inputs are not a multiple of four" if node.params.in_c % 4 else dsp.why_not(node, mode)
-
-
-def _direct_cost(node: Node, target: Target, mode: fixedpoint.Mode) -> Cost:
-    p = node.params
-    return Cost(p.rows * (-(-p.out_c // 4) * (45 + _LAW_CYCLES[mode] + 21 * _dsp_steps(p)) + 150), 700)
-
-
-def _fc_dsp(mode: fixedpoint.Mode = "default") -> tuple[Kernel, ...]:
-    """With the vector expanded to scratch, and without; in one law."""
-    expanded = Kernel(
-        "ge_fc_s8_dsp",
-        isa="dsp",
-        when=lambda n, t: dsp.why_not(n, mode),
-        constants={"stream": "uint32_t"},
-        arrange=lambda constants, p: _dsp_arrange(constants, p, mode),
-        instance=None if mode == "default" else lambda p: law_number(mode),
-        scratch=lambda p: 8 * _dsp_steps(p) + 4,
-        cost=lambda n, t: _dsp_cost(n, t, mode),
-        store="rows",
-    )
-    direct = replace(
-        expanded,
-        symbol="ge_fc_direct_s8_dsp",
-        when=lambda n, t: _direct_why_not(n, mode),
-        scratch=lambda p: 0,
-        cost=lambda n, t: _direct_cost(n, t, mode),
-    )
-    return expanded, direct
-
-
-FC_LAWS = Kernel(
-    "ge_fc_laws_s8_dsp",
-    isa="dsp",
-    cost=lambda n, t: Cost(2.0 * n.macs + n.params.rows * (20 + 65.0 * n.params.out_c), 520),
-    store="rows",
-)
-"""For the laws of others, where those of the default law refuse: scales of 1/2 and more, large sums."""
-
-
 class FcS8(KernelOp):
     """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "fc_s8"
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-    kernels: tuple[Kernel, ...] = (
-        Kernel("ge_fc_s8", cost=portable.matrix("fc_s8", 6.0, 330), store="rows"),
-        *threes.FC,
-        *plain.FC,
-        mve.fc("default"),
-        x86.FC,
-        *_fc_dsp(),
-    )
+    kernels: tuple[Kernel, ...] = (Kernel("ge_fc_s8", cost=portable.matrix("fc_s8", 6.0, 330), store="rows"),)
 
     def rows(self, p: FcParams) -> int:
         return p.rows
@@ -298,6 +225,6 @@ class FcAwS8(FcS8):
 
 OPS = (Gemm(),)
 KERNEL_OPS = (
-    *in_all_modes(FcS8(), FC_LAWS, of_law=lambda mode: [*_fc_dsp(mode), mve.fc(mode)]),
+    *in_all_modes(FcS8()),
     *in_all_modes(FcAwS8()),
 )

@@ -15,8 +15,6 @@ import numpy as np
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
-from glowembed.graph.target import Target
-from glowembed.kernels import mve, x86
 from glowembed.law import fixedpoint
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of, output_scales
@@ -94,10 +92,6 @@ def _product(p: Any, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) ->
     return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
-def _dsp_why_not(node: Node, target: Target) -> str | None:
-    return None if node.params.shift == 32 else f"shift is {node.params.shift}, SMMLAR shifts by 32"
-
-
 class MulS8(KernelOp):
     """Element by element."""
 
@@ -105,18 +99,7 @@ class MulS8(KernelOp):
     params = MulParams
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
-    kernels = (
-        Kernel("ge_mul_s8", cost=lambda n, t: Cost(23.0 * n.params.rows * n.params.row, 330), store="elements"),
-        mve.MUL,
-        Kernel(
-            "ge_mul_s8_dsp",
-            isa="dsp",
-            when=_dsp_why_not,
-            cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 90), 420),
-            store="elements",
-        ),
-        x86.MUL,
-    )
+    kernels = (Kernel("ge_mul_s8", cost=lambda n, t: Cost(23.0 * n.params.rows * n.params.row, 330), store="elements"),)
 
     def rows(self, p: MulParams) -> int:
         return p.rows
@@ -142,14 +125,6 @@ class MulBroadcastS8(KernelOp):
         Kernel(
             "ge_mul_broadcast_s8",
             cost=lambda n, t: Cost(23.0 * n.params.rows * prod(n.params.dims), 520),
-            store="elements",
-        ),
-        mve.MUL_BROADCAST,
-        Kernel(
-            "ge_mul_broadcast_s8_dsp",
-            isa="dsp",
-            when=_dsp_why_not,
-            cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 6.3, 100), 800),
             store="elements",
         ),
     )

@@ -30,8 +30,6 @@ from glowembed.graph.op import (
     in_mode,
 )
 from glowembed.graph.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
-from glowembed.graph.target import Target
-from glowembed.kernels import mve, x86
 from glowembed.law import fixedpoint
 from glowembed.ops.conv import window_of
 from glowembed.ops.reduce import split_max, split_mean
@@ -321,38 +319,6 @@ def _meets_halves(attrs: Mapping[str, Any], x: Shape, xq: QType, yq: QType) -> b
     return any(fixedpoint.means_meet_halves(xq.scale[0], yq.scale[0], int(count)) for count in counts if count)
 
 
-def _dsp_why_not(node: Node, target: Target) -> str | None:
-    p = node.params
-    if p.channels < 4:
-        return f"{p.channels} channels, it takes 4 and more"
-    return "the taps do not touch" if max(p.dilation_h, p.dilation_w) > 1 else None
-
-
-def _dsp_cost(node: Node, target: Target) -> Cost:
-    p = node.params
-    outputs = p.out_h * p.out_w * p.channels
-    return Cost(outputs * (1.6 * p.kernel_h * p.kernel_w + 12) + 60 * p.out_h * p.out_w, 1100)
-
-
-def _dsp_average_why_not(node: Node, target: Target) -> str | None:
-    """Sums are shifted left so that requantization is one SMMLAR."""
-    p = node.params
-    if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) >= 2**31:
-        return f"sums shifted by {32 - p.shift} overflow"
-    return _dsp_why_not(node, target)
-
-
-def _dsp_average_cost(node: Node, output: float) -> Cost:
-    """Sums of four channels at a time; then `output` for each mean."""
-    p = node.params
-    sums = _blocks(p.channels, 4) * (p.kernel_h * (5.0 * p.kernel_w + 14) + 20) + output * p.channels + 80
-    return Cost(p.out_h * p.out_w * sums, 1100)
-
-
-def _blocks(count: int, size: int) -> int:
-    return -(-count // size)
-
-
 def _pool_cost(node: Node, _: Any) -> Cost:
     p = node.params
     return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 600)
@@ -374,11 +340,7 @@ class MaxpoolS8(_PoolBase):
 
     name = "maxpool_s8"
     params = PoolParams
-    kernels = (
-        Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),
-        mve.MAXPOOL,
-        Kernel("ge_maxpool_s8_dsp", isa="dsp", when=_dsp_why_not, cost=_dsp_cost, store="rows"),
-    )
+    kernels = (Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),)
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         return split_max(node, c)
@@ -394,29 +356,7 @@ class AvgpoolS8(_PoolBase):
     name = "avgpool_s8"
     params = AvgpoolParams
     constants = {"multiplier": "int32_t"}
-    kernels = (
-        Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),
-        mve.AVGPOOL,
-        mve.AVGPOOL_LAWS,
-        x86.AVGPOOL,
-        Kernel(
-            "ge_avgpool_s8_dsp",
-            isa="dsp",
-            when=_dsp_average_why_not,
-            cost=lambda node, target: _dsp_average_cost(node, 11),
-            scratch=lambda p: 4 * p.channels,
-            store="rows",
-        ),
-        Kernel(
-            "ge_avgpool_laws_s8_dsp",
-            isa="dsp",
-            when=_dsp_why_not,
-            cost=lambda node, target: _dsp_average_cost(node, 35),
-            scratch=lambda p: 4 * p.channels,
-            store="rows",
-            any_law=True,
-        ),
-    )
+    kernels = (Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),)
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         return split_mean(node, c, self.requantization)

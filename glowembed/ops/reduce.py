@@ -15,7 +15,6 @@ import numpy as np
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
-from glowembed.kernels import mve
 from glowembed.law import fixedpoint
 
 
@@ -82,22 +81,11 @@ def _cost(node: Node, _: Any) -> Cost:
     return Cost(8.0 * p.rows * p.columns * p.channels, 140)
 
 
-def _dsp(what: str) -> Kernel:
-    """Four channels at a time, or sixteen."""
-    return Kernel(
-        f"ge_{what}_rows_s8_dsp",
-        isa="dsp",
-        when=lambda n, t: None if n.params.channels >= 4 else f"{n.params.channels} channels, it takes 4 and more",
-        cost=lambda n, t: Cost(n.params.rows * n.params.channels * (1.7 * n.params.columns + 10), 400),
-        store="rows",
-    )
-
-
 class SumRowsS8(_Reduction):
     """The sum over rows and columns, int32."""
 
     name = "sum_rows_s8"
-    kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"), mve.SUM_ROWS, _dsp("sum"))
+    kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"),)
 
     def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
         return (p.columns * p.channels,), 4 * p.channels
@@ -110,7 +98,7 @@ class MaxRowsS8(_Reduction):
     """The largest over rows and columns."""
 
     name = "max_rows_s8"
-    kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"), mve.MAX_ROWS, _dsp("max"))
+    kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"),)
 
     def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
         return (p.columns * p.channels,), p.channels
@@ -126,16 +114,7 @@ class MeanS32S8(KernelOp):
     params = MeanParams
     inputs = ("sum",)
     constants = {"multiplier": "int32_t"}
-    kernels = (
-        Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(25.0 * n.params.channels, 270)),
-        mve.MEAN,
-        Kernel(
-            "ge_mean_s32_s8_dsp",
-            isa="dsp",
-            when=lambda n, t: None if n.params.shift == 32 else f"shift is {n.params.shift}, SMMLAR shifts by 32",
-            cost=lambda n, t: Cost(11.0 * n.params.channels + 30, 140),
-        ),
-    )
+    kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(25.0 * n.params.channels, 270)),)
 
     def row_bytes(self, p: MeanParams) -> tuple[tuple[int, ...], int]:
         return (4 * p.channels,), p.channels

@@ -25,7 +25,6 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
-from glowembed.kernels import mve
 from glowembed.law import fixedpoint, tflite
 from glowembed.ops.copy import insert_params
 from glowembed.ops.shared.broadcast import rows_of
@@ -169,13 +168,6 @@ class SoftmaxS8(KernelOp):
             cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.vectors * n.params.n, 320),
             store="elements",
         ),
-        mve.SOFTMAX,
-        Kernel(
-            "ge_softmax_s8_dsp",
-            isa="dsp",
-            cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (24.0 * n.params.n + 90), 450),
-            store="elements",
-        ),
     )
 
     def rows(self, p: SoftmaxParams) -> int:
@@ -206,13 +198,6 @@ class SoftmaxTfliteS8(SoftmaxS8):
         Kernel(
             "ge_softmax_tflite_s8",
             cost=lambda n, t: Cost(60.0 * n.params.rows * n.params.vectors * n.params.n, 360),
-            store="elements",
-        ),
-        mve.SOFTMAX_TFLITE,
-        Kernel(
-            "ge_softmax_tflite_s8_dsp",
-            isa="dsp",
-            cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (26.0 * n.params.n + 250), 800),
             store="elements",
         ),
     )

@@ -13,7 +13,6 @@ from typing import Any
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp
-from glowembed.kernels import mve
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class ChannelsLastS8(KernelOp):
 
     name = "channels_last_s8"
     params = ChannelsLastParams
-    kernels = (Kernel("ge_channels_last_s8", cost=_cost, store="rows"), mve.CHANNELS_LAST, IN_PLACE)
+    kernels = (Kernel("ge_channels_last_s8", cost=_cost, store="rows"), IN_PLACE)
 
     def rows(self, p: ChannelsLastParams) -> int:
         return p.rows

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, Store
+from glowembed.graph.op import Cost, Kernel, Store, only
 from glowembed.kernels import dsp
 
 OFFSET_MAX = 4095
@@ -308,3 +308,6 @@ CONV2D = _kernels("conv2d", lambda w: w, dsp.why_not_wide)
 
 DEPTHWISE = _kernels("depthwise", lambda w: w.transpose(2, 0, 1)[..., None], dsp.depthwise_sums_why_not)
 """For channels with no other inputs."""
+
+
+KERNELS = {"conv2d_s8": only(*CONV2D), "depthwise_s8": only(*DEPTHWISE)}

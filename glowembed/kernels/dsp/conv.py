@@ -281,3 +281,11 @@ LAWS = Kernel(
     store="rows",
 )
 """For the laws of others, where the strip refuses: scales of 1/2 and more, large sums, taps that do not touch down."""
+
+
+def _kernels(mode: Mode) -> tuple[Kernel, ...]:
+    columns, strips = column_kernels(mode), strip_kernels(mode)
+    return (*columns, WIDE, *strips) if mode == "default" else (LAWS, *columns, *strips)
+
+
+KERNELS = {"conv2d_s8": _kernels}

@@ -205,3 +205,10 @@ def window_kernel(mode: Mode = "default") -> Kernel:
         rows_cost=lambda n, t, rows: _any_rows_cost(n, t, rows, mode),
         store="rows",
     )
+
+
+def _kernels(mode: Mode) -> tuple[Kernel, ...]:
+    return (*(() if mode == "onnx" else (rows_kernel(mode),)), window_kernel(mode))
+
+
+KERNELS = {"depthwise_s8": _kernels}

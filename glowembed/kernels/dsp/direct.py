@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel
+from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 
@@ -56,3 +56,6 @@ KERNEL = Kernel(
     cost=_cost,
     store="rows",
 )
+
+
+KERNELS = {"conv2d_s8": only(KERNEL)}

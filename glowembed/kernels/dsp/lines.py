@@ -141,3 +141,11 @@ ANY = Kernel(
     store="rows",
 )
 """Any window, tap by tap."""
+
+
+def _kernels(mode: Mode) -> tuple[Kernel, ...]:
+    kernels = () if mode == "onnx" else (lines_kernel(mode),)
+    return (ANY, *kernels) if mode == "default" else kernels
+
+
+KERNELS = {"depthwise_s8": _kernels}

@@ -210,3 +210,11 @@ def few(mode: Mode = "default", least: bool = False) -> Kernel:
         code=lambda p: 900 + 32 * p.kernel_h * p.kernel_w * p.in_c,
         template="ge_conv2d_few_s8_dsp" if least else "",
     )
+
+
+def _kernels(mode: Mode) -> tuple[Kernel, ...]:
+    kernels = (few(mode), few(mode, least=True))
+    return (ONE_TAP, *kernels) if mode == "default" else kernels
+
+
+KERNELS = {"conv2d_s8": _kernels}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 
@@ -90,3 +91,6 @@ KERNEL = dsp.convolution(
     store="disjoint",
     option="winograd",
 )
+
+
+KERNELS = {"conv2d_s8": only(KERNEL)}

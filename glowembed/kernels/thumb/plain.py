@@ -7,13 +7,13 @@ of the tables in measure/pipelines.py, fitted to random layers: 0.4 % off in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Node
-from glowembed.graph.op import Cost, Kernel, Store
+from glowembed.graph.op import Cost, Kernel, KernelsOf, Store
 
 CHUNK = 64
 """Inputs that are packed at a time (GE_PLAIN_CHUNK)."""
@@ -23,7 +23,7 @@ LARGEST = 8191
 
 
 def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -> Kernel:
-    return Kernel(f"ge_{op}_plain_s8_{isa}", isa=isa, cost=cost, any_law=True, **{"store": "rows", **more})
+    return Kernel(f"ge_{op}_plain_s8_{isa}", isa=isa, cost=cost, **{"store": "rows", **more})
 
 
 # --------------------------------------------------------------------------------------------- convolution
@@ -122,3 +122,11 @@ def _fc(isa: str, products: float, four: float, output: float) -> Kernel:
 
 
 FC = (_fc("armv6m", 22.1, 186.0, 48.3), _fc("armv7m", 20.5, 33.9, 41.3))
+
+
+KERNELS: Mapping[str, KernelsOf] = {
+    "conv2d_s8": lambda mode: CONV2D,
+    "depthwise_s8": lambda mode: DEPTHWISE,
+    "fc_s8": lambda mode: FC,
+}
+"""For every law: they requantize by ge_requantize."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel
+from glowembed.graph.op import Cost, Kernel, only
 
 UNROLL = 8
 """Inputs are taken in multiples of this."""
@@ -406,3 +406,11 @@ ADD = Kernel(
     cost=lambda node, target: Cost(node.params.rows * (12.0 * node.params.row + 40), 380),
     store="elements",
 )
+
+
+KERNELS = {
+    "conv2d_s8": only(*CONV2D),
+    "depthwise_s8": only(*DEPTHWISE),
+    "fc_s8": only(*FC),
+    "add_s8": only(ADD),
+}

@@ -1,0 +1,27 @@
+"""Copies of blocks on Cortex-M4, M7 and M33: their costs. In: kernel-level nodes. Out: `Kernel`s."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from glowembed.graph.ir import Node
+from glowembed.graph.op import Cost, Kernel, only
+
+PIECE = 8
+"""Bytes in one piece that a copy moves as such."""
+
+
+def _cost(node: Node, _: Any) -> Cost:
+    """Runs along the longest dim, unless the innermost is in one piece (ge_runs.h)."""
+    p = node.params
+    piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
+    along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)
+    element = (5.7 if piece else 10.0) if p.shift else (1.0 if piece else 3.5)
+    return Cost(p.rows * (prod(p.dims) // along) * (element * along + 50), 520)
+
+
+COPY = Kernel("ge_copy_s8_dsp", isa="dsp", cost=_cost, store="rows")
+COPY_INTO = Kernel("ge_copy_into_s8_dsp", isa="dsp", cost=_cost, store="rows")
+
+KERNELS = {"copy_s8": only(COPY), "copy_into_s8": only(COPY_INTO)}

@@ -1,0 +1,143 @@
+"""Operators that compute element by element, and Softmax, on Cortex-M4, M7 and M33: when, their constants and costs.
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.target import Target
+from glowembed.kernels.add_each import each, glow_why_not, tflite_why_not
+from glowembed.ops.shared import broadcast
+
+# ---------------------------------------------------------------------------------------------- sums, products
+
+
+def _add_why_not(node: Node, target: Target) -> str | None:
+    largest = max(abs(node.params.multiplier_a), abs(node.params.multiplier_b))
+    return f"a multiplier is {largest}, more than int16" if largest > 32767 else None
+
+
+def _add_element(p: Any) -> float:
+    """Cycles: of both operands only one may change along a line."""
+    return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
+
+
+ADD = Kernel(
+    "ge_add_s8_dsp",
+    isa="dsp",
+    when=_add_why_not,
+    instance=lambda p: {"SHIFT": p.shift},
+    cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 550),
+    store="elements",
+)
+
+ADD_FINE = Kernel(
+    "ge_add_fine_s8_dsp",
+    isa="dsp",
+    instance=lambda p: {"SHIFT": p.shift},
+    cost=lambda n, t: Cost(n.params.rows * (6.8 * n.params.row + 60), 300),
+    store="elements",
+)
+
+ADD_BROADCAST = Kernel(
+    "ge_add_broadcast_s8_dsp",
+    isa="dsp",
+    instance=lambda p: {"SHIFT": p.shift},
+    cost=lambda n, t: Cost(broadcast.lines_cost(n.params, _add_element(n.params), 70), 520),
+    store="elements",
+)
+
+
+def _mul_why_not(node: Node, target: Target) -> str | None:
+    return None if node.params.shift == 32 else f"shift is {node.params.shift}, SMMLAR shifts by 32"
+
+
+MUL = Kernel(
+    "ge_mul_s8_dsp",
+    isa="dsp",
+    when=_mul_why_not,
+    cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 90), 420),
+    store="elements",
+)
+
+MUL_BROADCAST = Kernel(
+    "ge_mul_broadcast_s8_dsp",
+    isa="dsp",
+    when=_mul_why_not,
+    cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 6.3, 100), 800),
+    store="elements",
+)
+
+# ---------------------------------------------------------------------------------------------- one operand
+
+LUT = Kernel(
+    "ge_lut_s8_dsp",
+    isa="dsp",
+    cost=lambda n, t: Cost(n.params.rows * (5.3 * n.params.row + 25), 190),
+    store="elements",
+)
+
+TURN = 8
+"""Channels of a turn of ge_affine_s8_dsp."""
+
+
+def _repeats(channels: int) -> int:
+    """Vectors for which the stream of ge_affine_s8_dsp has constants: whole turns, where a vector is shorter than one."""
+    return TURN // math.gcd(channels, TURN) if channels < TURN else 1
+
+
+def _pairs(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """Multiplier and offset of each channel in turn."""
+    pairs = np.stack([constants["multiplier"], constants["offset"]], axis=1).astype(np.int32)
+    return {"stream": np.tile(pairs.reshape(-1), _repeats(p.channels))}
+
+
+def _dsp_row_cycles(p: Any) -> float:
+    runs: float = p.vectors / _repeats(p.channels)
+    return 7.0 * float(p.vectors * p.channels) + 25 * runs + 30
+
+
+AFFINE = Kernel(
+    "ge_affine_s8_dsp",
+    isa="dsp",
+    constants={"stream": "int32_t"},
+    arrange=_pairs,
+    instance=lambda p: {"SHIFT": p.shift},
+    cost=lambda n, t: Cost(n.params.rows * _dsp_row_cycles(n.params), 290),
+    store="elements",
+)
+
+SOFTMAX = Kernel(
+    "ge_softmax_s8_dsp",
+    isa="dsp",
+    cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (24.0 * n.params.n + 90), 450),
+    store="elements",
+)
+
+SOFTMAX_TFLITE = Kernel(
+    "ge_softmax_tflite_s8_dsp",
+    isa="dsp",
+    cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (26.0 * n.params.n + 250), 800),
+    store="elements",
+)
+
+KERNELS = {
+    "add_s8": only(ADD, ADD_FINE),
+    "add_broadcast_s8": only(ADD_BROADCAST),
+    "add_each_s8_glow": only(each("glow", "dsp", glow_why_not, 15, 50)),
+    "add_each_s8_tflite": only(each("tflite", "dsp", tflite_why_not, 31, 70)),
+    "mul_s8": only(MUL),
+    "mul_broadcast_s8": only(MUL_BROADCAST),
+    "lut_s8": only(LUT),
+    "affine_s8": only(AFFINE),
+    "softmax_s8": only(SOFTMAX),
+    "softmax_tflite_s8": only(SOFTMAX_TFLITE),
+}

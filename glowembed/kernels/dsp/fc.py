@@ -1,0 +1,81 @@
+"""Fully connected layers on Cortex-M4, M7 and M33: when, their constants and costs.
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s. How they work say runtime_c/kernels/fc_s8_dsp.c and fc_direct_s8_dsp.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, law_number
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.law.fixedpoint import Mode
+
+
+def _steps(p: Any) -> int:
+    """Turns of four k (runtime_c/kernels/fc_s8_dsp.c)."""
+    return (dsp.words(p.in_c) + 1) // 2
+
+
+def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+    order = dsp.run_order(p.in_c)
+    order += [-1] * (4 * _steps(p) - len(order))
+    weights, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))
+    return {"stream": dsp.gemm_stream(weights, bias, multiplier, order, p, mode=mode)}
+
+
+_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 48, "glow": 22, "tflite": 22}
+"""More for each four outputs."""
+
+
+def _cost(node: Node, target: Target, mode: Mode) -> Cost:
+    p = node.params
+    blocks, steps = -(-p.out_c // 4), _steps(p)
+    return Cost(p.rows * (blocks * (45 + _LAW_CYCLES[mode] + 19 * steps + steps) + 1.6 * p.in_c + 150), 1100)
+
+
+def _direct_why_not(node: Node, mode: Mode) -> str | None:
+    return "the inputs are not a multiple of four" if node.params.in_c % 4 else dsp.why_not(node, mode)
+
+
+def _direct_cost(node: Node, target: Target, mode: Mode) -> Cost:
+    p = node.params
+    return Cost(p.rows * (-(-p.out_c // 4) * (45 + _LAW_CYCLES[mode] + 21 * _steps(p)) + 150), 700)
+
+
+def _fc(mode: Mode) -> tuple[Kernel, ...]:
+    """With the vector expanded to scratch, and without; in one law."""
+    expanded = Kernel(
+        "ge_fc_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: dsp.why_not(n, mode),
+        constants={"stream": "uint32_t"},
+        arrange=lambda constants, p: _arrange(constants, p, mode),
+        instance=None if mode == "default" else lambda p: law_number(mode),
+        scratch=lambda p: 8 * _steps(p) + 4,
+        cost=lambda n, t: _cost(n, t, mode),
+        store="rows",
+    )
+    direct = replace(
+        expanded,
+        symbol="ge_fc_direct_s8_dsp",
+        when=lambda n, t: _direct_why_not(n, mode),
+        scratch=lambda p: 0,
+        cost=lambda n, t: _direct_cost(n, t, mode),
+    )
+    return expanded, direct
+
+
+_LAWS = Kernel(
+    "ge_fc_laws_s8_dsp",
+    isa="dsp",
+    cost=lambda n, t: Cost(2.0 * n.macs + n.params.rows * (20 + 65.0 * n.params.out_c), 520),
+    store="rows",
+)
+"""For the laws of others, where those of the default law refuse: scales of 1/2 and more, large sums."""
+
+KERNELS = {"fc_s8": lambda mode: (*_fc(mode), *(() if mode == "default" else (_LAWS,)))}
