@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from rich.text import Text
 from glowembed.emit.weights import Weights, WeightsPlace
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Shape
+from glowembed.graph.notes import Note
 from glowembed.graph.plan import Optimize, PlanMode, PlanOptions, Ram
 from glowembed.graph.target import default_board, load_board, load_target
 from glowembed.law.fixedpoint import MODES
@@ -30,7 +31,6 @@ from glowembed.quantize.calibrate import METHODS
 from glowembed.quantize.precision import DTYPES, WEIGHT_DTYPES
 from glowembed.quantize.schema import SCHEMAS
 from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions
-from glowembed.ranges.profile import Profile
 
 LAYOUTS = ("model", "nhwc")
 MAX_DIMENSION = 2**31 - 1
@@ -86,16 +86,30 @@ CalibSamples = Annotated[
     int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
 ]
 ImageMean = Annotated[
-    str,
-    typer.Option("--image-mean", metavar="M[,M,M]", help="Images: subtracted after scaling.", rich_help_panel="Images"),
+    str | None,
+    typer.Option(
+        "--image-mean",
+        metavar="M[,M,M]",
+        help="Images: subtracted after scaling; 0, or as recorded in the bundle.",
+        rich_help_panel="Images",
+    ),
 ]
 ImageStd = Annotated[
-    str, typer.Option("--image-std", metavar="S[,S,S]", help="Images: divided by after that.", rich_help_panel="Images")
+    str | None,
+    typer.Option(
+        "--image-std",
+        metavar="S[,S,S]",
+        help="Images: divided by after that; 1, or as recorded in the bundle.",
+        rich_help_panel="Images",
+    ),
 ]
 ImageScale = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--image-scale", metavar="|".join(IMAGE_SCALES), help="Images: what pixels become.", rich_help_panel="Images"
+        "--image-scale",
+        metavar="|".join(IMAGE_SCALES),
+        help="Images: what pixels become; 0..1, or as recorded in the bundle.",
+        rich_help_panel="Images",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
@@ -239,11 +253,18 @@ def _shape(text: str) -> tuple[str, Shape]:
     return name, shape
 
 
-def image_options(mean: str, std: str, scale: str) -> ImageOptions:
-    """How images become inputs, every word checked."""
-    if scale not in IMAGE_SCALES:
+def image_options(
+    mean: str | None, std: str | None, scale: str | None, recorded: ImageOptions | None = None
+) -> ImageOptions:
+    """How images become inputs, every word checked; `recorded` says what is not given."""
+    if scale is not None and scale not in IMAGE_SCALES:
         raise unknown_name("image scale", scale, IMAGE_SCALES)
-    return ImageOptions(scale, _floats("--image-mean", mean), _floats("--image-std", std))
+    recorded = recorded or ImageOptions()
+    return ImageOptions(
+        scale or recorded.scale,
+        recorded.mean if mean is None else _floats("--image-mean", mean),
+        recorded.std if std is None else _floats("--image-std", std),
+    )
 
 
 def _floats(option: str, text: str) -> tuple[float, ...]:
@@ -274,10 +295,11 @@ def progress_bar() -> Iterator[Progress]:
         yield progress
 
 
-def tell_notes(*profiles: Profile) -> None:
-    """What was done to the data, on stderr, so that JSON stays JSON."""
-    for note in (note for profile in profiles for note in profile.notes):
-        typer.echo(f"note: {note}", err=True)
+def tell_notes(notes: Iterable[Note]) -> None:
+    """What a person should know, on stderr, so that JSON stays JSON."""
+    for note in notes:
+        color = typer.colors.YELLOW if note.level == "warning" else None
+        typer.secho(f"{note.level}: {note} [{note.code}]", fg=color, err=True)
 
 
 PIPED = 160

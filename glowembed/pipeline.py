@@ -24,6 +24,7 @@ from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
 from glowembed.graph import cnames, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
+from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
 from glowembed.graph.target import Target, load_target
 from glowembed.image import glue
@@ -43,8 +44,8 @@ from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import simplify, typed_names
 from glowembed.quantize.types import coverage, quantize, refuse_unused, require_all_quantized
 from glowembed.quantize.weights import requantize_weights
-from glowembed.ranges import datasets, plot
-from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges import datachecks, datasets, plot
+from glowembed.ranges.datasets import Dataset, ImageOptions, Source
 from glowembed.ranges.profile import Profile, ValueProfile
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
@@ -107,6 +108,7 @@ class CompileOptions:
     def recorded(self) -> dict[str, Any]:
         """What goes into the manifest."""
         return {
+            "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
             "input_layout": self.input_layout,
             "float_io": self.float_io,
             "dtype": self.dtype,
@@ -143,6 +145,7 @@ class Bundle:
     model_path: Path | None = None
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     choices: tuple[Choice, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass
@@ -194,7 +197,8 @@ def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
 
 
 def _dataset(data: Dataset | Source | Path | str, graph: Graph) -> Dataset:
-    return data if isinstance(data, Dataset) else datasets.load(data, datasets.input_specs(graph), "calib")
+    samples = data if isinstance(data, Dataset) else datasets.load(data, datasets.input_specs(graph), "calib")
+    return replace(samples, notes=(*samples.notes, *datachecks.calibration(samples)))
 
 
 def compile_model(
@@ -233,6 +237,8 @@ def compile_model(
         refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
         graph = verify(finish_biases(graph, precision, ranges.mean))
+        notes = _calibration_notes(graph, ranges)
+        calibrated = _calibrated(graph, ranges, notes)
         table = coverage(graph, precision)
         if options.require_all_quantized:
             require_all_quantized(table)
@@ -253,13 +259,18 @@ def compile_model(
     on_stage("plan", plan)
     with stages.run("emit"):
         origin = emit.Origin(
-            VERSION, model.name, options.recorded(), tuple(entry.json() for entry in table), savings.json()
+            VERSION,
+            model.name,
+            options.recorded(),
+            tuple(entry.json() for entry in table),
+            savings.json(),
+            calibrated,
         )
         files = emit.emit(graph, plan, target, origin, options.weights)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
-    return Bundle(out_dir, manifest, graph, model, stages.seconds, choices)
+    return Bundle(out_dir, manifest, graph, model, stages.seconds, choices, notes)
 
 
 def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:
@@ -299,6 +310,17 @@ def _too_large(graph: Graph, needed: int, limit: int) -> str:
     )
 
 
+def images_of(bundle: Bundle) -> ImageOptions:
+    """How images were read when the bundle was calibrated, which is how to read them again."""
+    calibrated = bundle.manifest.get("calibration") or {}
+    return ImageOptions.read(calibrated.get("images"), str(bundle.path)) or ImageOptions()
+
+
+def shapes_of(bundle: Bundle) -> dict[str, Shape]:
+    """Shapes of inputs that `compile --shape` was told."""
+    return {name: tuple(dims) for name, dims in bundle.manifest["options"].get("shapes", {}).items()}
+
+
 def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     """A twin of the bundle in `folder` that streams nothing: every tensor can be looked at when its layer has run.
 
@@ -327,6 +349,24 @@ def _profile(
     ranges = profile if isinstance(profile, Profile) else Profile.load(Path(str(profile)))
     ranges.require_fit(graph)
     return ranges
+
+
+def _calibration_notes(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
+    if isinstance(ranges, _NoProfile):
+        return ()
+    return (*ranges.notes, *datachecks.few(ranges.samples), *datachecks.calibration_clips(ranges, graph))
+
+
+def _calibrated(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mapping[str, Any] | None:
+    """For the manifest: what ranges come from, so that validation can compare; None where the model brings its own."""
+    if isinstance(ranges, _NoProfile):
+        return None
+    return {
+        "samples": ranges.samples,
+        "images": None if ranges.images is None else ranges.images.json(),
+        "inputs": datachecks.statistics(ranges, graph),
+        "notes": [note.json() for note in notes],
+    }
 
 
 @dataclass(frozen=True, eq=False)

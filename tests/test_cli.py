@@ -183,6 +183,7 @@ SCHEMA = record(
         "items": record(name=TEXT, cosine=REAL, rmse=REAL, max_abs=REAL, sqnr_db=REAL, top1_agreement=MAYBE_REAL),
     },
     accuracy=maybe(record(metric=TEXT, float=REAL, quantized=REAL)),
+    notes={"type": "array", "items": record(level={"enum": ["note", "warning"]}, code=TEXT, text=TEXT)},
     instructions=MAYBE_WHOLE,
     cycles_estimate=MAYBE_WHOLE,
     cycles_measured=MAYBE_WHOLE,

@@ -300,9 +300,9 @@ def compile_(
     calib_samples: CalibSamples = None,
     stop_after: StopAfter = None,
     dump: Dump = False,
-    image_mean: ImageMean = "0",
-    image_std: ImageStd = "1",
-    image_scale: ImageScale = "0..1",
+    image_mean: ImageMean = None,
+    image_std: ImageStd = None,
+    image_scale: ImageScale = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -339,7 +339,7 @@ def compile_(
         with progress_bar() as progress:
             watch = _watch(made, stop_after, dump)
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
-        tell_notes(made["profile"])
+        tell_notes(bundle.notes)
         if plot is not None:
             write_text(plot, pipeline.plot_profile(model, made["profile"], options))
         _tell(bundle, options, verbose, as_json)

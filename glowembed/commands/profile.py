@@ -29,6 +29,7 @@ from glowembed.cli import (
     write_text,
 )
 from glowembed.errors import UsageError
+from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import Source
 
 PLACE = 20
@@ -52,9 +53,9 @@ def profile(
     schema: SchemaOption = None,
     shape: Shapes = None,
     calib_samples: CalibSamples = None,
-    image_mean: ImageMean = "0",
-    image_std: ImageStd = "1",
-    image_scale: ImageScale = "0..1",
+    image_mean: ImageMean = None,
+    image_std: ImageStd = None,
+    image_scale: ImageScale = None,
 ) -> None:
     """Run calibration samples through the float model and record the range of every value.
 
@@ -73,5 +74,5 @@ def profile(
         ranges.save(out)
     if plot is not None:
         write_text(plot, pipeline.plot_profile(model, ranges, options))
-    tell_notes(ranges)
+    tell_notes((*ranges.notes, *few(ranges.samples)))
     show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,11 +17,27 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import byte_count, progress_bar, show, write_text
+from glowembed.cli import (
+    ImageMean,
+    ImageScale,
+    ImageStd,
+    Shapes,
+    byte_count,
+    image_options,
+    named_shapes,
+    progress_bar,
+    show,
+    tell_notes,
+    write_text,
+)
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
+from glowembed.graph.target import load_target
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
+from glowembed.judge.validation import find_model
 from glowembed.pipeline import CompileOptions
+from glowembed.ranges.datachecks import few
+from glowembed.ranges.datasets import ImageOptions, Source
 from glowembed.show import report
 
 PLACE = 80
@@ -33,14 +50,22 @@ def add_to(app: typer.Typer) -> None:
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, in float.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="The ONNX file, in float; or a bundle, for its model, target, shapes and images."
+        ),
+    ],
     data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")],
     metric: Annotated[
         str, typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="What must not get worse.")
     ] = "top1",
     drop: Annotated[str, typer.Option("--drop", metavar="P%", help="How much worse than float it may get.")] = "0.5%",
-    target: Annotated[str, typer.Option("--target", help="For the costs.")] = "cortex-m4",
+    target: Annotated[
+        str | None, typer.Option("--target", help="For the costs; by default cortex-m4, or that of the bundle.")
+    ] = None,
+    shape: Shapes = None,
     samples: Annotated[
         int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")
     ] = None,
@@ -53,6 +78,9 @@ def command(
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", min=1, help="Evaluations side by side; by default, cores.")
     ] = None,
+    image_mean: ImageMean = None,
+    image_std: ImageStd = None,
+    image_scale: ImageScale = None,
 ) -> None:
     """Find the nodes that int8 hurts, and lift as few of them as possible to int16 or float32.
 
@@ -68,11 +96,15 @@ def command(
     sys.path.insert(0, str(Path.cwd()))
     budget = Budget(byte_count("--ram", ram), byte_count("--flash", flash), cycles)
     state = out.with_name(out.name + ".state.json")
+    model, options, recorded = _start(model)
+    options = replace(options, target=load_target(target or options.target).name)
+    options = replace(options, shapes={**options.shapes, **named_shapes(shape)})
+    images = image_options(image_mean, image_std, image_scale, recorded)
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
-        options = CompileOptions(target=target)
         profile = Path(folder) / "profile.yaml"
-        pipeline.profile_model(model, data, options, progress).save(profile)
-        task = Task(model, data, profile, metric, samples, options, labels)
+        seen = pipeline.profile_model(model, Source(data, images=images), options, progress)
+        seen.save(profile)
+        task = Task(model, data, profile, metric, samples, options, labels, images)
         with _Pool(workers or os.cpu_count(), get_context("spawn")) as executor:
             try:
                 result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
@@ -80,9 +112,23 @@ def command(
                 for worker in active_children():
                     worker.terminate()
                 raise Interrupted("\n".join(["interrupted", *_kept(state)])) from stopped
+    tell_notes((*seen.notes, *few(seen.samples)))
     show(report.tuned(result))
     write_text(out.with_name(out.name + ".report.md"), tune.table(result))
     _write(out, result)
+
+
+def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
+    """The ONNX file with what a bundle recorded of it, or with the defaults."""
+    if not model.is_dir():
+        return model, CompileOptions(), ImageOptions()
+    bundle = pipeline.load_bundle(model)
+    options = CompileOptions(
+        bundle.manifest["target"],
+        shapes=pipeline.shapes_of(bundle),
+        input_layout=bundle.manifest["options"]["input_layout"],
+    )
+    return find_model(bundle, None), options, pipeline.images_of(bundle)
 
 
 class _Pool(ProcessPoolExecutor):

@@ -25,6 +25,7 @@ from glowembed.graph.target import TRANSPORTS
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
 from glowembed.judge.validation import validate as run_validation
+from glowembed.pipeline import images_of
 from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report
@@ -85,9 +86,9 @@ def validate(
     baud: Annotated[int | None, typer.Option("--baud", metavar="N", help="By default that of board.toml.")] = None,
     flash: Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a serial run that was broken off.")] = False,
-    image_mean: ImageMean = "0",
-    image_std: ImageStd = "1",
-    image_scale: ImageScale = "0..1",
+    image_mean: ImageMean = None,
+    image_std: ImageStd = None,
+    image_scale: ImageScale = None,
 ) -> None:
     """Build a bundle, run samples on a board, and compare: every bit with the integer reference, and both with float.
 
@@ -101,7 +102,7 @@ def validate(
         _farm(farm.read(boards, bundle, data), words + (["--labels", labels] if labels is not None else []), json_file)
         return
     opened = pipeline.load_bundle(bundle)
-    source = Source(data, labels, image_options(image_mean, image_std, image_scale))
+    source = Source(data, labels, image_options(image_mean, image_std, image_scale, images_of(opened)))
     with progress_bar() as progress:
         result = run_validation(
             opened,

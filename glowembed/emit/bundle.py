@@ -64,6 +64,7 @@ class Origin:
     options: Mapping[str, Any]
     precision: tuple[Mapping[str, Any], ...] = ()
     simplified: Mapping[str, Any] | None = None
+    calibration: Mapping[str, Any] | None = None
 
 
 def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
@@ -493,6 +494,7 @@ def _manifest(
         "hash": digest,
         "model": {"file": origin.model_file, "sha256": graph.model_sha256},
         "options": dict(origin.options),
+        "calibration": origin.calibration,
         "precision": [dict(entry) for entry in origin.precision],
         "arena": {"size": plan.arena_size, "align": target.arena_align, "liveness_bound": plan.bound},
         "rams": [{"name": ram.name, "size": ram.size, "offset": start} for ram, start in plan.rams],

@@ -7,7 +7,7 @@ single-threaded, so that it gives the same bits on every run. Nothing here knows
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import onnxruntime
 
 from glowembed.errors import ToolError
 from glowembed.graph.ir import Array
+from glowembed.graph.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
 
@@ -122,6 +123,31 @@ def _right(labels: Array, outputs: Array) -> float:
 
 def _rmse(targets: Array, outputs: Array) -> float:
     return float(np.sqrt(np.mean((outputs.reshape(targets.shape).astype(np.float64) - targets) ** 2)))
+
+
+LOW_DB = 10.0
+LARGE_DROP = 0.05
+"""Of a share of samples that is right."""
+
+
+def doubts(
+    found: Sequence[OutputMetrics], reached: Accuracy | None, labels: Array | None, expected: Mapping[str, Array]
+) -> Iterator[Note]:
+    """What the figures say that should not be overlooked."""
+    for one in found:
+        if one.sqnr_db < LOW_DB:
+            text = f"{one.name}: signal-to-noise ratio of {one.sqnr_db:.1f} dB against the float model, below {LOW_DB:.0f} dB"
+            yield Note("low-sqnr", text)
+    if reached is None or reached.metric != "top1" or labels is None:
+        return
+    if reached.of_float - reached.of_quantized > LARGE_DROP:
+        shares = f"{100 * reached.of_float:.2f} % to {100 * reached.of_quantized:.2f} %"
+        yield Note("accuracy-drop", f"accuracy falls from {shares}: `debug` says in which layers, `tune` what to lift")
+    classes = next(array[0].size for array in expected.values() if _is_vector(array))
+    outside = int(np.count_nonzero((labels < 0) | (labels >= classes)))
+    if outside:
+        text = f"{outside} of {len(labels)} labels name none of the {classes} classes ({labels.min()}..{labels.max()})"
+        yield Note("labels-out-of-range", f"{text}: they count as wrong")
 
 
 def first_difference(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Difference | None:

@@ -21,6 +21,7 @@ from glowembed.judge.validation import (
     build_bundle,
     find_model,
     run_layers,
+    samples_for,
     saturated,
     stored_inputs,
     unfinished_tensors,
@@ -107,7 +108,7 @@ def debug(
     """Run some samples (SAMPLES by default, evenly spaced) layer by layer on the board and in both references."""
     bundle = bundle if isinstance(bundle, Bundle) else pipeline.load_bundle(bundle)
     graph = bundle.graph
-    chosen = _chosen(graph, data, samples)
+    chosen = samples_for(bundle, data).every(samples or SAMPLES)
     floats = _floats(bundle, find_model(bundle, model), chosen, progress)
     with progress.stage("build"):
         image = build_bundle(bundle, board, build_dir)
@@ -129,7 +130,7 @@ def losses(
 ) -> tuple[LayerReport, ...]:
     """The same of the references alone: what every layer loses against float, without a board."""
     graph = bundle.graph
-    chosen = _chosen(graph, data, samples)
+    chosen = samples_for(bundle, data).every(samples or SAMPLES)
     floats = _floats(bundle, find_model(bundle, model), chosen, progress)
     reference = _references(graph, stored_inputs(graph, chosen))
     return tuple(_layer(graph, node, reference, floats, {}) for node in graph.nodes if node.kernel)
@@ -144,13 +145,7 @@ def seen(
 ) -> Profile:
     """What the values of the float model are on some of these samples (SEEN by default): ranges and histograms."""
     graph = _float_graph(bundle, find_model(bundle, model))
-    return profile(graph, _chosen(bundle.graph, data, samples or SEEN), progress)
-
-
-def _chosen(graph: Graph, data: Path | Source | Dataset, samples: int | None) -> Dataset:
-    if not isinstance(data, Dataset):
-        data = datasets.load(data, datasets.input_specs(graph), "test")
-    return data.every(samples or SAMPLES)
+    return profile(graph, samples_for(bundle, data).every(samples or SEEN), progress)
 
 
 def _references(graph: Graph, inputs: Tensors) -> dict[str, Array]:
@@ -172,9 +167,8 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
 
 def _float_graph(bundle: Bundle, model: Path) -> Graph:
     """The canonical float graph, which has the names and layouts of the bundle's tensors."""
-    options = bundle.manifest["options"]
-    shapes = {name: tuple(dims) for name, dims in options.get("shapes", {}).items()}
-    return pipeline.import_model(model, CompileOptions(shapes=shapes, input_layout=options["input_layout"]))
+    layout = bundle.manifest["options"]["input_layout"]
+    return pipeline.import_model(model, CompileOptions(shapes=pipeline.shapes_of(bundle), input_layout=layout))
 
 
 def _kept(bundle: Bundle, name: str, array: Array) -> Array:

@@ -17,7 +17,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from glowembed.pipeline import CompileOptions
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.precision import CALIBRATIONS, Config, Rule, Settings
 from glowembed.ranges import datasets
-from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.datasets import Dataset, ImageOptions, Source
 from glowembed.ranges.profile import Profile
 from glowembed.version import VERSION
 
@@ -76,6 +76,7 @@ class Task:
     samples: int | None
     options: CompileOptions
     labels: str | None = None
+    images: ImageOptions = field(default_factory=ImageOptions)
 
 
 @dataclass(frozen=True)
@@ -340,7 +341,8 @@ def _loaded(task: Task) -> _Loaded:
 
 def _load(task: Task) -> _Loaded:
     graph = pipeline.import_model(task.model, task.options)
-    dataset = datasets.load(task.data, datasets.input_specs(graph), "test", task.labels).every(task.samples)
+    source = Source(task.data, task.labels, task.images)
+    dataset = datasets.load(source, datasets.input_specs(graph), "test").every(task.samples)
     floats = compare.run_onnxruntime(task.model, dataset)
     score = _score(task.metric, floats, floats, dataset.labels)
     return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
@@ -462,9 +464,18 @@ def _python(metric: str, found: Outputs, labels: Array | None) -> float:
 
 def _identity(task: Task) -> str:
     """What the remembered evaluations depend on."""
-    files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (task.model, task.data, task.profile)]
-    rest = [task.metric, task.samples, task.labels, repr(task.options), VERSION]
+    files = [_digest(path) for path in (task.model, task.data, task.profile)]
+    rest = [task.metric, task.samples, task.labels, repr(task.options), repr(task.images), VERSION]
     return hashlib.sha256(json.dumps([*files, *rest]).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of all files of a folder and their names."""
+    if path.is_file():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    inside = sorted(file for file in path.rglob("*") if file.is_file())
+    named = [f"{file.relative_to(path)} {_digest(file)}" for file in inside]
+    return hashlib.sha256("\n".join(named).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:

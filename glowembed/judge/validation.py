@@ -24,11 +24,11 @@ from glowembed.graph.target import Board, default_board, load_board
 from glowembed.image import build
 from glowembed.image.build import Image
 from glowembed.judge import compare
-from glowembed.judge.compare import Difference, OutputMetrics
+from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.measure import Figures, Measurement, measure
-from glowembed.pipeline import Bundle, keep_whole, load_bundle
+from glowembed.pipeline import Bundle, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
-from glowembed.ranges import datasets
+from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.read import importer
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
@@ -103,7 +103,7 @@ def validate(
     bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
     place = load_board(board)
     original = find_model(bundle, model)
-    dataset = _dataset(bundle, data, labels).every(samples)
+    dataset = samples_for(bundle, data, labels).every(samples)
     with progress.stage("build"):
         image = build_bundle(bundle, board, build_dir, _transport(place, link))
     inputs = stored_inputs(bundle.graph, dataset)
@@ -194,10 +194,12 @@ def find_model(bundle: Bundle, model: Path | None) -> Path:
     return path
 
 
-def _dataset(bundle: Bundle, data: Path | str | Source | Dataset, labels: str | None) -> Dataset:
+def samples_for(bundle: Bundle, data: Path | str | Source | Dataset, labels: str | None = None) -> Dataset:
+    """The samples of a test, images read as when the bundle was calibrated."""
     if isinstance(data, Dataset):
         return data
-    return datasets.load(data, datasets.input_specs(bundle.graph), "test", labels)
+    source = data if isinstance(data, Source) else Source(Path(data), labels, images_of(bundle))
+    return datasets.load(source, datasets.input_specs(bundle.graph), "test")
 
 
 def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
@@ -438,6 +440,7 @@ def _validation(run: _Run) -> Validation:
         or run.wrong is not None
         or any(check.difference is not None for check in run.layers.checks)
     )
+    notes = (*run.dataset.notes, *_doubts(run, metrics, accuracy))
     json = {
         **_head(run),
         "bit_exact": not differs,
@@ -446,19 +449,31 @@ def _validation(run: _Run) -> Validation:
         else _located(run, run.wrong, difference),
         "outputs": [vars(m) for m in metrics],
         "accuracy": accuracy.json() if accuracy else None,
+        "notes": [note.json() for note in notes],
         **_figures(run),
     }
     return Validation(
         json,
         not differs,
         run.layers.checks,
-        run.dataset.notes,
+        notes,
         run.dataset.labels is not None,
         floats,
         real,
         run.dataset.labels,
         run.bundle.manifest,
     )
+
+
+def _doubts(run: _Run, metrics: Sequence[OutputMetrics], accuracy: Accuracy | None) -> Iterator[Note]:
+    """What a person should know before the figures are believed."""
+    calibrated, images, recorded = run.bundle.manifest.get("calibration"), run.dataset.images, images_of(run.bundle)
+    if images is not None and images != recorded and calibrated is not None and calibrated["images"] is not None:
+        yield Note(
+            "images-differ", f"images are read as {images.json()}, those of the calibration as {recorded.json()}"
+        )
+    yield from datachecks.validation(run.dataset, run.bundle.graph, calibrated)
+    yield from compare.doubts(metrics, accuracy, run.dataset.labels, run.floats)
 
 
 def _without_classes(run: _Run, metrics: OutputMetrics) -> OutputMetrics:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -77,6 +77,23 @@ class ImageOptions:
     scale: str = "0..1"
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+
+    def json(self) -> dict[str, Any]:
+        return {"scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def read(cls, entry: Any, where: str) -> ImageOptions | None:
+        """What a profile or manifest recorded; None where it read no images."""
+        if entry is None:
+            return None
+        try:
+            mean, std = (tuple(float(x) for x in entry[key]) for key in ("mean", "std"))
+            options = cls(str(entry["scale"]), mean, std)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{where}: 'images' must hold 'scale', 'mean' and 'std', found {entry!r:.80}") from error
+        if options.scale not in IMAGE_SCALES:
+            raise unknown_name(f"image scale in {where}:", options.scale, IMAGE_SCALES)
+        return options
 
 
 @dataclass(frozen=True)

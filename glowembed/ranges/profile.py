@@ -33,7 +33,7 @@ from glowembed.graph.ir import Array, Const, Graph
 from glowembed.graph.notes import Note
 from glowembed.graph.reference import run_float
 from glowembed.progress import SILENT, Progress
-from glowembed.ranges.datasets import Dataset, stored
+from glowembed.ranges.datasets import Dataset, ImageOptions, stored
 from glowembed.version import VERSION
 
 BINS = 2048
@@ -100,6 +100,8 @@ class Profile:
     values: Mapping[str, ValueProfile]
     version: str = VERSION
     notes: tuple[Note, ...] = ()
+    images: ImageOptions | None = None
+    """how images were read, if the samples were images"""
 
     @classmethod
     def load(cls, path: Path) -> Profile:
@@ -138,7 +140,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
                 seen = replace(seen, levels=_levels(np.unique(array)))
             values[name] = _merge_value(values[name], seen) if name in values else seen
     values = dict(sorted({**values, **_constants(graph)}.items()))
-    return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes)
+    return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
 
 
 def merge(a: Profile, b: Profile) -> Profile:
@@ -152,8 +154,14 @@ def merge(a: Profile, b: Profile) -> Profile:
             f"a profile with edited ranges cannot be merged: merge first, then edit.{_listed('edited', edited)}"
         )
     values = {name: _merge_value(value, b.values[name]) for name, value in a.values.items()}
-    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
-    return replace(a, samples=a.samples + b.samples, values=values, notes=notes)
+    notes = tuple(dict.fromkeys((*a.notes, *b.notes, *_read_differently(a, b))))
+    return replace(a, samples=a.samples + b.samples, values=values, notes=notes, images=a.images or b.images)
+
+
+def _read_differently(a: Profile, b: Profile) -> tuple[Note, ...]:
+    if a.images is None or b.images is None or a.images == b.images:
+        return ()
+    return (Note("images-differ", f"merged profiles read images differently: {a.images.json()}, {b.images.json()}"),)
 
 
 SAME_CONSTANT = 1e-4
@@ -333,6 +341,7 @@ def to_yaml(profile: Profile) -> str:
         "model_sha256": profile.model_sha256,
         "samples": profile.samples,
         **({"notes": [{note.code: note.text} for note in profile.notes]} if profile.notes else {}),
+        **({"images": profile.images.json()} if profile.images is not None else {}),
         "values": {name: _value_out(value) for name, value in sorted(profile.values.items())},
     }
     text: str = yaml.dump(
@@ -421,7 +430,8 @@ def _from_document(document: Any, where: str) -> Profile:
         raise UsageError(f"{where}: 'notes' must be a list")
     read = {str(name): _value_in(f"{where}: {name!r}", entry) for name, entry in values.items()}
     version = str(document.get("glowembed"))
-    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(Note.read, notes)))
+    images = ImageOptions.read(document.get("images"), where)
+    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(Note.read, notes)), images)
 
 
 def _value_in(where: str, entry: Any) -> ValueProfile:

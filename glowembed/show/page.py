@@ -46,6 +46,7 @@ def page(result: Validation, losses: Sequence[LayerReport] = (), values: tuple[P
     title = escape(f"{json['model']} on {json['board']}")
     parts = [
         _verdict(json),
+        *(f'<p class="bad">warning: {escape(str(note))}</p>' for note in result.notes if note.level == "warning"),
         _section("Outputs against float", _table(OUTPUT_HEADS, output_rows(json["outputs"]))),
         _section("Accuracy against labels", _table(ACCURACY_HEADS, accuracy_rows(json["accuracy"])))
         if json["accuracy"]

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.notes import Note
 from glowembed.graph.op import all_kernels, kernel
 from glowembed.graph.plan import Plan
 from glowembed.graph.target import Board, Target, load_target
@@ -33,7 +34,7 @@ from glowembed.show import bundleview
 
 Json = Mapping[str, Any]
 
-GOOD, BAD = "green", "bold red"
+GOOD, WARNING, BAD = "green", "yellow", "bold red"
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
@@ -95,6 +96,7 @@ def validation(result: Validation) -> RenderableType:
     json = result.json
     parts: list[RenderableType] = [
         _verdict(json),
+        *(Text(f"warning: {note} [{note.code}]", style=WARNING) for note in _of_level(result.notes, "warning")),
         _table("Outputs against float", OUTPUT_HEADS, output_rows(json["outputs"])),
         *(
             [_table("Accuracy against labels", ACCURACY_HEADS, accuracy_rows(json["accuracy"]))]
@@ -104,9 +106,13 @@ def validation(result: Validation) -> RenderableType:
         _table("Costs", ("", "on the board"), cost_rows(json)),
         *([_table("Serial line", ("", "measured"), line_rows(json))] if "line" in json else []),
         *([_layers(result)] if result.layers else []),
-        *(Text(f"note: {note}", style="dim") for note in result.notes),
+        *(Text(f"note: {note}", style="dim") for note in _of_level(result.notes, "note")),
     ]
     return Group(*parts)
+
+
+def _of_level(notes: Iterable[Note], level: str) -> list[Note]:
+    return [note for note in notes if note.level == level]
 
 
 def _verdict(json: Json) -> Text:
