@@ -16,10 +16,11 @@ import numpy as np
 import onnxruntime
 
 from glowembed.errors import ToolError
-from glowembed.graph.ir import Array
+from glowembed.graph.ir import Array, Shape
 from glowembed.graph.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
+from glowembed.read import onnxfile
 
 EXACT_DB = 200.0
 """What sqnr_db says where there is no noise at all (JSON has no infinity)."""
@@ -176,7 +177,7 @@ def _bits(array: Array) -> Array:
 def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) -> dict[str, Array]:
     """The outputs of the original model, [n, ...] by name; a batch axis of 1 is left out."""
     try:
-        session = _session(str(model))
+        session = _session_for(model, dataset.shapes)
         names = [output.name for output in session.get_outputs()]
         samples = progress.track(range(len(dataset)), "float reference")
         results = [session.run(names, _typed(session, dataset.model_sample(index))) for index in samples]
@@ -185,7 +186,16 @@ def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) 
     return {name: _stacked([result[i] for result in results]) for i, name in enumerate(names)}
 
 
-def _session(model: str) -> Any:
+def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:
+    """For inputs of these shapes, also where the model fixes another batch."""
+    session = _session(str(model))
+    fixed = {i.name: i.shape[0] for i in session.get_inputs() if i.shape and isinstance(i.shape[0], int)}
+    if all(name not in shapes or shapes[name][:1] == (batch,) for name, batch in fixed.items()):
+        return session
+    return _session(onnxfile.for_inputs(model, shapes) or str(model))
+
+
+def _session(model: str | bytes) -> Any:
     """With the products of 8 bits that a CPU with VNNI computes, where onnxruntime can rewrite the model for them.
 
     As the model is, a CPU without VNNI cuts the sum of two products of uint8 and int8 off at 16 bits.

@@ -492,10 +492,16 @@ def _wrong_shape(path: Path, array: Array, spec: InputSpec) -> UsageError:
     readings = (
         f" (nor read as NHWC or NCHW: {shape[2:] + shape[:2]}, {shape[1:] + shape[:1]})" if len(shape) == 3 else ""
     )
+    batch = (1, *target[1:]) == (1, *shape)
     flat = " It has as many numbers: reshape it to the model's shape." if prod(shape) == prod(target) else ""
     return UsageError(
         f"{path}: wrong shape for the input {spec.name!r}: found {len(array)} samples of {shape},"
         f" expected samples of {target}{readings}.{flat}"
+        + (
+            f" If {target[0]} is the batch, compile with --shape {spec.name}={','.join(map(str, (1, *shape)))}"
+            if batch
+            else ""
+        )
     )
 
 

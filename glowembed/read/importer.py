@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -27,7 +27,17 @@ from glowembed.graph.ir import Array, Const, Graph, Shape, verify
 from glowembed.graph.op import OnnxNode, Refused, importers
 from glowembed.read import onnxquant
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
-from glowembed.read.onnxfile import File, array_of, declared_shape, input_shapes, name_of, ordered, read
+from glowembed.read.onnxfile import (
+    File,
+    array_of,
+    declared_shape,
+    input_shapes,
+    name_of,
+    ordered,
+    read,
+    single,
+    with_batch,
+)
 from glowembed.read.onnxquant import Quantized
 
 MAX_FOLDED = 2**26
@@ -169,13 +179,16 @@ class _Walk:
 
 def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[Problem]]:
     """The graph, and what stands against it. None when the problems leave no graph."""
+    constant = [tensor.name for tensor in file.model.graph.initializer]
+    if len(set(constant)) != len(constant):
+        raise UsageError(f"{file.path}: two initializers have the same name")
+    inputs = [info for info in file.model.graph.input if info.name not in constant]
+    declared = input_shapes(file.path, inputs, given)
+    shapes = single(declared)
+    file = replace(file, model=with_batch(file.model, shapes))
     graph = file.model.graph
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    if len(tensors) != len(graph.initializer):
-        raise UsageError(f"{file.path}: two initializers have the same name")
-    inputs = [info for info in graph.input if info.name not in tensors]
     order = ordered(file.path, _without(graph, tensors), tensors)
-    shapes = input_shapes(file.path, inputs, given)
     reserved = {*tensors, *shapes, *(name for node in graph.node for name in node.output)}
     outputs = tuple(dict.fromkeys(info.name for info in graph.output))
     walk = _Walk(file, shapes, GraphBuilder(reserved), outputs)
@@ -184,6 +197,7 @@ def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[
     )
     for info in inputs:
         _add_input(walk, info)
+    walk.found.extend(_batches(declared, shapes))
     read = {name for node in order for name in node.input} | set(outputs)
     for name, tensor in tensors.items():
         if name in read:
@@ -212,12 +226,14 @@ def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
         hint = "float, or int8 or uint8 in quantized models, are supported"
         walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", hint))
         walk.unknown.add(info.name)
-    if walk.shapes[info.name][:1] != (1,) and len(walk.shapes[info.name]) >= 3:
-        shape = walk.shapes[info.name]
-        example = f"--shape {info.name}={','.join(map(str, (1, *shape[1:])))}"
-        walk.found.append(
-            Problem(info.name, "input", f"its batch is {shape[0]}", f"a bundle takes one sample: {example}")
-        )
+
+
+def _batches(declared: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> Iterator[Problem]:
+    """The hint holds all that is needed at once."""
+    differing = [name for name, shape in shapes.items() if shape != declared[name]]
+    example = " ".join(f"--shape {name}={','.join(map(str, shapes[name]))}" for name in differing)
+    for name in differing:
+        yield Problem(name, "input", f"its batch is {declared[name][0]}", f"a bundle takes one sample: {example}")
 
 
 def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> None:

@@ -248,6 +248,64 @@ def input_shapes(path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[st
     return shapes
 
 
+def single(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shapes of one sample. What has three axes or more begins with the batch; fewer, where their first is the same."""
+    batches = {shape[0] for shape in shapes.values() if len(shape) >= 3 and shape[0] != 1}
+    return {name: (1, *shape[1:]) if shape[:1] and shape[0] in batches else shape for name, shape in shapes.items()}
+
+
+def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:
+    """The model for inputs of these shapes, which may differ in the batch from what it fixes; itself where they do not.
+
+    Exporters write a fixed batch into the constants of Reshape and Expand too.
+    """
+    declared = {info.name: declared_shape(info) for info in model.graph.input if info.name in shapes}
+    fixed = {name: d[0] for name, d in declared.items() if d and d[0] not in (None, shapes[name][0])}
+    if not fixed:
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for info in copy.graph.input:
+        if info.name in fixed:
+            info.type.tensor_type.shape.dim[0].dim_value = shapes[info.name][0]
+    del copy.graph.value_info[:]
+    for info in copy.graph.output:
+        info.type.tensor_type.ClearField("shape")
+    name, batch = next(iter(fixed.items()))
+    _rebatch(copy.graph, set(declared), int(batch or 0), shapes[name][0])
+    return copy
+
+
+def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
+    """Constant shapes that give computed tensors the old batch."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    constants |= {
+        node.output[0]: attribute.t
+        for node in graph.node
+        for attribute in node.attribute
+        if node.op_type == "Constant" and attribute.name == "value"
+    }
+    for index, node in enumerate(graph.node):
+        if computed.isdisjoint(node.input):
+            continue
+        computed.update(node.output)
+        tensor = constants.get(node.input[1]) if node.op_type in ("Reshape", "Expand") and len(node.input) > 1 else None
+        if tensor is None or node.input[0] not in computed:
+            continue
+        dims = numpy_helper.to_array(tensor).copy()
+        if dims.ndim == 1 and len(dims) > 1 and dims[0] == old:
+            dims[0] = new
+            node.input[1] = f"{node.input[1]}/batch_{index}"
+            graph.initializer.append(numpy_helper.from_array(dims, node.input[1]))
+
+
+def for_inputs(path: Path, shapes: Mapping[str, Shape]) -> bytes | None:
+    """The model of the file for inputs of another batch than it fixes; None where it fits them as it is."""
+    model = read(path).model
+    changed = with_batch(model, shapes)
+    return None if changed is model else bytes(changed.SerializeToString())
+
+
 def declared_shape(info: ValueInfoProto) -> list[int | None] | None:
     """The shape in the model; None for an axis, or for all, that is open."""
     tensor = info.type.tensor_type

@@ -1,0 +1,77 @@
+"""Models that fix a batch, or leave shapes open: what the error advises is done, and then the model compiles and is compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from small_models import Inputs, model, node, saved, weights
+
+from glowembed.cli import named_shapes
+from glowembed.errors import GlowembedError
+from glowembed.judge import compare
+from glowembed.judge.tune import integer_outputs
+from glowembed.judge.validation import samples_for
+from glowembed.pipeline import Bundle, CompileOptions, compile_model
+
+CONV = node("Conv", "x w", "c")
+LAST = node("MatMul", "f m", "y")
+WEIGHTS = {"w": weights(4, 3, 3, 3), "m": weights(144, 5)}
+X = {"x": (32, 3, 8, 8)}
+MODELS: dict[str, tuple[list[onnx.NodeProto], Inputs, Mapping[str, Any], str]] = {
+    # case -> (nodes, inputs, more constants, what the first error says)
+    "flatten": ([CONV, node("Flatten", "c", "f"), LAST], X, {}, "its batch is 32"),
+    "reshape to the batch": (
+        [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([32, 144])}, "its batch is 32",
+    ),
+    "two reshapes, one constant": (
+        [CONV, node("Reshape", "c s", "e"), node("Relu", "e", "r"), node("Reshape", "r s", "f"), LAST],
+        X, {"s": np.array([32, 144])}, "its batch is 32",
+    ),
+    "reshape to the rest": (
+        [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([-1, 144])}, "its batch is 32",
+    ),
+    "a constant is reshaped to as many": (
+        [node("Reshape", "k s", "w2"), node("Conv", "x w2", "y")], X,
+        {"k": weights(32, 27), "s": np.array([32, 3, 3, 3])}, "its batch is 32",
+    ),
+    "two inputs": (
+        [CONV, node("Flatten", "c", "f"), node("MatMul", "f m", "p"), node("Add", "p v", "y")],
+        {**X, "v": (32, 5)}, {}, "--shape x=1,3,8,8 --shape v=1,5",
+    ),
+    "two axes": ([node("MatMul", "x m", "y")], {"x": (32, 144)}, {}, "If 32 is the batch"),
+    "an open shape": (
+        [CONV, node("GlobalAveragePool", "c", "y")], {"x": ("n", 3, "h", "w")}, {}, "shapes are open",
+    ),
+}  # fmt: skip
+
+
+def compiled(file: Path, folder: Path, shapes: list[str]) -> Bundle:
+    return compile_model(file, folder / "bundle", CompileOptions(shapes=named_shapes(shapes)), folder / "d.npz")
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_the_advice_works(case: str, tmp_path: Path) -> None:
+    nodes, inputs, more, words = MODELS[case]
+    file = saved(model(nodes, inputs, {**WEIGHTS, **more}), tmp_path)
+    sizes = {name: [d if isinstance(d, int) else 64 for d in shape[1:]] for name, shape in inputs.items()}
+    rng = np.random.default_rng(5)
+    made = {
+        f"{role}_{n}": rng.normal(size=(9, *s)).astype(np.float32)
+        for n, s in sizes.items()
+        for role in ("calib", "test")
+    }
+    np.savez(tmp_path / "d.npz", **made)  # type: ignore[arg-type]
+    with pytest.raises(GlowembedError) as error:
+        compiled(file, tmp_path, [])
+    assert words in str(error.value)
+    advice = list(dict.fromkeys(re.findall(r"--shape ([^\s)]+)", str(error.value))))
+    bundle = compiled(file, tmp_path, advice)
+    dataset = samples_for(bundle, tmp_path / "d.npz")
+    theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
+    assert compare.output_metrics("y", theirs, ours).sqnr_db > 15
