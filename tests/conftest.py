@@ -27,6 +27,7 @@ TOOLS = {
     "cc": (("gcc", "clang"), "gcc"),
     "arm_gcc": (("arm-none-eabi-gcc",), "gcc-arm-none-eabi"),
     "qemu": (("qemu-system-arm",), "qemu-system-arm"),
+    "riscv": (("riscv64-unknown-elf-gcc",), "gcc-riscv64-unknown-elf"),
 }
 
 settings.register_profile("glowembed", derandomize=True, deadline=None, database=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import fake_bundle
@@ -60,41 +61,84 @@ def test_boots_and_gives_the_bits(make: Make, tmp_path: Path, board: str) -> Non
     assert len(layered.layer_instructions) == 2
 
 
-SLIDE = """__attribute__((naked)) int32_t fake_run(void *arena) {{
-    __asm__ volatile(".syntax unified\\n .rept {nops}\\n nop\\n .endr\\n movs r0, #0\\n bx lr\\n");
+@dataclass(frozen=True)
+class Code:
+    """Instructions of an architecture, of known number. `end`: two that return 0."""
+
+    end: str
+    into: str
+    """from a1 = n to two bytes times n + 1 before the label 1"""
+    into_count: int
+    loop: str
+    """`rounds` times two instructions"""
+    loop_count: int
+    undefined: str
+    undefined_cause: str
+
+
+ARM = Code(
+    end="movs r0, #0\\n bx lr\\n",
+    into=".syntax unified\\n ldr r0, =1f - 2 + 1\\n adds r1, r1, r1\\n subs r0, r0, r1\\n bx r0\\n",
+    into_count=4,
+    loop=".syntax unified\\n ldr r1, ={rounds}\\n 1: subs r1, r1, #1\\n bne 1b\\n",
+    loop_count=1,
+    undefined="udf #0",
+    undefined_cause="undefined instruction",
+)
+RISCV = Code(
+    end="li a0, 0\\n ret\\n",
+    into=".option norelax\\n la a0, 1f - 2\\n slli a1, a1, 1\\n sub a0, a0, a1\\n jr a0\\n",
+    into_count=5,
+    loop="li t0, {rounds}\\n 1: addi t0, t0, -1\\n bnez t0, 1b\\n",
+    loop_count=2,
+    undefined="unimp",
+    undefined_cause="illegal instruction",
+)
+
+
+def code(board: str) -> Code:
+    return {"arm": ARM, "riscv": RISCV}[load_target(load_board(board).target).architecture]
+
+
+def naked(words: str) -> str:
+    return f'''__attribute__((naked)) int32_t fake_run(void *arena) {{
+    __asm__ volatile("{words}");
     (void)arena;
-}}"""
+}}'''
+
+
 # layer n: into a slide of `layers` nops, n + 1 before its end
 LAYERED_SLIDE = """#include "fake.h"
 __attribute__((naked)) int32_t fake_run_layers(void *arena, int32_t first, int32_t count) {{
-    __asm__ volatile(".syntax unified\\n ldr r0, =1f - 2 + 1\\n adds r1, r1, r1\\n subs r0, r0, r1\\n bx r0\\n"
-                     ".rept {layers}\\n nop\\n .endr\\n 1: movs r0, #0\\n bx lr\\n");
+    __asm__ volatile("{into}"
+                     ".rept {layers}\\n nop\\n .endr\\n 1: {end}");
     (void)arena;
     (void)first;
     (void)count;
 }}
 int32_t fake_run(void *arena) {{ return fake_run_layers(arena, 0, 1); }}
 """
-LOOP = """__attribute__((naked)) int32_t fake_run(void *arena) {{
-    __asm__ volatile(".syntax unified\\n ldr r1, ={rounds}\\n 1: subs r1, r1, #1\\n bne 1b\\n movs r0, #0\\n bx lr\\n");
-    (void)arena;
-}}"""
 
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_counts_every_instruction(make: Make, board: str) -> None:
-    assert run(make(board, fake_bundle.whole(SLIDE.format(nops=7)))).instructions == 7 + 2
+    words = code(board)
+    slide = naked(".rept 7\\n nop\\n .endr\\n " + words.end)
+    assert run(make(board, fake_bundle.whole(slide))).instructions == 7 + 2
     layers = 260  # more than two periods of the pattern of ticks per instruction, 125 at most
-    result = run(make(board, LAYERED_SLIDE.format(layers=layers), layers=layers), layers=True)
-    assert result.layer_instructions == tuple(4 + n + 1 + 2 for n in range(layers))
+    source = LAYERED_SLIDE.format(into=words.into, layers=layers, end=words.end)
+    result = run(make(board, source, layers=layers), layers=True)
+    assert result.layer_instructions == tuple(words.into_count + n + 1 + 2 for n in range(layers))
 
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_counts_long_code_exactly_across_timer_wraps(make: Make, board: str) -> None:
     rounds = 20_000_000  # at least two wraps of 24 bits on every board
-    source = fake_bundle.whole(LOOP.format(rounds=rounds))
+    words = code(board)
+    source = fake_bundle.whole(naked(words.loop.format(rounds=rounds) + words.end))
     result = run(make(board, source), fake_bundle.samples(2))
-    assert (result.instructions, result.instructions_least) == (2 * rounds + 3, 2 * rounds + 3)
+    expected = words.loop_count + 2 * rounds + 2
+    assert (result.instructions, result.instructions_least) == (expected, expected)
 
 
 RECURSION = """int32_t deeper(int32_t depth);
@@ -131,26 +175,32 @@ def test_running_out_of_stack_is_reported(make: Make, board: str) -> None:
     with pytest.raises(ToolError) as error:
         run(make(board, fake_bundle.whole(RECURSION.format(depth=1_000_000))))
     assert f"board {board!r} under QEMU" in str(error.value)
-    assert any(words in str(error.value) for words in ("raised HardFault", "the stack ran out", "Lockup"))
+    assert any(
+        words in str(error.value) for words in ("raised HardFault", "the stack ran out", "Lockup", "raised trap 7")
+    )
 
 
 BAD_READ = "int32_t fake_run(void *arena) { (void)arena; return *(volatile int32_t *)0xE8000000u; }"
-UNDEFINED = 'int32_t fake_run(void *arena) { (void)arena; __asm__ volatile("udf #0"); return 0; }'
+UNDEFINED = 'int32_t fake_run(void *arena) {{ (void)arena; __asm__ volatile("{undefined}"); return 0; }}'
 
 
 SILENT = ("lm3s6965evb", "lm3s6965evb-m0")  # QEMU raises no bus faults on this machine
 
 
 @pytest.mark.parametrize("board", BOARDS)
-@pytest.mark.parametrize(("source", "cause"), [(BAD_READ, "access to no memory"), (UNDEFINED, "undefined instruction")])
-def test_fault_is_reported(make: Make, board: str, source: str, cause: str) -> None:
-    if board in SILENT and source == BAD_READ:
+@pytest.mark.parametrize("kind", ["bad read", "undefined"])
+def test_fault_is_reported(make: Make, board: str, kind: str) -> None:
+    if board in SILENT and kind == "bad read":
         pytest.skip("no bus faults on this machine")
+    words, riscv = code(board), code(board) is RISCV
+    source = BAD_READ if kind == "bad read" else UNDEFINED.format(undefined=words.undefined)
     with pytest.raises(ToolError) as error:
         run(make(board, fake_bundle.whole(source)))
     message = str(error.value)
-    assert "raised HardFault at pc=0x" in message
+    number = {"bad read": 5, "undefined": 2}[kind]  # RISC-V Privileged Architecture 1.12, table 3.6
+    assert f"raised {f'trap {number}' if riscv else 'HardFault'} at pc=0x" in message
     assert "(fake_run+0x" in message
+    cause = words.undefined_cause if kind == "undefined" else "read of no memory" if riscv else "access to no memory"
     v6m = load_board(board).target == "cortex-m0"  # ARMv6-M has no register that tells the cause
     assert ("the core gives no cause" if v6m else cause) in message
 

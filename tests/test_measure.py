@@ -192,7 +192,7 @@ def test_refuses_counts_of_another_firmware(tmp_path: Path, text: str, says: str
 
 # ------------------------------------------------------------------------------------------------ emulated
 
-BOARDS = [name for name in board_names() if load_board(name).qemu is not None]
+BOARDS = [name for name in board_names() if load_board(name).qemu and load_target(load_board(name).target).pipeline]
 Make = Callable[..., Image]
 SLIDE = """__attribute__((naked)) int32_t fake_run(void *arena) {{
     __asm__ volatile(".syntax unified\\n .rept {nops}\\n nop\\n .endr\\n movs r0, #0\\n bx lr\\n");
@@ -267,7 +267,7 @@ def test_layers_and_repeatable(make: Make, core_name: str) -> None:
 def test_without_a_compiler_there_are_instructions_and_a_note(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     image = make("mps2-an386", fake_bundle.whole(SLIDE.format(nops=7)))
 
-    def missing() -> Path:
+    def missing(emulator: str) -> Path:
         raise ToolError("no C compiler 'cc'")
 
     monkeypatch.setattr(core, "plugin", missing)
@@ -292,9 +292,9 @@ def test_a_count_that_differs_is_an_error(make: Make, monkeypatch: pytest.Monkey
 @pytest.mark.cc
 @pytest.mark.qemu
 def test_the_plugin_is_built_once(tmp_path: Path) -> None:
-    path = plugin.plugin(tmp_path)
+    path = plugin.plugin("qemu-system-arm", tmp_path)
     before = path.stat().st_mtime_ns
-    assert plugin.plugin(tmp_path) == path
+    assert plugin.plugin("qemu-system-arm", tmp_path) == path
     assert path.stat().st_mtime_ns == before
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
@@ -315,10 +315,10 @@ def test_the_interface_follows_the_version(
 ) -> None:
     monkeypatch.setattr(plugin, "_output", lambda command: version if command[1] == "--version" else usage)
     if isinstance(says, int):
-        assert plugin._interface() == says
+        assert plugin._interface("qemu-system-arm") == says
         return
     with pytest.raises(ToolError, match=says):
-        plugin._interface()
+        plugin._interface("qemu-system-arm")
 
 
 @pytest.mark.cc

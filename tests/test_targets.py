@@ -22,13 +22,14 @@ from glowembed.graph.target import (
 
 TARGETS = (
     "cortex-m0", "cortex-m0plus", "cortex-m1", "cortex-m23", "cortex-m3", "cortex-m33", "cortex-m35p", "cortex-m4",
-    "cortex-m55", "cortex-m7", "x86-64",
+    "cortex-m55", "cortex-m7", "generic", "riscv32", "x86-64",
 )  # fmt: skip
 ELSEWHERE = {
     "cortex-m0plus": "cortex-m0",
     "cortex-m1": "cortex-m0",
     "cortex-m23": "cortex-m33",
     "cortex-m35p": "cortex-m33",
+    "generic": "x86-64",
 }
 """Targets that are tested on the boards of another."""
 BOARDS = (
@@ -47,6 +48,7 @@ BOARDS = (
     "nucleo-h743zi2",
     "nucleo-l4r5zi",
     "nucleo-u575zi-q",
+    "riscv32-virt",
     "rpi-pico",
     "stm32vldiscovery",
 )
@@ -70,6 +72,8 @@ def test_names() -> None:
         ("cortex-m1", ("armv6m",), False, 8),
         ("cortex-m23", ("armv6m",), False, 8),
         ("cortex-m35p", ("dsp",), True, 8),
+        ("generic", (), True, 8),
+        ("riscv32", (), False, 8),
         ("x86-64", ("x86",), True, 64),
     ],
 )
@@ -118,12 +122,26 @@ def test_unknown_names(load, name: str, expected: str) -> None:
     assert expected in str(error.value)
 
 
-FOLDER = Path(__file__).parent.parent / "targets"
-GOOD = "\n".join(
-    (FOLDER / name).read_text().replace('inherits = "common/cortex-m"', "").replace("has_fpu = false", "")
-    for name in ("common/cortex-m.toml", "cortex-m4.toml")
-)
-"""A file that inherits nothing."""
+GOOD = """name = "cortex-m4"
+description = "a file that inherits nothing"
+cpu = "cortex-m4"
+architecture = "arm"
+isa = ["dsp"]
+word_size = 4
+arena_align = 8
+has_fpu = true
+compiler = "arm-none-eabi-gcc"
+package = "gcc-arm-none-eabi"
+machine = ["-mcpu=cortex-m4", "-mthumb"]
+cflags = ["-std=c99"]
+warnings = ["-Wall"]
+ldflags = []
+[emulator]
+command = ["qemu-system-arm"]
+package = "qemu-system-arm"
+[costs]
+cycles_per_instruction = 1.17
+"""
 
 
 @pytest.mark.parametrize(
@@ -136,6 +154,8 @@ GOOD = "\n".join(
         ('isa = ["dsp"]', 'isa = ["neon"]', "isa holds 'neon'; allowed: mve, dsp"),
         ("has_fpu = true", "has_fpu = true\nhas_npu = true", "has_npu is not a key that we know"),
         ("has_fpu = true", "has_fpu =", "cannot be read as TOML"),
+        ('architecture = "arm"', 'architecture = "avr"', "architecture is 'avr'; allowed: arm, riscv, x86"),
+        ('command = ["qemu-system-arm"]', "command = []", "emulator.command is empty"),
         ('name = "cortex-m4"', 'name = "m4"', "name is 'm4', but the file is that of 'cortex-m4'"),
         ("cycles_per_instruction = 1.17", 'cycles_per_instruction = "1"', "costs holds something that is not a number"),
     ],

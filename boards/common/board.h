@@ -33,7 +33,7 @@ typedef struct {
 ge_ticks ge_ticks_read(void);
 
 /* Called by the fault handler with what the core says; must not return. v7-M cores fill all; ARMv6-M has neither
- * status nor addresses and leaves them zero. */
+ * status nor addresses and leaves them zero. RISC-V: mcause, mepc, ra, mstatus, and mtval as mmfar. */
 typedef struct {
     uint32_t exception;   /* number of the exception: 3 HardFault, 4 MemManage, 5 BusFault, 6 UsageFault ... */
     uint32_t pc, lr, psr; /* of the code that faulted; zero where its stack cannot be read */

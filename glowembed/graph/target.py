@@ -19,12 +19,21 @@ from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 
 ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
-UART_KINDS = ("cmsdk", "nrf51", "pl011", "stm32_dr", "stm32_tdr")
+ARCHITECTURES = ("arm", "riscv", "x86")
+UART_KINDS = ("cmsdk", "nrf51", "ns16550", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
 """What a firmware can be built to answer: us, in one of two ways, or the official tool of MLPerf Tiny."""
 
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that a target needs besides its compiler: the words that start it, and the Debian package that has it."""
+
+    command: tuple[str, ...]
+    package: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ class Target:
     arena_align: int
     """bytes; what kernels may assume of the arena's start, and offsets are rounded to where it pays"""
     has_fpu: bool
+    architecture: str
+    """whose instructions the harness uses (runtime_c/harness/<architecture>), one of ARCHITECTURES"""
     compiler: str
     package: str
     """Debian packages that hold the compiler and its C library"""
@@ -51,6 +62,10 @@ class Target:
     """a function of weights.py, or package.module:function, that chooses the types of weights; "": as quantized"""
     pipeline: str = ""
     """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" where there is none"""
+    emulator: Tool | None = None
+    """QEMU for boards of this target"""
+    disassembler: Tool | None = None
+    """objdump for programs of this target"""
     runs_on: str = ""
     """another target: its boards execute this one's code too, and it is tested on them if it has no board of its own"""
 
@@ -189,6 +204,7 @@ def read_target(path: Path) -> Target:
         word_size=table.integer("word_size", allowed=(4, 8)),
         arena_align=table.integer("arena_align", allowed=(4, 8, 16, 32, 64)),
         has_fpu=table.boolean("has_fpu"),
+        architecture=table.text("architecture", allowed=ARCHITECTURES),
         compiler=table.text("compiler"),
         package=table.text("package"),
         cflags=machine + table.strings("cflags") + table.strings("warnings"),
@@ -197,9 +213,22 @@ def read_target(path: Path) -> Target:
         weights=table.text("weights", default=""),
         pipeline=table.text("pipeline", default=""),
         runs_on=table.text("runs_on", default=""),
+        emulator=_tool(table, "emulator"),
+        disassembler=_tool(table, "disassembler"),
     )
     table.finish()
     return target
+
+
+def _tool(table: _Table, key: str) -> Tool | None:
+    inner = table.table(key)
+    if inner is None:
+        return None
+    tool = Tool(inner.strings("command"), inner.text("package"))
+    if not tool.command:
+        raise inner.error("command", "is empty; expected the name of a program and its first words")
+    inner.finish()
+    return tool
 
 
 def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:

@@ -14,6 +14,11 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section, Symbol, SymbolTableSection
 
 TABLES = (".eh_frame", ".note", ".ARM.")
+RISCV_RELOCATIONS = {
+    "R_RISCV_BRANCH": 16, "R_RISCV_JAL": 17, "R_RISCV_CALL": 18, "R_RISCV_CALL_PLT": 19, "R_RISCV_ALIGN": 43,
+    "R_RISCV_RVC_BRANCH": 44, "R_RISCV_RVC_JUMP": 45, "R_RISCV_RELAX": 51,
+}  # fmt: skip
+"""RISC-V ELF psABI 1.0, table 5: those that are no address, and say how code is laid out."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,12 @@ def _size_of(flags: int, kind: str, size: int) -> Sizes:
     if flags & SH_FLAGS.SHF_WRITE:
         return Sizes(data=size)
     return Sizes(rodata=size)
+
+
+def machine(path: Path) -> str:
+    """The architecture of a program, in the words of ELF: EM_ARM, EM_RISCV, EM_X86_64."""
+    with path.open("rb") as file:
+        return str(ELFFile(file)["e_machine"])
 
 
 def undefined_symbols(objects: Iterable[Path]) -> tuple[str, ...]:
@@ -95,6 +106,7 @@ FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 INDIRECT = "__indirect_call"
 
 BRANCHES = {
+    "EM_RISCV": set(RISCV_RELOCATIONS),
     "EM_ARM": {"R_ARM_CALL", "R_ARM_JUMP24", "R_ARM_THM_CALL", "R_ARM_THM_JUMP24", "R_ARM_THM_JUMP19"},
     "EM_X86_64": {"R_X86_64_PLT32"},
 }
@@ -171,7 +183,8 @@ def addressed_functions(path: Path) -> set[str]:
 
 
 def _relocation_types(machine: str) -> Mapping[str, int]:
-    return {"EM_ARM": ENUM_RELOC_TYPE_ARM, "EM_X86_64": ENUM_RELOC_TYPE_x64}.get(machine, {})
+    known = {"EM_ARM": ENUM_RELOC_TYPE_ARM, "EM_RISCV": RISCV_RELOCATIONS, "EM_X86_64": ENUM_RELOC_TYPE_x64}
+    return known.get(machine, {})
 
 
 def _is_of_program(section: Section) -> bool:

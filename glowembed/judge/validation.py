@@ -6,7 +6,6 @@ on the board. Board and integer reference must agree in every bit; both are judg
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -169,7 +168,7 @@ def _estimate(
 ) -> Measurement | None:
     """Of the same core under QEMU, to stand beside what a board has measured; None where there is no emulator."""
     board = place if place.qemu is not None else default_board(bundle.manifest["target"])
-    if board.qemu is None or shutil.which("qemu-system-arm") is None:
+    if not qemu.is_here(board):
         return None
     folder = build_dir / "estimate" if build_dir is not None else None
     with progress.stage("estimate"):

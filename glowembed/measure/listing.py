@@ -19,9 +19,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from glowembed.errors import ToolError
+from glowembed.graph.target import Target
 
-OBJDUMP = "arm-none-eabi-objdump"
-PACKAGE = "binutils-arm-none-eabi"
 LINE = re.compile(r"^\s*([0-9a-f]+):\t([0-9a-f]{4}(?: [0-9a-f]{4})?)\s*\t(\S+)(?:\t(.*))?$")
 COMMENT = re.compile(r"\s*(?:@|;|//).*$")
 
@@ -87,14 +86,16 @@ def build_id(elf: Path) -> str:
     return hashlib.sha256(elf.read_bytes()).hexdigest()
 
 
-def read(elf: Path, helium: bool = False) -> Listing:
-    """Disassemble a firmware. `helium`: it is for a core with MVE."""
-    if shutil.which(OBJDUMP) is None:
-        raise ToolError(f"{OBJDUMP} is not there; install it: apt-get install {PACKAGE}", PACKAGE)
-    command = [OBJDUMP, "-d", *(["-m", "armv8.1-m.main"] if helium else []), str(elf)]
+def read(elf: Path, target: Target) -> Listing:
+    """Disassemble a firmware. Raises ToolError where the target's disassembler is not there, or fails."""
+    if (tool := target.disassembler) is None:
+        raise ToolError(f"target {target.name!r} has no disassembler: its toml has no [disassembler]", "binutils")
+    if shutil.which(tool.command[0]) is None:
+        raise ToolError(f"{tool.command[0]} is not there; install it: apt-get install {tool.package}", tool.package)
+    command = [*tool.command, "-d", str(elf)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ToolError(f"{OBJDUMP} failed on {elf}: {done.stderr.strip()[-500:]}")
+        raise ToolError(f"{tool.command[0]} failed on {elf}: {done.stderr.strip()[-500:]}")
     return Listing(build_id(elf), parse(done.stdout), _functions(elf))
 
 

@@ -126,8 +126,8 @@ def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int 
     try:
         if not target.pipeline:
             raise ToolError(f"targets/{target.name}.toml names no pipeline")
-        library = plugin()
-        code = listing.read(image.elf, helium="mve" in target.isa)
+        library = plugin(qemu.emulator(target).command[0])
+        code = listing.read(image.elf, target)
     except ToolError as error:
         return _only_instructions(image, manifest, samples, str(error))
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:

@@ -26,12 +26,12 @@ def source() -> Path:
     return resources.runtime_c() / "plugin" / "profile.c"
 
 
-def plugin(cache: Path | None = None) -> Path:
+def plugin(emulator: str, cache: Path | None = None) -> Path:
     """The plugin for the QEMU on this machine. Raises ToolError that says what is missing."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise ToolError("no C compiler 'cc', which builds the counting plugin of QEMU: apt-get install gcc", "gcc")
-    command = [compiler, *FLAGS, f"-DGE_PLUGIN_API={_interface()}"]
+    command = [compiler, *FLAGS, f"-DGE_PLUGIN_API={_interface(emulator)}"]
     path = (cache or cache_folder()) / f"profile-{_key(command)}.so"
     if not path.is_file():
         _build(command, path)
@@ -48,13 +48,13 @@ def cache_folder() -> Path:
     return home
 
 
-def _interface() -> int:
-    said = _output(["qemu-system-arm", "--version"])
+def _interface(emulator: str) -> int:
+    said = _output([emulator, "--version"])
     version = VERSION.search(said)
     if version is None:
-        raise ToolError(f"qemu-system-arm does not say its version: {said[:200]!r}")
-    if "-plugin" not in _output(["qemu-system-arm", "-help"]):
-        raise ToolError("this qemu-system-arm was built without plugins; that of Debian and Ubuntu has them")
+        raise ToolError(f"{emulator} does not say its version: {said[:200]!r}")
+    if "-plugin" not in _output([emulator, "-help"]):
+        raise ToolError(f"this {emulator} was built without plugins; that of Debian and Ubuntu has them")
     return 2 if int(version[1]) >= SECOND_INTERFACE else 1
 
 

@@ -24,6 +24,16 @@ CAUSES = {  # bits of CFSR: ARMv7-M ARM B3.2.15, ARMv8-M ARM D1.2.13
     24: "unaligned access",
     25: "division by zero",
 }
+TRAPS = {  # mcause: RISC-V Privileged Architecture 1.12, table 3.6
+    0: "instruction address misaligned",
+    1: "instruction fetched from where nothing may run",
+    2: "illegal instruction",
+    3: "breakpoint",
+    4: "unaligned read",
+    5: "read of no memory or of a protected one, as below the end of the stack",
+    6: "unaligned write",
+    7: "write to no memory or to a protected one, as below the end of the stack",
+}
 REGISTERS = struct.Struct("<8I")
 
 
@@ -42,9 +52,15 @@ class Fault:
 
     def describe(self, program: Path | None) -> str:
         """`raised HardFault at pc=... (function+offset): cause`."""
-        name = EXCEPTIONS.get(self.exception, f"exception {self.exception}")
+        riscv = program is not None and elf.machine(program) == "EM_RISCV"
+        name = "trap" if riscv else EXCEPTIONS.get(self.exception, "exception")
+        name = f"{name} {self.exception}" if name in ("trap", "exception") else name
         where = (elf.function_at(program, self.pc) if program is not None else None) or "no function that we know"
-        causes = sorted({cause for bit, cause in CAUSES.items() if self.cfsr >> bit & 1})
+        causes = (
+            [f"{TRAPS.get(self.exception, 'unknown cause')}, address 0x{self.mmfar:08x}"]
+            if riscv
+            else sorted({cause for bit, cause in CAUSES.items() if self.cfsr >> bit & 1})
+        )
         return f"raised {name} at pc=0x{self.pc:08x} ({where}): {', '.join(causes) or 'the core gives no cause'}"
 
     def registers(self) -> str:

@@ -30,6 +30,7 @@ from glowembed.graph.cstruct import params_header
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.graph.target import Board, load_target
 from glowembed.image import glue
+from glowembed.run import qemu as emulation
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
 
 BOARDS = {
@@ -133,7 +134,13 @@ def _rest(board: Board) -> Path:
     (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
     (folder / "memory.ld").write_text(glue.memory_ld(board), encoding="utf-8")
     image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind != "flash") * 3 // 4)
-    paths = (folder, harness, resources.runtime_c(), resources.boards() / "common")
+    paths = (
+        folder,
+        harness,
+        harness / load_target(board.target).architecture,
+        resources.runtime_c(),
+        resources.boards() / "common",
+    )
     words = [f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u", *(f"-I{path}" for path in paths), "-c"]
     _compile(folder, board, [*words, harness / "kernel_pipe.c", harness / "semihost.c", *board.sources], "the harness")
     return folder
@@ -206,7 +213,7 @@ class _Session:
         assert self.board.qemu is not None
         qemu = self.board.qemu
         command = [
-            "qemu-system-arm", "-M", qemu.machine, *qemu.args, "-display", "none", "-monitor", "none", "-serial", "null",
+            *emulation.emulator(load_target(self.board.target)).command, "-M", qemu.machine, *qemu.args, "-display", "none", "-monitor", "none", "-serial", "null",
             "-semihosting-config", "enable=on,target=native", "-icount", f"shift={qemu.icount_shift},sleep=off",
             "-kernel", str(self.elf),
         ]  # fmt: skip

@@ -198,7 +198,7 @@ def _open_place(name: str, baud: int) -> Line:
 def qemu_line(command: Sequence[str], name: str) -> Iterator[Line]:
     """The UART of an emulator: `command` is run with `-serial` added, and ended with the context."""
     if shutil.which(command[0]) is None:
-        raise ToolError(f"{command[0]} is not there; install it: apt-get install qemu-system-arm", "qemu-system-arm")
+        raise ToolError(f"{command[0]} is not there; please install it", command[0])
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder, socket.socket(socket.AF_UNIX) as listener:
         place = Path(folder)
         listener.bind(str(place / "uart"))

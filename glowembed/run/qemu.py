@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import ToolError, UsageError
-from glowembed.graph.target import Board, Qemu
+from glowembed.graph.target import Board, Qemu, Target, Tool, load_target
 from glowembed.image.build import Image
 from glowembed.run import Bytes, RunResult
 from glowembed.run.fault import Fault
 
 PROTOCOL = "1"
-PACKAGE = "qemu-system-arm"
 POLL_SECONDS = 0.02
 START_SECONDS = 600.0
 SAMPLE_SECONDS = 10.0
@@ -70,9 +69,24 @@ def run(
 def _qemu(board: Board) -> Qemu:
     if board.qemu is None:
         raise UsageError(f"board {board.name!r} does not run under QEMU: its board.toml has no [qemu]")
-    if shutil.which("qemu-system-arm") is None:
-        raise ToolError(f"qemu-system-arm is not there; install it: apt-get install {PACKAGE}", PACKAGE)
+    emulator(load_target(board.target))
     return board.qemu
+
+
+def emulator(target: Target) -> Tool:
+    """The emulator of a target. Raises ToolError, with the package to install, where it is not there."""
+    tool = target.emulator
+    if tool is None:
+        raise UsageError(f"target {target.name!r} has no emulator: its toml has no [emulator]")
+    if shutil.which(tool.command[0]) is None:
+        raise ToolError(f"{tool.command[0]} is not there; install it: apt-get install {tool.package}", tool.package)
+    return tool
+
+
+def is_here(board: Board) -> bool:
+    """Whether the board can be emulated on this machine."""
+    tool = load_target(board.target).emulator
+    return board.qemu is not None and tool is not None and shutil.which(tool.command[0]) is not None
 
 
 def _check_samples(manifest: Mapping[str, Any], samples: Bytes) -> None:
@@ -86,7 +100,7 @@ def machine(board: Board, elf: Path) -> list[str]:
     """The command that starts a firmware; every instruction takes the same time of the guest."""
     qemu = _qemu(board)
     return [
-        "qemu-system-arm", "-M", qemu.machine, *qemu.args,
+        *emulator(load_target(board.target)).command, "-M", qemu.machine, *qemu.args,
         "-display", "none", "-monitor", "none",
         "-icount", f"shift={qemu.icount_shift},sleep=off",
         "-kernel", str(elf.resolve()),
@@ -152,7 +166,7 @@ def _timed_out(image: Image, watch: _Watch, timeout: float) -> ToolError:
     return ToolError(
         f"board {image.board.name!r} under QEMU did {watch.done()} of {watch.samples} samples in {timeout:g} s "
         "and was stopped. Where samples were done, ask for fewer of them or a longer timeout; where none was, "
-        f"the firmware hangs: look at it with qemu-system-arm -s -S and gdb ({image.elf})."
+        f"the firmware hangs: look at it with {machine(image.board, image.elf)[0]} -s -S and gdb ({image.elf})."
     )
 
 

@@ -1,5 +1,6 @@
 /* Ticks and stack of one call. What the measuring itself costs is measured in the same way, on empty functions, so
  * these functions must be compiled as they stand: noipa. */
+#include "core.h"
 #include "harness.h"
 
 #define NOIPA __attribute__((noipa))
@@ -26,25 +27,19 @@ NOIPA ge_measured ge_measure_layer(int32_t (*run_layers)(void *arena, int32_t fi
 
 NOIPA ge_ticks ge_measure_loop(uint32_t count, uint32_t period) {
     ge_ticks_start(period);
-    __asm__ volatile(".syntax unified\n"
-                     "    movs r3, %0\n"
-                     "1:  subs r3, r3, #1\n"
-                     "    bne  1b\n"
-                     :
-                     : "l"(count)
-                     : "r3", "cc");
+    ge_core_loop(count);
     const ge_ticks now = ge_ticks_read();
     ge_ticks_stop();
     return now;
 }
 
 __attribute__((naked)) static int32_t empty_run(void *arena) {
-    __asm__ volatile("bx lr\n");
+    __asm__ volatile(GE_CORE_RETURN);
     (void)arena;
 }
 
 __attribute__((naked)) static int32_t empty_layer(void *arena, int32_t first, int32_t count) {
-    __asm__ volatile("bx lr\n");
+    __asm__ volatile(GE_CORE_RETURN);
     (void)arena;
     (void)first;
     (void)count;
@@ -61,8 +56,7 @@ ge_ticks ge_measure_empty_layer(void) {
 /* Paints from the limit up to its own stack pointer; what the run has overwritten, it has used. */
 NOIPA int32_t ge_measure_stack(const ge_bundle *bundle, uint32_t *bytes) {
     volatile uint32_t *const limit = ge_stack_limit;
-    uint32_t *here;
-    __asm__ volatile("mov %0, sp" : "=r"(here));
+    uint32_t *const here = ge_core_stack_pointer();
     for (volatile uint32_t *word = limit; word < here; ++word) {
         *word = PAINT;
     }

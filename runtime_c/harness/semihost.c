@@ -1,7 +1,9 @@
-/* Semihosting of M-profile cores: BKPT 0xAB, operation in r0, address of its parameters in r1, result in r0. */
+/* Semihosting: the operations are those of Arm, which RISC-V has taken over; how a core calls is in its core.h. */
 #include "semihost.h"
 
 #include <string.h>
+
+#include "core.h"
 
 /* Numbers of the operations ("Semihosting", section 6.1); modes of SYS_OPEN as of fopen: 1 is "rb", 5 is "wb". */
 enum {
@@ -18,25 +20,18 @@ enum {
 #define MODE_WRITE 5u
 #define ADP_STOPPED_APPLICATION_EXIT 0x20026u
 
-static int32_t call(uint32_t operation, const void *parameters) {
-    register uint32_t r0 __asm__("r0") = operation;
-    register const void *r1 __asm__("r1") = parameters;
-    __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
-    return (int32_t)r0;
-}
-
 static uint32_t address(const void *pointer) {
     return (uint32_t)(uintptr_t)pointer;
 }
 
 int32_t ge_semihost_command_line(char *text, uint32_t size) {
     const uint32_t parameters[2] = {address(text), size};
-    return call(SYS_GET_CMDLINE, parameters);
+    return ge_core_semihost(SYS_GET_CMDLINE, parameters);
 }
 
 static int32_t open(const char *path, uint32_t mode) {
     const uint32_t parameters[3] = {address(path), mode, (uint32_t)strlen(path)};
-    return call(SYS_OPEN, parameters);
+    return ge_core_semihost(SYS_OPEN, parameters);
 }
 
 int32_t ge_semihost_open_to_read(const char *path) {
@@ -49,14 +44,14 @@ int32_t ge_semihost_open_to_write(const char *path) {
 
 int32_t ge_semihost_length(int32_t file) {
     const uint32_t parameters[1] = {(uint32_t)file};
-    return call(SYS_FLEN, parameters);
+    return ge_core_semihost(SYS_FLEN, parameters);
 }
 
 /* Both answer how many bytes were not moved: of a pipe, what it does not hold yet. None moved is the end. */
 static int32_t move(uint32_t operation, int32_t file, const void *memory, uint32_t bytes) {
     while (bytes > 0u) {
         const uint32_t parameters[3] = {(uint32_t)file, address(memory), bytes};
-        const uint32_t left = (uint32_t)call(operation, parameters);
+        const uint32_t left = (uint32_t)ge_core_semihost(operation, parameters);
         if (left >= bytes) {
             return -1;
         }
@@ -76,16 +71,16 @@ int32_t ge_semihost_write(int32_t file, const void *from, uint32_t bytes) {
 
 int32_t ge_semihost_close(int32_t file) {
     const uint32_t parameters[1] = {(uint32_t)file};
-    return call(SYS_CLOSE, parameters);
+    return ge_core_semihost(SYS_CLOSE, parameters);
 }
 
 void ge_semihost_say(const char *text) {
-    (void)call(SYS_WRITE0, text);
+    (void)ge_core_semihost(SYS_WRITE0, text);
 }
 
 void ge_semihost_exit(int32_t code) {
     const uint32_t parameters[2] = {ADP_STOPPED_APPLICATION_EXIT, (uint32_t)code};
     for (;;) {
-        (void)call(SYS_EXIT_EXTENDED, parameters);
+        (void)ge_core_semihost(SYS_EXIT_EXTENDED, parameters);
     }
 }
