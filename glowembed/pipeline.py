@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -271,6 +271,31 @@ def compile_model(
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
     return Bundle(out_dir, manifest, graph, model, stages.seconds, choices, notes)
+
+
+def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
+    """A lowered graph with kernels, in order, and its plan. Raises UsageError where --ram or --flash allow none."""
+    target = load_target(options.target)
+    chosen, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, options.flash)
+    return _plan(chosen, target, options, choices)
+
+
+def lowered(model: Path, options: CompileOptions, data: Dataset) -> Graph:
+    """What `compile` gives kernels and a plan to; nothing is written."""
+    made: list[Graph] = []
+
+    def keep(stage: str, result: Any) -> None:
+        if stage == "lower":
+            made.append(result)
+            raise _Enough
+
+    with tempfile.TemporaryDirectory(prefix="glowembed-") as folder, suppress(_Enough):
+        compile_model(model, Path(folder) / "not written", options, data, on_stage=keep)
+    return made[0]
+
+
+class _Enough(Exception):
+    """Ends a compilation of which no more is wanted."""
 
 
 def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:

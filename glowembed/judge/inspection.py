@@ -1,35 +1,36 @@
 """What a model is, before anything is compiled. In: an ONNX file. Out: an Inspection: tensors, layers, sizes, problems.
 
-All that keeps the model from being compiled is listed at once. The sizes of arena and flash are estimates for int8.
+All that keeps the model from being compiled is listed at once. The arena is that of the plan which `compile` makes by
+default, of random samples; flash is its constants and an estimate of its code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from glowembed.canonicalize import canonicalize
+from glowembed.errors import GlowembedError
 from glowembed.graph.ir import Graph, Node, Shape, Value
+from glowembed.graph.notes import Note
 from glowembed.graph.spatial import channels_first, channels_last
-from glowembed.graph.target import Board, board_names, load_board, load_target
+from glowembed.graph.target import load_target
+from glowembed.judge.fitting import Fit, fits, needs
+from glowembed.pipeline import CompileOptions, import_model, lowered, planned
+from glowembed.ranges.datasets import Dataset, InputSpec, input_specs
 from glowembed.read import importer
 from glowembed.read.importer import NO_SHAPES, InputLayout, Problem
 
 SCHEMA = 1
+DEFAULT_TARGET = CompileOptions().target
 
-KERNEL_BYTES = 900
-"""A guess: machine code of one kind of layer."""
-
-LAYER_BYTES = 120
-"""A guess: parameters of a layer and the code that calls it."""
-
-CHANNEL_BYTES = 8
-"""Of an output channel: an int32 bias and an int32 multiplier."""
-
-ALIASES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+RANDOM_SAMPLES = 2
+"""Ranges do not matter to sizes; random samples stand for those that nobody has given."""
 
 
 @dataclass(frozen=True)
@@ -54,36 +55,27 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A board, and whether the estimates are within its memories (host: None)."""
-
-    board: str
-    ram: int
-    flash: int
-    fits: bool | None
-
-
-@dataclass(frozen=True)
 class Inspection:
-    """Empty but for `model` and `unsupported` where something is not supported. Estimates in bytes."""
+    """Empty but for `model` and `unsupported` where something is not supported. Estimates in bytes, for `target`."""
 
     model: str
     model_sha256: str = ""
     opset: int = 0
     producer: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
     layers: tuple[Layer, ...] = ()
     macs: int = 0
     parameters: int = 0
-    arena_estimate: int = 0
-    flash_estimate: int = 0
+    target: str = DEFAULT_TARGET
+    arena_estimate: int | None = None
+    flash_estimate: int | None = None
     boards: tuple[Fit, ...] = ()
     unsupported: tuple[Problem, ...] = ()
 
     def json(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **asdict(self)}
+        return {"schema": SCHEMA, **asdict(self), "notes": [note.json() for note in self.notes]}
 
 
 def inspect_model(
@@ -93,35 +85,50 @@ def inspect_model(
     input_layout: InputLayout = "model",
 ) -> Inspection:
     """Look at a model; `target` adds whether it fits the boards of that target."""
-    if target is not None:
-        load_target(target)
+    options = CompileOptions(load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout)
     model = Path(model)
     info = importer.describe(model)
     problems = tuple(importer.problems(model, shapes))
-    head = Inspection(model.name, info.sha256, info.opset, info.producer, info.notes, unsupported=problems)
+    notes = tuple(Note("data", text) for text in info.notes)
+    head = Inspection(
+        model.name, info.sha256, info.opset, info.producer, notes, target=options.target, unsupported=problems
+    )
     if problems:
         return head
-    return _described(head, importer.load(model, shapes, input_layout), target)
+    return _sized(_described(head, importer.load(model, shapes, input_layout)), model, options, target is not None)
 
 
-def _described(head: Inspection, imported: Graph, target: str | None) -> Inspection:
+def _sized(found: Inspection, model: Path, options: CompileOptions, boards: bool) -> Inspection:
+    """With what the network takes, as it is compiled; with a note where that cannot be told."""
+    try:
+        samples = _random(input_specs(import_model(model, options)))
+        graph = lowered(model, options, samples)
+        usual = needs(*planned(graph, options), options.target)
+    except GlowembedError as error:
+        return replace(found, notes=(*found.notes, Note("estimate", f"RAM and flash cannot be told: {error}")))
+    fit = fits(graph, options, usual) if boards else ()
+    return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit)
+
+
+def _random(specs: Sequence[InputSpec]) -> Dataset:
+    random = np.random.default_rng(0)
+    return Dataset(
+        {s.name: random.standard_normal((RANDOM_SAMPLES, *s.sample_shape)).astype(np.float32) for s in specs},
+        shapes={s.name: s.shape for s in specs},
+        integers={s.name: s.integers for s in specs if s.integers is not None},
+    )
+
+
+def _described(head: Inspection, imported: Graph) -> Inspection:
     graph = canonicalize(imported)
     layers = tuple(_layer(graph, node) for node in graph.nodes)
-    arena, flash = _arena(graph), _flash(graph)
-    return Inspection(
-        model=head.model,
-        model_sha256=head.model_sha256,
-        opset=head.opset,
-        producer=head.producer,
-        notes=head.notes,
+    return replace(
+        head,
         inputs=tuple(_tensor(imported, name) for name in graph.inputs),
         outputs=tuple(_tensor(imported, name) for name in graph.outputs),
         layers=layers,
         macs=sum(layer.macs for layer in layers),
         parameters=sum(v.elements for v in graph.values.values() if v.const is not None),
-        arena_estimate=arena,
-        flash_estimate=flash,
-        boards=tuple(_fit(load_board(name), arena, flash) for name in _boards(target)),
     )
 
 
@@ -159,37 +166,3 @@ def _macs(node: Node, shape: Shape, constants: list[Value]) -> int:
     if weights is None or node.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
         return 0
     return prod(shape) * weights.elements // shape[-1]
-
-
-def _arena(graph: Graph) -> int:
-    """The most int8 bytes alive at once, when every tensor is kept whole and reshaped tensors share their memory."""
-    root = {name: name for name in graph.values}
-    for node in graph.nodes:
-        if node.op in ALIASES:
-            root[node.outputs[0]] = root[node.inputs[0]]
-    last = {root[name]: step for step, node in enumerate(graph.nodes) for name in (*node.inputs, *node.outputs)}
-    last |= {root[name]: len(graph.nodes) for name in graph.outputs}
-    alive, peak = {root[name] for name in graph.inputs}, 0
-    for step, node in enumerate(graph.nodes):
-        alive |= {root[name] for name in node.outputs}
-        peak = max(peak, sum(graph.values[name].elements for name in alive))
-        alive = {name for name in alive if last[name] > step}
-    return peak
-
-
-def _flash(graph: Graph) -> int:
-    weights = [v for v in graph.values.values() if v.const is not None]
-    constants = sum(v.elements if len(v.shape) >= 2 else v.elements * CHANNEL_BYTES for v in weights)
-    kinds = {node.op for node in graph.nodes if node.op not in ALIASES}
-    return constants + KERNEL_BYTES * len(kinds) + LAYER_BYTES * len(graph.nodes)
-
-
-def _boards(target: str | None) -> list[str]:
-    return [name for name in board_names() if load_board(name).target == target]
-
-
-def _fit(board: Board, arena: int, flash: int) -> Fit:
-    ram = sum(memory.size for memory in board.memories if memory.kind != "flash")
-    rom = sum(memory.size for memory in board.memories if memory.kind == "flash")
-    fits = arena + board.stack_size <= ram and flash <= rom if board.memories else None
-    return Fit(board.name, ram, rom, fits)

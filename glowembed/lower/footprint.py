@@ -36,7 +36,7 @@ def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
     return chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params).values()
 
 
-def _stored_once(graph: Graph) -> int:
+def stored_once(graph: Graph) -> int:
     """Of all constants of a graph with kernels: equal ones are one array."""
     arrays = (array for node in graph.nodes if node.kernel for array in _packed(node, kernel(node.kernel)))
     return sum({(str(array.dtype), array.tobytes()): array.nbytes for array in arrays}.values())
@@ -78,5 +78,5 @@ def code(graph: Graph, target: Target, flag: str = "-O2") -> int:
 
 def flash(graph: Graph, plan: Plan, target: Target, flag: str = "-O2", elsewhere: bool = False) -> int:
     """All of a bundle: constants exactly, unless they are elsewhere, the rest within some 20 %. flag: how it is compiled."""
-    weights = 0 if elsewhere else _stored_once(graph)
+    weights = 0 if elsewhere else stored_once(graph)
     return weights + code(graph, target, flag) + network(graph) + schedule(plan)

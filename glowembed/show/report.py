@@ -416,16 +416,16 @@ def _totals(found: Inspection) -> Table:
     rows = [
         ("multiply-accumulates", number(found.macs)),
         ("parameters", number(found.parameters)),
-        ("arena (RAM), estimated", size(found.arena_estimate)),
+        ("arena (RAM), as compile plans it", size(found.arena_estimate)),
         ("flash, estimated", size(found.flash_estimate)),
     ]
-    return _table("Totals", ("", "int8"), rows)
+    return _table("Totals", ("", f"int8, {found.target}"), rows)
 
 
 def _boards_that_fit(found: Inspection) -> Table:
-    words = {True: "yes", False: "no", None: "-"}
-    rows = [(b.board, words[b.fits], size(b.ram), size(b.flash)) for b in found.boards]
-    return _table("Boards", ("board", "fits", "RAM", "flash"), rows, left=2)
+    words = {True: "yes", False: "no", None: "a build tells"}
+    rows = [(b.board, words[b.fits], b.options, size(b.ram), size(b.flash)) for b in found.boards]
+    return _table("Boards, with the firmware of validate", ("board", "fits", "with", "RAM", "flash"), rows, left=3)
 
 
 # ---------------------------------------------------------------------------------------------- lists

@@ -1,0 +1,126 @@
+"""Whether a network fits a board. In: a lowered graph, a target, its boards. Out: a verdict for each board, with its options.
+
+The arena is that of the plan; constants are counted exactly; code is estimated, and so is what the harness of `validate`
+takes, so that the demand has a low and a high end. Between them the verdict is open: only a build can tell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Graph
+from glowembed.graph.plan import Plan
+from glowembed.graph.target import Board, boards_of, load_target
+from glowembed.lower import footprint
+from glowembed.pipeline import CompileOptions, planned
+
+REGION = re.compile(r'REGION_ALIAS\("(\w+)",\s*(\w+)\)')
+
+CODE = (0.7, 1.3)
+"""What is built, as a share of what footprint.py estimates of code and tables."""
+
+HARNESS_FLASH, HARNESS_RAM = (4600, 6400), (400, 1200)
+"""Bytes of start-up code, transport and line buffers; 5.1 to 5.9 KB and 424 to 816 bytes on all boards here."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of a network alone. code: as estimated."""
+
+    arena: int
+    constants: int
+    code: int
+
+    @property
+    def flash(self) -> int:
+        return self.constants + self.code
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A board. fits: None where it is too close to tell, or on the host. options: what `compile` must be given for it."""
+
+    board: str
+    ram: int
+    flash: int
+    fits: bool | None
+    options: str = ""
+
+
+def needs(graph: Graph, plan: Plan, target: str) -> Needs:
+    constants = footprint.stored_once(graph)
+    return Needs(plan.arena_size, constants, footprint.flash(graph, plan, load_target(target)) - constants)
+
+
+def fits(graph: Graph, options: CompileOptions, usual: Needs) -> tuple[Fit, ...]:
+    """All boards of the target; `usual` is what the options take as they are."""
+
+    @cache
+    def limited(ram: int | None, flash: int | None) -> Needs | None:
+        try:
+            plan = replace(options.plan, ram=ram)
+            return needs(*planned(graph, replace(options, plan=plan, flash=flash)), options.target)
+        except UsageError:
+            return None
+
+    return tuple(_fit(board, usual, limited) for board in boards_of(load_target(options.target)))
+
+
+def _fit(board: Board, usual: Needs, limited: Any) -> Fit:
+    ram = sum(memory.size for memory in board.memories if memory.kind != "flash")
+    rom = sum(memory.size for memory in board.memories if memory.kind == "flash")
+    regions = _regions(board)
+    if not {"CODE", "WEIGHTS", "DATA", "ARENA"} <= regions.keys():
+        return Fit(board.name, ram, rom, None)
+    verdict = _verdict(board, regions, usual)
+    if verdict:
+        return Fit(board.name, ram, rom, True)
+    for end in (1, 0):
+        least, most_ram, most_flash = None, *_limits(board, regions, usual, end)
+        if min(most_ram or 1, most_flash or 1) > 0:
+            least = limited(most_ram, most_flash)
+        if least is None:
+            continue
+        found = _verdict(board, regions, least)
+        if found is not False:
+            said = [f"--ram {most_ram}"] * (most_ram is not None) + [f"--flash {most_flash}"] * (most_flash is not None)
+            return Fit(board.name, ram, rom, True if end and found else None, " ".join(said))
+    return Fit(board.name, ram, rom, verdict)
+
+
+def _regions(board: Board) -> dict[str, str]:
+    """What link.ld calls CODE, WEIGHTS, DATA and ARENA: names of memories."""
+    text = board.linker_script.read_text(encoding="utf-8") if board.linker_script is not None else ""
+    return {role: name for role, name in REGION.findall(text) if name in {memory.name for memory in board.memories}}
+
+
+def _demand(board: Board, regions: dict[str, str], found: Needs, end: int) -> dict[str, int]:
+    """Bytes of each memory, at the low end (0) or the high one (1)."""
+    parts = {
+        "CODE": round(found.code * CODE[end]) + HARNESS_FLASH[end],
+        "WEIGHTS": found.constants,
+        "DATA": board.stack_size + HARNESS_RAM[end],
+        "ARENA": found.arena,
+    }
+    return {
+        name: sum(parts[role] for role, where in regions.items() if where == name) for name in set(regions.values())
+    }
+
+
+def _verdict(board: Board, regions: dict[str, str], found: Needs) -> bool | None:
+    low, high = (_demand(board, regions, found, end) for end in (0, 1))
+    if all(size <= board.memory(name).size for name, size in high.items()):
+        return True
+    return False if any(size > board.memory(name).size for name, size in low.items()) else None
+
+
+def _limits(board: Board, regions: dict[str, str], usual: Needs, end: int) -> tuple[int | None, int | None]:
+    """What --ram and --flash would have to say; None where the usual plan has enough."""
+    demand = _demand(board, regions, usual, end)
+    rest = {name: board.memory(name).size - size for name, size in demand.items()}
+    arena, code = rest[regions["ARENA"]], min(rest[regions["CODE"]], rest[regions["WEIGHTS"]])
+    return (usual.arena + arena if arena < 0 else None), (usual.flash + code if code < 0 else None)

@@ -1,0 +1,108 @@
+"""`inspect --target` says what a build and a run say: of networks that fit, that fit with an option, and that do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from small_models import model, node, saved, weights
+
+from glowembed.errors import DoesNotFit, UsageError
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.target import load_board
+from glowembed.judge import fitting
+from glowembed.judge.fitting import Needs
+from glowembed.judge.inspection import inspect_model
+from glowembed.judge.validation import build_bundle, validate
+from glowembed.pipeline import CompileOptions, compile_model
+
+
+def images(side: int, channels: int) -> onnx.ModelProto:
+    """RAM is what it takes."""
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("Relu", "c", "r"),
+        node("Conv", "r v", "d"),
+        node("GlobalAveragePool", "d", "y"),
+    ]
+    constants = {"w": weights(channels, 3, 3, 3), "v": weights(channels, channels, 3, 3)}
+    return model(nodes, {"x": (1, 3, side, side)}, constants)
+
+
+def dense(rows: int, columns: int) -> onnx.ModelProto:
+    """Flash is what it takes."""
+    return model([node("MatMul", "x w", "y")], {"x": (1, rows)}, {"w": weights(rows, columns)})
+
+
+CASES: list[tuple[str, onnx.ModelProto, dict[str, tuple[bool, bool]]]] = [
+    # name, network, board -> whether it fits, whether only with options
+    ("small", images(12, 4), {"stm32vldiscovery": (True, False)}),
+    ("much flash", dense(480, 290), {"microbit": (True, True), "stm32vldiscovery": (False, False)}),
+    ("much RAM", images(96, 6), {"microbit": (False, False), "lm3s6965evb-m0": (True, False)}),
+]
+BOARDS = [(name, proto, board, *verdict) for name, proto, boards in CASES for board, verdict in boards.items()]
+
+
+def given(options: CompileOptions, text: str) -> CompileOptions:
+    """The options that `inspect` names."""
+    words = dict(zip(text.split()[::2], map(int, text.split()[1::2]), strict=True))
+    plan = replace(options.plan, ram=words.pop("--ram", None))
+    flash = words.pop("--flash", None)
+    assert not words
+    return replace(options, plan=plan, flash=flash)
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("name", "proto", "board", "fits", "limited"), BOARDS, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_the_verdict_is_that_of_a_build_and_a_run(
+    name: str, proto: Any, board: str, fits: bool, limited: bool, tmp_path: Path
+) -> None:
+    file, target = saved(proto, tmp_path), load_board(board).target
+    found = next(fit for fit in inspect_model(file, target=target).boards if fit.board == board)
+    assert (found.fits, bool(found.options)) == (fits, limited), name
+    shape = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim][1:]
+    x = np.random.default_rng(1).uniform(-3, 3, (9, *shape)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", calib_x=x, test_x=x[:1])
+    bundle, options = tmp_path / "bundle", CompileOptions(target)
+    if fits:
+        compile_model(file, bundle, given(options, found.options), tmp_path / "d.npz")
+        assert validate(bundle, tmp_path / "d.npz", board).bit_exact
+    if fits and not limited:
+        return
+    for optimize in ("balanced",) if fits else ("ram", "size"):
+        compile_model(file, bundle, replace(options, plan=PlanOptions(optimize=optimize)), tmp_path / "d.npz")  # type: ignore[arg-type]
+        with pytest.raises(DoesNotFit):
+            build_bundle(bundle, board, tmp_path / f"build-{optimize}")
+
+
+def test_between_the_ends_only_a_build_tells() -> None:
+    """At both sides of both ends of the demand, in RAM and in flash."""
+    board = load_board("microbit")
+    regions = {"CODE": "flash", "WEIGHTS": "flash", "DATA": "ram", "ARENA": "ram"}
+    ram, flash = 16384 - board.stack_size, 262144
+    for arena, expected in ((ram - 1200, True), (ram - 1199, None), (ram - 400, None), (ram - 399, False)):
+        assert fitting._verdict(board, regions, Needs(arena, 0, 0)) is expected
+    for constants, expected in (
+        (flash - 6400, True),
+        (flash - 6399, None),
+        (flash - 4600, None),
+        (flash - 4599, False),
+    ):
+        assert fitting._verdict(board, regions, Needs(0, constants, 0)) is expected
+
+
+def test_what_cannot_be_planned_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise UsageError("no plan")
+
+    monkeypatch.setattr("glowembed.judge.inspection.planned", refuse)
+    found = inspect_model(saved(dense(4, 3), tmp_path), target="cortex-m4")
+    assert (found.arena_estimate, found.boards) == (None, ())
+    assert [(note.code, "no plan" in note.text) for note in found.notes] == [("estimate", True)]
