@@ -230,7 +230,7 @@ def _import_div(node: OnnxNode, b: Builder) -> None:
     x, divisor = node.inputs
     array = b.const(divisor)
     if array is None:
-        raise Refused("the divisor is computed at run time", "only division by a constant is supported")
+        raise Refused("the divisor is computed at run time", "write it as Reciprocal of the divisor, and Mul")
     if not array.all():
         raise Refused(f"the divisor {divisor!r} holds a zero", "divide by something else")
     factor = b.delayed(divisor).then("reciprocal", lambda a: 1.0 / a.astype(np.float64))

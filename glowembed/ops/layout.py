@@ -126,7 +126,7 @@ def _integers(node: OnnxNode, b: Builder, index: int, attr: str) -> list[int] | 
     array = b.const(name)
     if array is None:
         raise Refused(
-            f"{attr} {name!r} is computed at run time", "fix all input shapes, so that it folds to a constant"
+            f"{attr} {name!r} is computed at run time", "it follows from data, not from shapes: make it a constant"
         )
     return [int(v) for v in array.reshape(-1)]
 

@@ -52,17 +52,27 @@ INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uin
 
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 
-# Only for operators that nothing imports.
+# Only for operators that nothing imports. An advice keeps what the network computes; tests/test_advice.py follows them.
 HINTS = {
     **dict.fromkeys(
         ("If", "Loop", "Scan"), "export without control flow; a constant condition folds with an ONNX simplifier"
     ),
     **dict.fromkeys(
-        ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN"), "use BatchNormalization"
+        ("InstanceNormalization", "LayerNormalization"),
+        "write it out: d = x - ReduceMean(x), y = d * Reciprocal(Sqrt(ReduceMean(d * d) + epsilon)), then Mul and Add",
     ),
-    **dict.fromkeys(("GlobalLpPool", "LpPool"), "use AveragePool or GlobalAveragePool"),
-    **dict.fromkeys(("ReduceSum", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"), "use ReduceMean or ReduceMax"),
-    **dict.fromkeys(("ArgMax", "ArgMin", "TopK"), "end the model before it, and take the largest output in your code"),
+    "RMSNormalization": "write it out: y = x * Reciprocal(Sqrt(ReduceMean(x * x) + epsilon)), then Mul",
+    "ReduceSum": "write it as ReduceMean, and Mul by the number of elements",
+    "ReduceSumSquare": "write it as Mul(x, x), ReduceMean, and Mul by the number of elements",
+    "ReduceL1": "write it as Abs, ReduceMean, and Mul by the number of elements",
+    "ReduceL2": "write it as Mul(x, x), ReduceMean, Mul by the number of elements, and Sqrt",
+    "ReduceMin": "write it as Neg, ReduceMax, Neg",
+    "Sum": "write it as Add",
+    "Pow": "write a square as Mul(x, x), a root as Sqrt",
+    "Swish": "write it as Sigmoid and Mul",
+    **dict.fromkeys(("ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"), "use static quantization"),
+    **dict.fromkeys(("ArgMax", "TopK"), "end the model before it, and take the largest output in your code"),
+    "ArgMin": "end the model before it, and take the smallest output in your code",
     "LogSoftmax": "end the model before it, or use Softmax",
 }
 
@@ -331,7 +341,9 @@ def _supported(proto: NodeProto) -> None:
         raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
     if proto.op_type in importers():
         return
-    near = difflib.get_close_matches(proto.op_type, importers(), n=1, cutoff=0.75)
+    near = (
+        [] if onnx.defs.has(proto.op_type) else difflib.get_close_matches(proto.op_type, importers(), n=1, cutoff=0.75)
+    )
     hint = HINTS.get(proto.op_type, f"did you mean {near[0]}?" if near else "")
     raise Refused("a graph inside a node" if _has_subgraph(proto) else "the operator is not supported", hint)
 
