@@ -9,7 +9,6 @@ Never changes a name: identifiers for C are made by the emitter.
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,13 +18,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph.ir import Array, Const, Graph, Shape, verify
 from glowembed.graph.op import OnnxNode, Refused, importers
-from glowembed.read import onnxquant
+from glowembed.read import onnxfold, onnxquant
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.onnxfile import (
     File,
@@ -40,17 +38,12 @@ from glowembed.read.onnxfile import (
 )
 from glowembed.read.onnxquant import Quantized
 
-MAX_FOLDED = 2**26
-"""Largest result of a constant subgraph, in elements: 256 MB of float32."""
-
 InputLayout = Literal["model", "nhwc"]
 
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
 
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
 """Types of inputs in quantized models."""
-
-RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 
 # Only for operators that nothing imports. An advice keeps what the network computes; tests/test_advice.py follows them.
 HINTS = {
@@ -408,7 +401,7 @@ def _check_made(walk: _Walk, node: OnnxNode) -> None:
 
 def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
     """Make constants of the outputs if all inputs are constants, or if only the shape of the input matters."""
-    if proto.domain not in ("", "ai.onnx") or _has_subgraph(proto) or node.op_type in RANDOM:
+    if not onnxfold.folds(proto) or _has_subgraph(proto):
         return False
     if node.op_type in ("Shape", "Size"):
         _keep(walk, node, [_shape_of(walk, node)])
@@ -424,18 +417,20 @@ def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
     grids = {
         name: const.grid for name in inputs if (const := walk.builder.values[name].const) and const.grid is not None
     }
-    _keep(walk, node, _evaluate(walk, proto, node, {}))
+    _check_training(walk, node)
+    feeds = {name: walk.arrays[name] for name in inputs}
+    _keep(walk, node, onnxfold.evaluate(walk.file, proto, node.inputs, feeds))
     if grids and node.op_type in onnxquant.MOVES:
-        reals = {name: walk.builder.const(name) for name in grids}
-        _keep_grid(walk, node, *(_evaluate(walk, proto, node, arrays) for arrays in (reals, grids)))
+        reals = {name: walk.builder.delayed(name).materialize() for name in grids}
+        moved = (onnxfold.evaluate(walk.file, proto, node.inputs, {**feeds, **own}) for own in (reals, grids))
+        _keep_grid(walk, node, *moved)
     return True
 
 
 def _keep_grid(walk: _Walk, node: OnnxNode, reals: Sequence[Array], grids: Sequence[Array]) -> None:
     """What is moved of a constant that knows its integers knows them too."""
-    for name, real, grid in zip(node.outputs, reals, grids, strict=False):
-        if name:
-            walk.builder.stored_constant(name, Const(real, grid=grid))
+    for name, real, grid in zip(filter(None, node.outputs), reals, grids, strict=False):
+        walk.builder.stored_constant(name, Const(real, grid=grid))
 
 
 def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
@@ -447,64 +442,8 @@ def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
 
 
 def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
-    for name, array in zip(node.outputs, results, strict=False):
-        if name:
-            _add_constant(walk, name, array, node.name, node.op_type)
-
-
-def _evaluate(walk: _Walk, proto: NodeProto, node: OnnxNode, instead: Mapping[str, Any]) -> list[Array]:
-    """The results of one node on constants, by the reference evaluator of onnx. Sizes are inferred before.
-
-    `instead`: arrays that stand for the constants of these names.
-    """
-    copy = NodeProto()
-    copy.CopyFrom(proto)
-    copy.input[:] = node.inputs
-    feeds = {name: instead.get(name, walk.arrays[name]) for name in node.inputs if name}
-    _check_size(walk, copy, feeds)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            results = ReferenceEvaluator(copy, opsets={"": walk.file.opset}).run(None, feeds)
-        except Exception as error:
-            raise Refused(
-                f"it cannot be computed from its constant inputs: {error}", "fold constants before export"
-            ) from error
-    if not all(isinstance(array, np.ndarray | np.generic) for array in results):
-        raise Refused("its result is no tensor", "fold constants before export")
-    return [np.asarray(array) for array in results]
-
-
-def _check_size(walk: _Walk, node: NodeProto, feeds: Mapping[str, Array]) -> None:
-    """Refuse a node whose result would be larger than MAX_FOLDED, or of unknown size, before it is computed."""
-    inputs, constants = [], []
-    for name, array in feeds.items():
-        if array.size <= 1024:
-            constants.append(numpy_helper.from_array(array, name))
-        else:
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
-    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    graph = helper.make_graph([node], "fold", inputs, outputs, constants)
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", walk.file.opset)], ir_version=walk.file.model.ir_version
-    )
-    try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception as error:
-        raise Refused(f"its shape cannot be inferred: {error}", "fold constants before export") from error
-    limit = max(1024, *(array.size for array in feeds.values())) if feeds else 1024
-    for info in graph.output:
-        shape = declared_shape(info)
-        if shape is None or None in shape:
-            # These never make more elements than rank * input.
-            if node.op_type in ("NonZero", "Compress", "Unique", "Slice", "Squeeze", "Reshape") and limit < MAX_FOLDED:
-                continue
-            raise Refused("the size of its constant result is not known in advance", "fold constants before export")
-        if prod(d or 0 for d in shape) > MAX_FOLDED:
-            raise Refused(
-                f"its constant result of shape {shape} has {prod(d or 0 for d in shape)} elements, more than {MAX_FOLDED}"
-            )
+    for name, array in zip(filter(None, node.outputs), results, strict=False):
+        _add_constant(walk, name, array, node.name, node.op_type)
 
 
 def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
@@ -528,9 +467,7 @@ def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
         raise Refused(
             "a cast of computed values to another type than float", "values between layers are quantized floats"
         )
-    training = node.input(2) if node.op_type == "Dropout" else None
-    if training is not None and (training not in walk.arrays or walk.arrays[training].any()):
-        raise Refused("it is in training mode", "export the model for inference")
+    _check_training(walk, node)
     if source == output:
         return True
     if output in walk.outputs:
@@ -540,6 +477,12 @@ def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
         walk.alias[output] = source
     _check_dropout_mask(walk, node)
     return True
+
+
+def _check_training(walk: _Walk, node: OnnxNode) -> None:
+    training = node.input(2) if node.op_type == "Dropout" else None
+    if training is not None and (training not in walk.arrays or walk.arrays[training].any()):
+        raise Refused("it is in training mode", "export the model for inference")
 
 
 def _check_dropout_mask(walk: _Walk, node: OnnxNode) -> None:

@@ -1,0 +1,175 @@
+"""One ONNX node on constants: its results, by the reference evaluator of onnx and in the opsets of the model.
+
+In: a parsed file, a node of it, the arrays of its inputs. Out: the arrays of its outputs, or Refused. What an operator
+means depends on the opset, so the node becomes a model of its own that imports what the file imports. The size of a
+result is inferred before it is computed. Where the evaluator does not know an old form, the node is written in a newer
+one that means the same. Knows no graph.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from glowembed.graph.ir import Array, Shape
+from glowembed.graph.op import Refused
+from glowembed.read.onnxfile import File, declared_shape
+
+MAX_FOLDED = 2**26
+"""Largest result of a constant subgraph, in elements: 256 MB of float32."""
+
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+
+RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+
+WRONG = ("LRN",)
+"""The reference evaluator takes the batch for the channels."""
+
+BOUNDED = ("NonZero", "Compress", "Unique", "Slice", "Squeeze", "Reshape")
+"""What makes at most as many elements as its input has, times their rank."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A node, the arrays of its inputs by name, the opset of the standard operators, the shape of what it gives."""
+
+    node: NodeProto
+    feeds: Mapping[str, Array]
+    opset: int
+    result: Shape | None = None
+    """None: as the evaluator gives it."""
+
+
+def folds(proto: NodeProto) -> bool:
+    """Whether the operator is one of those that `evaluate` may be asked for."""
+    return proto.domain in DOMAINS and proto.op_type not in (*RANDOM, *WRONG)
+
+
+def evaluate(file: File, proto: NodeProto, inputs: Sequence[str], feeds: Mapping[str, Array]) -> list[Array]:
+    """The results of the node on the arrays of `inputs`, in the order of the outputs that have a name."""
+    node = NodeProto()
+    node.CopyFrom(proto)
+    node.input[:] = inputs
+    node.domain = "" if proto.domain == "ai.onnx" else proto.domain
+    call = _newer(_Call(node, feeds, file.opset))
+    model = _model_of(file.model, call)
+    _check_size(model, call.feeds)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            given = {info.name: call.feeds[info.name] for info in model.graph.input}
+            results = ReferenceEvaluator(model).run(None, given)
+        except Exception as error:
+            raise Refused(
+                f"it cannot be computed from its constant inputs: {error}", "fold constants before export"
+            ) from error
+    if not all(isinstance(array, np.ndarray | np.generic) for array in results):
+        raise Refused("its result is no tensor", "fold constants before export")
+    arrays = [np.asarray(array) for array in results]
+    return arrays if call.result is None else [array.reshape(call.result) for array in arrays]
+
+
+def _model_of(model: ModelProto, call: _Call) -> ModelProto:
+    """The node alone. Small constants are initializers, as shapes may follow from them; the others are inputs."""
+    inputs, constants = [], []
+    for name, array in call.feeds.items():
+        if array.size <= 1024:
+            constants.append(numpy_helper.from_array(array, name))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
+    outputs = [helper.make_empty_tensor_value_info(name) for name in call.node.output if name]
+    opsets = {o.domain: o.version for o in model.opset_import if o.domain != "ai.onnx"} | {"": call.opset}
+    return helper.make_model(
+        helper.make_graph([call.node], "fold", inputs, outputs, constants),
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
+        ir_version=model.ir_version,
+    )
+
+
+def _check_size(model: ModelProto, feeds: Mapping[str, Array]) -> None:
+    """Refuse a node whose result would be larger than MAX_FOLDED, or of unknown size, before it is computed."""
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception as error:
+        raise Refused(f"its shape cannot be inferred: {error}", "fold constants before export") from error
+    limit = max(1024, *(array.size for array in feeds.values())) if feeds else 1024
+    for info in graph.output:
+        shape = declared_shape(info)
+        if shape is None or None in shape:
+            if graph.node[0].op_type in BOUNDED and limit < MAX_FOLDED:
+                continue
+            raise Refused("the size of its constant result is not known in advance", "fold constants before export")
+        if prod(d or 0 for d in shape) > MAX_FOLDED:
+            raise Refused(
+                f"its constant result of shape {shape} has {prod(d or 0 for d in shape)} elements, more than {MAX_FOLDED}"
+            )
+
+
+# ----------------------------------------------------------------------------------------- forms of old opsets
+
+
+def _newer(call: _Call) -> _Call:
+    """The same in a form that the evaluator computes rightly."""
+    before, written = FORMS.get(call.node.op_type, (0, _flattened))
+    return written(call) if not call.node.domain and call.opset < before else call
+
+
+def _flattened(call: _Call) -> _Call:
+    """Before opset 13 a Softmax takes all axes from `axis` on as one."""
+    ((name, array),) = call.feeds.items()
+    axis = _attributes(call.node).get("axis", 1)
+    matrix = array.reshape(prod(array.shape[: axis % max(array.ndim, 1)]), -1)
+    return replace(call, node=_node(call, [name], axis=1), feeds={name: matrix}, opset=13, result=array.shape)
+
+
+def _batch_normalization(call: _Call) -> _Call:
+    """What has one output is inference, whatever the momentum."""
+    attributes = _attributes(call.node)
+    if attributes.get("spatial", 1) != 1 or any(call.node.output[1:]):
+        raise Refused("it is in training mode, or has parameters for each element", "export the model for inference")
+    kept = {key: value for key, value in attributes.items() if key == "epsilon"}
+    return replace(call, node=_node(call, call.node.input, **kept), opset=15)
+
+
+def _upsample(call: _Call) -> _Call:
+    """The scales were an attribute before opset 9."""
+    attributes = _attributes(call.node)
+    scales = np.asarray(attributes["scales"], np.float32)
+    node = _node(call, [call.node.input[0], SCALES], mode=attributes.get("mode", "nearest"))
+    return replace(call, node=node, feeds={**call.feeds, SCALES: scales}, opset=9)
+
+
+def _resize(call: _Call) -> _Call:
+    """Opset 10 had no region of interest, and counted pixels from their corner."""
+    x, scales = call.node.input
+    mode = _attributes(call.node).get("mode", "nearest")
+    asymmetric = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return replace(call, node=_node(call, [x, "", scales], mode=mode, **asymmetric), opset=13)
+
+
+FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), (13, _flattened)),
+    "BatchNormalization": (14, _batch_normalization),
+    "Upsample": (9, _upsample),
+    "Resize": (11, _resize),
+}
+"""Operator -> the first opset whose form the evaluator computes rightly, and how an older one is written in a newer."""
+
+SCALES = "scales of the Upsample"
+
+
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def _node(call: _Call, inputs: Sequence[str], **attributes: Any) -> NodeProto:
+    return helper.make_node(call.node.op_type, list(inputs), list(call.node.output), call.node.name, **attributes)
