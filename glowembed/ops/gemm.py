@@ -6,7 +6,7 @@ Input [..., K] (all leading axes are rows), weights [N, K], bias [N]. Kernel-lev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -27,7 +27,11 @@ from glowembed.graph.op import (
 )
 from glowembed.kernels import portable
 from glowembed.law import fixedpoint
+from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
+
+MAX_PRODUCT = 2**26
+"""Elements of a product of two constants: 256 MB."""
 
 
 class Gemm(Op):
@@ -68,44 +72,83 @@ class Gemm(Op):
 
 
 def _import_gemm(node: OnnxNode, b: Builder) -> None:
-    """Alpha * A' * B' + beta * C."""
-    x, w, y = node.inputs[0], node.inputs[1], node.outputs[0]
-    if b.const(w) is None:
+    """alpha * A' * B' + beta * C: one layer where C is its bias, else a layer and a sum."""
+    left, right = node.inputs[:2]
+    known = [b.const(name) is not None for name in (left, right)]
+    if not any(known):
         raise Refused(
-            f"the second operand {w!r} is not a constant", "weights must be initializers or fold to constants"
+            f"both operands, {left!r} and {right!r}, are computed at run time", "one of them must be constant"
         )
-    weights = w if node.attrs.get("transB", 0) else _swapped(b, w)
-    weights = _scaled(b, weights, float(node.attrs.get("alpha", 1.0)))
-    if node.attrs.get("transA", 0):
-        x = b.transpose(x, (1, 0))
-    rows, channels = b.shape(x)[0], b.shape(weights)[0]
-    b.add("Gemm", [x, weights, _gemm_bias(node, b, rows, channels)], {}, y)
+    if all(known):
+        _add_rest(node, b, _constant_product(node, b))
+    elif known[1]:
+        x = b.transpose(left, (1, 0)) if node.attrs.get("transA", 0) else left
+        _layer(node, b, x, right if node.attrs.get("transB", 0) else _swapped(b, right), flipped=False)
+    else:
+        x = right if node.attrs.get("transB", 0) else b.transpose(right, (1, 0))
+        _layer(node, b, x, _swapped(b, left) if node.attrs.get("transA", 0) else left, flipped=True)
 
 
-def _gemm_bias(node: OnnxNode, b: Builder, rows: int, channels: int) -> str:
-    """The name of beta * C as [N]: C may be absent, a scalar, a row, or [M, N] with equal rows."""
+def _layer(node: OnnxNode, b: Builder, x: str, weights: str, flipped: bool) -> None:
+    """x * weights' + beta * C. `flipped`: the weights are A, and (B' * A')' is the product."""
+    y, weights = node.outputs[0], _scaled(b, weights, float(node.attrs.get("alpha", 1.0)))
+    bias = _gemm_bias(node, b, b.shape(x)[0], b.shape(weights)[0], flipped)
+    product = y if bias is not None else f"{y}/product"
+    inputs = [x, weights, bias or _zeros(b, y, b.shape(weights)[0])]
+    made = b.add("Gemm", inputs, {}, f"{product}/transposed" if flipped else product)
+    if flipped:
+        made = b.transpose(made, (1, 0), product)
+    if bias is None:
+        _add_rest(node, b, made)
+
+
+def _constant_product(node: OnnxNode, b: Builder) -> str:
+    """alpha * A' * B' of two constants."""
+    left, right = (b.delayed(name).materialize().astype(np.float64) for name in node.inputs[:2])
+    left, right = (m.T if node.attrs.get(key, 0) else m for m, key in ((left, "transA"), (right, "transB")))
+    if len(left) * right.shape[1] > MAX_PRODUCT:
+        raise Refused(
+            f"the product of its constants has {len(left) * right.shape[1]} elements, more than {MAX_PRODUCT}"
+        )
+    product = (left @ right * node.attrs.get("alpha", 1.0)).astype(np.float32)
+    return b.constant(f"{node.outputs[0]}/product", Const(product))
+
+
+def _gemm_bias(node: OnnxNode, b: Builder, rows: int, channels: int, flipped: bool) -> str | None:
+    """The name of beta * C as [channels], where C has one value for each channel, one for all, or is absent; else None."""
     name, beta, y = node.input(2), float(node.attrs.get("beta", 1.0)), node.outputs[0]
     if name is None or beta == 0.0:
         return _zeros(b, y, channels)
     c = b.const(name)
     if c is None:
-        raise Refused(f"C, {name!r}, is not a constant", "use MatMul and Add")
-    full = np.broadcast_to(c, (rows, channels))
-    if not np.array_equal(full, np.broadcast_to(full[:1], full.shape)):
-        raise Refused(f"the rows of C, {name!r}, differ", "use MatMul and Add")
-    if beta == 1.0 and c.shape == (channels,):
+        return None
+    row = _bias_row(rows, channels, beta, flipped)
+    full = np.broadcast_to(c, (channels, rows) if flipped else (rows, channels))
+    first = full[:, :1] if flipped else full[:1]
+    if not np.array_equal(full, np.broadcast_to(first, full.shape)):
+        return None
+    if beta == 1.0 and c.shape == (channels,) and not flipped:
         return name
-    return b.constant(
-        f"{y}/bias", b.delayed(name).then(f"times({beta:g}), row({channels})", _bias_row(rows, channels, beta))
-    )
+    return b.constant(f"{y}/bias", b.delayed(name).then(f"times({beta:g}), row({channels})", row))
 
 
-def _bias_row(rows: int, channels: int, beta: float) -> Any:
+def _bias_row(rows: int, channels: int, beta: float, flipped: bool) -> Any:
     def row(c: Array) -> Array:
-        scaled: Array = np.broadcast_to(c, (rows, channels))[0] * np.float32(beta)
+        full = np.broadcast_to(c, (channels, rows)).T if flipped else np.broadcast_to(c, (rows, channels))
+        scaled: Array = full[0] * np.float32(beta)
         return scaled.astype(np.float32)
 
     return row
+
+
+def _add_rest(node: OnnxNode, b: Builder, product: str) -> None:
+    """product + beta * C, where C is computed or has values of its own for each row."""
+    y, c, beta = node.outputs[0], node.inputs[2], float(node.attrs.get("beta", 1.0))
+    if beta != 1.0:
+        factor = b.constant(f"{y}/beta", Const(np.asarray([beta], np.float32)))
+        times = replace(node, op_type="Mul", inputs=(c, factor), outputs=(f"{y}/times_beta",))
+        c = broadcast.import_pair("Mul", times, b)
+    broadcast.import_pair("Add", replace(node, op_type="Add", inputs=(product, c), outputs=(y,)), b)
 
 
 def _import_matmul(node: OnnxNode, b: Builder) -> None:
@@ -131,14 +174,20 @@ def _times_constant(node: OnnxNode, b: Builder, x: str, w: str) -> None:
 
 
 def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
+    """Vectors become matrices of one row or column, which the shape of the result then leaves out."""
     shape, x_shape, y = b.shape(w), b.shape(x), node.outputs[0]
-    if len(shape) == 1 or len(x_shape) == 1:
-        raise Refused(f"a product of shapes {list(shape)} and {list(x_shape)}", "write the vector as a matrix")
-    _one_matrix(w, shape, len(x_shape))
-    swap = (*range(len(x_shape) - 2), len(x_shape) - 1, len(x_shape) - 2)
+    rank = max(2, len(x_shape))
+    if len(x_shape) == 1:
+        x = b.add("Reshape", [x], {"shape": (*x_shape, 1)}, f"{y}/column")
+    _one_matrix(w, (1, *shape) if len(shape) == 1 else shape, rank)
+    swap = (*range(rank - 2), rank - 1, rank - 2)
     weights = w if len(shape) == 2 else b.constant(f"{w}/matrix", b.delayed(w).then("matrix", _matrix))
     out = _gemm(b, b.transpose(x, swap), weights, f"{y}/transposed", y)
-    b.transpose(out, swap, y)
+    if len(shape) > 1 and len(x_shape) > 1:
+        b.transpose(out, swap, y)
+        return
+    result = (*x_shape[:-2], *(shape[-2:-1] if len(shape) > 1 else ()), *x_shape[-1:][: len(x_shape) - 1])
+    b.add("Reshape", [b.transpose(out, swap, f"{y}/matrix")], {"shape": result or (1,)}, y)
 
 
 def _one_matrix(w: str, shape: Shape, rank: int) -> None:
@@ -153,7 +202,7 @@ def _gemm(b: Builder, x: str, w: str, output: str, name: str) -> str:
 
 
 def _matrix(w: Array) -> Array:
-    return np.asarray(w.reshape(w.shape[-2:]))
+    return np.asarray(w.reshape(w.shape[-2:] if w.ndim > 1 else (1, -1)))
 
 
 def _swapped(b: Builder, w: str) -> str:

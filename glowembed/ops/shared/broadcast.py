@@ -20,8 +20,8 @@ DIMS = 4
 """Nested loops of the broadcasting kernels."""
 
 
-def import_pair(op: str, node: OnnxNode, b: Builder) -> None:
-    """A node with two operands of the same rank: axes of one element are put in front of the shorter shape."""
+def import_pair(op: str, node: OnnxNode, b: Builder) -> str:
+    """The name of what is made by a node with two operands of the same rank: axes of one element are put in front of the shorter shape."""
     rank = max(len(b.shape(name)) for name in node.inputs)
     operands = [_with_rank(name, rank, b) for name in node.inputs]
     shapes = [b.shape(name) for name in operands]
@@ -29,7 +29,7 @@ def import_pair(op: str, node: OnnxNode, b: Builder) -> None:
         raise Refused(
             f"shapes {list(shapes[0])} and {list(shapes[1])} broadcast in too many ways", "reshape them first"
         )
-    b.add(op, operands, {}, node.outputs[0])
+    return b.add(op, operands, {}, node.outputs[0])
 
 
 def _with_rank(name: str, rank: int, b: Builder) -> str:
