@@ -274,6 +274,13 @@ def _floats(option: str, text: str) -> tuple[float, ...]:
         raise UsageError(f"{option} {text!r}: expected a number, or one per channel with commas between") from error
 
 
+def refuse_options(options: Mapping[str, Any], why: str) -> None:
+    """Raise UsageError where one of these was given: nothing is dropped in silence."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(f"{' and '.join(given)}: {'is' if len(given) == 1 else 'are'} {why}")
+
+
 # ---------------------------------------------------------------------------------------------- terminal
 
 

@@ -61,3 +61,16 @@ def test_farms_that_are_none(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "farm.yaml").write_text(text)
     with pytest.raises(UsageError, match=words):
         read(tmp_path / "farm.yaml", tmp_path, tmp_path)
+
+
+def test_options_of_one_board_are_refused_and_the_others_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "farm.yaml").write_text("boards: [{board: host}]")
+    words = ["validate", "bundle", "--data", "d.npz", "--boards", str(tmp_path / "farm.yaml")]
+    assert main([*words, "--board", "host", "--html", "page.html"]) == 2
+    assert "--board and --html: are for one board" in capsys.readouterr().err
+    passed: list[str] = []
+    monkeypatch.setattr("glowembed.judge.farm.run", lambda places, more: passed.extend(more) or [])
+    assert main([*words, "--samples", "3", "--layers", "--image-mean", "0.5"]) == 0
+    assert passed == ["--samples", "3", "--image-mean", "0.5", "--layers"]

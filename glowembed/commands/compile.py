@@ -67,7 +67,7 @@ ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", h
 TargetName = Annotated[str, typer.Option("--target", help="`glowembed targets` lists them.")]
 
 BundleName = Annotated[
-    str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the graph.")
+    str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the model's file.")
 ]
 
 FloatIo = Annotated[bool, typer.Option("--float-io", help="Float inputs and outputs instead of int8.")]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, InputLayout, Model, Shapes, compile_options, show
+from glowembed.cli import AsJson, InputLayout, Shapes, compile_options, refuse_options, show, write_text
 from glowembed.errors import UsageError
 from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
 from glowembed.show import bundleview, memory_view, report
+from glowembed.show.memory_view import View
 
 PLACE = 10
 
@@ -22,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def inspect(
-    model: Model,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
         str | None, typer.Option("--target", help="Also tell which boards of this target it fits.")
     ] = None,
@@ -45,17 +48,18 @@ def inspect(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at a model before anything is compiled: inputs, outputs, layers, MACs, estimated RAM and flash.
+    """Look at a model before anything is compiled: inputs, outputs, layers, MACs, RAM and estimated flash.
 
     Everything that is not supported is listed at once, with what to do about it; the exit code is then 3.
-    With --quantization or --graph it looks into a compiled bundle instead.
+    Of a bundle, which is a folder, it shows the inside: --quantization where nothing is said.
     """
-    if memory or memory_map is not None:
-        _inspect_memory(pipeline.load_bundle(model), memory, memory_map)
+    inside = {"--quantization": quantization, "--graph": graph, "--memory": memory, "--memory-map": memory_map}
+    before = {"--target": target, "--shape": shape, "--input-layout": input_layout != "model"}
+    if model.is_dir() or (any(inside.values()) and not model.exists()):
+        refuse_options(before, f"for a model, and {model} is a bundle, for which this is settled")
+        _inspect_bundle(pipeline.load_bundle(model), inside, as_json)
         return
-    if quantization or graph is not None:
-        _inspect_bundle(pipeline.load_bundle(model), quantization, graph, as_json)
-        return
+    refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
     options = compile_options(shape, input_layout)
     found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model")
     show(found.json() if as_json else report.inspection(found))
@@ -63,19 +67,27 @@ def inspect(
         raise typer.Exit(3)
 
 
-def _inspect_memory(bundle: Bundle, table: bool, drawing: Path | None) -> None:
+def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool) -> None:
+    if asked["--graph"] is not None:
+        bundleview.draw(bundle, asked["--graph"])
     shown = memory_view.view(bundle.manifest)
-    if drawing is not None:
-        draw = {".svg": memory_view.svg, ".html": memory_view.html}.get(drawing.suffix)
-        if draw is None:
-            raise UsageError(f"{drawing}: drawings of memory are .svg or .html")
-        drawing.write_text(draw(shown), encoding="utf-8")
-    if table:
+    if asked["--memory-map"] is not None:
+        _draw(shown, asked["--memory-map"])
+    quantization = asked["--quantization"] or not any(asked.values())
+    if as_json:
+        parts = [bundleview.as_json(bundle)] * quantization + [asdict(shown)] * asked["--memory"]
+        if len(parts) != 1:
+            raise UsageError("--json prints one thing: ask for --quantization or for --memory")
+        show(parts[0])
+        return
+    if quantization:
+        show(report.quantization(bundle))
+    if asked["--memory"]:
         typer.echo(memory_view.text(shown))
 
 
-def _inspect_bundle(bundle: Bundle, quantization: bool, graph: Path | None, as_json: bool) -> None:
-    if graph is not None:
-        bundleview.draw(bundle, graph)
-    if quantization:
-        show(bundleview.as_json(bundle) if as_json else report.quantization(bundle))
+def _draw(shown: View, drawing: Path) -> None:
+    draw = {".svg": memory_view.svg, ".html": memory_view.html}.get(drawing.suffix)
+    if draw is None:
+        raise UsageError(f"{drawing}: drawings of memory are .svg or .html")
+    write_text(drawing, draw(shown))

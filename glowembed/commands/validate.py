@@ -17,6 +17,7 @@ from glowembed.cli import (
     board_of,
     image_options,
     progress_bar,
+    refuse_options,
     show,
     write_json,
 )
@@ -98,8 +99,13 @@ def validate(
     if transport is not None and transport not in TRANSPORTS:
         raise unknown_name("transport", transport, TRANSPORTS)
     if boards is not None:
-        words = ["--samples", str(samples)] if samples is not None else []
-        _farm(farm.read(boards, bundle, data), words + (["--labels", labels] if labels is not None else []), json_file)
+        own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
+        refuse_options({**own, "--html": html}, f"for one board, and {boards} names several")
+        given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
+        given |= {"--image-std": image_std, "--image-scale": image_scale}
+        flags = {"--layers": layers, "--flash": flash, "--resume": resume}
+        words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        _farm(farm.read(boards, bundle, data), words + [name for name, on in flags.items() if on], json_file)
         return
     opened = pipeline.load_bundle(bundle)
     source = Source(data, labels, image_options(image_mean, image_std, image_scale, images_of(opened)))
