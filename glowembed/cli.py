@@ -267,6 +267,13 @@ def image_options(
     )
 
 
+def unused_image_options(data: Path | None, *given: str | None) -> tuple[Note, ...]:
+    """Where options say how to read images and there are none."""
+    if all(text is None for text in given) or (data is not None and data.is_dir()):
+        return ()
+    return (Note("image-options-unused", f"--image-* have no effect: {data or 'a profile'} is no folder of images"),)
+
+
 def _floats(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))

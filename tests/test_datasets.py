@@ -153,6 +153,16 @@ def test_images(tmp_path: Path) -> None:
     assert grey.inputs["x"][0, 0, 0, 0] == 76
 
 
+def test_images_for_calibration_are_not_those_of_the_test_without_a_word(tmp_path: Path) -> None:
+    images(tmp_path / "test")
+    only = datasets.load(tmp_path, [NCHW], "calib")
+    assert [note.code for note in only.notes] == ["data", "calibration-is-test"]
+    assert only.labels is not None
+    assert only.labels.tolist() == [0, 1], "classes, not the folder of the test"
+    images(tmp_path / "calib")
+    assert [note.code for note in datasets.load(tmp_path, [NCHW], "calib").notes] == ["data"]
+
+
 def test_specs_are_in_the_layout_of_the_model() -> None:
     value = Value("x", (1, 4, 5, 3), layout=(0, 2, 3, 1))
     array = samples(1, 3, 4, 5)

@@ -195,9 +195,11 @@ def test_shapes_are_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_small_calibration_is_told_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, data = network(tmp_path), tmp_path / "d.npz"
     np.savez(data, calib_x=dead(0, 3), test_x=UNIT)
-    assert main(["compile", str(file), "--data", str(data), "-o", str(tmp_path / "bundle"), "--json"]) == 0
+    words = ["compile", str(file), "--data", str(data), "-o", str(tmp_path / "bundle"), "--json"]
+    assert main([*words, "--image-mean", "0.5"]) == 0
     told = capsys.readouterr()
-    assert [line.split("[")[-1] for line in told.err.splitlines()] == ["constant-samples]", "few-samples]"]
+    codes = [line.split("[")[-1].rstrip("]") for line in told.err.splitlines()]
+    assert codes == ["constant-samples", "few-samples", "image-options-unused"]
     notes = json.loads(told.out)["calibration"]["notes"]
     assert [(note["level"], note["code"]) for note in notes] == [
         ("warning", "constant-samples"),

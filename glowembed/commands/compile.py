@@ -35,6 +35,7 @@ from glowembed.cli import (
     quantization_options,
     show,
     tell_notes,
+    unused_image_options,
     write_text,
 )
 from glowembed.errors import UsageError, unknown_name
@@ -339,7 +340,7 @@ def compile_(
         with progress_bar() as progress:
             watch = _watch(made, stop_after, dump)
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
-        tell_notes(bundle.notes)
+        tell_notes((*bundle.notes, *unused_image_options(data, image_mean, image_std, image_scale)))
         if plot is not None:
             write_text(plot, pipeline.plot_profile(model, made["profile"], options))
         _tell(bundle, options, verbose, as_json)

@@ -26,6 +26,7 @@ from glowembed.cli import (
     quantization_options,
     show,
     tell_notes,
+    unused_image_options,
     write_text,
 )
 from glowembed.errors import UsageError
@@ -74,5 +75,6 @@ def profile(
         ranges.save(out)
     if plot is not None:
         write_text(plot, pipeline.plot_profile(model, ranges, options))
-    tell_notes((*ranges.notes, *few(ranges.samples)))
+    unused = unused_image_options(data, image_mean, image_std, image_scale)
+    tell_notes((*ranges.notes, *few(ranges.samples), *unused))
     show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

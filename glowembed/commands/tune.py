@@ -28,6 +28,7 @@ from glowembed.cli import (
     progress_bar,
     show,
     tell_notes,
+    unused_image_options,
     write_text,
 )
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
@@ -112,7 +113,8 @@ def command(
                 for worker in active_children():
                     worker.terminate()
                 raise Interrupted("\n".join(["interrupted", *_kept(state)])) from stopped
-    tell_notes((*seen.notes, *few(seen.samples)))
+    unused = unused_image_options(data, image_mean, image_std, image_scale)
+    tell_notes((*seen.notes, *few(seen.samples), *unused))
     show(report.tuned(result))
     write_text(out.with_name(out.name + ".report.md"), tune.table(result))
     _write(out, result)

@@ -19,6 +19,8 @@ from glowembed.cli import (
     progress_bar,
     refuse_options,
     show,
+    tell_notes,
+    unused_image_options,
     write_json,
 )
 from glowembed.errors import unknown_name
@@ -121,6 +123,7 @@ def validate(
             model=model,
             link=Link(transport, port, baud, flash, resume),
         )
+    tell_notes(unused_image_options(data, image_mean, image_std, image_scale))
     write_json(json_file, result.json)
     if html is not None:
         with progress_bar() as progress:

@@ -33,6 +33,7 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "The samples have another scale or mean than those of the calibration, as if they were preprocessed differently.",
     ),
     "images-differ": ("warning", "Images are read with other options than those of the calibration."),
+    "image-options-unused": ("note", "`--image-scale`, `--image-mean` or `--image-std` for data that are no images."),
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
     "labels-out-of-range": ("warning", "Labels name no class of the output, such as -1: these samples count as wrong."),

@@ -261,7 +261,7 @@ def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence
 
 
 def _taken_from_test(spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
-    if role == "test" or not key.startswith("test_"):
+    if role == "test" or not f"{key}_".startswith("test_"):
         return ()
     return (
         Note("calibration-is-test", f"{spec.name}: calibrated with {key!r}: accuracy measured with it is too good"),
@@ -364,7 +364,7 @@ def _only(path: Path, inputs: Sequence[InputSpec]) -> InputSpec:
 
 def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
     spec = _only(source.path, inputs)
-    folder = source.path / role if (source.path / role).is_dir() else source.path
+    folder = next((source.path / name for name in (role, "test") if (source.path / name).is_dir()), source.path)
     files, labels = _image_files(folder)
     if not files:
         raise UsageError(f"{folder}: holds no images ({' '.join(IMAGE_SUFFIXES)}) and no input_0.pb")
@@ -372,7 +372,8 @@ def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Ra
     pixels = np.stack([_pixels(file, width, height, channels) for file in files])
     array = _normalized(source, pixels, channels)
     kind = "grey" if channels == 1 else "RGB"
-    notes = (Note("data", f"{len(files)} images as {width}x{height}, {kind}, {source.images.scale}"),)
+    read = Note("data", f"{len(files)} images as {width}x{height}, {kind}, {source.images.scale}")
+    notes = (read, *_taken_from_test(spec, folder.name, role)) if folder != source.path else (read,)
     shaped = array if channels_last else array.transpose(0, 3, 1, 2)
     return _Raw({spec.name: shaped}, labels, notes, source.images)
 
