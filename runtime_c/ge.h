@@ -34,18 +34,21 @@ typedef struct {
 /* Slots of a row table are counted in units of this many bytes. */
 #define GE_SLOT_UNIT 4
 
+/* A slot: an offset in these units. A bundle whose rows lie farther apart than 16 bits can say has int32_t here. */
+typedef uint16_t ge_slot;
+
 /* A tensor in the arena as rows. A row is what a kernel computes at a time: [W, C] of an [H, W, C] tensor.
  * Without slots, row y lies at data + y * stride: the tensor is in one piece. With slots, row y lies at
  * data + slots[y] * GE_SLOT_UNIT: rows are kept only while they are needed, wherever there is room.
  * The memory belongs to the arena. */
 typedef struct {
-    void *data;            /* row 0, or the base that slots count from */
-    const uint16_t *slots; /* one entry per row of the tensor; NULL: the rows follow each other */
-    int32_t stride;        /* bytes from row to row, used when slots is NULL */
+    void *data;           /* row 0, or the base that slots count from */
+    const ge_slot *slots; /* one entry per row of the tensor; NULL: the rows follow each other */
+    int32_t stride;       /* bytes from row to row, used when slots is NULL */
 } ge_rows;
 
 static inline void *ge_row(const ge_rows *t, int32_t y) {
-    const int32_t offset = t->slots != NULL ? (int32_t)t->slots[y] * GE_SLOT_UNIT : y * t->stride;
+    const int32_t offset = t->slots != NULL ? t->slots[y] * GE_SLOT_UNIT : y * t->stride;
     return (uint8_t *)t->data + offset;
 }
 

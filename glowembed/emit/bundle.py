@@ -21,6 +21,7 @@ from glowembed.emit import graphfile
 from glowembed.emit import schedule as emit_schedule
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
+from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier
 from glowembed.graph.cstruct import c_initialiser, struct_name
 from glowembed.graph.ir import Array, Graph, Node, Value
@@ -31,6 +32,9 @@ from glowembed.plan.rows import outside
 
 SCHEMA = 1
 """Version of bundle.json."""
+
+OFFSET_MAX = 2**31 - 1
+"""Bytes of an arena, and of a tensor, at most."""
 
 SIZE_FLAGS = ("-Os",)
 """What a bundle for the least flash is compiled with, behind the flags of its target."""
@@ -70,6 +74,7 @@ class Origin:
 def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
     """File name -> content of the whole bundle."""
     name = identifier(graph.name)
+    _refuse_too_large(graph, plan)
     constants = _constants(graph, name)
     arrays = _arrays(constants.values())
     weights_align = target.arena_align if levels_used(graph) else plan.alignment
@@ -78,6 +83,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         array["offset"] = offset
     tensors = _tensors(graph, plan)
     layers = _layers(graph, plan, constants)
+    groups = emit_schedule.groups(graph, plan)
     context = {
         "name": name,
         "arena_align": target.arena_align,
@@ -92,8 +98,8 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "outputs": tensors["outputs"],
         **_places(tensors, name, weights, plan),
         "layers": layers,
-        "groups": emit_schedule.groups(graph, plan),
-        "row_type": "uint8_t" if all(layer["rows"] < 256 for layer in layers) else "uint16_t",
+        "groups": groups,
+        **emit_schedule.group_types(groups, [layer["rows"] for layer in layers]),
         "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
         "levels": levels_used(graph),
@@ -110,7 +116,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
         f"{name}.c": _render("bundle.c.j2", context),
-        f"{name}_kernels.h": kernels_header(graph, name, origin.version),
+        f"{name}_kernels.h": kernels_header(graph, name, origin.version, emit_schedule.slot_type(plan)),
         f"{name}_weights.h": _render("weights.h.j2", context),
         f"{name}_glow.h": _render("glow.h.j2", context),
     }
@@ -127,6 +133,17 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         **graphfile.files(graph),
     }
     return dict(sorted(built.items()))
+
+
+def _refuse_too_large(graph: Graph, plan: Plan) -> None:
+    """Kernels compute offsets in int32_t."""
+    sizes = {value.name: value.bytes for value in graph.values.values()}
+    largest = max(sizes, key=sizes.__getitem__)
+    if max(plan.arena_size, sizes[largest]) > OFFSET_MAX:
+        raise UnsupportedModelError(
+            f"{graph.name} needs an arena of {plan.arena_size} bytes, and its largest tensor, {largest!r}, takes "
+            f"{sizes[largest]}; a bundle cannot hold more than {OFFSET_MAX} in either: use a smaller input"
+        )
 
 
 def _render(template: str, context: Mapping[str, Any]) -> str:
@@ -333,9 +350,11 @@ def _packed(node: Node) -> dict[str, tuple[str, Array]]:
 
 
 def _of_type(ctype: str, packed: Array) -> Array:
-    return np.ascontiguousarray(packed).astype(
-        NUMPY[ctype], casting="safe" if packed.dtype == NUMPY[ctype] else "same_kind"
-    )
+    """The content in its C type. Raises ValueError where that cannot hold a number of it."""
+    stored = np.ascontiguousarray(packed).astype(NUMPY[ctype], casting="same_kind")
+    if stored.dtype.kind in "iu" and not np.array_equal(stored, packed):
+        raise ValueError(f"{packed.min()} to {packed.max()} does not fit {ctype}")
+    return stored
 
 
 def _arrays(constants: Iterable[_Stored]) -> list[dict[str, Any]]:
@@ -399,7 +418,7 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Store
                 "macs": node.macs,
                 "out_shape": " x ".join(str(d) for d in graph.values[node.outputs[0]].shape),
                 "type": struct_name(op.params),
-                "params": _wrap(c_initialiser(node.params)),
+                "params": _wrap(_initialiser(node)),
                 "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
                 "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
                 "constants": [constants[node.name, c].id for c in kernel(node.kernel).ctypes(op)],
@@ -410,6 +429,13 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Store
             }
         )
     return layers
+
+
+def _initialiser(node: Node) -> str:
+    try:
+        return c_initialiser(node.params)
+    except ValueError as error:
+        raise UnsupportedModelError(f"node {node.name!r} ({node.op}): {error}; use a smaller tensor there") from error
 
 
 def _members(graph: Graph) -> dict[str, str]:

@@ -29,14 +29,17 @@ KERNELS_HEAD = """\
 """
 
 
-def kernels_header(graph: Graph, bundle: str, version: str) -> str:
+def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> str:
     """The runtime and exactly the kernels that the network calls, all static, in one header."""
     folder = resources.runtime_c()
     used = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
     types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
     guard = f"{bundle.upper()}_KERNELS_H"
     parts = [KERNELS_HEAD.format(bundle=bundle, version=version, guard=guard)]
-    parts += [_inlined((folder / header).read_text("ascii")) for header in ("ge.h", "ge_fixedpoint.h")]
+    parts += [
+        _types((folder / "ge.h").read_text("ascii"), slot_type),
+        _inlined((folder / "ge_fixedpoint.h").read_text("ascii")),
+    ]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
     nodes = sorted(used.items())
     parts += [
@@ -71,6 +74,13 @@ def _levels(word: str, nodes: list[Node]) -> list[str]:
         "#endif\n",
         *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in nodes),
     ]
+
+
+def _types(text: str, slot_type: str) -> str:
+    """ge.h with the bundle's own ge_slot."""
+    narrow = "typedef uint16_t ge_slot;"
+    assert narrow in text
+    return _inlined(text.replace(narrow, f"typedef {slot_type} ge_slot;"))
 
 
 def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:

@@ -6,10 +6,11 @@ kernel, numbered in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glowembed.graph.cnames import distinct
+from glowembed.graph.cstruct import counting_type
 from glowembed.graph.ir import Graph
 from glowembed.graph.op import kernel_ops
 from glowembed.graph.plan import SLOT_UNIT, Plan
@@ -67,12 +68,31 @@ def _key(plan: Plan, name: str) -> tuple[str, ...]:
 
 
 def slot_tables(plan: Plan) -> list[dict[str, Any]]:
-    """Row tables in units of GE_SLOT_UNIT."""
-    ids, tables = slot_ids(plan), {}
-    for name, offsets in plan.slots.items():
-        start = min(offsets) - plan.ram_at(min(offsets))[1]
-        tables[ids[name]] = [(offset - start) // SLOT_UNIT for offset in offsets]
+    """The row tables, each once."""
+    ids = slot_ids(plan)
+    tables = {ids[name]: _slots(plan, offsets) for name, offsets in plan.slots.items()}
     return [{"id": ident, "count": len(slots), "lines": _lines(slots, 16)} for ident, slots in tables.items()]
+
+
+def slot_type(plan: Plan) -> str:
+    """The C type ge_slot of a bundle."""
+    return counting_type(max((max(_slots(plan, offsets)) for offsets in plan.slots.values()), default=0), "uint16_t")
+
+
+def _slots(plan: Plan, offsets: Sequence[int]) -> list[int]:
+    """Offsets from the start of their RAM, in units of GE_SLOT_UNIT."""
+    start = min(offsets) - plan.ram_at(min(offsets))[1]
+    return [(offset - start) // SLOT_UNIT for offset in offsets]
+
+
+def group_types(found: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str, str]:
+    """The C types of what groups and layers of so many rows count."""
+    layers, most = max((group["count"] for group in found), default=0), max(rows, default=0)
+    return {
+        "tape_type": counting_type(layers - 1),
+        "done_type": counting_type(most),
+        "rows_type": counting_type(most, "uint16_t"),
+    }
 
 
 def _lines(numbers: Sequence[int], width: int) -> list[str]:

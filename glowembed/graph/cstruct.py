@@ -36,6 +36,23 @@ def f32(doc: str) -> Any:
     return _field("float", doc)
 
 
+def counting_type(most: int, narrowest: str = "uint8_t") -> str:
+    """The narrowest C type, from this one on, for counts and offsets of 0 to `most`. Raises ValueError above int32_t.
+
+    All of its values are int32_t too, so that C needs no casts.
+    """
+    types = ("uint8_t", "uint16_t", "int32_t")
+    for ctype in types[types.index(narrowest) :]:
+        if most <= _limits(ctype)[1]:
+            return ctype
+    raise ValueError(f"{most} does not fit int32_t")
+
+
+def _limits(ctype: str) -> tuple[int, int]:
+    bits = 8 * ctypes.sizeof(CTYPES[ctype])
+    return (0, 2**bits - 1) if ctype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
 def struct_name(params_type: type) -> str:
     """`ge_<snake case>_params` for a dataclass named `<CamelCase>Params`."""
     stem = params_type.__name__.removesuffix("Params")
@@ -57,8 +74,7 @@ def _literal(ctype: str, value: Any) -> str:
         if not isfinite(value):
             raise ValueError(f"{value} is not a number that C can spell")
         return f"{float(value).hex()}f"
-    limit = 8 * ctypes.sizeof(CTYPES[ctype])
-    low, high = (0, 2**limit - 1) if ctype.startswith("u") else (-(2 ** (limit - 1)), 2 ** (limit - 1) - 1)
+    low, high = _limits(ctype)
     if not low <= value <= high:
         raise ValueError(f"{value} does not fit {ctype}")
     if value == -(2**31):

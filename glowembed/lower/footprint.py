@@ -59,7 +59,8 @@ def schedule(plan: Plan) -> int:
     if not plan.groups:
         return 0
     tables = {id(slots): len(slots) for slots in plan.slots.values()}
-    return GROUP + len(plan.steps) + (SLOT_UNIT // 2) * sum(tables.values())
+    entry = 2 if max((max(slots) for slots in plan.slots.values()), default=0) < SLOT_UNIT << 16 else 4
+    return GROUP + len(plan.steps) + entry * sum(tables.values())
 
 
 def code(graph: Graph, target: Target, flag: str = "-O2") -> int:

@@ -30,9 +30,6 @@ SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
 NO_COSTS = Costs()
 
-SLOT_LIMIT = SLOT_UNIT * 65536
-"""Slots are uint16: an arena with streamed tensors is not larger."""
-
 BUDGETS = {"speed": 0.0, "balanced": 0.025, "ram": 1.0}
 """Share of the estimated cycles that additional calls may cost. 5 % is promised: a call costs more than is estimated."""
 

@@ -30,7 +30,7 @@ from glowembed.kernels.levels import LEVELS, Level
 
 ALIGN = 16
 SLOT_UNIT = 4
-"""GE_SLOT_UNIT of ge.h."""
+"""GE_SLOT_UNIT of ge.h, and np.uint16 below is its ge_slot."""
 
 HOST_WORD = 8
 GUARD = 64
