@@ -16,6 +16,13 @@
 #define GE_NOINLINE
 #endif
 
+/* A word of memory that holds numbers of other types too. */
+#if defined(__GNUC__)
+typedef uint32_t __attribute__((may_alias)) ge_word;
+#else
+typedef uint32_t ge_word;
+#endif
+
 /* Return codes of a bundle; negative means that nothing was computed. */
 #define GE_OK 0
 #define GE_ERROR_ARENA (-1)  /* the arena is NULL or not aligned to NAME_ARENA_ALIGN */

@@ -183,7 +183,7 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_fill(const ge_conv2d_
     for (; count > 0; count--) {
         if (channels % 4 == 0) {
             const uint32_t both = ((uint32_t)zero & 0xFFFFu) | (uint32_t)zero << 16;
-            uint32_t *const words = (uint32_t *)(void *)to;
+            ge_word *const words = (ge_word *)(void *)to;
             for (int32_t c = 0; c < channels / 2; c += 2) {
                 words[c] = both;
                 words[c + 1] = both;

@@ -2,7 +2,7 @@
 # Make sure that all that glowembed needs is here; install what is missing, say what cannot be installed.
 #
 #   scripts/setup.sh run    to compile, build and run: compilers, QEMU, .venv with requirements.lock
-#   scripts/setup.sh dev    also for tests and lint: clang, cppcheck, RISC-V tools, requirements-dev.lock
+#   scripts/setup.sh dev    also for tests and lint: clang, cppcheck, CMake, RISC-V tools, requirements-dev.lock
 #
 # Where nothing is missing it costs some milliseconds. .venv is made anew when a lock file, this script
 # or the place of the checkout has changed; nothing outside .venv and Debian's packages is touched.
@@ -45,6 +45,8 @@ missing_tools() {
     [ "$profile" = dev ] || return 0
     need g++ g++
     need clang clang
+    need cmake cmake
+    need make make
     need cppcheck cppcheck
     need riscv64-unknown-elf-gcc gcc-riscv64-unknown-elf
     [ -e /usr/lib/picolibc/riscv64-unknown-elf ] || missing="$missing picolibc-riscv64-unknown-elf"

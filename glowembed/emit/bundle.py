@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from glowembed.emit import graphfile
+from glowembed.emit import buildfiles, graphfile
 from glowembed.emit import schedule as emit_schedule
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
@@ -40,7 +40,7 @@ SIZE_FLAGS = ("-Os",)
 """What a bundle for the least flash is compiled with, behind the flags of its target."""
 
 OWN_MACROS = frozenset(
-    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN ARENA ARENA_SIZE ARENA_ALIGN ALIGNED LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
+    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN API ARENA ARENA_SIZE ARENA_ALIGN ALIGNED CAST HIDDEN LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
     MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
 """What a macro of a bundle may be called behind its name, besides those of inputs and outputs."""
@@ -88,6 +88,8 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "name": name,
         "arena_align": target.arena_align,
         "NAME": name.upper(),
+        "macros": buildfiles.header_macros(name.upper(), target.arena_align),
+        "hidden": buildfiles.hidden(name.upper()),
         "origin": origin,
         "model": comment(origin.model_file),
         "model_sha256": graph.model_sha256,
@@ -127,12 +129,16 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
     built = {
         **sources,
         **({weights.file: own.content} if own is not None and weights.file is not None else {}),
-        "CMakeLists.txt": _render("CMakeLists.txt.j2", context).encode("ascii"),
-        f"{name}.mk": _render("bundle.mk.j2", context).encode("ascii"),
+        **{file: text.encode("ascii") for file, text in _build_files(target, context).items()},
         "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
         **graphfile.files(graph),
     }
     return dict(sorted(built.items()))
+
+
+def _build_files(target: Target, context: Mapping[str, Any]) -> Mapping[str, str]:
+    shared = "-fPIC" in target.cflags
+    return buildfiles.build_files(context["name"], context["sources"], context["cflags"], shared)
 
 
 def _refuse_too_large(graph: Graph, plan: Plan) -> None:

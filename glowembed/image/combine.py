@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from glowembed.emit import buildfiles
 from glowembed.errors import UsageError
 from glowembed.graph import cnames
+from glowembed.graph.target import load_target
 from glowembed.image import glue
 from glowembed.pipeline import check_out_dir, write_folder
 from glowembed.version import VERSION
@@ -46,8 +48,7 @@ def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> M
     }
     files = {file: content for m, path in zip(manifests, bundles, strict=True) for file, content in _files(m, path)}
     files[f"{name}.h"] = _header(manifest).encode("ascii")
-    files[f"{name}.mk"] = _makefile(name, sources).encode("ascii")
-    files["CMakeLists.txt"] = _cmake(name, sources).encode("ascii")
+    files |= {file: text.encode("ascii") for file, text in _build_files(manifests, name, sources).items()}
     files[MARKER] = (json.dumps(manifest, indent=1) + "\n").encode("ascii")
     write_folder(out_dir, dict(sorted(files.items())))
     return manifest
@@ -101,32 +102,19 @@ def _header(manifest: Mapping[str, Any]) -> str:
 #define {prefix}_ARENA_SIZE {arena["size"]} /* bytes */
 #define {prefix}_ARENA_ALIGN {arena["align"]} /* bytes */
 
-/* Declares the arena with its size and alignment. */
-#define {prefix}_ARENA(variable) \\
-    union {{ uint64_t align; uint8_t bytes[{prefix}_ARENA_SIZE]; }} variable {prefix}_ALIGNED
-#if defined(__GNUC__)
-#define {prefix}_ALIGNED __attribute__((aligned({arena["align"]})))
-#else
-#define {prefix}_ALIGNED /* your toolchain's way to align to {arena["align"]} bytes, if that is more than 8 */
-#endif
+{buildfiles.aligned(prefix, arena["align"])}
+/* The arena with its size and alignment; {prefix}_ARENA(variable) declares one. */
+union {name}_arena {{
+    {prefix}_ALIGNED uint64_t align;
+    uint8_t bytes[{prefix}_ARENA_SIZE];
+}};
+#define {prefix}_ARENA(variable) union {name}_arena variable
 
 #endif
 """
 
 
-def _makefile(name: str, sources: Sequence[str]) -> str:
-    prefix = name.upper()
-    files = " ".join(f"$({prefix}_DIR){source}" for source in sources)
-    return f"""# include this file from a Makefile, compile $({prefix}_SOURCES) with $({prefix}_INCLUDES).
-{prefix}_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
-{prefix}_SOURCES := {files}
-{prefix}_INCLUDES := -I$({prefix}_DIR)
-"""
-
-
-def _cmake(name: str, sources: Sequence[str]) -> str:
-    return f"""# add_subdirectory() this folder and link the library {name}.
-add_library({name} STATIC {" ".join(sources)})
-target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
-set_target_properties({name} PROPERTIES C_STANDARD 99)
-"""
+def _build_files(manifests: Sequence[glue.Manifest], name: str, sources: Sequence[str]) -> Mapping[str, str]:
+    """The flags are those that all of the bundles want."""
+    flags = [flag for flag in glue.cflags(manifests[0]) if all(flag in glue.cflags(m) for m in manifests)]
+    return buildfiles.build_files(name, sources, flags, "-fPIC" in load_target(manifests[0]["target"]).cflags)

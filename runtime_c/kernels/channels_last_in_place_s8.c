@@ -11,8 +11,8 @@
 /* memcpy of the small C libraries goes byte by byte: words where both addresses allow it. */
 static void channels_last_in_place_s8_copy(int8_t *to, const int8_t *from, int32_t count) {
     if ((((uintptr_t)to | (uintptr_t)from) & 3u) == 0) {
-        uint32_t *t = (uint32_t *)(void *)to;
-        const uint32_t *f = (const uint32_t *)(const void *)from;
+        ge_word *t = (ge_word *)(void *)to;
+        const ge_word *f = (const ge_word *)(const void *)from;
         for (; count >= 16; count -= 16) {
             const uint32_t a = f[0];
             const uint32_t b = f[1];
