@@ -26,7 +26,7 @@ from glowembed.graph import cnames, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
-from glowembed.graph.target import Target, load_target
+from glowembed.graph.target import Target, load_target, with_isa
 from glowembed.image import glue
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
@@ -91,6 +91,11 @@ class CompileOptions:
     winograd: bool = False
     polynomial: bool = False
     weights: Weights = field(default_factory=Weights)
+    isa: str | None = None
+
+    def core(self) -> Target:
+        """The target, with the instruction sets that kernels may use."""
+        return with_isa(load_target(self.target), self.isa)
 
     def config(self) -> Config:
         """The precision configuration: the options are its defaults, the file goes before them."""
@@ -131,6 +136,7 @@ class CompileOptions:
             "winograd": self.winograd,
             "polynomial": self.polynomial,
             "weights": str(self.weights),
+            "isa": self.isa,
             "rams": {ram.name: ram.size for ram in self.plan.rams},
         }
 
@@ -218,7 +224,7 @@ def compile_model(
     options, model, out_dir = options or CompileOptions(), Path(model), Path(out_dir)
     if data is not None and profile is not None:
         raise UsageError("give either calibration data (--data) or a profile (--profile), not both")
-    target = load_target(options.target)
+    target = options.core()
     check_out_dir(out_dir)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
@@ -275,7 +281,7 @@ def compile_model(
 
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
     """A lowered graph with kernels, in order, and its plan. Raises UsageError where --ram or --flash allow none."""
-    target = load_target(options.target)
+    target = options.core()
     chosen, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, options.flash)
     return _plan(chosen, target, options, choices)
 
@@ -300,7 +306,7 @@ class _Enough(Exception):
 
 def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:
     """RAM against cycles of a graph with kernels, as the stage `choose` made it with these choices."""
-    target = load_target(options.target)
+    target = options.core()
     costs = Costs(target, within(choices, options.plan.optimize, options.flash))
     return memory.tradeoffs(graph, target.word_size, options.plan, costs)
 

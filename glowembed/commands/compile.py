@@ -136,6 +136,16 @@ BiasCorrection = Annotated[
 
 PerTensor = Annotated[bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")]
 
+Isa = Annotated[
+    str | None,
+    typer.Option(
+        "--isa",
+        metavar="portable|WORD,...",
+        help="Kernels for these instruction sets of the target alone, by default for all. portable: C99 without assembly, for "
+        "any compiler.",
+    ),
+]
+
 PrecisionFile = Annotated[
     Path | None,
     typer.Option("--precision", metavar="FILE", help="Layer by layer: int8, int16, float32 and more; see `precision`."),
@@ -269,6 +279,7 @@ def compile_(
     data: MaybeData = None,
     profile: ProfileFile = None,
     target: TargetName = "cortex-m4",
+    isa: Isa = None,
     name: BundleName = None,
     shape: Shapes = None,
     input_layout: InputLayout = "model",
@@ -331,7 +342,7 @@ def compile_(
     options = quantization_options(
         options, schema, weights_schema, weights_calibration, requantization, bias_correction, dtype, weights_dtype
     )
-    options = replace(options, winograd=winograd, polynomial=polynomial)
+    options = replace(options, winograd=winograd, polynomial=polynomial, isa=isa)
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 

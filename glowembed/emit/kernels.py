@@ -17,6 +17,29 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import kernel, kernel_ops
 from glowembed.kernels.levels import LEVELS, Level
 
+FLOATS = """\
+/* Floats are computed as it is written, one operation after the other: this is what gives the same bits everywhere. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
+#error "this bundle computes with floats as they are: compile it without -ffast-math and what belongs to it"
+#elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0
+#error "this bundle computes with infinity and NaN: compile it without -ffinite-math-only"
+#elif defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ < 0 || __FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
+#error "floats are computed with more bits than they have: compile this bundle with -msse2 -mfpmath=sse"
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=off")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+"""
+
+LONG_TEXTS = """\
+/* One statement of assembly is one string literal, and some are longer than C99 asks of a compiler. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Woverlength-strings"
+#endif
+"""
+
 KERNELS_HEAD = """\
 /* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
  * Made by glowembed {version}; do not edit. MIT licence, as the rest of this bundle. */
@@ -52,7 +75,13 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     parts += [_inlined(text) for text in kernels]
     for word in levels_used(graph):
         parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
-    return "\n".join([*parts, "#endif\n"])
+    return "\n".join([parts[0], *_pragmas("\n".join(parts)), *parts[1:], "#endif\n"])
+
+
+def _pragmas(text: str) -> list[str]:
+    """What a compiler has to know before it reads these kernels."""
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return [*([FLOATS] if re.search(r"\bfloat\b", code) else []), *([LONG_TEXTS] if "__asm__" in code else [])]
 
 
 def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:

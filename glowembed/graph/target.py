@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,9 @@ from glowembed.errors import UsageError, unknown_name
 
 ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
 ARCHITECTURES = ("arm", "riscv", "x86")
+PORTABLE = "portable"
+"""For `compile --isa`: C99 alone, no assembly and no extension of a compiler."""
+
 UART_KINDS = ("cmsdk", "nrf51", "ns16550", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
@@ -163,6 +166,17 @@ def load_target(name: str) -> Target:
     if name not in target_names():
         raise unknown_name("target", name, target_names())
     return read_target(resources.targets() / f"{name}.toml")
+
+
+def with_isa(target: Target, isa: str | None) -> Target:
+    """The target with these of its ISA words alone: `portable`, or some of them with commas between. None: all."""
+    if isa is None:
+        return target
+    words = () if isa == PORTABLE else tuple(isa.split(","))
+    for word in words:
+        if word not in target.isa:
+            raise unknown_name(f"instruction set of {target.name}", word, (PORTABLE, *target.isa))
+    return replace(target, isa=tuple(word for word in target.isa if word in words))
 
 
 @cache

@@ -30,7 +30,6 @@ from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
 from glowembed.graph.reference import run_int
-from glowembed.graph.target import load_target
 from glowembed.judge import compare
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions
@@ -360,7 +359,7 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
     floats = {name: loaded.floats[name] for name in found}
     signal = sum(float(np.sum(a.astype(np.float64) ** 2)) for a in floats.values())
     noise = sum(float(np.sum((a.astype(np.float64) - found[n]) ** 2)) for n, a in floats.items())
-    target = load_target(task.options.target)
+    target = task.options.core()
     return Evaluation(
         _score(task.metric, found, floats, loaded.dataset.labels),
         float(np.sqrt(noise / signal)) if signal else float(np.sqrt(noise)),

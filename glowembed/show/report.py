@@ -19,7 +19,7 @@ from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import all_kernels, kernel
 from glowembed.graph.plan import Plan
-from glowembed.graph.target import Board, Target, load_target
+from glowembed.graph.target import Board, Target, load_target, with_isa
 from glowembed.image.build import Image
 from glowembed.judge.debugging import DebugRun, LayerReport, Loss
 from glowembed.judge.farm import Row
@@ -277,8 +277,11 @@ def kernel_option(bundle: Bundle, option: str) -> RenderableType:
     if not nodes:
         offered = [c for c in bundle.choices if kernel(c.kernel).option == option]
         target = bundle.manifest["target"]
-        if not any(k.option == option and k.isa in load_target(target).isa for k in all_kernels()):
-            return Text(f"--{option} changes nothing: {target} has no such kernels")
+        isa = bundle.manifest["options"]["isa"]
+        if not any(k.option == option and k.isa in with_isa(load_target(target), isa).isa for k in all_kernels()):
+            return Text(
+                f"--{option} changes nothing: {target} has no such kernels{f' with --isa {isa}' if isa else ''}"
+            )
         reasons = Counter(str(c.reason) for c in offered) or {"there is no convolution of int8": 0}
         why = "; ".join(f"{count} x {reason}" if count else reason for reason, count in reasons.items())
         return Text(f"--{option} changes nothing, as it makes no layer faster: {why}")
