@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from glowembed.cli import AsJson, show
-from glowembed.graph.target import load_target, target_names
+from glowembed.graph.target import default_board, load_target, target_names
 from glowembed.show import report
 
 PLACE = 120
@@ -18,5 +18,8 @@ def add_to(app: typer.Typer) -> None:
 def targets(as_json: AsJson = False) -> None:
     """List the targets: what to give to `--target`."""
     entries = [load_target(name) for name in target_names()]
-    machine = [{"name": t.name, "description": t.description, "isa": list(t.isa)} for t in entries]
+    machine = [
+        {"name": t.name, "description": t.description, "isa": list(t.isa), "board": default_board(t.name).name}
+        for t in entries
+    ]
     show(machine if as_json else report.targets(entries))

@@ -19,7 +19,7 @@ from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import all_kernels, kernel
 from glowembed.graph.plan import Plan
-from glowembed.graph.target import Board, Target, load_target, with_isa
+from glowembed.graph.target import Board, Target, default_board, load_target, with_isa
 from glowembed.image.build import Image
 from glowembed.judge.debugging import DebugRun, LayerReport, Loss
 from glowembed.judge.farm import Row
@@ -435,9 +435,8 @@ def _boards_that_fit(found: Inspection) -> Table:
 
 
 def targets(entries: Iterable[Target]) -> Table:
-    return _table(
-        "", ("target", "", "kernels"), [(t.name, t.description, " ".join(t.isa) or "C") for t in entries], left=3
-    )
+    rows = [(t.name, t.description, " ".join(t.isa) or "C", default_board(t.name).name) for t in entries]
+    return _table("", ("target", "", "kernels", "validated on"), rows, left=4)
 
 
 def farm(rows: Sequence[Row]) -> RenderableType:
