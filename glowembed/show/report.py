@@ -427,7 +427,7 @@ def _totals(found: Inspection) -> Table:
 
 def _boards_that_fit(found: Inspection) -> Table:
     words = {True: "yes", False: "no", None: "a build tells"}
-    rows = [(b.board, words[b.fits], b.options, size(b.ram), size(b.flash)) for b in found.boards]
+    rows = [(b.board, words[b.fits] if b.flash else "-", b.options, size(b.ram), size(b.flash)) for b in found.boards]
     return _table("Boards, with the firmware of validate", ("board", "fits", "with", "RAM", "flash"), rows, left=3)
 
 
