@@ -48,6 +48,10 @@ MODELS: dict[str, tuple[list[onnx.NodeProto], Inputs, Mapping[str, Any], str]] =
     "an open shape": (
         [CONV, node("GlobalAveragePool", "c", "y")], {"x": ("n", 3, "h", "w")}, {}, "shapes are open",
     ),
+    "open channels": (
+        [node("Conv", "x v", "c", group=3), node("GlobalAveragePool", "c", "y")], {"x": ("n", "c", "h", "w")},
+        {"v": weights(6, 2, 3, 3)}, "--shape x=1,6,64,64",
+    ),
 }  # fmt: skip
 
 
@@ -60,6 +64,7 @@ def test_the_advice_works(case: str, tmp_path: Path) -> None:
     nodes, inputs, more, words = MODELS[case]
     file = saved(model(nodes, inputs, {**WEIGHTS, **more}), tmp_path)
     sizes = {name: [d if isinstance(d, int) else 64 for d in shape[1:]] for name, shape in inputs.items()}
+    sizes |= {"x": [6, 64, 64]} if case == "open channels" else {}
     rng = np.random.default_rng(5)
     made = {
         f"{role}_{n}": rng.normal(size=(9, *s)).astype(np.float32)

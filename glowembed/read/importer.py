@@ -28,6 +28,7 @@ from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.onnxfile import (
     File,
     array_of,
+    channels_read,
     declared_shape,
     input_shapes,
     name_of,
@@ -186,7 +187,7 @@ def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[
     if len(set(constant)) != len(constant):
         raise UsageError(f"{file.path}: two initializers have the same name")
     inputs = [info for info in file.model.graph.input if info.name not in constant]
-    declared = input_shapes(file.path, inputs, given)
+    declared = input_shapes(file.path, inputs, given, channels_read(file.model.graph))
     shapes = single(declared)
     file = replace(file, model=with_batch(file.model, shapes))
     graph = file.model.graph

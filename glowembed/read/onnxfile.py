@@ -224,8 +224,13 @@ def name_of(node: NodeProto) -> str:
     return node.name or next(filter(None, node.output), "")
 
 
-def input_shapes(path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape]) -> dict[str, Shape]:
-    """A shape for every input: what the user gives, else what the model says; an open first axis (the batch) is 1."""
+def input_shapes(
+    path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape], channels: Mapping[str, int] | None = None
+) -> dict[str, Shape]:
+    """A shape for every input: what the user gives, else what the model says; an open first axis (the batch) is 1.
+
+    channels: of inputs, for the example in the error.
+    """
     for name in given:
         if name not in {info.name for info in inputs}:
             raise unknown_name("input", name, (info.name for info in inputs))
@@ -235,7 +240,7 @@ def input_shapes(path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[st
         if info.name in given:
             shapes[info.name] = _given_shape(path, info.name, declared, tuple(given[info.name]))
         elif declared is None or None in declared[1:]:
-            missing.append(_ask_shape(info, declared))
+            missing.append(_ask_shape(info, declared, (channels or {}).get(info.name, 0)))
         else:
             shapes[info.name] = tuple(1 if d is None else d for d in declared)
     if missing:
@@ -326,8 +331,20 @@ def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape
     return shape
 
 
-def _ask_shape(info: ValueInfoProto, declared: list[int | None] | None) -> str:
-    filled = [1, 3, 64, 64] if declared is None else [d or (1 if i == 0 else 64) for i, d in enumerate(declared)]
+def channels_read(graph: GraphProto) -> dict[str, int]:
+    """Of inputs that a convolution reads: how many channels its weights have."""
+    weights = {tensor.name: tensor.dims for tensor in graph.initializer}
+    found = {}
+    for node in graph.node:
+        if node.op_type == "Conv" and len(node.input) > 1 and len(weights.get(node.input[1], ())) > 2:
+            group = next((a.i for a in node.attribute if a.name == "group"), 1)
+            found[node.input[0]] = int(weights[node.input[1]][1] * group)
+    return found
+
+
+def _ask_shape(info: ValueInfoProto, declared: list[int | None] | None, channels: int) -> str:
+    likely = (1, channels or (3 if declared is None else 64), 64, 64)
+    filled = likely if declared is None else [d or (likely[i] if i < 4 else 64) for i, d in enumerate(declared)]
     names = [d.dim_param or str(d.dim_value or "?") for d in info.type.tensor_type.shape.dim] if declared else ["?"]
     example = f"--shape {info.name}={','.join(map(str, filled))}"
     return f"input {info.name!r} has the shape [{', '.join(names)}]: for example {example}"
