@@ -235,6 +235,10 @@ BAD = (
     Bad("strides of another rank", MODEL, ("n_y",), _model(model([node("Conv", "x w", "y", strides=[1])], IMAGE, {"w": weights(2, 3, 3, 3)}))),
     Bad("zero strides", MODEL, ("n_y",), _model(model([node("Conv", "x w", "y", strides=[0, 0])], IMAGE, {"w": weights(2, 3, 3, 3)}))),
     Bad("perm repeats", MODEL, ("n_y", "perm"), _model(model([node("Transpose", "x", "y", perm=[0, 0])], FLAT))),
+    Bad("a slope that is no number", MODEL, ("n_y", "alpha", "nan"), _model(model([node("LeakyRelu", "x", "y", alpha=float("nan"))], FLAT))),
+    Bad("an infinite factor", MODEL, ("n_y", "alpha", "inf"),
+        _model(model([node("Gemm", "x w", "y", alpha=float("inf"))], FLAT, {"w": weights(8, 2)}))),
+    Bad("a limit that is no number", MODEL, ("n_y", "max", "nan"), _model(model([node("Clip", "x", "y", max=float("nan"))], FLAT, opset=10))),
     # constant subgraphs that would fill the memory
     Bad("bomb: ConstantOfShape", MODEL, ("n_big", "elements"), _model(_large("ConstantOfShape", {"s": BIG}))),
     Bad("bomb: Expand", MODEL, ("n_big", "elements"), _model(_large("Expand", {"o": [1.0], "s": BIG}))),

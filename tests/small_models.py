@@ -80,6 +80,14 @@ def _sample(graph: Graph, name: str) -> Array:
     return value.logical(stored)
 
 
+def unoptimized(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """Operator by operator, as the model says."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
 def all_values(proto: onnx.ModelProto, sample: Mapping[str, Array]) -> dict[str, Array]:
     """Every value that onnxruntime computes, by name."""
     full = onnx.ModelProto()
@@ -89,10 +97,7 @@ def all_values(proto: onnx.ModelProto, sample: Mapping[str, Array]) -> dict[str,
     known = {info.name for info in full.graph.output}
     made = [name for n in full.graph.node for name in n.output if name and name not in known]
     full.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in made)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(full.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = unoptimized(full)
     return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(sample)), strict=True))
 
 

@@ -161,10 +161,10 @@ def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
     """Weights that the model stores with more than 8 bits would be rounded once more, unasked."""
     if const is None or const.grid is None or const.grid.shape != const.array.shape:
         return
-    stored = np.rint(const.array / const.grid).astype(np.int64)
+    stored = np.rint(const.array / const.grid)
     if stored.size and np.abs(stored).max() > 255:
         raise UnsupportedModelError(
-            f"{node.op} {node.name!r}: its weights {name!r} hold integers from {stored.min()} to {stored.max()};"
+            f"{node.op} {node.name!r}: its weights {name!r} hold integers from {stored.min():.0f} to {stored.max():.0f};"
             " 8 bits are supported: quantize them to int8 or uint8"
         )
 

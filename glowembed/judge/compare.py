@@ -20,7 +20,7 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.graph.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
-from glowembed.read import onnxfile
+from glowembed.read import onnxfile, onnxquant
 
 EXACT_DB = 200.0
 """What sqnr_db says where there is no noise at all (JSON has no infinity)."""
@@ -188,22 +188,27 @@ def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) 
 
 def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:
     """For inputs of these shapes, also where the model fixes another batch."""
-    session = _session(str(model))
+    integers = not onnxfile.operators(model).isdisjoint(onnxquant.INTEGER_OPERATORS)
+    session = _session(str(model), integers)
     fixed = {i.name: i.shape[0] for i in session.get_inputs() if i.shape and isinstance(i.shape[0], int)}
     if all(name not in shapes or shapes[name][:1] == (batch,) for name, batch in fixed.items()):
         return session
-    return _session(onnxfile.for_inputs(model, shapes) or str(model))
+    return _session(onnxfile.for_inputs(model, shapes) or str(model), integers)
 
 
-def _session(model: str | bytes) -> Any:
-    """With the products of 8 bits that a CPU with VNNI computes, where onnxruntime can rewrite the model for them.
+def _session(model: str | bytes, integers: bool) -> Any:
+    """Operator by operator, as the model says: optimizations round floats to integers that do not hold them.
 
-    As the model is, a CPU without VNNI cuts the sum of two products of uint8 and int8 off at 16 bits.
+    `integers`: it has operators on integers. As they are, a CPU without VNNI cuts the sum of two products of uint8 and
+    int8 off at 16 bits; optimized, onnxruntime rewrites them for the sums that a CPU with VNNI computes, where it can.
     """
-    precise = session_options()
-    precise.add_session_config_entry("session.x64quantprecision", "1")
+    options = session_options()
+    if not integers:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    options.add_session_config_entry("session.x64quantprecision", "1")
     try:
-        return onnxruntime.InferenceSession(model, precise, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception:  # onnxruntime has no common class of exceptions; its message is that of the model as it is
         return onnxruntime.InferenceSession(model, session_options(), providers=["CPUExecutionProvider"])
 

@@ -62,6 +62,23 @@ def round_half_up(x: NDArray[np.float64] | float) -> NDArray[np.float64]:
     return np.floor(np.asarray(x, dtype=np.float64) + 0.5)
 
 
+def bias_steps(bias: NDArray[np.floating], scales: NDArray[np.float64], limit: float, name: str) -> Int64:
+    """bias / scale in whole steps of the sum, halves to even; what is not below `limit` is refused, not cast.
+
+    Raises UnsupportedModelError that names the node and the output channel.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        steps = np.rint(bias.astype(np.float64) / scales)
+    fits = np.abs(steps) < limit
+    if not fits.all():
+        channel = int(np.argmin(fits))
+        raise UnsupportedModelError(
+            f"{name}: the bias of output channel {channel}, {bias[channel]:g}, is {abs(steps[channel]):g} steps of the sum,"
+            f" and fewer than {limit:g} fit: its weights, or the scales of input and weights, are far too small for it"
+        )
+    return steps.astype(np.int64)
+
+
 def requant(scales: Sequence[float] | NDArray[np.float64], mode: Mode = "default") -> Requant:
     """The multipliers for real scales (input scale * weight scale / output scale), each finite and >= 0.
 

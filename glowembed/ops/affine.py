@@ -137,14 +137,15 @@ def affine_constants(
     A channel whose output is at one end for every input is a constant there. Raises UnsupportedModelError for
     a gain of more than 2^22.
     """
-    gain = np.broadcast_to(scale.astype(np.float64), (channels,)) * (xq.scale[0] / yq.scale[0])
+    with np.errstate(over="ignore"):
+        gain = np.broadcast_to(scale.astype(np.float64), (channels,)) * (xq.scale[0] / yq.scale[0])
     base = np.broadcast_to(shift.astype(np.float64), (channels,)) / yq.scale[0] + yq.zero_point[0]
     base = base - gain * xq.zero_point[0]
     ends = np.stack([base - 128 * gain, base + 127 * gain])
     for stuck, end in ((ends.max(axis=0) < limits[0] - 1, limits[0]), (ends.min(axis=0) > limits[1] + 1, limits[1])):
         gain, base = np.where(stuck, 0.0, gain), np.where(stuck, float(end), base)
     reach = float((128 * np.abs(gain) + np.abs(base)).max())
-    if reach >= 2.0**29:
+    if not reach < 2.0**29:
         raise UnsupportedModelError(f"{name}: its output range is {reach / 128:g} times too small for its input")
     bits = fixedpoint.MAX_PAIR_SHIFT
     while (reach + 2) * 2.0**bits >= 2.0**31:

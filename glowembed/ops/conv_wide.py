@@ -18,7 +18,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.graph.spatial import ConvParams, Window, as_hwc
-from glowembed.law import wide
+from glowembed.law import fixedpoint, wide
 from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi, window_of
 from glowembed.ops.shared.linear import clamp_limits
 
@@ -50,10 +50,8 @@ def wide_constants(
     stored = weights.materialize().astype(np.int64)
     flat = stored.reshape(stored.shape[0], -1)
     scales = xq.scale[0] * np.broadcast_to(np.asarray(wq.scale, dtype=np.float64), (len(flat),))
-    real = np.rint(bias.materialize().astype(np.float64) / scales)
-    if np.abs(real).max(initial=0) >= 2.0**44:
-        raise UnsupportedModelError(f"{name}: the bias is {np.abs(real).max():g} steps of the sum; at most 2^44 fit")
-    folded = real.astype(np.int64) - xq.zero_point[0] * flat.sum(axis=1)
+    steps = fixedpoint.bias_steps(bias.materialize(), scales, 2.0**44, name)
+    folded = steps - xq.zero_point[0] * flat.sum(axis=1)
     bound = int((reach * np.abs(flat).sum(axis=1) + np.abs(folded)).max())
     q = wide.requant(scales / yq.scale[0], bound)
     chunk = min((2**31 - 1) // (32768 * max(1, int(np.abs(flat).max()))), 32768)

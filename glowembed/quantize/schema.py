@@ -23,7 +23,11 @@ SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 Range = tuple[float, float]
 
 BIAS_LIMIT = 2.0**29
-"""Largest |bias| in steps of s_x * s_w: leaves int32 room for the sum of products."""
+"""Largest |bias| in steps of s_x * s_w for activations in int8: leaves int32 room for the sum of products."""
+
+WIDE_BIAS_LIMITS = {"int8": 2.0**32, "int16": 2.0**36}
+"""The same for activations in int16, by the dtype of the weights: the sum of a channel whose weights are nearly zero is no
+larger than that of others, so that all keep the bits of their multipliers."""
 
 WEIGHT_LIMIT = 127
 """Weights use -127..127, so that negation and pairing tricks of the kernels never overflow."""
@@ -107,33 +111,34 @@ def weights_type(
     per_channel: bool = True,
     dtype: str = "int8",
     range_of: RangeOfWeights = minmax,
+    bias_limit: float = BIAS_LIMIT,
 ) -> QType:
     """The type of weights with the output channel as axis 0, a scale and a zero point per channel.
 
-    Symmetric types are narrow. A scale is at least what keeps the bias inside BIAS_LIMIT steps of x_scale * scale.
-    A channel of zeros takes the largest scale of the others, so it never dictates the shift of the tensor.
+    Symmetric types are narrow. A scale is at least what keeps the bias inside `bias_limit` steps of x_scale * scale.
+    A channel of zeros, or of what float32 has no scale for, takes the largest scale of the others, so it never dictates
+    the shift of the tensor.
     """
     flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
     parts = list(flat) if per_channel else [flat]
     types = [choose(*range_of(part), schema, dtype, narrow=True) for part in parts]
-    empty = np.asarray([not part.any() for part in parts])
-    least = np.abs(bias.astype(np.float64)).reshape(-1) / (x_scale * BIAS_LIMIT)
-    scales = _raised(np.asarray([t.scale[0] for t in types]), empty, least if per_channel else least.max(), schema)
+    least_peak = 2.0 * np.iinfo(dtype).max * FLOAT32.tiny
+    empty = np.asarray([float(np.abs(part).max()) < least_peak for part in parts])
+    least = np.abs(bias.astype(np.float64)).reshape(-1) / (x_scale * bias_limit)
+    scales = np.asarray([t.scale[0] for t in types])
+    scales[empty] = scales[~empty].max(initial=0.0) if bias_limit > BIAS_LIMIT else 0.0
+    scales = _raised(scales, least if per_channel else least.max(), schema)
     zero_points = [t.zero_point[0] for t in types]
     count = weights.shape[0] // len(types)
     return QType(dtype, tuple(map(float, scales)) * count, tuple(zero_points) * count, axis=0)
 
 
-def _raised(
-    scales: NDArray[np.float64], empty: NDArray[np.bool_], least: NDArray[np.float64] | float, schema: Schema
-) -> NDArray[np.float32]:
+def _raised(scales: NDArray[np.float64], least: NDArray[np.float64] | float, schema: Schema) -> NDArray[np.float32]:
     if schema == "symmetric_with_power2_scale":
         least = np.asarray([power_of_two(float(x)) for x in np.atleast_1d(least)])
-    if empty.any():
-        scales[empty] = 0.0
     scales = np.maximum(scales, least)
     scales[scales == 0] = scales.max() or 1.0
-    return np.maximum(scales.astype(np.float32), FLOAT32.tiny)
+    return np.clip(scales, FLOAT32.tiny, FLOAT32.max).astype(np.float32)
 
 
 def symmetric_weights(weights: Array, bias: Array, x_scale: float, per_channel: bool) -> QType:

@@ -268,15 +268,14 @@ class _Typing:
             return self.explicit(node.inputs[1], dtype, fixed, w.shape[0])
         x_type = x.qtype if _dtype(x) == settings.dtype else self.own_type(x.name, settings)
         assert x_type is not None, x.name
-        limits = bias.materialize()
-        if settings.dtype == "int16":
-            limits = np.zeros_like(limits)  # an int64 bias needs no room
+        limit = schema.WIDE_BIAS_LIMITS[dtype] if settings.dtype == "int16" else schema.BIAS_LIMIT
 
         def range_of(part: Array) -> Range:
             return (fixed and fixed.range) or self.weights_range(part, settings)
 
         law: Any = settings.weights_schema
-        return schema.weights_type(w, limits, x_type.scale[0], law, settings.per_channel, dtype, range_of)
+        known = bias.materialize()
+        return schema.weights_type(w, known, x_type.scale[0], law, settings.per_channel, dtype, range_of, limit)
 
     def typed(self, node: Node, name: str, qtype: QType | None) -> str:
         """The constant in this type: the value itself, or a twin where another node has it in another type."""

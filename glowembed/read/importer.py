@@ -9,6 +9,7 @@ Never changes a name: identifiers for C are made by the emitter.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -353,7 +354,18 @@ def _onnx_node(walk: _Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode
         raise Refused("it has no scale", "quantize the model again")
     if proto.domain in ("", "ai.onnx") and onnx.defs.has(proto.op_type):
         _check_node(walk, proto)
-    return OnnxNode(proto.op_type, name_of(proto), tuple(inputs), outputs, _attributes(walk, proto), opset)
+    attributes = _attributes(walk, proto)
+    _check_numbers(proto.op_type, attributes)
+    return OnnxNode(proto.op_type, name_of(proto), tuple(inputs), outputs, attributes, opset)
+
+
+def _check_numbers(op_type: str, attributes: Mapping[str, Any]) -> None:
+    """Attributes are finite numbers; a limit of Clip may be infinite, and what a Constant holds is looked at later."""
+    for name, value in attributes.items():
+        numbers = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, float)]
+        wrong = [v for v in numbers if math.isnan(v) or (math.isinf(v) and op_type != "Clip")]
+        if wrong and op_type != "Constant":
+            raise Refused(f"its attribute {name!r} is {wrong[0]}", "attributes must be finite numbers")
 
 
 def _check_node(walk: _Walk, proto: NodeProto) -> None:

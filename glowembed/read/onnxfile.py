@@ -304,6 +304,11 @@ def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
             graph.initializer.append(numpy_helper.from_array(dims, node.input[1]))
 
 
+def operators(path: Path) -> frozenset[str]:
+    """What the nodes of the model in the file are."""
+    return frozenset(node.op_type for node in read(path).model.graph.node)
+
+
 def for_inputs(path: Path, shapes: Mapping[str, Shape]) -> bytes | None:
     """The model of the file for inputs of another batch than it fixes; None where it fits them as it is."""
     model = read(path).model

@@ -429,4 +429,7 @@ OPERATORS: Mapping[str, Callable[[OnnxNode, Quantized], None]] = {
 }
 """ONNX operator (of the standard or of com.microsoft) -> what makes float nodes of it. DequantizeLinear only renames."""
 
+INTEGER_OPERATORS = frozenset(OPERATORS) - {"QuantizeLinear", "DynamicQuantizeLinear"}
+"""Those that compute with integers."""
+
 DOMAINS = ("", "ai.onnx", "com.microsoft")

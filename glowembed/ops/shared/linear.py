@@ -57,8 +57,8 @@ def linear_constants(
     zero = np.broadcast_to(np.asarray(wq.zero_point, dtype=np.int32), (channels,))
     flat = stored.reshape(channels, -1).astype(np.int64) - zero[:, None]
     w_scale = np.broadcast_to(np.asarray(wq.scale, dtype=np.float64), (channels,))
-    real = bias.materialize().astype(np.float64) / (xq.scale[0] * w_scale)
-    folded = np.rint(real).astype(np.int64) - xq.zero_point[0] * flat.sum(axis=1)
+    steps = fixedpoint.bias_steps(bias.materialize(), xq.scale[0] * w_scale, 2.0**31, name)
+    folded = steps - xq.zero_point[0] * flat.sum(axis=1)
     bound = 128 * np.abs(flat).sum(axis=1) + np.abs(folded)
     if (worst := int(bound.argmax())) >= 0 and bound[worst] >= 2**31:
         raise UnsupportedModelError(
