@@ -45,9 +45,7 @@ def _branch() -> onnx.ModelProto:
 def _function() -> onnx.ModelProto:
     proto = model([helper.make_node("Mine", ["x"], ["y"], name="m", domain="own")], FLAT)
     body = [helper.make_node("Relu", ["a"], ["r"]), helper.make_node("Tanh", ["r"], ["b"])]
-    proto.functions.append(
-        helper.make_function("own", "Mine", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
-    )
+    proto.functions.append(helper.make_function("own", "Mine", ["a"], ["b"], body, [helper.make_opsetid("", 17)]))
     proto.opset_import.append(helper.make_opsetid("own", 1))
     return proto
 

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import onnx
@@ -44,6 +43,9 @@ from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
 
 SAMPLES = 2
+STEP = 1000
+"""cases between two builds of what was put aside"""
+
 MAX_ELEMENTS = 2**18
 """Larger activations are not computed: it would only take time."""
 
@@ -188,27 +190,22 @@ def _onnxruntime(case: Case, feeds: Mapping[str, Array]) -> dict[str, Array] | N
 def fuzz(args: argparse.Namespace, keep: Path) -> tuple[Result, Pending]:
     """All cases, then everything that was put aside is compiled and run."""
     models = list(corpus(args.seed))
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:  # noqa: S108
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder, pending = Path(name), Path(name) / "pending"
         pending.mkdir()
 
         def one(number: int) -> str:
             return check(Case(args.seed, number, models, folder), args.compile_every, pending)
 
-        result, compiled = Result(), Pending()
-        budget = args.seconds
-        step = max(1000, 400 * (args.compile_every or 100))
-        end, first = time.monotonic() + budget, args.first
+        result, compiled, end = Result(), Pending(), time.monotonic() + args.seconds
         while result.cases < args.cases and time.monotonic() < end:
-            part = run(one, first, min(step, args.cases - result.cases), end - time.monotonic(), folder)
-            first += part.cases
-            result.cases += part.cases
-            result.outcomes += part.outcomes
-            result.findings += part.findings
-            result.findings += [Finding(n, s, d) for n, s, d in check_compiled(pending, compiled)]
+            left = min(STEP, args.cases - result.cases)
+            part = run(one, args.first + result.cases, left, end - time.monotonic(), folder)
+            part.findings += [Finding(n, s, d) for n, s, d in check_compiled(pending, compiled)]
             for finding in part.findings:
                 _save(keep, Case(args.seed, finding.case, models, folder), finding)
-            print(f"{result.cases} cases, {compiled.bundles} bundles run, {len(result.distinct())} findings", flush=True)
+            result.add(part)
+            print(f"{result.cases} cases, {compiled.bundles} run, {len(result.distinct())} findings", flush=True)
         return result, compiled
 
 

@@ -22,8 +22,43 @@ Mutation = Callable[[random.Random, onnx.ModelProto], None]
 
 INTS = (0, 1, 2, 3, 4, 5, 7, -1, -2, 8, 16, 100, 255, 65536, 2**31 - 1, 2**31, -(2**31), 2**62, -(2**63), 2**63 - 1)
 MILD_INTS = (0, 1, 1, 2, 2, 3, 4, -1)
-FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 6.0, 1e-8, 1e-40, 1e8, 1e30, -1e30, 3.4e38, float("nan"), float("inf"), -float("inf"))
-NAMES = ("", "x", "y", "0", "a b", "é", "名", "a\0b", "a\nb", "../../x", "\x1b[2J", "int", "*/", '"', "\\", "a" * 5000, "%s%n", "\u202e")
+FLOATS = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    6.0,
+    1e-8,
+    1e-40,
+    1e8,
+    1e30,
+    -1e30,
+    3.4e38,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+)
+NAMES = (
+    "",
+    "x",
+    "y",
+    "0",
+    "a b",
+    "é",
+    "名",
+    "a\0b",
+    "a\nb",
+    "../../x",
+    "\x1b[2J",
+    "int",
+    "*/",
+    '"',
+    "\\",
+    "a" * 5000,
+    "%s%n",
+    "\u202e",
+)
 DTYPES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 21, 22, 23, 0, 99)
 OTHERS = ("If", "Loop", "Scan", "LSTM", "Shape", "Size", "Constant", "ConstantOfShape", "Expand", "Tile", "Range", "Where",
           "Cast", "NonZero", "Identity", "Dropout", "Einsum", "TopK", "OneHot", "Resize", "Optional", "StringNormalizer")  # fmt: skip
@@ -175,7 +210,10 @@ def insert_node(chance: random.Random, m: onnx.ModelProto) -> None:
 
 def append_node(chance: random.Random, m: onnx.ModelProto) -> None:
     """A new last node on two values."""
-    name, op = f"end{chance.randrange(10**6)}", chance.choice((*UNARY, *POOLS, "Add", "Mul", "Sub", "Concat", "MatMul", "Div"))
+    name, op = (
+        f"end{chance.randrange(10**6)}",
+        chance.choice((*UNARY, *POOLS, "Add", "Mul", "Sub", "Concat", "MatMul", "Div")),
+    )
     made = [n for node in m.graph.node for n in node.output if n] or ["x"]
     count = 1 if op in UNARY + POOLS else 2
     attrs = {"axis": 1} if op == "Concat" else {}
@@ -292,7 +330,9 @@ def break_tensor(chance: random.Random, m: onnx.ModelProto) -> None:
 
 
 def to_sparse(chance: random.Random, m: onnx.ModelProto) -> None:
-    values = numpy_helper.from_array(np.ones(2, np.float32), chance.choice(_names(m)) if chance.random() < 0.5 else "sp")
+    values = numpy_helper.from_array(
+        np.ones(2, np.float32), chance.choice(_names(m)) if chance.random() < 0.5 else "sp"
+    )
     indices = numpy_helper.from_array(np.asarray([chance.choice((0, 1, -1, 99)), 2]), "i")
     m.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [chance.choice((8, -1, 2**40))]))
 
@@ -321,7 +361,9 @@ def io_shape(chance: random.Random, m: onnx.ModelProto) -> None:
 
 def opset(chance: random.Random, m: onnx.ModelProto) -> None:
     if not m.opset_import or chance.random() < 0.1:
-        m.opset_import.append(helper.make_opsetid(chance.choice(("", "ai.onnx", "com.microsoft", *NAMES)), chance.choice(INTS)))
+        m.opset_import.append(
+            helper.make_opsetid(chance.choice(("", "ai.onnx", "com.microsoft", *NAMES)), chance.choice(INTS))
+        )
     else:
         entry = chance.choice(m.opset_import)
         entry.version = chance.randint(6, 24) if chance.random() < 0.9 else chance.choice(INTS)
@@ -370,7 +412,9 @@ def quantization(chance: random.Random, m: onnx.ModelProto) -> None:
     """Scale or zero point of a node that quantizes."""
     nodes = [n for n in m.graph.node if "Quantize" in n.op_type or "QLinear" in n.op_type or n.op_type == "QGemm"]
     tensors = {t.name: t for t in m.graph.initializer}
-    names = [name for n in nodes for name in n.input if name in tensors and np.prod(tensors[name].dims, dtype=float) <= 64]
+    names = [
+        name for n in nodes for name in n.input if name in tensors and np.prod(tensors[name].dims, dtype=float) <= 64
+    ]
     if not names:
         return
     tensor = tensors[chance.choice(names)]
@@ -379,13 +423,19 @@ def quantization(chance: random.Random, m: onnx.ModelProto) -> None:
     except Exception:
         return
     if old.dtype.kind == "f":
-        scale = chance.choice((0.0, -0.1, 1e-45, 1e-30, 1e30, 3e38, float("nan"), float("inf"), 0.01, 0.5, 1.0, 0.02, 0.05))
+        scale = chance.choice(
+            (0.0, -0.1, 1e-45, 1e-30, 1e30, 3e38, float("nan"), float("inf"), 0.01, 0.5, 1.0, 0.02, 0.05)
+        )
         shape = old.shape if chance.random() < 0.7 else chance.choice(((1,), (2,), (4,), (8,), ()))
         new = np.full(shape, scale, np.float32)
         if new.size > 1 and chance.random() < 0.5:
             new.reshape(-1)[0] = 0.03
     else:
-        kind = old.dtype if chance.random() < 0.6 else chance.choice(("int8", "uint8", "int32", "int16", "uint16", "int64"))
+        kind = (
+            old.dtype
+            if chance.random() < 0.6
+            else chance.choice(("int8", "uint8", "int32", "int16", "uint16", "int64"))
+        )
         shape = old.shape if chance.random() < 0.7 else chance.choice(((1,), (2,), (4,), ()))
         new = np.full(shape, chance.choice((0, 1, 127, -128, 128, 255, 7))).astype(kind)
     tensor.CopyFrom(numpy_helper.from_array(new, tensor.name))
@@ -399,7 +449,9 @@ def quantize_output(chance: random.Random, m: onnx.ModelProto) -> None:
     reader, tag = chance.choice(readers), chance.randrange(10**6)
     i = chance.randrange(len(reader.input))
     zero = np.asarray(chance.choice((0, 3, 100)), chance.choice(("int8", "uint8")))
-    m.graph.initializer.append(numpy_helper.from_array(np.float32(chance.choice((0.02, 0.1, 1.0))).reshape(()), f"s{tag}"))
+    m.graph.initializer.append(
+        numpy_helper.from_array(np.float32(chance.choice((0.02, 0.1, 1.0))).reshape(()), f"s{tag}")
+    )
     m.graph.initializer.append(numpy_helper.from_array(zero, f"z{tag}"))
     m.graph.node.append(helper.make_node("QuantizeLinear", [reader.input[i], f"s{tag}", f"z{tag}"], [f"q{tag}"]))
     m.graph.node.append(helper.make_node("DequantizeLinear", [f"q{tag}", f"s{tag}", f"z{tag}"], [f"d{tag}"]))

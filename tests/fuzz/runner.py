@@ -52,6 +52,11 @@ class Result:
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
+    def add(self, other: Result) -> None:
+        self.cases += other.cases
+        self.outcomes += other.outcomes
+        self.findings += other.findings
+
     def distinct(self) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {}
         for finding in self.findings:
