@@ -14,11 +14,12 @@ from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import kernel_ops, ops
 
 
+@np.errstate(all="ignore")
 def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value of a semantic graph in float32, constants included.
 
     A value that has a type already, as in a model that is quantized, does not leave the range of that type: it often
-    stands for a ReLU. Nothing is rounded.
+    stands for a ReLU. Nothing is rounded. Infinities and NaN are values as others: who asks looks for them.
     """
     given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, inputs).items()}
     known = given | {name: _float32(array) for name, array in _constants(graph).items()}

@@ -18,7 +18,7 @@ from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, On
 from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.kernels import portable
 from glowembed.law import fixedpoint
-from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
+from glowembed.ops.shared.linear import LinearConstants, check_bias, clamp_limits, linear_constants, mode_of
 
 
 class Conv(Op):
@@ -45,10 +45,11 @@ class Conv(Op):
         b.transpose(y, channels_first(rank), node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-        x, w = shapes[0], shapes[1]
+        x, w, bias = shapes
         h, wd, c = as_hwc(x)
         if c != w[1] * attrs["group"] or w[0] % attrs["group"]:
             raise ValueError(f"{c} input channels do not fit weights {list(w)} with group {attrs['group']}")
+        check_bias(bias, w[0])
         return (from_hwc(Window.of(attrs).out_size((h, wd)), w[0], len(x)),)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

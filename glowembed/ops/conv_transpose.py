@@ -17,7 +17,7 @@ from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
 from glowembed.graph.spatial import ConvTransposeParams, as_hwc, channels_first, channels_last, from_hwc
 from glowembed.law import fixedpoint
-from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
+from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 
 
 class ConvTranspose(Op):
@@ -48,9 +48,10 @@ class ConvTranspose(Op):
         b.transpose(y, channels_first(rank), node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-        x, w = shapes[0], shapes[1]
+        x, w, bias = shapes
         if as_hwc(x)[2] != w[1] * attrs["group"]:
             raise ValueError(f"{as_hwc(x)[2]} input channels do not fit weights {list(w)} with group {attrs['group']}")
+        check_bias(bias, w[0])
         return (from_hwc(attrs["size"], w[0], len(x)),)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

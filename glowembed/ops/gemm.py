@@ -28,7 +28,7 @@ from glowembed.graph.op import (
 from glowembed.kernels import portable
 from glowembed.law import fixedpoint
 from glowembed.ops.shared import broadcast
-from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
+from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 
 MAX_PRODUCT = 2**26
 """Elements of a product of two constants: 256 MB."""
@@ -46,9 +46,10 @@ class Gemm(Op):
         (_import_gemm if node.op_type == "Gemm" else _import_matmul)(node, b)
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-        x, w = shapes[0], shapes[1]
+        x, w, bias = shapes
         if x[-1] != w[1]:
             raise ValueError(f"{x[-1]} input features do not fit weights for {w[1]}")
+        check_bias(bias, w[0])
         return ((*x[:-1], w[0]),)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

@@ -379,6 +379,20 @@ def _check_node(walk: _Walk, proto: NodeProto) -> None:
         onnx.checker.check_node(proto, context)
     except onnx.checker.ValidationError as error:
         raise Refused(f"it is not well formed: {str(error).splitlines()[0]}", "check it with onnx.checker") from error
+    _check_types(walk, proto)
+
+
+def _check_types(walk: _Walk, proto: NodeProto) -> None:
+    """Constants are of a type that the operator takes there: an axis is no complex number."""
+    declared = onnx.defs.get_schema(proto.op_type, walk.file.opset, "").inputs
+    for index, name in enumerate(proto.input):
+        array = walk.arrays.get(walk.resolve(name))
+        if array is None or not declared:
+            continue
+        kind = TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype)).lower()
+        wanted = declared[min(index, len(declared) - 1)]
+        if f"tensor({kind})" not in wanted.types:
+            raise Refused(f"its input {wanted.name} {name!r} is {kind}", f"opset {walk.file.opset} has other types there")
 
 
 def _attributes(walk: _Walk, proto: NodeProto) -> dict[str, Any]:

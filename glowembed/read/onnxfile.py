@@ -118,13 +118,17 @@ def _inside(model_path: Path, name: str, location: str) -> Path:
     folder = model_path.resolve().parent
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive or location.startswith("\\")
     parts = PureWindowsPath(location).parts
-    path = (folder / location).resolve() if location and "\0" not in location else folder
-    if not location or absolute or ".." in parts or not path.is_relative_to(folder) or "\0" in location:
-        raise UsageError(
-            f"{model_path}: tensor {name!r} has its data in {location!r}; only files in the model's folder are read"
-        )
-    if not path.is_file():
-        raise UsageError(f"{model_path}: the data of tensor {name!r}, {location!r}, do not exist")
+    named = 0 < len(location) < 4096 and "\0" not in location
+    try:
+        path = (folder / location).resolve() if named else folder
+        if not named or absolute or ".." in parts or not path.is_relative_to(folder):
+            raise UsageError(
+                f"{model_path}: tensor {name!r} has its data in {location!r:.200}; only files in the model's folder are read"
+            )
+        if not path.is_file():
+            raise UsageError(f"{model_path}: the data of tensor {name!r}, {location!r}, do not exist")
+    except OSError as error:  # a name that is too long for a file
+        raise UsageError(f"{model_path}: tensor {name!r}: {location!r:.200}: {error.strerror}") from error
     return path
 
 

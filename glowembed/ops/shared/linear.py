@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
-from glowembed.graph.ir import Array, Const, QType
+from glowembed.graph.ir import Array, Const, QType, Shape
 from glowembed.graph.op import in_mode
 from glowembed.law import fixedpoint
 
@@ -42,6 +42,12 @@ class LinearConstants:
     def op(self, stem: str) -> str:
         """The kernel-level op that takes these constants: `stem`_s8, or `stem`_aw_s8; with the requantization's name."""
         return in_mode(f"{stem}_s8" if self.weight_zero_point is None else f"{stem}_aw_s8", self.requant.mode)
+
+
+def check_bias(bias: Shape, channels: int) -> None:
+    """Raises ValueError for a bias that is not one number for each output channel."""
+    if bias != (channels,):
+        raise ValueError(f"a bias of shape {list(bias)} does not fit {channels} output channels")
 
 
 def linear_constants(
@@ -77,7 +83,8 @@ def linear_constants(
 def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.Mode) -> NDArray[np.float64]:
     """x * w / y, rounded to float32 after each step where that is what the others do."""
     if mode == "glow":
-        return (np.float32(x) * w.astype(np.float32) / np.float32(y)).astype(np.float64)
+        with np.errstate(over="ignore"):  # fixedpoint.requant refuses what is infinite
+            return (np.float32(x) * w.astype(np.float32) / np.float32(y)).astype(np.float64)
     return x * w / y
 
 
