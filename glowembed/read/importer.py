@@ -392,7 +392,9 @@ def _check_types(walk: _Walk, proto: NodeProto) -> None:
         kind = TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype)).lower()
         wanted = declared[min(index, len(declared) - 1)]
         if f"tensor({kind})" not in wanted.types:
-            raise Refused(f"its input {wanted.name} {name!r} is {kind}", f"opset {walk.file.opset} has other types there")
+            raise Refused(
+                f"its input {wanted.name} {name!r} is {kind}", f"opset {walk.file.opset} has other types there"
+            )
 
 
 def _attributes(walk: _Walk, proto: NodeProto) -> dict[str, Any]:
