@@ -137,6 +137,13 @@ def tflite_words(scale: float) -> tuple[int, int]:
     return (multiplier, shift) if scale and shift >= -31 else (0, 0)
 
 
+def tflite_mean_words(scale: float, count: int) -> tuple[int, int]:
+    """The same for the mean of `count` elements, as MEAN of TensorFlow Lite: the multiplier of the scale, divided, cut off."""
+    multiplier, shift = tflite_words(scale)
+    up = min(count.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << up) // count, shift - up
+
+
 def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, hi: int) -> NDArray[np.int8]:
     """The law of q.mode; the last axis of `acc` (int32 range) is the channel axis when there are several channels."""
     words = np.asarray(q.multiplier, dtype=np.int64).reshape(-1, WORDS[q.mode]).T

@@ -64,7 +64,7 @@ class AveragePool(Op):
     """The mean of each window, then the fused clip.
 
     Padding counts as zeros when `count_include_pad` is 1, but never the last `uncounted` (rows, columns) of it, which
-    ceil_mode added.
+    ceil_mode added. `mean`: it is a ReduceMean.
     """
 
     name = "AveragePool"
@@ -94,7 +94,8 @@ class AveragePool(Op):
                 f"{node.name}: the sum of {prod(node.attrs['kernel'])} elements does not fit int32"
             )
         mode = mode_of(node.attrs)
-        if mode == "tflite" and c.qtype(x) == c.qtype(y) and not _counts_padding(node.attrs):
+        pool = not (_counts_padding(node.attrs) or node.attrs.get("mean"))
+        if mode == "tflite" and c.qtype(x) == c.qtype(y) and pool:
             window = window_fields(Window.of(node.attrs), c.shape(x), c.shape(y))
             same = AvgpoolSameParams(
                 **window, **dict(zip(("lo", "hi"), clamp_limits(c.qtype(y), node.attrs), strict=True))
@@ -170,10 +171,10 @@ def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
     if any(not -rank <= axis < rank for axis in axes or ()):
         raise Refused(f"axes {axes} of {rank} axes")
     reduced = sorted({axis % rank for axis in axes}) if axes else range(rank)
-    _reduce(op, b, x, reduced, bool(node.attrs.get("keepdims", 1)), y)
+    _reduce(op, b, x, reduced, bool(node.attrs.get("keepdims", 1)), y, mean=op == "AveragePool")
 
 
-def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool, y: str) -> None:
+def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool, y: str, mean: bool = False) -> None:
     """A pool over whole axes: they go behind the batch, what is kept goes last."""
     shape, rank = b.shape(x), len(b.shape(x))
     batch = [0] if 0 not in reduced and shape[0] == 1 else []
@@ -192,7 +193,7 @@ def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool,
     h, w, _ = as_hwc(b.shape(moved))
     attrs: dict[str, Any] = Window((h, w)).attrs()
     if op == "AveragePool":
-        attrs |= {"uncounted": (0, 0), "count_include_pad": 0}
+        attrs |= {"uncounted": (0, 0), "count_include_pad": 0, **({"mean": 1} if mean else {})}
     pooled = b.add(op, [moved], attrs, y if in_place else f"{y}/channels_last" if spatial else f"{y}/pooled")
     if in_place:
         return
@@ -292,7 +293,7 @@ def average_params(
     rows, columns = _averaged(attrs, (h, w))
     heights, widths = np.arange(rows.min(), rows.max() + 1), np.arange(columns.min(), columns.max() + 1)
     counts = np.maximum(1, np.multiply.outer(heights, widths))
-    q = fixedpoint.requant(xq.scale[0] / (yq.scale[0] * counts.reshape(-1)), mode)
+    q = _requant(xq.scale[0], yq.scale[0], counts.reshape(-1), mode, bool(attrs.get("mean")))
     (top, bottom), (left, right) = counted_range(attrs, h, 0), counted_range(attrs, w, 1)
     lo, hi = clamp_limits(yq, attrs)
     params = AvgpoolParams(
@@ -311,6 +312,15 @@ def average_params(
         hi=hi,
     )
     return params, q.multiplier
+
+
+def _requant(x: float, y: float, counts: NDArray[Any], mode: fixedpoint.Mode, mean: bool) -> fixedpoint.Requant:
+    """For each number of elements. TensorFlow Lite has another law for MEAN than for AVERAGE_POOL_2D."""
+    if mode == "tflite" and mean:
+        fixedpoint.requant([x / y], mode)  # refuses what it cannot hold
+        words = (fixedpoint.tflite_mean_words(x / y, int(count)) for count in counts)
+        return fixedpoint.Requant(tuple(word for pair in words for word in pair), 0, mode)
+    return fixedpoint.requant(np.asarray(x / (y * counts), np.float64), mode)
 
 
 def _meets_halves(attrs: Mapping[str, Any], x: Shape, xq: QType, yq: QType) -> bool:
