@@ -41,7 +41,7 @@ from glowembed.quantize.precision import Config, Precision, Settings, left_in_fl
 from glowembed.quantize.precision import load as load_precision
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
-from glowembed.quantize.simplify import simplify, typed_names
+from glowembed.quantize.simplify import of_any_data, simplify, typed_names
 from glowembed.quantize.types import coverage, quantize, refuse_unused, require_all_quantized
 from glowembed.quantize.weights import requantize_weights
 from glowembed.ranges import datachecks, datasets, plot
@@ -286,18 +286,25 @@ def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
     return _plan(chosen, target, options, choices)
 
 
-def lowered(model: Path, options: CompileOptions, data: Dataset) -> Graph:
-    """What `compile` gives kernels and a plan to; nothing is written."""
-    made: list[Graph] = []
+def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None, ranges: Dataset) -> Graph:
+    """What `compile` gives kernels and a plan to; nothing is written.
+
+    Without data, the samples of `ranges` stand for them, and no channel is taken for dead.
+    """
+    made: dict[str, Any] = {}
 
     def keep(stage: str, result: Any) -> None:
-        if stage == "lower":
-            made.append(result)
+        made[stage] = result
+        if stage == ("quantize" if data is None else "lower"):
             raise _Enough
 
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder, suppress(_Enough):
-        compile_model(model, Path(folder) / "not written", options, data, on_stage=keep)
-    return made[0]
+        compile_model(model, Path(folder) / "not written", options, data or ranges, on_stage=keep)
+    if data is not None:
+        graph: Graph = made["lower"]
+        return graph
+    plain = of_any_data(made["quantize"], typed_names(made["canonicalize"]))
+    return place(verify(lower(plain, options.float_io)), options.places)
 
 
 class _Enough(Exception):

@@ -19,6 +19,7 @@ from glowembed.judge.fitting import Needs
 from glowembed.judge.inspection import inspect_model
 from glowembed.judge.validation import build_bundle, validate
 from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.ranges.datasets import Source
 
 
 def images(side: int, channels: int) -> onnx.ModelProto:
@@ -96,6 +97,24 @@ def test_between_the_ends_only_a_build_tells() -> None:
         (flash - 4599, False),
     ):
         assert fitting._verdict(board, regions, Needs(0, constants, 0)) is expected
+
+
+def test_with_samples_the_figures_are_those_of_the_bundle(tmp_path: Path) -> None:
+    """Which channels are dead, samples tell: here all but two of the first convolution."""
+    proto = images(12, 8)
+    bias = np.full(8, -1e3, np.float32)
+    bias[:2] = 0
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(bias, "b"))
+    proto.graph.node[0].input.append("b")
+    file, x = saved(proto, tmp_path), np.random.default_rng(1).uniform(-1, 1, (9, 3, 12, 12)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", calib_x=x, test_x=x)
+    manifest = compile_model(file, tmp_path / "bundle", CompileOptions(), tmp_path / "d.npz").manifest
+    assert manifest["simplified"]["channels"] >= 6
+    found = [inspect_model(file, data=data) for data in (Source(tmp_path / "d.npz"), None)]
+    flash = [one.flash_estimate or 0 for one in found]
+    assert found[0].arena_estimate == manifest["arena"]["size"]
+    assert manifest["weights_bytes"] < flash[0] < flash[1]
+    assert [len(one.notes) for one in found] == [0, 1]
 
 
 def test_what_cannot_be_planned_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ REFUSED = {
     "MODEL --graph g.dot --memory": ("--graph and --memory: are for a bundle",),
     "MODEL --memory-map m.svg": ("--memory-map: is for a bundle",),
     "BUNDLE --target cortex-m0": ("--target: is for a model", "is a bundle"),
+    "BUNDLE --data d.npz": ("--data: is for a model",),
     "BUNDLE --memory --shape x=1,6": ("--shape: is for a model",),
     "BUNDLE --quantization --input-layout nhwc": ("--input-layout: is for a model",),
     "BUNDLE --memory --quantization --json": ("--json prints one thing",),
@@ -60,6 +61,7 @@ HONOURED = {
     "BUNDLE": ("fc",),
     "BUNDLE --memory --quantization": ("fc", "step"),
     "BUNDLE --memory --memory-map FOLDER/m.svg --graph FOLDER/g.dot": ("step",),
+    "MODEL --data FOLDER/d.npz": ("RAM",),
     "MODEL --shape x=1,6 --input-layout model --target cortex-m0": ("microbit", "yes", "cortex-m0"),
 }
 

@@ -14,6 +14,7 @@ from glowembed.cli import AsJson, InputLayout, Shapes, compile_options, refuse_o
 from glowembed.errors import UsageError
 from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
+from glowembed.ranges.datasets import Source
 from glowembed.show import bundleview, memory_view, report
 from glowembed.show.memory_view import View
 
@@ -28,6 +29,10 @@ def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
         str | None, typer.Option("--target", help="Also tell which boards of this target it fits.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="PATH", help="Calibration samples: RAM and flash as with the ranges they give."),
     ] = None,
     shape: Shapes = None,
     input_layout: InputLayout = "model",
@@ -54,14 +59,15 @@ def inspect(
     Of a bundle, which is a folder, it shows the inside: --quantization where nothing is said.
     """
     inside = {"--quantization": quantization, "--graph": graph, "--memory": memory, "--memory-map": memory_map}
-    before = {"--target": target, "--shape": shape, "--input-layout": input_layout != "model"}
+    before = {"--target": target, "--data": data, "--shape": shape, "--input-layout": input_layout != "model"}
     if model.is_dir() or (any(inside.values()) and not model.exists()):
         refuse_options(before, f"for a model, and {model} is a bundle, for which this is settled")
         _inspect_bundle(pipeline.load_bundle(model), inside, as_json)
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
     options = compile_options(shape, input_layout)
-    found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model")
+    source = None if data is None else Source(data)
+    found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model", source)
     show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)

@@ -1,7 +1,8 @@
 """What a model is, before anything is compiled. In: an ONNX file. Out: an Inspection: tensors, layers, sizes, problems.
 
 All that keeps the model from being compiled is listed at once. The arena is that of the plan which `compile` makes by
-default, of random samples; flash is its constants and an estimate of its code.
+default; flash is its constants and an estimate of its code. Without samples, random ones give the ranges, and no channel
+is taken for dead, so that a network may be smaller when it is compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
 from glowembed.judge.fitting import Fit, fits, needs
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
-from glowembed.ranges.datasets import Dataset, InputSpec, input_specs
+from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs
 from glowembed.read import importer
 from glowembed.read.importer import NO_SHAPES, InputLayout, Problem
 
@@ -30,7 +31,7 @@ SCHEMA = 1
 DEFAULT_TARGET = CompileOptions().target
 
 RANDOM_SAMPLES = 2
-"""Ranges do not matter to sizes; random samples stand for those that nobody has given."""
+OF_RANDOM = "RAM and flash are those of random samples; with --data they have the kernels that compile chooses"
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,9 @@ def inspect_model(
     shapes: Mapping[str, Shape] = NO_SHAPES,
     target: str | None = None,
     input_layout: InputLayout = "model",
+    data: Dataset | Source | None = None,
 ) -> Inspection:
-    """Look at a model; `target` adds whether it fits the boards of that target."""
+    """Look at a model; `target` adds whether it fits the boards of that target, `data` what its samples tell."""
     options = CompileOptions(load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout)
     model = Path(model)
     info = importer.describe(model)
@@ -95,18 +97,23 @@ def inspect_model(
     )
     if problems:
         return head
-    return _sized(_described(head, importer.load(model, shapes, input_layout)), model, options, target is not None)
+    return _sized(
+        _described(head, importer.load(model, shapes, input_layout)), model, options, data, target is not None
+    )
 
 
-def _sized(found: Inspection, model: Path, options: CompileOptions, boards: bool) -> Inspection:
+def _sized(
+    found: Inspection, model: Path, options: CompileOptions, data: Dataset | Source | None, boards: bool
+) -> Inspection:
     """With what the network takes, as it is compiled; with a note where that cannot be told."""
     try:
         samples = _random(input_specs(import_model(model, options)))
-        graph = lowered(model, options, samples)
+        graph = lowered(model, options, data, samples)
         usual = needs(*planned(graph, options), options.target)
     except GlowembedError as error:
         return replace(found, notes=(*found.notes, Note("estimate", f"RAM and flash cannot be told: {error}")))
     fit = fits(graph, options, usual) if boards else ()
+    found = found if data is not None else replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
     return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit)
 
 

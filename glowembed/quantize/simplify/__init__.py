@@ -15,7 +15,7 @@ from glowembed.graph.ir import Graph, verify
 from glowembed.quantize.simplify.channels import count, drop_channels, figures
 from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips, typed_names
 
-__all__ = ["Savings", "simplify", "typed_names"]
+__all__ = ["Savings", "of_any_data", "simplify", "typed_names"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,15 @@ class Savings:
         }
 
 
+def of_any_data(graph: Graph, given: Collection[str] = ()) -> Graph:
+    """The rewrites that hold whatever the ranges are: which channels are dead, samples tell."""
+    return verify(remove_clips(verify(fold_rescales(graph, given))))
+
+
 def simplify(graph: Graph, given: Collection[str] = ()) -> tuple[Graph, Savings]:
     """The smaller graph. `given` are the values whose types are the model's own and stay."""
     before = figures(graph)
-    graph = verify(remove_clips(verify(fold_rescales(graph, given))))
+    graph = of_any_data(graph, given)
     smaller, kept = drop_channels(graph)
     after = figures(smaller)
     channels = {name: tuple(int(c) for c in indices) for name, indices in kept.items()}
