@@ -54,7 +54,10 @@ class UnsupportedModelError(GlowembedError):
 
 
 class ToolError(GlowembedError):
-    """An external tool is missing or failed. `package` is the Debian package that holds a missing one."""
+    """An external tool is missing or failed, or a device does not answer as it should.
+
+    `package` is the Debian package that holds a missing tool.
+    """
 
     exit_code = 4
 
