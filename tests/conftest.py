@@ -1,4 +1,4 @@
-"""What a test may need, and what happens where it is absent; golden texts; hypothesis without chance.
+"""What a test may need, and what happens where it is absent; hypothesis without chance.
 
 Markers say what a test needs (pyproject.toml lists them). Where that is absent the test is skipped with the reason.
 With CI=true an absent compiler or QEMU fails the test instead: a machine that proves nothing must not be green.
@@ -6,11 +6,8 @@ With CI=true an absent compiler or QEMU fails the test instead: a machine that p
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,7 +32,6 @@ settings.load_profile("glowembed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts of the tests that run")
     parser.addoption("--board-port", metavar="PORT", help="serial port of a real board, for the tests marked board")
 
 
@@ -70,39 +66,3 @@ def digits() -> Path:
 def shared_models() -> Path:
     """The folder of the shared models; mark the test with `shared`."""
     return SHARED
-
-
-@pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """`golden(text)` compares text with tests/golden/<test file>/<test name>.txt; `part` tells several of a test apart."""
-
-    def check(text: str, part: str = "") -> None:
-        path = golden_path(request.node, part)
-        if request.config.getoption("--update-golden"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists():
-            pytest.fail(f"no golden text {path.relative_to(ROOT)}; {how_to_update(request.node)}", pytrace=False)
-        elif (known := path.read_text(encoding="utf-8")) != text:
-            pytest.fail(
-                f"{difference(known, text, path)}\nif this is right, {how_to_update(request.node)}", pytrace=False
-            )
-
-    return check
-
-
-def golden_path(test: pytest.Item, part: str) -> Path:
-    name = re.sub(r"[^\w.-]+", "_", test.name).strip("_")
-    file = f"{name}-{part}.txt" if part else f"{name}.txt"
-    return TESTS / "golden" / test.path.relative_to(TESTS).with_suffix("") / file
-
-
-def how_to_update(test: pytest.Item) -> str:
-    return f"make it with: ./glow test --update-golden '{test.nodeid}'"
-
-
-def difference(known: str, text: str, path: Path) -> str:
-    lines = difflib.unified_diff(
-        known.splitlines(), text.splitlines(), str(path.relative_to(ROOT)), "this run", lineterm=""
-    )
-    return "\n".join(lines)
