@@ -1,6 +1,7 @@
 """The command line. In: words. Out: calls of the pipeline, tables or JSON, and an exit code.
 
-0 good, 1 validation differs, 2 bad usage or input, 3 model not supported, 4 tool missing or failed, 130 interrupted,
+0 good, 1 validation differs, 2 bad usage or input, 3 model not supported, 4 tool missing or failed, 130 interrupted
+(143 by SIGTERM, 129 by SIGHUP),
 70 a bug of glowembed. Nothing is decided here: every command is a file in commands/, one call and a report of what it gave.
 """
 

@@ -5,12 +5,16 @@ The work is done by SCons; this module calls it, reads the result and turns fail
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +26,8 @@ from glowembed.image.elf import Depth
 
 OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
 OUTPUT_LINES = 30
+NOT_BUILT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""What a path must not hold: control characters and, as Python reads them from the disk, bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
     standard input and output, else the host gets a shared library.
     """
     transport = transport or default_transport(board)
+    check_path(bundle.resolve())
+    check_path(build_dir.resolve())
     manifest = glue.read_manifest(bundle)
     target = load_target(manifest["target"])
     if not runs(board, target):
@@ -69,10 +77,27 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
         )
     _need(target.compiler, target.package)
     build_dir.mkdir(parents=True, exist_ok=True)
-    finished = _scons(bundle.resolve(), board, build_dir.resolve(), transport)
-    if finished.returncode != 0:
-        raise _failure(board, finished.stderr or finished.stdout)
-    return _image(manifest, bundle, board, build_dir, transport)
+    with _alone(build_dir):
+        finished = _scons(bundle.resolve(), board, build_dir.resolve(), transport)
+        if finished.returncode != 0:
+            raise _failure(board, finished.stderr or finished.stdout)
+        return _image(manifest, bundle, board, build_dir, transport)
+
+
+@contextmanager
+def _alone(build_dir: Path) -> Iterator[None]:
+    """One build at a time in a folder: a second one waits, and then finds all that it needs up to date."""
+    with (build_dir / "lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def check_path(path: Path | str) -> None:
+    """Raises UsageError where SCons cannot read the name."""
+    if NOT_BUILT.search(str(path)):
+        raise UsageError(
+            f"{str(path)!r}: a path with control characters, or with bytes that are not UTF-8, cannot be built; rename it"
+        )
 
 
 def default_transport(board: Board) -> str:
@@ -93,7 +118,21 @@ def _scons(bundle: Path, board: Board, build_dir: Path, transport: str) -> subpr
     package = str(resources.PACKAGE.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "LC_ALL": "C"}
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, check=False)
+    return _run(command, env)
+
+
+def _run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As subprocess.run; where we are stopped, the compilers that SCons has started end too."""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+        env=env, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *said)
 
 
 def _failure(board: Board, output: str) -> Exception:

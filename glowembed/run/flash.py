@@ -28,19 +28,22 @@ def flash(image: Image, port: str | None = None) -> None:
     if how is None:
         why = "it is emulated: its firmware is loaded as it starts" if image.board.qemu else "board.toml has no [flash]"
         raise UsageError(f"board {image.board.name!r} cannot be flashed: {why}")
-    files = {kind: str(_file(image, kind)) for kind in how.formats}
+    files = {kind: _file(image, kind).name for kind in how.formats}
     command = [word.format(port=port or "", **files) for word in how.command]
     if command[0] == "copy-uf2":
-        _copy_uf2(Path(files["uf2"]), how.install)
+        _copy_uf2(image.elf.parent / files["uf2"], how.install)
         return
     if shutil.which(command[0]) is None:
         raise ToolError(f"{command[0]}, which flashes board {image.board.name!r}, is not there; {how.install}")
-    _run(command, image.board.name)
+    _run(command, image.board.name, image.elf.parent)
 
 
-def _run(command: list[str], board: str) -> None:
+def _run(command: list[str], board: str, folder: Path) -> None:
+    """In the folder of the firmware: the tool, whose words may be a script, reads the plain names of files alone."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise ToolError(f"{command[0]} did not end within {SECONDS} s; is the board connected?") from error
     if done.returncode != 0:
