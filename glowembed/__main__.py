@@ -14,18 +14,25 @@ import signal
 import sys
 from types import FrameType
 
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end us as Ctrl-C does: children are stopped and temporary folders removed on the way out."""
+
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C before main() runs, while the libraries are loaded: nothing is under way that could be left half-done."""
+    """Ctrl-C and ENDINGS before main() runs, while the libraries are loaded: nothing is under way that could be left half-done."""
     sys.stderr.write("error: interrupted\n")
     sys.stderr.flush()
-    os._exit(130)
+    os._exit(128 + number)
 
 
 if __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembed"):  # which imports this module
-    signal.signal(signal.SIGINT, _leave)
+    for _number in (signal.SIGINT, *ENDINGS):
+        if _number == signal.SIGINT or signal.getsignal(_number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(_number, _leave)
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -41,6 +48,7 @@ from glowembed.version import VERSION
 
 BUG = 70
 INTERRUPTED = 130
+
 
 app = typer.Typer(
     name="glowembed",
@@ -77,6 +85,33 @@ commands.add_all(app)
 
 def main(words: list[str] | None = None) -> int:
     """Run a command. An error that a user can mend is one message on stderr."""
+    with _endings() as ended:
+        code = _run(words)
+    return 128 + ended[0] if ended and code == INTERRUPTED else code
+
+
+@contextmanager
+def _endings() -> Iterator[list[int]]:
+    """ENDINGS are Ctrl-C meanwhile, and are noted; a second one changes nothing. What is ignored (nohup) stays so."""
+    ended: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.append(number)
+        if len(ended) == 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in ENDINGS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(words: list[str] | None) -> int:
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     words = list(sys.argv[1:] if words is None else words)

@@ -6,7 +6,7 @@
     │   └── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
     ├── UnsupportedModelError 3   the model is sound, but holds what we cannot compile; all of it is listed
     ├── ToolError             4   a tool is missing (the message names the Debian package) or it failed
-    └── Interrupted         130   Ctrl-C in work of which a part is kept: the message says how to go on
+    └── Interrupted         130   Ctrl-C (SIGTERM: 143, SIGHUP: 129) in work of which a part is kept: the message says how to go on
 
 A message names the thing, what was found, what was allowed, and what to do. Programming errors are not in
 here: they stay ordinary Python exceptions, with their traceback.

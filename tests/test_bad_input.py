@@ -327,8 +327,9 @@ def test_an_interrupted_write_leaves_what_was_there(
     assert len(written) == 4
 
 
-def test_a_real_interrupt(tmp_path: Path) -> None:
-    """SIGINT to a process that profiles many samples."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_real_interrupt(number: int, code: int, tmp_path: Path) -> None:
+    """A signal to a process that profiles many samples."""
     np.savez(tmp_path / "data.npz", images(50_000))
     words = ["compile", MODEL, "--data", str(tmp_path / "data.npz"), "-o", str(tmp_path / "out")]
     process = subprocess.Popen(
@@ -336,8 +337,8 @@ def test_a_real_interrupt(tmp_path: Path) -> None:
         cwd=DIGITS.parents[1],
     )  # fmt: skip
     time.sleep(3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+    assert process.returncode == code, said
     assert "Traceback" not in said
     assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
