@@ -20,7 +20,8 @@ def build(main: str, sources: Sequence[Path], folder: Path, board: Board, flags:
     (folder / "ge_board.h").write_text(glue.board_h(board))
     (folder / "memory.ld").write_text(glue.memory_ld(board))
     target = load_target(board.target)
-    paths = [f"-I{path}" for path in (folder, harness, common, *{source.parent for source in sources})]
+    own = {source.parent for source in sources}
+    paths = [f"-I{path}" for path in (folder, harness, harness / target.architecture, common, *own)]
     helpers = [harness / f"{stem}.c" for stem in ("semihost", "line", "fault_files")]
     link = ["-T", str(board.linker_script), "-L", str(folder), "-L", str(common)]
     command = [
