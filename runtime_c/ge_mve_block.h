@@ -11,9 +11,9 @@
 #include "ge_params.h"
 #include "ge_runs.h"
 
-/* Requantized bytes; any steps. */
-static inline void ge_mve_rescale(const ge_copy_params *p, const int8_t *x, int32_t step_x, int8_t *y, int32_t step_y,
-                                  int32_t count) {
+/* Requantized bytes; any steps. Not inlined: with what a loop around it keeps, gcc -O3 runs out of registers. */
+__attribute__((unused, noinline)) static void ge_mve_rescale(const ge_copy_params *p, const int8_t *x, int32_t step_x,
+                                                             int8_t *y, int32_t step_y, int32_t count) {
     __asm__ volatile(
         "mov r4, #0\n"
         "vidup.u32 q0, r4, #1\n"

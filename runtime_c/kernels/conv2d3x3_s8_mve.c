@@ -108,7 +108,7 @@ static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
     __asm__ volatile(
         ".set ge_depth, " CONV2D3X3_S8_MVE_NUMBER(CONV2D3X3_S8_MVE_DEPTH) "\n"
         ".set ge_shift, %c[shift]\n"
-        ".set ge_clamp, " CONV2D3X3_S8_MVE_NUMBER(CONV2D3X3_S8_MVE_CLAMP) "\n"
+        ".set ge_clamped, " CONV2D3X3_S8_MVE_NUMBER(CONV2D3X3_S8_MVE_CLAMP) "\n"
         "mov r3, %[block]\n"
         "strd r7, r11, [r3, #44]\n"
         "ldrd r7, r11, [r3]\n"
@@ -139,7 +139,7 @@ static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
         "vqadd.s16 q7, q7, r0\n"
         "vqmovnb.s16 q5, q5\n"
         "vqmovnb.s16 q7, q7\n"
-        ".if ge_clamp\n"
+        ".if ge_clamped\n"
         CONV2D3X3_S8_MVE_LIMITS
         ".endif\n"
         "vshr.u32 q6, q5, #16\n"

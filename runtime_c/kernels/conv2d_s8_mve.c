@@ -142,7 +142,7 @@ typedef struct {
 static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
     __asm__ volatile(
         ".set ge_steps, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_STEPS) "\n"
-        ".set ge_clamp, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_CLAMP) "\n"
+        ".set ge_clamped, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_CLAMP) "\n"
         "mov r0, %[block]\n"
         "strd r7, r11, [r0, #68]\n"
         "ldrd r1, r3, [r0, #12]\n"
@@ -173,7 +173,7 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
         "vqadd.s16 q7, q7, r0\n"
         "vqmovnb.s16 q5, q5\n"
         "vqmovnb.s16 q7, q7\n"
-        ".if ge_clamp\n"
+        ".if ge_clamped\n"
         CONV2D_S8_MVE_LIMITS
         ".endif\n"
         "vshr.u32 q6, q5, #16\n"

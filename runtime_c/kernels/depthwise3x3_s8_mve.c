@@ -86,7 +86,7 @@ typedef struct {
 /* All channels of `pixels` pixels, 2 or 3. The first is stored last: without a second one both have the same place. */
 #define DEPTHWISE3X3_S8_MVE_BLOCK(pixels)                                                                              \
     ".set ge_pixels, " pixels "\n"                                                                                     \
-    ".set ge_clamp, " DEPTHWISE3X3_S8_MVE_NUMBER(DEPTHWISE3X3_S8_MVE_CLAMP) "\n"                                       \
+    ".set ge_clamped, " DEPTHWISE3X3_S8_MVE_NUMBER(DEPTHWISE3X3_S8_MVE_CLAMP) "\n"                                       \
     ".set ge_near, " DEPTHWISE3X3_S8_MVE_NUMBER(DEPTHWISE3X3_S8_MVE_NEAR) "\n"                                         \
     "mov r0, %[job]\n"                                                                                                 \
     "strd r7, r11, [r0, #80]\n"                                                                                        \
@@ -117,7 +117,7 @@ typedef struct {
     GE_MVE_LAW_SCALE("q5", "r0")                                                                                       \
     GE_MVE_LAW_SCALE("q6", "r0")                                                                                       \
     "ldr r0, [r7, #48]\n"                                                                                              \
-    ".if ge_clamp\n"                                                                                                   \
+    ".if ge_clamped\n"                                                                                                   \
     "vldrw.u32 q2, [r7, #16]\n"                                                                                        \
     "vldrw.u32 q3, [r7, #32]\n"                                                                                        \
     ".if ge_pixels == 3\n"                                                                                             \
