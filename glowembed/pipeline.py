@@ -364,7 +364,8 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
 
     Constants and kernels are the files of the bundle itself: the twin is wrong where the bundle is.
     """
-    target, manifest = load_target(bundle.manifest["target"]), bundle.manifest
+    manifest = bundle.manifest
+    target = with_isa(load_target(manifest["target"]), manifest["options"].get("isa"))
     plan = memory.plan(bundle.graph, target.word_size, PlanOptions("greedy", optimize="speed"))
     replay.check(bundle.graph, plan)
     origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])

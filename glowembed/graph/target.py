@@ -23,6 +23,9 @@ ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"
 """For `compile --isa`: C99 alone, no assembly and no extension of a compiler."""
 
+PORTABLE_ALIGN = 8
+"""Of the arena: what C99 can promise, by a union with uint64_t."""
+
 UART_KINDS = ("cmsdk", "nrf51", "ns16550", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
@@ -176,7 +179,8 @@ def with_isa(target: Target, isa: str | None) -> Target:
     for word in words:
         if word not in target.isa:
             raise unknown_name(f"instruction set of {target.name}", word, (PORTABLE, *target.isa))
-    return replace(target, isa=tuple(word for word in target.isa if word in words))
+    align = target.arena_align if words else min(target.arena_align, PORTABLE_ALIGN)
+    return replace(target, isa=tuple(word for word in target.isa if word in words), arena_align=align)
 
 
 @cache

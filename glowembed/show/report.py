@@ -277,7 +277,7 @@ def kernel_option(bundle: Bundle, option: str) -> RenderableType:
     if not nodes:
         offered = [c for c in bundle.choices if kernel(c.kernel).option == option]
         target = bundle.manifest["target"]
-        isa = bundle.manifest["options"]["isa"]
+        isa = bundle.manifest["options"].get("isa")
         if not any(k.option == option and k.isa in with_isa(load_target(target), isa).isa for k in all_kernels()):
             return Text(
                 f"--{option} changes nothing: {target} has no such kernels{f' with --isa {isa}' if isa else ''}"
