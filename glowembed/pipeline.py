@@ -42,7 +42,7 @@ from glowembed.quantize.precision import load as load_precision
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
-from glowembed.quantize.types import coverage, quantize, refuse_unused, require_all_quantized
+from glowembed.quantize.types import coarse_softmaxes, coverage, quantize, refuse_unused, require_all_quantized
 from glowembed.quantize.weights import requantize_weights
 from glowembed.ranges import datachecks, datasets, plot
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
@@ -243,7 +243,7 @@ def compile_model(
         refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
         graph = verify(finish_biases(graph, precision, ranges.mean))
-        notes = _calibration_notes(graph, ranges)
+        notes = (*_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
         calibrated = _calibrated(graph, ranges, notes)
         table = coverage(graph, precision)
         if options.require_all_quantized:

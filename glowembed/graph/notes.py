@@ -34,6 +34,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     ),
     "images-differ": ("warning", "Images are read with other options than those of the calibration."),
     "image-options-unused": ("note", "`--image-scale`, `--image-mean` or `--image-std` for data that are no images."),
+    "coarse-softmax": (
+        "warning",
+        "An output is a softmax over more than 256 classes in int8: a probability below half a step of 1/256 becomes 0.",
+    ),
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
     "labels-out-of-range": ("warning", "Labels name no class of the output, such as -1: these samples count as wrong."),

@@ -10,7 +10,7 @@ A node that only moves values, and whose dtype no rule names, runs on whichever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.notes import Note
 from glowembed.graph.op import CONVERSIONS, ops
 from glowembed.quantize import schema
 from glowembed.quantize.precision import DTYPES, Precision, Settings, ValueSettings, named, resolve
@@ -392,3 +393,26 @@ def require_all_quantized(table: tuple[Coverage, ...]) -> None:
     if kept:
         lines = "\n".join(f"  {c.op} {c.node!r}: {c.reason}" for c in kept)
         raise UnsupportedModelError(f"{len(kept)} of {len(table)} nodes are not quantized:\n{lines}")
+
+
+# ---------------------------------------------------------------------------------------------- what int8 cannot hold
+
+FINE_CLASSES = 256
+"""Steps of a probability in int8: with more classes, what is evenly spread is less than one of them."""
+
+
+def coarse_softmaxes(graph: Graph) -> Iterator[Note]:
+    """Outputs of a quantized graph that are a Softmax in int8 over more classes than it has steps."""
+    made = graph.producer()
+    for output in graph.outputs:
+        name = output
+        while name in made and made[name].op in (*CONVERSIONS, "Reshape", "Transpose"):
+            name = made[name].inputs[0]
+        value = graph.values[name]
+        if name in made and made[name].op == "Softmax" and _dtype(value) == "int8" and value.shape[-1] > FINE_CLASSES:
+            node = made[name].name
+            yield Note(
+                "coarse-softmax",
+                f"{output}: a softmax over {value.shape[-1]} classes in int8 has steps of {value.qtype.scale[0] if value.qtype else 0:.3g}:"
+                f" smaller probabilities are lost; a rule {{name: {node}, dtype: int16}} in a precision.yaml keeps them",
+            )
