@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -21,8 +22,8 @@ from glowembed.canonicalize import canonicalize
 from glowembed.emit import bundle as emit
 from glowembed.emit import graphfile
 from glowembed.emit.weights import Weights
-from glowembed.errors import UsageError
-from glowembed.graph import cnames, op
+from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.graph import cnames, limits, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
@@ -229,7 +230,7 @@ def compile_model(
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
         graph = verify(importer.load(model, options.shapes, options.input_layout))
-        graph = replace(graph, name=cnames.identifier(options.name or model.stem))
+        graph = replace(_within_limits(graph, model), name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
     with stages.run("canonicalize"):
         graph = verify(canonicalize(graph))
@@ -261,7 +262,9 @@ def compile_model(
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _plan(graph, target, options, choices)
+        _require_room(graph, plan)
         replay.check(graph, plan)
+        notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
     on_stage("plan", plan)
     with stages.run("emit"):
         origin = emit.Origin(
@@ -334,6 +337,31 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
     if footprint.flash(ordered, plan, target, flag, elsewhere) > limit:
         raise UsageError(_too_large(ordered, footprint.flash(ordered, plan, target, "-Os", elsewhere), limit))
     return ordered, plan
+
+
+def _within_limits(graph: Graph, model: Path) -> Graph:
+    """Refuse a model that is larger than what is taken; docs/memory.md states the limits."""
+    if len(graph.nodes) > limits.NODES:
+        raise UnsupportedModelError(f"{model} has {len(graph.nodes)} nodes, more than {limits.NODES}")
+    sizes = {v.name: prod(v.shape) for v in graph.values.values() if v.const is not None}
+    if sum(sizes.values()) > limits.PARAMETERS:
+        largest = max(sizes, key=sizes.__getitem__)
+        raise UnsupportedModelError(
+            f"{model} has {sum(sizes.values())} numbers in constants, more than {limits.PARAMETERS}; "
+            f"the largest is {largest!r} with {sizes[largest]}"
+        )
+    return graph
+
+
+def _require_room(graph: Graph, plan: Plan) -> None:
+    """Refuse a plan that is larger than what can be proved and addressed."""
+    size = plan.size + sum(v.bytes for v in graph.values.values() if v.place != "arena")
+    if size > limits.ARENA:
+        name = graph.nodes[plan.steps[memory.peak_step(plan)].node].name if plan.steps else "the inputs"
+        raise UnsupportedModelError(
+            f"{graph.name} needs {size} bytes for its tensors, more than {limits.ARENA}; most is alive in {name!r}: "
+            "a smaller input or fewer channels there would help"
+        )
 
 
 def _too_large(graph: Graph, needed: int, limit: int) -> str:

@@ -184,7 +184,7 @@ def items_of(rng: random.Random, count: int) -> list[Item]:
 def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) -> int:
     """The smallest size over all offsets below `limit`: depth first, largest items first."""
     order_ = sorted(range(len(items)), key=lambda i: -items[i].size)
-    best = limit
+    best, near = limit, [list(zip(*(a.tolist() for a in one), strict=True)) for one in forbidden.near]
 
     def put(k: int, offsets: dict[int, int], size: int) -> None:
         nonlocal best
@@ -195,7 +195,7 @@ def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) ->
             return
         i = order_[k]
         for offset in range(0, best - items[i].size, items[i].alignment):
-            if all(not forbidden.lo[j, i] < offset - o < forbidden.hi[j, i] for j, o in offsets.items()):
+            if all(not lo < offset - offsets[j] < hi for j, lo, hi in near[i] if j in offsets):
                 put(k + 1, {**offsets, i: offset}, max(size, offset + items[i].size))
 
     put(0, {}, 0)
@@ -210,9 +210,9 @@ def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
     greedy = placement.repaired(items, forbidden, placement.greedy(items, forbidden, 1), 1)
     solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
     assert solved.size == proved == min(greedy.size, exhaustive(items, forbidden, greedy.size))
-    for i, j in itertools.combinations(range(len(items)), 2):
-        delta = solved.offsets[j] - solved.offsets[i]
-        assert not forbidden.lo[i, j] < delta < forbidden.hi[i, j]
+    for j, (others, lows, highs) in enumerate(forbidden.near):
+        for i, lo, hi in zip(others, lows, highs, strict=True):
+            assert not lo < solved.offsets[j] - solved.offsets[i] < hi
 
 
 def test_a_solver_that_is_stopped_has_the_same_plan_on_a_busy_machine() -> None:

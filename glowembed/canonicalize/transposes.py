@@ -74,7 +74,7 @@ def sink_transpose(graph: Graph) -> Graph:
     return graph
 
 
-def _common_perm(graph: Graph, node: Node, producer: dict[str, Node]) -> Perm | None:
+def _common_perm(graph: Graph, node: Node, producer: Mapping[str, Node]) -> Perm | None:
     """The perm of the Transposes that all computed inputs of `node` come from."""
     perms = set()
     if node.op == "Transpose" or len(node.outputs) != 1:

@@ -134,5 +134,6 @@ def schedule_entry(graph: Graph, plan: Plan) -> dict[str, Any]:
         "extra_cycles_estimate": plan.extra_cycles,
         "row_bound": plan.row_bound,
         "proof": plan.proof,
+        **({"simpler": plan.simpler} if plan.simpler else {}),
         "groups": [{k: g[k] for k in ("first", "last", "block", "calls")} for g in groups(graph, plan)],
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, Protocol
 
@@ -188,16 +189,24 @@ class Graph:
     outputs: tuple[str, ...]
     model_sha256: str = ""
 
-    def consumers(self) -> dict[str, list[Node]]:
+    def consumers(self) -> Mapping[str, Sequence[Node]]:
         """Value name -> the nodes that read it, in order."""
+        return self._consumers
+
+    @cached_property
+    def _consumers(self) -> Mapping[str, Sequence[Node]]:
         readers: dict[str, list[Node]] = {name: [] for name in self.values}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
                 readers[name].append(node)
         return readers
 
-    def producer(self) -> dict[str, Node]:
+    def producer(self) -> Mapping[str, Node]:
         """Value name -> the node that makes it; inputs and constants have none."""
+        return self._producer
+
+    @cached_property
+    def _producer(self) -> Mapping[str, Node]:
         return {name: node for node in self.nodes for name in node.outputs}
 
     def const(self, name: str) -> Const | None:

@@ -86,6 +86,7 @@ class Plan:
     less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of what it takes
     more than `fastest_cycles`, the fastest kernels, each called once. live: bytes that matter, step by step.
     rams: what lies beside the arena, with the bytes that are used and the offset of the first: offsets go on behind the arena.
+    simpler: what was left out, and why, where the network is too long (limits.py).
     """
 
     offsets: Mapping[str, int]
@@ -103,6 +104,7 @@ class Plan:
     live: tuple[int, ...] = ()
     rams: tuple[tuple[Ram, int], ...] = ()
     fastest_cycles: float = 0.0
+    simpler: str = ""
 
     @property
     def arena_size(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from glowembed.plan.costs import Costs
 from glowembed.plan.curve import SLACK
 from glowembed.plan.order import best_order
 from glowembed.plan.placement import Conflicts, Fit, Item, Placement
-from glowembed.plan.rows import STORES, Rows, rows_of
+from glowembed.plan.rows import STORES, Rows, Work, finest, row_count, rows_of, simpler, too_long
 from glowembed.plan.schedule import Candidate, Lives
 from glowembed.plan.split import split
 
@@ -85,7 +86,8 @@ def plan_network(
     ordered = best_order(graph)
     best, plan = _best(_ways(ordered, options, costs), alignment, options)
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
-    return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest)
+    text = simpler(best, options.optimize != "speed" or options.ram is not None)
+    return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
 
 
 def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) -> tuple[Tradeoff, ...]:
@@ -239,16 +241,16 @@ class _Cycles:
             node = self.graph.nodes[work.index]
             if work.kernels:
                 node = replace(node, kernel=work.kernels[number].symbol)
-            self.known[key] = self.costs.rows(node, count)
+            self.known[key] = self.costs.rows(node, count if work.rows > 1 else row_count(node))
         return self.known[key]
 
 
 def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: bool = False) -> list[_Placed]:
     """Schedules of a variant that are worth a placement."""
     legal = {n.name: [symbol for symbol, _ in _legal(n, variant.costs)] for n in variant.graph.nodes}
-    rows = rows_of(variant.graph, legal)
+    rows = rows_of(variant.graph, legal, finest(variant.graph))
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
-    if not variant.streaming:
+    if not variant.streaming or too_long(variant.graph):
         found = schedule.unstreamed(rows, unit, cycles, variant.budgets)
         return [_prepared(variant, rows, candidate, alignment) for candidate in found]
     found = schedule.candidates(rows, unit, cycles, variant.budgets, options.limit)
@@ -338,7 +340,7 @@ class _Placed:
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
         self.placement, self.fits = Placement((), 0), list[Fit]()
         self.live: tuple[int, ...] = ()
-        self.forbidden = Conflicts(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
+        self.forbidden = Conflicts(())
         self.proved = bound
 
 
@@ -499,11 +501,16 @@ def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, in
     optimal = best.placement.size <= best.proved
     return Plan(
         offsets, scratch, size, liveness_bound(rows_of(graph), alignment), alignment, _buffers(rows, best), slots,
-        tuple(Step(rows.works[p].index, a, b) for p, a, b in calls),
+        tuple(_step(graph, rows.works[p], a, b) for p, a, b in calls),
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
         best.extra, best.live, rams,
     )  # fmt: skip
+
+
+def _step(graph: Graph, work: Work, first: int, last: int) -> Step:
+    """A call, in rows of the kernel: the only row of a work may stand for all of them."""
+    return Step(work.index, first, last if work.rows > 1 else row_count(graph.nodes[work.index]))
 
 
 def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
@@ -531,16 +538,13 @@ def liveness_bound(rows: Rows, alignment: int = 1) -> int:
         len(rows.works) if s.is_output else max((*r, *w), default=-1)
         for s, r, w in zip(rows.storages, rows.readers, rows.writers, strict=True)
     ]
-    live = [
-        sum(
-            _aligned(s.bytes, alignment)
-            for s, b, d in zip(rows.storages, birth, death, strict=True)
-            if b <= t <= d and not s.outside
-        )
-        + (_aligned(rows.works[t].scratch, alignment) if 0 <= t < len(rows.works) else 0)
-        for t in range(-1, len(rows.works) + 1)
-    ]
-    return max(live)
+    change = [0] * (len(rows.works) + 3)
+    for s, b, d in zip(rows.storages, birth, death, strict=True):
+        if b <= d and not s.outside:
+            change[b + 1] += _aligned(s.bytes, alignment)
+            change[d + 2] -= _aligned(s.bytes, alignment)
+    scratch = [0, *(_aligned(work.scratch, alignment) for work in rows.works), 0]
+    return max(live + extra for live, extra in zip(accumulate(change[:-1]), scratch, strict=True))
 
 
 def _aligned(size: int, alignment: int) -> int:

@@ -45,17 +45,35 @@ class Item:
         return int(self.cells[:, 3].max())
 
 
+Near = tuple[Ints, Ints, Ints]
+"""Numbers of items, and what each forbids to another one: offsets above its own plus the second, below its own plus the third."""
+
+
 @dataclass(frozen=True, eq=False)
 class Conflicts:
-    """offset[j] - offset[i] must not lie strictly between lo[i, j] and hi[i, j]; lo >= hi: no conflict."""
+    """near[j] = (i, lo, hi): offset[j] - offset[i] must not lie strictly between lo and hi, lo < hi.
 
-    lo: Ints
-    hi: Ints
+    Only pairs that do conflict are kept: most items are not alive together, and a matrix of all pairs does not fit in memory
+    where thousands of rows are items of their own.
+    """
+
+    near: tuple[Near, ...]
 
     @property
     def pairs(self) -> int:
         """How many of them there are."""
-        return int(np.count_nonzero(self.lo < self.hi)) // 2
+        return sum(others.size for others, _, _ in self.near) // 2
+
+    def among(self, numbers: Sequence[int]) -> Conflicts:
+        """The conflicts of these items with each other, numbered in this order."""
+        new = np.full(len(self.near), -1, np.int64)
+        new[list(numbers)] = np.arange(len(numbers))
+        found = []
+        for number in numbers:
+            others, lo, hi = self.near[number]
+            kept = new[others] >= 0
+            found.append((new[others[kept]], lo[kept], hi[kept]))
+        return Conflicts(tuple(found))
 
 
 @dataclass(frozen=True)
@@ -66,43 +84,66 @@ class Placement:
     size: int
 
 
-Near = tuple[Ints, Ints, Ints]
-"""Numbers of items, and what each forbids to another one: offsets above its own plus the second, below its own plus the third."""
-
 InPlace = Callable[[int, int, int], bool]
 """(storage written, storage read, tick): may the row written lie at or below the row read that dies in that tick?"""
 
 
 def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
     """What the cells of each pair of items forbid."""
-    count = len(items)
-    lo, hi = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
-    owner = np.repeat(np.arange(count), [len(item.cells) for item in items])
+    owner = np.repeat(np.arange(len(items)), [len(item.cells) for item in items])
     cells = np.concatenate([item.cells for item in items]) if items else np.zeros((0, 4), np.int64)
-    birth, death = cells[:, 2], cells[:, 3]
+    found = [(np.zeros((4, 0), np.int64))]
     for i, item in enumerate(items):
-        near = np.flatnonzero((owner > i) & (birth <= item.death) & (death >= item.birth))
-        if not near.size:
-            continue
-        x, y = item.cells[:, None, :], cells[near][None, :, :]
-        meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
-        low = np.where(meet, x[..., 0] - y[..., 0] - y[..., 1], NOTHING)
-        high = np.where(meet, x[..., 0] + x[..., 1] - y[..., 0], -NOTHING)
-        same = meet & (x[..., 1] == y[..., 1])
-        for p, q in np.argwhere(same & (y[..., 3] == x[..., 2])).tolist():
-            if in_place(item.storage, items[owner[near[q]]].storage, int(item.cells[p, 2])):
-                high[p, q] -= item.cells[p, 1]
-        for p, q in np.argwhere(same & (x[..., 3] == y[..., 2])).tolist():
-            if in_place(items[owner[near[q]]].storage, item.storage, int(item.cells[p, 3])):
-                low[p, q] += item.cells[p, 1]
-        others = owner[near]
-        first = np.concatenate([[0], np.flatnonzero(others[1:] != others[:-1]) + 1])
-        lo[i, others[first]] = np.minimum.reduceat(low.min(axis=0), first)
-        hi[i, others[first]] = np.maximum.reduceat(high.max(axis=0), first)
-    rows, columns = np.nonzero(lo < hi)
-    lo[columns, rows], hi[columns, rows] = -hi[rows, columns], -lo[rows, columns]
-    return Conflicts(lo, hi)
+        near = np.flatnonzero((owner > i) & (cells[:, 2] <= item.death) & (cells[:, 3] >= item.birth))
+        if near.size:
+            others, lo, hi = _forbidden(item, items, owner[near], cells[near], in_place)
+            found.append(np.stack([np.full_like(others, i), others, lo, hi])[:, lo < hi])
+    i, j, lo, hi = np.concatenate(found, axis=1)
+    return _both_ways(len(items), i, j, lo, hi)
 
+
+def _both_ways(count: int, i: Ints, j: Ints, lo: Ints, hi: Ints) -> Conflicts:
+    """Conflicts of pairs i < j, seen from both."""
+    seen, others = np.concatenate([j, i]), np.concatenate([i, j])
+    low, high = np.concatenate([lo, -hi]), np.concatenate([hi, -lo])
+    order = np.lexsort((others, seen))
+    ends = np.searchsorted(seen[order], np.arange(1, count))
+    parts = (np.split(array[order], ends) for array in (others, low, high))
+    return Conflicts(tuple(zip(*parts, strict=True)) if count else ())
+
+
+def _forbidden(item: Item, items: Sequence[Item], owner: Ints, cells: Ints, in_place: InPlace) -> Near:
+    """What an item forbids to those that own these cells, in pieces that bound the memory."""
+    low, high = np.full(len(cells), NOTHING, np.int64), np.full(len(cells), -NOTHING, np.int64)
+    step = max(1, PIECE // len(cells))
+    for first in range(0, len(item.cells), step):
+        one_low, one_high = _forbidden_by(item, item.cells[first : first + step], items, owner, cells, in_place)
+        np.minimum(low, one_low, out=low)
+        np.maximum(high, one_high, out=high)
+    start = np.concatenate([[0], np.flatnonzero(owner[1:] != owner[:-1]) + 1])
+    return owner[start], np.minimum.reduceat(low, start), np.maximum.reduceat(high, start)
+
+
+def _forbidden_by(
+    item: Item, mine: Ints, items: Sequence[Item], owner: Ints, cells: Ints, in_place: InPlace
+) -> tuple[Ints, Ints]:
+    """For each of `cells`, the lowest and the highest difference that some cells of an item forbid."""
+    x, y = mine[:, None, :], cells[None, :, :]
+    meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
+    low = np.where(meet, x[..., 0] - y[..., 0] - y[..., 1], NOTHING)
+    high = np.where(meet, x[..., 0] + x[..., 1] - y[..., 0], -NOTHING)
+    same = meet & (x[..., 1] == y[..., 1])
+    for p, q in np.argwhere(same & (y[..., 3] == x[..., 2])).tolist():
+        if in_place(item.storage, items[owner[q]].storage, int(mine[p, 2])):
+            high[p, q] -= mine[p, 1]
+    for p, q in np.argwhere(same & (x[..., 3] == y[..., 2])).tolist():
+        if in_place(items[owner[q]].storage, item.storage, int(mine[p, 3])):
+            low[p, q] += mine[p, 1]
+    return low.min(axis=0), high.max(axis=0)
+
+
+PIECE = 1 << 20
+"""Pairs of cells that are compared at once."""
 
 NOTHING = 1 << 40
 """The lowest difference of two cells that do not meet; above any arena."""
@@ -124,7 +165,7 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]
     """First fits in some orders, the smallest first: inputs at the bottom or at the top of the bound; scratch, alive
     now and then, at the bottom or anywhere. None follow one that meets the bound.
     """
-    near, found = _near(forbidden), []
+    near, found = forbidden.near, list[Fit]()
     for order in _orders(items):
         for top in (0, bound):
             found.append(Fit(_first_fit(items, near, order, top), tuple(order), top))
@@ -135,20 +176,11 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]
 
 def repaired(items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int) -> Placement:
     """What reaches highest is placed earlier next time, again and again; the best of all."""
-    near, best = _near(forbidden), fits[0].placement
+    near, best = forbidden.near, fits[0].placement
     count = min(REPAIRED, max(1, MANY // max(1, len(items))))
     for fit in fits[:count] if best.size > bound else ():
         best = min(best, _repaired(items, near, fit, bound), key=lambda p: p.size)
     return best
-
-
-def _near(forbidden: Conflicts) -> list[Near]:
-    """Of each item those that it may meet: few, as most are not alive together."""
-    found: list[Near] = []
-    for lo, hi in zip(forbidden.lo.T, forbidden.hi.T, strict=True):
-        others = np.flatnonzero(lo < hi)
-        found.append((others, lo[others], hi[others]))
-    return found
 
 
 def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
@@ -243,11 +275,11 @@ def solve(
         model.add_hint(multiple, hint.offsets[i] // item.alignment)
         offsets.append(step * multiple)
         model.add(peak >= offsets[i] + -(-item.size // unit))
-    for i, j in np.argwhere(np.triu(forbidden.lo < forbidden.hi)).tolist():
+    for i, j, lo, hi in _pairs(forbidden):
         above = model.new_bool_var("")
-        model.add(offsets[j] - offsets[i] >= -(-int(forbidden.hi[i, j]) // unit)).only_enforce_if(above)
-        model.add(offsets[j] - offsets[i] <= int(forbidden.lo[i, j]) // unit).only_enforce_if(~above)
-        model.add_hint(above, hint.offsets[j] - hint.offsets[i] >= int(forbidden.hi[i, j]))
+        model.add(offsets[j] - offsets[i] >= -(-hi // unit)).only_enforce_if(above)
+        model.add(offsets[j] - offsets[i] <= lo // unit).only_enforce_if(~above)
+        model.add_hint(above, hint.offsets[j] - hint.offsets[i] >= hi)
     model.minimize(peak)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -260,3 +292,13 @@ def solve(
     size = max(o + item.size for o, item in zip(found, items, strict=True))
     lower = max(bound, int(np.ceil(solver.best_objective_bound - 1e-6)) * unit)
     return (Placement(found, size) if size < hint.size else hint), lower
+
+
+def _pairs(forbidden: Conflicts) -> list[tuple[int, int, int, int]]:
+    """Each pair once, in order: i < j, lo, hi."""
+    return sorted(
+        (i, j, lo, hi)
+        for j, near in enumerate(forbidden.near)
+        for i, lo, hi in zip(*(array.tolist() for array in near), strict=True)
+        if i < j
+    )

@@ -5,11 +5,28 @@ Separate from the planner on purpose: this knows addresses, steps and store rule
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Plan, Step
+
+Reads = list[list[tuple[str, int, int]]]
+"""For each row, for each input: (input, first byte, last byte + 1)."""
+
+Extent = tuple[int, int]
+"""The lowest and the highest of some addresses."""
+
+Ints = NDArray[np.int64]
+
+AT_ONCE = 1024
+"""Rows of a call up to which they are replayed one by one."""
+
+PIECE = 1 << 20
+"""Bytes that are read or written at once."""
 
 
 def check(graph: Graph, plan: Plan) -> None:
@@ -69,21 +86,68 @@ class _Replay:
         assert self.root(node.outputs[0]) not in self.given, f"{node.name} writes over an input of the caller's"
         store = kernel(node.kernel).store_of(node.params)
         self.scratch(node)
-        reads = [self.spans(node, y) for y in range(step.first, step.last)]
         if self.same_place(node, step):
             self.read(node.inputs[0], 0, self.graph.values[node.inputs[0]].bytes, node.name)
             self.write(node.outputs[0], 0, self.graph.values[node.outputs[0]].bytes)
             return
+        reads = [self.spans(node, y) for y in range(step.first, step.last)]
+        if len(reads) > AT_ONCE and self.at_once(node, store, reads):
+            return
+        reach = self.reach(reads)
         for y, spans in zip(range(step.first, step.last), reads, strict=True):
             for name, start, end in spans:
                 self.read(name, start, end, node.name)
-            self.write(node.outputs[0], *self.output(node, y))
-            self.scratch(node)
-            for later in range(y if store != "disjoint" else step.first, step.last):
-                for k, (name, start, end) in enumerate(reads[later - step.first]):
-                    replaced = k == node.shares and later <= y
-                    if not replaced and not (later == y and self.in_place(node, store, k, y)):
-                        self.read(name, start, end, node.name)
+            written = self.write(node.outputs[0], *self.output(node, y))
+            cleared = self.scratch(node)
+            first = y - step.first if store != "disjoint" else 0
+            for later, k in self.touched(reach, first, written, cleared):
+                replaced = k == node.shares and later + step.first <= y
+                if not replaced and not (later + step.first == y and self.in_place(node, store, k, y)):
+                    self.read(*reads[later][k], node.name)
+
+    def reach(self, reads: Reads) -> Ints:
+        """The lowest and the highest address of each span, by row and input; high < low where it is empty."""
+        ends = [[self.extent(*span) for span in spans] for spans in reads]
+        return np.asarray(ends, np.int64).reshape(len(reads), -1, 2)
+
+    def touched(self, reach: Ints, first: int, *changed: Extent) -> list[list[int]]:
+        """[row, input] from row `first` on whose span may hold one of the changed bytes: the others are as they were."""
+        low, high = reach[first:, :, 0], reach[first:, :, 1]
+        met = np.zeros(low.shape, bool)
+        for start, end in changed:
+            met |= (low <= end) & (high >= start)
+        found = np.argwhere(met)
+        found[:, 0] += first
+        return found.tolist()
+
+    def at_once(self, node: Node, store: str, reads: Reads) -> bool:
+        """All rows as one; False where the output lies over what is read, but not element by element over its own row."""
+        op = kernel_ops()[node.op]
+        if op.accumulates or node.shares is not None:
+            return False
+        size, output = self.graph.values[node.outputs[0]].bytes, node.outputs[0]
+        spans = [_union(spans) for spans in zip(*reads, strict=True)]
+        over = {k for k in range(len(spans)) if self.whole_in_place(node, store, k, reads)}
+        written = self.extent(output, 0, size)
+        for k, union in enumerate(spans):
+            low, high = zip(*(self.extent(*span) for span in union), strict=True) if union else ((1,), (0,))
+            if k not in over and min(low) <= written[1] and max(high) >= written[0]:
+                return False
+        again = [span for k, union in enumerate(spans) if k not in over for span in union]
+        for span in (span for union in spans for span in union):
+            self.read(*span, node.name)
+        self.write(output, 0, size)
+        self.scratch(node)
+        for span in again:
+            self.read(*span, node.name)
+        return True
+
+    def whole_in_place(self, node: Node, store: str, k: int, reads: Reads) -> bool:
+        """Element by element over input k, row y for row y, from the first to the last."""
+        if not all(self.in_place(node, store, k, y) for y in (0, len(reads) - 1)):
+            return False
+        one_piece = node.outputs[0] not in self.plan.slots and node.inputs[k] not in self.plan.slots
+        return one_piece and all(spans[k][1:] == self.output(node, y) for y, spans in enumerate(reads))
 
     def same_place(self, node: Node, step: Step) -> bool:
         """All rows in one call, exactly over the input, by a kernel that may."""
@@ -145,6 +209,17 @@ class _Replay:
         outside = self.outside.get(self.root(name))
         return self.plan.offsets[name] if outside is None else outside
 
+    def extent(self, name: str, start: int, end: int) -> Extent:
+        """The lowest and the highest address of bytes start..end-1; of constants, none."""
+        if start >= end or self.graph.values[name].const is not None or name in self.reserved:
+            return 1, 0
+        slots = self.plan.slots.get(name)
+        if slots is None:
+            return self.start(name) + start, self.start(name) + end - 1
+        row = self.graph.values[name].bytes // len(slots)
+        mine = slots[start // row : (end - 1) // row + 1]
+        return min(mine), max(mine) + row - 1
+
     def places(self, name: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Addresses and tags of bytes start..end-1 of a tensor."""
         inside = np.arange(start, end, dtype=np.int64)
@@ -160,13 +235,20 @@ class _Replay:
             name = self.views[name]
         return where, (self.number[name] << 32) + inside
 
-    def write(self, name: str, start: int, end: int) -> None:
-        where, tags = self.places(name, start, end)
-        self.tags[where] = tags
+    def write(self, name: str, start: int, end: int) -> Extent:
+        """Where it has written."""
+        for first in range(start, end, PIECE):
+            where, tags = self.places(name, first, min(end, first + PIECE))
+            self.tags[where] = tags
+        return self.extent(name, start, end)
 
     def read(self, name: str, start: int, end: int, reader: str) -> None:
         if self.graph.values[name].const is not None or name in self.reserved:
             return
+        for first in range(start, end, PIECE):
+            self.read_piece(name, first, min(end, first + PIECE), reader)
+
+    def read_piece(self, name: str, start: int, end: int, reader: str) -> None:
         where, tags = self.places(name, start, end)
         wrong = np.flatnonzero(self.tags[where] != tags)
         if wrong.size:
@@ -174,9 +256,23 @@ class _Replay:
             lies = "garbage" if there < 0 else repr(list(self.graph.values)[there >> 32])
             raise AssertionError(f"{reader} reads {name!r}, but {lies} lies at byte {int(where[wrong[0]])}")
 
-    def scratch(self, node: Node) -> None:
+    def scratch(self, node: Node) -> Extent:
+        """Fill the scratch of a node with garbage. Where that is."""
         size = kernel(node.kernel or "").scratch(node.params)
-        if size:
-            start = self.plan.scratch[node.name]
-            assert start >= 0 and start + size <= self.plan.size, f"scratch of {node.name} leaves the arena"
-            self.tags[start : start + size] = -1
+        if not size:
+            return 1, 0
+        start = self.plan.scratch[node.name]
+        assert start >= 0 and start + size <= self.plan.size, f"scratch of {node.name} leaves the arena"
+        self.tags[start : start + size] = -1
+        return start, start + size - 1
+
+
+def _union(spans: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """The same bytes of one input in as few spans as there can be."""
+    merged: list[tuple[str, int, int]] = []
+    for name, start, end in sorted(set(spans)):
+        if merged and start <= merged[-1][2]:
+            merged[-1] = (name, merged[-1][1], max(end, merged[-1][2]))
+        elif start < end:
+            merged.append((name, start, end))
+    return merged

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from glowembed.graph import limits
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import KernelOp, Store, kernel, kernel_ops
 
@@ -122,18 +123,59 @@ class Rows:
         return tuple(map(tuple, found))
 
 
-def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS) -> Rows:
-    """The facts of a graph whose nodes have kernels; `legal`: by name of a node, kernels that could take their place."""
+def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS, finest: int = limits.ROWS_OF_A_NODE) -> Rows:
+    """The facts of a graph whose nodes have kernels; `legal`: by name of a node, kernels that could take their place.
+
+    A node of more than `finest` rows has one: its whole tensor.
+    """
     members = _members(graph)
     storage_of = {name: i for i, names in enumerate(members) for name in names}
-    read, written = _touched(graph)
+    read, written = _touched(graph, finest)
     storages = tuple(_storage(graph, names, read, written) for names in members)
     works = tuple(
-        _work(graph, i, node, storages, storage_of, legal.get(node.name, ()))
+        _work(graph, i, node, storages, storage_of, legal.get(node.name, ()), finest)
         for i, node in enumerate(graph.nodes)
         if not _is_view(node)
     )
     return Rows(storages, works, storage_of)
+
+
+def total_rows(graph: Graph, finest: int = limits.ROWS_OF_A_NODE) -> int:
+    """Rows of all nodes, as `rows_of` knows them."""
+    return sum(count if (count := row_count(n)) <= finest else 1 for n in graph.nodes)
+
+
+def accesses(rows: Rows) -> int:
+    """How many rows all nodes read and write, one by one."""
+    return sum(b - a for work in rows.works for spans in (*work.reads, work.writes) for a, b in spans)
+
+
+def finest(graph: Graph) -> int:
+    """Rows of a node up to which they are known one by one."""
+    many = total_rows(graph) > limits.TOLD_APART or accesses(rows_of(graph)) > limits.ACCESSES
+    return 1 if many else limits.ROWS_OF_A_NODE
+
+
+def too_long(graph: Graph) -> bool:
+    """Too many rows or nodes for a search of what is computed row by row."""
+    many = len(graph.nodes) > limits.STREAMED_NODES or total_rows(graph) > limits.STREAMED_ROWS
+    return many or finest(graph) == 1
+
+
+def simpler(graph: Graph, streaming: bool) -> str:
+    """What the plan of a long network leaves out, and why; nothing for others. streaming: row by row was wanted."""
+    longest = max(graph.nodes, key=row_count, default=None)
+    rows = total_rows(graph)
+    if finest(graph) == 1:
+        return f"planned with whole tensors, because {graph.name} has {rows} rows, too many to be told apart"
+    if longest is not None and row_count(longest) > limits.ROWS_OF_A_NODE:
+        return (
+            f"planned with the whole tensors of {longest.name!r} and all others of more than {limits.ROWS_OF_A_NODE} rows, "
+            f"because it has {row_count(longest)}"
+        )
+    if streaming and too_long(graph):
+        return f"planned without layers that go row by row, because {graph.name} has {len(graph.nodes)} nodes and {rows} rows"
+    return ""
 
 
 def _is_view(node: Node) -> bool:
@@ -173,13 +215,13 @@ Touched = Mapping[str, Sequence[int]]
 """Value -> bytes of a row, for each node that reads or writes it."""
 
 
-def _touched(graph: Graph) -> tuple[Touched, Touched]:
+def _touched(graph: Graph, finest: int) -> tuple[Touched, Touched]:
     """What is read, and what is written."""
     read: dict[str, list[int]] = {}
     written: dict[str, list[int]] = {}
     for node in graph.nodes:
         if not _is_view(node):
-            strides, out_stride = _strides(graph, node)
+            strides, out_stride = _strides(graph, node, finest)
             written.setdefault(node.outputs[0], []).append(out_stride)
             for name, stride in zip(node.inputs, strides, strict=True):
                 read.setdefault(name, []).append(stride)
@@ -198,14 +240,14 @@ def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touch
     return Storage(names, size, row_bytes, whole, is_input, is_output, outside)
 
 
-def _op(node: Node) -> KernelOp | None:
-    """None for a node without params that can be asked."""
+def _op(node: Node, finest: int) -> KernelOp | None:
+    """None for a node without params that can be asked, or with too many rows."""
     op = kernel_ops().get(node.op)
-    return op if op is not None and node.params is not None else None
+    return op if op is not None and node.params is not None and op.rows(node.params) <= finest else None
 
 
-def _strides(graph: Graph, node: Node) -> tuple[tuple[int, ...], int]:
-    op = _op(node)
+def _strides(graph: Graph, node: Node, finest: int) -> tuple[tuple[int, ...], int]:
+    op = _op(node, finest)
     if op is not None:
         return op.row_bytes(node.params)
     return tuple(graph.values[name].bytes for name in node.inputs), graph.values[node.outputs[0]].bytes
@@ -218,8 +260,9 @@ def _work(
     storages: tuple[Storage, ...],
     storage_of: dict[str, int],
     legal: Sequence[str],
+    finest: int,
 ) -> Work:
-    op, (strides, out_stride) = _op(node), _strides(graph, node)
+    op, (strides, out_stride) = _op(node, finest), _strides(graph, node, finest)
     rows = op.rows(node.params) if op is not None else 1
     output = storage_of[node.outputs[0]]
     inputs = [(i, s) for i, name in enumerate(node.inputs) if (s := storage_of.get(name, output)) != output]
@@ -234,15 +277,31 @@ def _work(
     in_place = tuple(
         k for k, (i, s) in enumerate(inputs)
         if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride
-        and not storages[s].outside and not storages[output].outside
+        and not storages[s].outside and not storages[output].outside and (op is not None or _row_for_row(node, i))
     )  # fmt: skip
     return Work(
         index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
-        node.kernel is not None and (node.shares is None or (rows > 1 and whole_rows)),
+        node.kernel is not None and (node.shares is None or (rows > 1 and whole_rows)) and row_count(node) <= finest,
         _same_place(node, node.kernel) and len(inputs) == 1
         and not storages[output].outside and not storages[inputs[0][1]].outside,
         _choices(node, legal),
     )  # fmt: skip
+
+
+def row_count(node: Node) -> int:
+    """Rows that its kernel computes."""
+    op = kernel_ops().get(node.op)
+    return op.rows(node.params) if op is not None and node.params is not None else 1
+
+
+def _row_for_row(node: Node, index: int) -> bool:
+    """Row y of the output needs row y of this input, of the same size."""
+    op = kernel_ops().get(node.op)
+    if op is None or node.params is None:
+        return True
+    strides, stride = op.row_bytes(node.params)
+    same = (op.needs(node.params, y)[index] == range(y, y + 1) for y in range(op.rows(node.params)))
+    return strides[index] == stride and all(same)
 
 
 def _same_place(node: Node, symbol: str | None) -> bool:

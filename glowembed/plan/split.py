@@ -89,7 +89,6 @@ def _placed(items: Sequence[Item], forbidden: Conflicts, numbers: Sequence[int],
     bound = peak(mine)
     if size is not None and bound > 2 * size:
         return None
-    pick = np.ix_(numbers, numbers)
-    apart, aim = Conflicts(forbidden.lo[pick], forbidden.hi[pick]), min(bound, size or bound)
+    apart, aim = forbidden.among(numbers), min(bound, size or bound)
     found = placement.repaired(mine, apart, placement.greedy(mine, apart, aim), aim)
     return found if size is None or found.size <= size else None

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
 from glowembed.graph.op import Refused, ops
 from glowembed.graph.spatial import channels_last
 
-MAX_ELEMENTS = 2**31 - 1
+MAX_ELEMENTS = limits.ELEMENTS
 """Largest tensor: what an int32 offset reaches."""
 
 
@@ -83,7 +84,9 @@ class GraphBuilder:
         if any(d <= 0 for d in shape):
             raise Refused(f"its output {output!r} has the empty shape {list(shape)}", "check the shapes of the inputs")
         if prod(shape) > MAX_ELEMENTS:
-            raise Refused(f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements")
+            raise Refused(
+                f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements, more than {MAX_ELEMENTS}"
+            )
         name = output if output in self._current[1] else self.fresh(output)
         self.values[name] = Value(name, shape)
         self.nodes.append(Node(self._node_name(name), op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))

@@ -253,7 +253,9 @@ def input_shapes(
         if any(d <= 0 for d in shape):
             raise UsageError(f"{path}: the input {name!r} has the shape {list(shape)}: a tensor without elements")
         if prod(shape) > MAX_ELEMENTS:
-            raise UnsupportedModelError(f"{path}: the input {name!r} of shape {list(shape)} has {prod(shape)} elements")
+            raise UnsupportedModelError(
+                f"{path}: the input {name!r} of shape {list(shape)} has {prod(shape)} elements, more than {MAX_ELEMENTS}"
+            )
     return shapes
 
 

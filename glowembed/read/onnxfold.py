@@ -19,12 +19,12 @@ import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from glowembed.graph import limits
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Refused
 from glowembed.read.onnxfile import File, declared_shape
 
-MAX_FOLDED = 2**26
-"""Largest result of a constant subgraph, in elements: 256 MB of float32."""
+MAX_FOLDED = limits.FOLDED
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 

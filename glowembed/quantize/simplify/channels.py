@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from glowembed.graph import limits
 from glowembed.graph.ir import Array, Graph, GraphError, Node, Value
 from glowembed.graph.op import ops
 from glowembed.ops.shared.linear import LinearConstants
@@ -125,7 +126,7 @@ def _tie_node(graph: Graph, node: Node, ties: _Ties, known: Intervals) -> bool:
         return True
     if node.op in MOVES:
         return _tie_move(graph, node, ties)
-    if node.op == "Softmax" and softmax_terms(graph, node, known[node.inputs[0]]) is None:
+    if node.op == "Softmax" and (_is_long(graph, node) or softmax_terms(graph, node, known[node.inputs[0]]) is None):
         return False
     if is_pointwise(node) or node.op in POOLS or node.op in PAIRS or node.op == "Softmax":
         data = node.inputs[:1] if ops()[node.op].has_weights else node.inputs
@@ -157,7 +158,7 @@ def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
     reads = {
         node.name: _reads(graph, node, known)
         for node in graph.nodes
-        if is_understood(graph, node) and (is_sum(graph, node) or node.op == "Softmax")
+        if is_understood(graph, node) and (is_sum(graph, node) or (node.op == "Softmax" and not _is_long(graph, node)))
     }
     changed = True
     while changed:
@@ -166,6 +167,11 @@ def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
             if node.name in reads:
                 needed = reads[node.name][ties.is_live(node.outputs[0])].any(axis=0)
                 changed |= ties.mark(node.inputs[0], np.flatnonzero(needed))
+
+
+def _is_long(graph: Graph, node: Node) -> bool:
+    """Too long for a table of which element needs which."""
+    return graph.values[node.outputs[0]].shape[-1] > limits.SOFTMAX
 
 
 def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
