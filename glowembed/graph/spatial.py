@@ -16,6 +16,10 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import OnnxNode, Refused
 
 
+MAX_WINDOW = 2**15 - 1
+"""of a kernel, stride, dilation or padding: products of two are int32 in kernels"""
+
+
 @dataclass(frozen=True)
 class Window:
     """A 2-D window. Everything is (vertical, horizontal); pads are (top, left, bottom, right) in elements."""
@@ -85,7 +89,12 @@ class Window:
 
 
 def as_hwc(shape: Shape) -> tuple[int, int, int]:
-    """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows."""
+    """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows.
+
+    Raises ValueError for a batch, which only an operator before can have made.
+    """
+    if shape[0] != 1:
+        raise ValueError(f"a batch of {shape[0]} images: one is supported")
     return (shape[1], 1, shape[2]) if len(shape) == 3 else (shape[1], shape[2], shape[3])
 
 
@@ -118,6 +127,8 @@ def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -
         if len(numbers) != rank or min(numbers) < 1:
             raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
     begin, end = _pads(node, list(kernel), list(spatial), strides, dilations)
+    if (largest := max(*kernel, *strides, *dilations, *begin, *end)) > MAX_WINDOW:
+        raise Refused(f"a kernel, stride, dilation or padding of {largest}", f"at most {MAX_WINDOW} is supported")
     if node.attrs.get("ceil_mode", 0):
         end = [e + _ceil_extra(spatial[i], kernel[i], strides[i], dilations[i], begin[i], e) for i, e in enumerate(end)]
     (top, left), (bottom, right) = _two(begin, 0), _two(end, 0)

@@ -47,8 +47,8 @@ class Gemm(Op):
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         x, w, bias = shapes
-        if x[-1] != w[1]:
-            raise ValueError(f"{x[-1]} input features do not fit weights for {w[1]}")
+        if len(w) != 2 or x[-1] != w[1]:
+            raise ValueError(f"{x[-1]} input features do not fit weights of shape {list(w)}")
         check_bias(bias, w[0])
         return ((*x[:-1], w[0]),)
 

@@ -334,7 +334,7 @@ def _supported(proto: NodeProto) -> None:
         return
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
-    if proto.op_type in importers():
+    if proto.op_type in importers() and not _has_subgraph(proto):
         return
     near = (
         [] if onnx.defs.has(proto.op_type) else difflib.get_close_matches(proto.op_type, importers(), n=1, cutoff=0.75)

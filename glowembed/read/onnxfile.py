@@ -50,10 +50,23 @@ def read(path: Path) -> File:
         raise UsageError(f"{path}: not an ONNX model: it has no graph, no output or no opset")
     opset = _opset(path, model)
     digest = hashlib.sha256(data)
+    _check_text(path, model)
     for tensor in _tensors(model):
         if tensor.data_location == TensorProto.EXTERNAL:
             digest.update(_embed(path, tensor))
     return File(path, _inlined(path, model), opset, digest.hexdigest())
+
+
+def _check_text(path: Path, model: ModelProto) -> None:
+    """Names are UTF-8: protobuf hands others over as bytes."""
+    graph = model.graph
+    texts = [item.name for item in (*graph.initializer, *graph.input, *graph.output)] + [graph.name]
+    for node in (*graph.node, *(node for function in model.functions for node in function.node)):
+        texts += [*node.input, *node.output, node.name, node.op_type, node.domain, *(a.name for a in node.attribute)]
+    texts += [o.domain for o in model.opset_import] + [model.producer_name, model.producer_version]
+    for text in texts:
+        if not isinstance(text, str):
+            raise UsageError(f"{path}: the name {text!r:.100} is not UTF-8")
 
 
 def _opset(path: Path, model: ModelProto) -> int:
