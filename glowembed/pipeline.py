@@ -23,6 +23,7 @@ from glowembed.emit import bundle as emit
 from glowembed.emit import graphfile
 from glowembed.emit.weights import Weights
 from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.files import documents
 from glowembed.graph import cnames, limits, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
 from glowembed.graph.notes import Note
@@ -60,6 +61,9 @@ OPTIONS_OF_NODES = (
     "requantization", "bias_correction",
 )  # fmt: skip
 """Options of the whole network that a precision.yaml may set for each node."""
+
+NEEDED = ("model", "options", "weights", "weights_bytes", "schedule", "buffers", "macs")
+"""keys of bundle.json that commands read beside those that every build reads"""
 
 MEMORY_FILE = ".glowembed.json"
 """Beside the bundle, not of it: where the model was, so that validate finds it again."""
@@ -541,11 +545,14 @@ def load_bundle(path: Path | str) -> Bundle:
         raise UsageError(
             f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {emit.SCHEMA}: compile again"
         )
+    missing = [key for key in NEEDED if key not in manifest]
+    if missing:
+        raise UsageError(f"{path / 'bundle.json'} lacks {', '.join(missing)}; compile the model again")
     return Bundle(path, manifest, graphfile.read(path), _remembered_model(path))
 
 
 def _remembered_model(path: Path) -> Path | None:
     try:
-        return Path(json.loads((path / MEMORY_FILE).read_text(encoding="utf-8"))["model"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return Path(documents.read_json(path / MEMORY_FILE)["model"])
+    except (UsageError, KeyError, TypeError):
         return None

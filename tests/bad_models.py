@@ -121,6 +121,13 @@ def _sparse() -> onnx.ModelProto:
     return proto
 
 
+def _graph_in_relu() -> onnx.ModelProto:
+    proto = model([node("Relu", "x", "y")], FLAT)
+    inner = model([node("Relu", "x", "y")], FLAT).graph
+    proto.graph.node[0].attribute.append(helper.make_attribute("body", inner))
+    return proto
+
+
 def _large(op: str, constants: Mapping[str, object], **attrs: object) -> onnx.ModelProto:
     """A constant subgraph whose result is huge, added to the input."""
     return model([node(op, " ".join(constants), "big", **attrs), node("Add", "x big", "y")], FLAT, constants)
@@ -211,6 +218,30 @@ BAD = (
     Bad("external: offset behind the end", USAGE, ("needs 32 bytes",), _external("short.bin", offset=2**40, length=32)),
     Bad("external: negative offset", USAGE, ("needs 32 bytes",), _external("short.bin", offset=-8)),
     Bad("external: not a number", USAGE, ("not numbers",), _external("short.bin", offset="x")),  # type: ignore[arg-type]
+    # what the fuzzer found
+    Bad("bias of another shape", MODEL, ("bias of shape [1, 4]",),
+        _model(model([node("Conv", "x w b", "y")], IMAGE, {"w": weights(1, 3, 1, 1), "b": weights(1, 4)}))),
+    Bad("bias of a transposed convolution", MODEL, ("bias of shape [1, 1]",),
+        _model(model([node("ConvTranspose", "x w b", "y")], IMAGE, {"w": weights(3, 1, 2, 2), "b": weights(1, 1)}))),
+    Bad("weights with three axes", MODEL, ("weights of shape [4, 8, 1]",),
+        _model(model([node("Gemm", "x w", "y", transB=1)], FLAT, {"w": weights(4, 8, 1)}))),
+    Bad("complex axes", MODEL, ("'a' is complex64",),
+        _model(model([node("Slice", "x s e a", "y")], IMAGE, {"s": [0], "e": [4], "a": np.ones(1, np.complex64)}))),
+    Bad("a stride of nothing", MODEL, ("strides [2, 0]",),
+        _model(model([node("ConvTranspose", "x w", "y", strides=[2, 0])], IMAGE, {"w": weights(3, 2, 2, 2)}))),
+    Bad("an absurd dilation", MODEL, ("2147483648", "at most 32767"),
+        _model(model([node("Conv", "x w", "y", dilations=[2**31, 1])], IMAGE, {"w": weights(4, 3, 1, 1)}))),
+    Bad("an absurd dilation of a transposed convolution", MODEL, ("2147483648", "at most 32767"),
+        _model(model([node("ConvTranspose", "x w", "y", dilations=[2**31, 1])], IMAGE, {"w": weights(3, 2, 1, 1)}))),
+    Bad("a batch made by broadcasting", MODEL, ("a batch of 5",),
+        _model(model([node("Mul", "x m", "h"), node("Conv", "h w", "y")], IMAGE,
+                     {"m": weights(5, 1, 1, 1), "w": weights(4, 3, 1, 1)}))),
+    Bad("a graph in a Relu", MODEL, ("a graph inside a node",), _model(_graph_in_relu())),
+    Bad("a name that is not UTF-8", USAGE, ("not UTF-8",), _file(RELU.SerializeToString().replace(b"n_y", b"n_\xff"))),
+    Bad("external: a name too long", USAGE, ("'w'",), _external("a" * 300)),
+    Bad("a constant that overflows", MODEL, ("more than float32",), _model(model(
+        [node("DequantizeLinear", "w s z", "d"), node("Add", "x d", "y")], FLAT,
+        {"w": np.full(8, 127, np.int8), "s": np.float32(3e38), "z": np.int8(-128)}))),
     # what cannot be had
     Bad("all at once", MODEL, ("3 things", "Einsum 'n_a'", "Det 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
     Bad("unknown operator", MODEL, ("Wobble 'n_y'", "supported operators: "), _model(model([node("Wobble", "x", "y")], FLAT))),

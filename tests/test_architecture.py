@@ -15,6 +15,7 @@ PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
     {"errors", "version", "resources", "progress"},
+    {"files"},
     {"law"},
     {"graph"},
     {"ops.shared"},

@@ -208,7 +208,7 @@ def test_the_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"p\.yaml: cannot be read"):
         load(path)
     for text, words in (
-        ("a: [", "is not a YAML file"),
+        ("a: [", "cannot be read as YAML"),
         ("!!python/object:os.system {}", "YAML"),
         ("b: 1", "unknown key"),
     ):

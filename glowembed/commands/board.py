@@ -11,6 +11,7 @@ import typer
 
 from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError, unknown_name
+from glowembed.files import documents
 from glowembed.graph.target import UART_KINDS, Board, load_target, read_board
 
 TICKS = ("dwt", "systick", "timer_nrf")
@@ -67,10 +68,7 @@ def new(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as TOML: {error}") from error
+    found = documents.read_toml(path)
     questions = tomllib.loads(QUESTIONS)
     for key in found:
         if key not in questions:

@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import UsageError
-from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.files import documents
+from glowembed.files.arrays import open_npz
+from glowembed.graph.cstruct import c_initialiser
+from glowembed.graph.ir import Array, Const, Graph, GraphError, Node, QType, Value, verify
 from glowembed.graph.op import kernel_ops
 
 
@@ -30,15 +33,70 @@ def files(graph: Graph) -> dict[str, bytes]:
 
 def read(path: Path) -> Graph:
     """The graph of the bundle in a folder. Raises UsageError when it cannot be had."""
+    where = path / "reference" / "graph.json"
+    data = documents.read_json(where)
+    documents.check(data, SCHEMA, str(where))
+    with open_npz(path / "reference" / "constants.npz") as archive:
+        arrays = dict(archive)
     try:
-        data = json.loads((path / "reference" / "graph.json").read_text(encoding="utf-8"))
-        with np.load(path / "reference" / "constants.npz", allow_pickle=False) as archive:
-            arrays = dict(archive)
         values = {v["name"]: _value(v, arrays) for v in data["values"]}
         nodes = tuple(_node(n, arrays) for n in data["nodes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"the reference in {path} cannot be read ({error}); compile the model again") from error
-    return Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"]))
+        graph = verify(Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"])))
+    except (ValueError, KeyError, TypeError, GraphError) as error:
+        raise UsageError(f"{where} contradicts itself ({error}); compile the model again") from error
+    return graph
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    """JSON Schema of an object that has all of these."""
+    return {"type": "object", "properties": properties, "required": sorted(properties)}
+
+
+_TEXT, _WHOLE = {"type": "string"}, {"type": "integer"}
+_TEXTS, _COUNT = {"type": "array", "items": _TEXT}, {"type": "integer", "minimum": 0}
+_SIZE = {"type": "integer", "minimum": 1, "maximum": 2**31}
+_DTYPE = {
+    "enum": ["bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)), "float16", "float32", "float64"]
+}
+_QTYPE = _object(
+    dtype={"enum": ["int8", "int16", "int32"]},
+    scale={"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}},
+    zero_point={"type": "array", "items": _WHOLE},
+    axis={"type": ["integer", "null"]},
+)
+SCHEMA = _object(
+    name=_TEXT,
+    inputs=_TEXTS,
+    outputs=_TEXTS,
+    values={
+        "type": "array",
+        "items": _object(
+            name=_TEXT,
+            shape={"type": "array", "items": _SIZE},
+            dtype=_DTYPE,
+            layout={"type": ["array", "null"], "items": _COUNT},
+            qtype={"anyOf": [_QTYPE, {"type": "null"}]},
+            constant={"type": "boolean"},
+            place={"enum": ["arena", "caller", "rows"]},
+        ),
+    },
+    nodes={
+        "type": "array",
+        "items": _object(
+            name=_TEXT,
+            op=_TEXT,
+            inputs=_TEXTS,
+            outputs={**_TEXTS, "minItems": 1},
+            origins=_TEXTS,
+            params={"type": ["object", "null"]},
+            constants=_TEXTS,
+            kernel={"type": ["string", "null"]},
+            shares={"type": ["integer", "null"], "minimum": 0},
+            macs=_COUNT,
+        ),
+    },
+)
+"""Of graph.json, as JSON Schema."""
 
 
 def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
@@ -54,9 +112,12 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
 
 def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
     params = None
+    if entry["op"] not in kernel_ops():
+        raise ValueError(f"{entry['name']!r} is of the unknown op {entry['op']!r:.60}")
     if entry["params"] is not None:
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"].items()}
         params = kernel_ops()[entry["op"]].params(**fields)
+        c_initialiser(params)  # raises where a number does not fit its field
     constants = {c: Const(arrays[_key(entry["name"], c)]) for c in entry["constants"]}
     return Node(
         entry["name"], entry["op"], tuple(entry["inputs"]), tuple(entry["outputs"]), {}, tuple(entry["origins"]),

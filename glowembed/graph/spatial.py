@@ -15,7 +15,6 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import OnnxNode, Refused
 
-
 MAX_WINDOW = 2**15 - 1
 """of a kernel, stride, dilation or padding: products of two are int32 in kernels"""
 
@@ -123,16 +122,27 @@ def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -
         raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
     strides = list(node.attrs.get("strides", [1] * rank))
     dilations = list(node.attrs.get("dilations", [1] * rank))
-    for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
-        if len(numbers) != rank or min(numbers) < 1:
-            raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
+    check_steps(rank, kernel, strides, dilations)
     begin, end = _pads(node, list(kernel), list(spatial), strides, dilations)
-    if (largest := max(*kernel, *strides, *dilations, *begin, *end)) > MAX_WINDOW:
-        raise Refused(f"a kernel, stride, dilation or padding of {largest}", f"at most {MAX_WINDOW} is supported")
+    check_largest(*begin, *end)
     if node.attrs.get("ceil_mode", 0):
         end = [e + _ceil_extra(spatial[i], kernel[i], strides[i], dilations[i], begin[i], e) for i, e in enumerate(end)]
     (top, left), (bottom, right) = _two(begin, 0), _two(end, 0)
     return Window(_two(kernel, 1), _two(strides, 1), _two(dilations, 1), (top, left, bottom, right))
+
+
+def check_steps(rank: int, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> None:
+    """Raises Refused for numbers of a window that are not one for each dimension, below 1 or absurd."""
+    for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
+        if len(numbers) != rank or min(numbers) < 1:
+            raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
+        check_largest(*numbers)
+
+
+def check_largest(*numbers: int) -> None:
+    """Raises Refused for a kernel, stride, dilation or padding above MAX_WINDOW."""
+    if max(numbers) > MAX_WINDOW:
+        raise Refused(f"a kernel, stride, dilation or padding of {max(numbers)}", f"at most {MAX_WINDOW} is supported")
 
 
 def _two(numbers: Sequence[int], fill: int) -> tuple[int, int]:

@@ -7,7 +7,6 @@ something of the wrong type is refused with its path and the key.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files import documents
 
 ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
 ARCHITECTURES = ("arm", "riscv", "x86")
@@ -359,10 +359,7 @@ class _Table:
 
     @classmethod
     def read(cls, path: Path) -> _Table:
-        try:
-            return cls(path, "", tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"{path}: cannot be read as TOML: {error}") from error
+        return cls(path, "", documents.read_toml(path))
 
     def error(self, key: str, problem: str) -> UsageError:
         return UsageError(f"{self.path}: {self.prefix}{key} {problem}")

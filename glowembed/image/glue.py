@@ -7,13 +7,13 @@ from there too.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from glowembed.errors import UsageError
+from glowembed.files import documents
 from glowembed.graph.target import Board
 
 Manifest = Mapping[str, Any]
@@ -27,13 +27,9 @@ HEXADECIMAL = re.compile(r"[0-9a-f]+")
 def read_manifest(bundle: Path) -> Manifest:
     """The bundle.json of a bundle, checked as far as text is made from it."""
     path = bundle / "bundle.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        problem = f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'"
-        raise UsageError(problem) from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    if not path.is_file():
+        raise UsageError(f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'")
+    manifest = documents.read_json(path)
     _check(path, manifest)
     checked: Manifest = manifest
     return checked
@@ -47,9 +43,93 @@ def _check(path: Path, manifest: Any) -> None:
         raise UsageError(f"{path} lacks {', '.join(missing)}; compile the model again")
     if not IDENTIFIER.fullmatch(str(manifest["name"])) or not HEXADECIMAL.fullmatch(str(manifest["hash"])):
         raise UsageError(f"{path}: name or hash are not what glowembed writes; compile the model again")
+    documents.check(manifest, SCHEMA, str(path))
     for name in manifest["sources"]:
         if not PLAIN_FILE.fullmatch(name) or not (path.parent / name).is_file():
             raise UsageError(f"{path} names the source {name!r}, which is not a file of the bundle")
+
+
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**40}
+_TENSOR = {
+    "type": "object",
+    "required": ["name", "dtype", "shape", "bytes", "offset"],
+    "properties": {
+        "name": {"type": "string"},
+        "id": {"type": "string", "pattern": "^[A-Za-z0-9_]+$"},
+        "dtype": {"enum": ["int8", "int16", "int32", "uint8", "float32"]},
+        "shape": {"type": "array", "items": _COUNT},
+        "layout": {"type": ["array", "null"], "items": _COUNT},
+        "bytes": _COUNT,
+        "offset": {**_COUNT, "type": ["integer", "null"]},
+        "scale": {"type": ["number", "null"]},
+        "zero_point": {"type": ["integer", "null"]},
+        "handed": {"enum": ["arena", "caller", "rows"]},
+        "rows": {**_COUNT, "type": ["integer", "null"], "minimum": 1},
+    },
+}
+_TENSORS = {"type": "array", "items": _TENSOR}
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "schema": {"type": "integer"},
+        "name": {"type": "string"},
+        "target": {"type": "string"},
+        "hash": {"type": "string"},
+        "arena": {
+            "type": "object",
+            "required": ["size", "align"],
+            "properties": {"size": _COUNT, "align": {**_COUNT, "minimum": 1, "maximum": 4096}},
+        },
+        "inputs": _TENSORS,
+        "outputs": _TENSORS,
+        "layers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "outputs"],
+                "properties": {"name": {"type": "string"}, "outputs": {"type": "array", "items": {"type": "object"}}},
+            },
+        },
+        "sources": {"type": "array", "items": {"type": "string"}},
+        "cflags": {"type": "array", "items": {"type": "string"}},
+        "levels": {"type": "array", "items": {"type": "string"}},
+        "buffers": _OBJECTS,
+        "rams": _OBJECTS,
+        "precision": _OBJECTS,
+        "model": {
+            "type": "object",
+            "required": ["file", "sha256"],
+            "properties": {"file": {"type": "string"}, "sha256": {"type": "string"}},
+        },
+        "options": {
+            "type": "object",
+            "required": ["input_layout"],
+            "properties": {
+                "input_layout": {"enum": ["model", "nhwc"]},
+                "shapes": {"type": "object", "additionalProperties": {"type": "array", "items": _COUNT}},
+            },
+        },
+        "weights": {
+            "type": "object",
+            "required": ["place", "file"],
+            "properties": {"place": {"enum": ["flash", "ram", "file"]}, "file": {"type": ["string", "null"]}},
+        },
+        "calibration": {"type": ["object", "null"]},
+        "schedule": {
+            "type": "object",
+            "required": ["calls_by_layer", "live", "groups"],
+            "properties": {
+                "calls_by_layer": {"type": "array", "items": _COUNT},
+                "live": {"type": "array", "items": _COUNT},
+                "groups": {"type": "array"},
+            },
+        },
+        "macs": _COUNT,
+        "weights_bytes": _COUNT,
+    },
+}
+"""Of bundle.json, as JSON Schema: what it has of these is of this form."""
 
 
 def c_sources(manifest: Manifest) -> list[str]:

@@ -25,10 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files import documents
 from glowembed.graph.target import load_board
 
 KEYS = ("name", "board", "port", "baud", "bundle", "data", "timeout")
@@ -68,10 +67,7 @@ class Row:
 
 def read(path: Path, bundle: Path, data: Path) -> list[Place]:
     """The boards of a farm.yaml."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: cannot be read as YAML: {error}") from error
+    found = documents.read_yaml(path)
     entries = found.get("boards") if isinstance(found, dict) else None
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError(f"{path}: expected 'boards:' with a list of boards, each with 'board' and, if real, 'port'")

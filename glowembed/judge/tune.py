@@ -26,6 +26,7 @@ import yaml
 
 from glowembed import pipeline
 from glowembed.errors import UsageError
+from glowembed.files import documents
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
@@ -482,11 +483,11 @@ def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:
     if path is None or not path.is_file():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = documents.read_json(path)
         if data["identity"] != identity:
             return {}
         return {tuple((n, d) for n, d in e["lifted"]): Evaluation(**e["result"]) for e in data["evaluations"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is not the state of a search ({error}); delete it to begin anew") from error
 
 

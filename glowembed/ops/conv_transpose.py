@@ -15,7 +15,15 @@ import numpy as np
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
-from glowembed.graph.spatial import ConvTransposeParams, as_hwc, channels_first, channels_last, from_hwc
+from glowembed.graph.spatial import (
+    ConvTransposeParams,
+    as_hwc,
+    channels_first,
+    channels_last,
+    check_largest,
+    check_steps,
+    from_hwc,
+)
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 
@@ -89,7 +97,10 @@ def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dic
         raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
     strides = list(node.attrs.get("strides", [1] * rank))
     dilations = list(node.attrs.get("dilations", [1] * rank))
+    check_steps(rank, kernel, strides, dilations)
     extra = list(node.attrs.get("output_padding", [0] * rank))
+    if len(extra) != rank or min(extra) < 0:
+        raise Refused(f"output_padding {extra} for {rank} spatial dimensions", "one number of at least 0 for each")
     full = [
         (n - 1) * s + (k - 1) * d + 1 + e
         for n, s, k, d, e in zip(spatial, strides, kernel, dilations, extra, strict=True)
@@ -117,6 +128,9 @@ def _cut(node: OnnxNode, full: list[int], same: list[int]) -> tuple[list[int], l
     pads = list(node.attrs.get("pads", [0] * (2 * rank))) if auto == "NOTSET" else [0] * (2 * rank)
     if any(p < 0 for p in pads):
         raise Refused(f"negative pads {pads}", "pad the output instead")
+    if len(pads) != 2 * rank:
+        raise Refused(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
+    check_largest(*pads)
     return pads[:rank], [f - pads[i] - pads[i + rank] for i, f in enumerate(full)]
 
 

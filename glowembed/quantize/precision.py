@@ -24,6 +24,7 @@ from typing import Any
 import yaml
 
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files import documents
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.op import dtypes_of, ops
 
@@ -132,13 +133,9 @@ class Precision:
 
 def load(path: Path) -> Config:
     """The configuration in a file. Raises UsageError that names the file, the rule with its line, and the setting."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        document, lines = yaml.load(text, Loader=yaml.SafeLoader), _lines(yaml.compose(text, Loader=yaml.SafeLoader))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: is not a YAML file: {' '.join(str(error).split())}") from error
+    text = documents.read_text(path)
+    document = documents.parse_yaml(text, str(path))
+    lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
     with named(str(path)):
         return replace(parse(document, lines), file=str(path))
 

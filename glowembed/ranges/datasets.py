@@ -12,7 +12,6 @@ Nothing is ever unpickled, and data that does not fit the model is refused with 
 from __future__ import annotations
 
 import difflib
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -23,6 +22,7 @@ import numpy as np
 from PIL import Image
 
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files.arrays import open_npz, read_npy
 from glowembed.graph.ir import Array, Graph, QType, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.read.onnxdata import read_tensor_proto
@@ -222,31 +222,12 @@ def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
 
 
 def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
-    try:
-        with source.path.open("rb") as file:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise _unreadable(source.path, "npy", error) from error
-    return _Raw({_only(source.path, inputs).name: array})
+    return _Raw({_only(source.path, inputs).name: read_npy(source.path)})
 
 
 def _read_npz(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
-    try:
-        with source.path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UsageError(f"{source.path}: is not an .npz archive")
-            return _from_archive(source, archive, inputs, role)
-    except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
-        raise _unreadable(source.path, "npz", error) from error
-
-
-def _unreadable(path: Path, kind: str, error: BaseException) -> UsageError:
-    if "allow_pickle" in str(error) or "pickle" in str(error).lower():
-        return UsageError(
-            f"{path}: holds pickled Python objects, which are never loaded; save plain number arrays (np.savez)"
-        )
-    return UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}")
+    with open_npz(source.path) as archive:
+        return _from_archive(source, archive, inputs, role)
 
 
 def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence[InputSpec], role: Role) -> _Raw:

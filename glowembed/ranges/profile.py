@@ -29,6 +29,7 @@ import yaml
 from numpy.typing import NDArray
 
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files import documents
 from glowembed.graph.ir import Array, Const, Graph
 from glowembed.graph.notes import Note
 from glowembed.graph.reference import run_float
@@ -106,7 +107,7 @@ class Profile:
     @classmethod
     def load(cls, path: Path) -> Profile:
         """The profile in a file. Raises UsageError for what is not one."""
-        return _from_document(_read_yaml(path), str(path))
+        return _from_document(documents.read_yaml(path), str(path))
 
     def save(self, path: Path) -> None:
         """Write the file; at no moment does a half-written one stand under its name."""
@@ -351,7 +352,6 @@ def to_yaml(profile: Profile) -> str:
 
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _short(x: float) -> float:
@@ -408,15 +408,6 @@ def _write(path: Path, text: str) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-
-
-def _read_yaml(path: Path) -> Any:
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: is not a YAML file: {str(error).splitlines()[0]}") from error
 
 
 def _from_document(document: Any, where: str) -> Profile:

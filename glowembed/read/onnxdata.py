@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import numpy_helper
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array
+from glowembed.read.onnxfile import array_of
 
 
 def read_tensor_proto(path: Path) -> Array:
@@ -21,8 +20,8 @@ def read_tensor_proto(path: Path) -> Array:
     tensor = onnx.TensorProto()
     try:
         tensor.ParseFromString(path.read_bytes())
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise UsageError(f"{path}: keeps its data in another file; only tensors that hold their data are read")
-        return np.asarray(numpy_helper.to_array(tensor))
-    except (OSError, DecodeError, TypeError, ValueError) as error:
+    except (OSError, DecodeError) as error:
         raise UsageError(f"{path}: is not a readable ONNX TensorProto: {error}") from error
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise UsageError(f"{path}: keeps its data in another file; only tensors that hold their data are read")
+    return array_of(path, tensor)

@@ -171,8 +171,12 @@ def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
         if node.attrs.get("block_size", 0):
             raise Refused("blocks with a scale each", "quantize per tensor or per channel")
         const = stored_constant(array, p.scale, p.zero_point, axis)
+        with np.errstate(over="ignore"):
+            real = const.materialize().astype(np.float32)
+        if not np.isfinite(real).all():
+            raise Refused(f"its constant {x!r} times its scale is more than float32 holds", "quantize the model again")
         q.builder.stored_constant(node.outputs[0], const)
-        q.arrays[node.outputs[0]] = const.materialize().astype(np.float32)
+        q.arrays[node.outputs[0]] = real
         return None
     return real_of(q, x, node.input(1), node.input(2))
 

@@ -1,0 +1,98 @@
+"""NumPy's files of strangers. In: a path or an open file. Out: arrays, or a UsageError in words.
+
+What an array claims is compared with the bytes that are there before anything is allocated; pickled objects are refused;
+an archive names each array once and does not expand to more than MAX_BYTES.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+from glowembed.errors import UsageError
+
+Array = NDArray[Any]
+
+MAX_BYTES = 4 << 30
+
+
+def read_npy(path: Path) -> Array:
+    """The array in an .npy file."""
+    with _readable(path, "npy"), path.open("rb") as file:
+        _check_array(path, path.name, file, path.stat().st_size)
+        file.seek(0)
+        array: Array = npy.read_array(file, allow_pickle=False)
+        return array
+
+
+@contextmanager
+def open_npz(path: Path) -> Iterator[NpzFile]:
+    """The arrays of an .npz archive by name, each read when it is asked for."""
+    with _readable(path, "npz"), path.open("rb") as file:
+        _check_archive(path, file)
+        file.seek(0)
+        archive = np.load(file, allow_pickle=False)
+        assert isinstance(archive, NpzFile)
+        yield archive
+
+
+@contextmanager
+def _readable(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (
+        ValueError,
+        EOFError,
+        MemoryError,
+        NotImplementedError,
+        RuntimeError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
+        # NotImplementedError: a way of compressing that zipfile does not know; RuntimeError: an encrypted entry
+        raise UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}") from error
+
+
+def _check_archive(path: Path, file: IO[bytes]) -> None:
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        names = [entry.filename for entry in entries]
+        if len(set(names)) < len(names):
+            raise UsageError(f"{path}: holds an array of the same name twice: {', '.join(sorted(names))[:200]}")
+        total = sum(entry.file_size for entry in entries)
+        if total > MAX_BYTES:
+            raise UsageError(f"{path}: expands to {total} bytes, more than {MAX_BYTES}")
+        for entry in entries:
+            if not entry.filename.endswith(".npy"):
+                raise UsageError(f"{path}: holds {entry.filename!r:.100}, which is no array")
+            with archive.open(entry) as array:
+                _check_array(path, entry.filename.removesuffix(".npy"), array, entry.file_size)
+
+
+def _check_array(path: Path, name: str, file: IO[bytes], size: int) -> None:
+    """The header of an array, which must not claim more than the `size` bytes of its file."""
+    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(file))
+    if read_header is None:
+        raise UsageError(f"{path}: {name!r:.100} is of an unknown version of the .npy format")
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise UsageError(
+            f"{path}: holds pickled Python objects, which are never loaded; save plain number arrays (np.savez)"
+        )
+    needed = prod(shape) * dtype.itemsize
+    if any(n < 0 for n in shape) or needed > size - file.tell():
+        raise UsageError(
+            f"{path}: {name!r:.100} says it has the shape {list(shape)!s:.100}, but there are {size} bytes"
+        )

@@ -1,0 +1,154 @@
+"""JSON, YAML and TOML of strangers. In: a file, or its text. Out: dicts, lists, texts, numbers; or a UsageError in words.
+
+Size and depth are bounded before a parser sees the text: they recurse, and some crash. Numbers are finite, no key is
+there twice, and YAML has no anchors, with which a few lines stand for gigabytes. `check` compares a document with a JSON
+Schema. Opens nothing but the file that it is given.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+
+from glowembed.errors import UsageError
+
+MAX_BYTES = 256 << 20
+MAX_DEPTH = 40
+"""of lists and mappings within each other; no file of ours has more than 8"""
+
+
+def read_json(path: Path) -> Any:
+    """The document in a JSON file."""
+    return parse_json(read_text(path), str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """The document in a JSON text; `where` begins the message of an error."""
+    if _depth(text) > MAX_DEPTH:
+        raise _wrong(where, "JSON", f"lists within each other deeper than {MAX_DEPTH}")
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+    except ValueError as error:
+        raise _wrong(where, "JSON", error) from error
+
+
+def read_yaml(path: Path) -> Any:
+    """The document in a YAML file."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """The document in a YAML text; `where` begins the message of an error."""
+    try:
+        if _depth(text) > MAX_DEPTH or SUSPICIOUS.search(text):
+            _check_events(text)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    except (ValueError, OverflowError, yaml.YAMLError) as error:
+        raise _wrong(where, "YAML", error) from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The document in a TOML file."""
+    text = read_text(path)
+    if _depth(text) > MAX_DEPTH:
+        raise _wrong(str(path), "TOML", f"lists within each other deeper than {MAX_DEPTH}")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # RecursionError: a key of a thousand dots
+        raise _wrong(str(path), "TOML", error) from error
+
+
+def check(document: Any, schema: Mapping[str, Any], where: str) -> None:
+    """Raises UsageError for the first thing in which a document is not as its JSON Schema says."""
+    error = next(Draft202012Validator(schema).iter_errors(document), None)
+    if error is not None:
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)[:200]
+        raise UsageError(f"{where}: {place.removeprefix('.') or 'the file'}: {error.message:.200}")
+
+
+def read_text(path: Path) -> str:
+    """A text in UTF-8 of at most MAX_BYTES."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{path}: is larger than {MAX_BYTES >> 20} MB")
+        return data.decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: cannot be read: it is not UTF-8 text ({error.reason})") from error
+
+
+def _wrong(where: str, kind: str, problem: object) -> UsageError:
+    return UsageError(f"{where}: cannot be read as {kind}: {' '.join(str(problem).split()):.300}")
+
+
+BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+
+
+def _depth(text: str) -> int:
+    """How deep brackets lie within each other, those in double quotes left out."""
+    depth = deepest = 0
+    for found in BRACKETS.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif found[0] in "]}":
+            depth -= 1
+    return deepest
+
+
+SUSPICIOUS = re.compile(r"[&*!]|^ {20}|^ *(?:[-?] +){8}", re.MULTILINE)
+"""in a YAML text that may hold anchors, tags, or blocks deep within each other; to look closely doubles the time"""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r:.100} is there twice")
+    return made
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text:.50} is not finite")
+    return number
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """A safe loader that takes no key twice."""
+
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"{twice!r:.100} is there twice, in line {node.start_mark.line + 1}")
+        made: dict[Any, Any] = super().construct_mapping(node, deep)
+        return made
+
+
+def _check_events(text: str) -> None:
+    """Depth, anchors and tags, before anything is made that would recurse."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"lists within each other deeper than {MAX_DEPTH}")
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError(f"the alias *{event.anchor} in line {event.start_mark.line + 1}: write the values out")
+        if getattr(event, "tag", None):
+            raise ValueError(f"the tag {event.tag} in line {event.start_mark.line + 1}: write it without")
