@@ -41,9 +41,9 @@ def open_npz(path: Path) -> Iterator[NpzFile]:
     with _readable(path, "npz"), path.open("rb") as file:
         _check_archive(path, file)
         file.seek(0)
-        archive = np.load(file, allow_pickle=False)
-        assert isinstance(archive, NpzFile)
-        yield archive
+        with np.load(file, allow_pickle=False) as archive:
+            assert isinstance(archive, NpzFile)
+            yield archive
 
 
 @contextmanager
