@@ -4,7 +4,7 @@
  * S = 256 * A + B, SXTB16 leaves b, and a second SMLAD adds up B; at the end A = (S - B) / 256. All is modulo 2^32,
  * so it is exact where |A| < 2^23; the op file proves it for each channel. Weights are read once, as stored.
  *
- * r7 may be the compiler's frame pointer and cannot be declared as changed: it is kept in s15. */
+ * ge_isa_dsp_frame.h says where loops keep what their registers have no room for. */
 #ifndef GE_ISA_DSP_H
 #define GE_ISA_DSP_H
 
@@ -12,13 +12,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "ge_isa_dsp_frame.h"
 #include "ge_isa_dsp_law.h"
 
 /* The text of some loops is longer than the 4095 characters that C99 asks of every compiler; those that know this
  * assembly take it. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-/* What ge_dsp_gemm reads; the order of the words is that of its registers s0-s9. */
+/* What ge_dsp_gemm reads; the order of the words is that of the frame. */
 typedef struct {
     const uint32_t *x;  /* columns of two pixels interleaved: for each pair of k, the word of the one and the other */
     int8_t *const *out; /* where each pixel's channels begin; an even number */
@@ -44,30 +45,30 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
 /* clang-format off */
 
 /* Groups, pairs of pixels, up to the unrolled loop at 3: r2 r4 r6 r8 and r3 r5 r7 r9 hold what sums begin with. */
-#define GE_DSP_GEMM_BEGIN \
-    "    vldmia r0, {s0-s9}\n" \
-    "    vmov s15, r7\n" \
+#define GE_DSP_GEMM_BEGIN(function, law) \
+    GE_DSP_ENTER(function, law, "r1-r6, r8-r11") \
     "    adr r1, 3f\n" \
-    "    vmov r2, s6\n" \
+    "    ldr.w r2, [sp, #4*6]\n" \
     "    add r1, r1, r2\n" \
     "    orr r1, r1, #1\n" \
-    "    vmov s6, r1\n" \
+    "    str.w r1, [sp, #4*6]\n" \
     "    b 1f\n" \
     "    .balign 4\n" \
     "1:\n" /* four channels */ \
-    "    vmov r0, s4\n" \
-    "    vmov r1, s5\n" \
+    "    ldr.w r0, [sp, #4*4]\n" \
+    "    ldr.w r1, [sp, #4*5]\n" \
     "    add r1, r1, r0\n" \
     "    add r1, r1, #16\n" \
-    "    vmov s10, r1\n" /* end of the weights */ \
-    "    vmov.f32 s11, s0\n" \
-    "    vmov.f32 s12, s1\n" \
-    "    vmov.f32 s13, s2\n" \
+    "    ldm.w sp, {r2-r4}\n" \
+    "    str.w r1, [sp, #4*10]\n" /* end of the weights */ \
+    "    str.w r2, [sp, #4*11]\n" \
+    "    str.w r3, [sp, #4*12]\n" \
+    "    str.w r4, [sp, #4*13]\n" \
     "    .balign 4\n" \
     "2:\n" /* two pixels */ \
-    "    vmov r0, s4\n" \
-    "    vmov r1, s11\n" \
-    "    vmov r12, s6\n" \
+    "    ldr.w r0, [sp, #4*4]\n" \
+    "    ldr.w r1, [sp, #4*11]\n" \
+    "    ldr.w r12, [sp, #4*6]\n" \
     "    ldr r2, [r0], #4\n" \
     "    ldr r4, [r0], #4\n" \
     "    ldr r6, [r0], #4\n" \
@@ -89,7 +90,7 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    ldr r11, [r0], #4\n" \
     "    ldr r12, [r0], #4\n" \
     "    ldr lr, [r0], #4\n" \
-    "    vmov r1, s7\n" \
+    "    ldr.w r1, [sp, #4*7]\n" \
     "    smmlar r2, r2, r10, r1\n" \
     "    smmlar r3, r3, r10, r1\n" \
     "    smmlar r4, r4, r11, r1\n" \
@@ -104,14 +105,15 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     GE_DSP_LAW_TWO(law, "r0", "r6", "r7", "r10", "r11", "r12") \
     GE_DSP_LAW_TWO(law, "r0", "r8", "r9", "r10", "r11", "r12") \
     GE_DSP_LAW_SELDOM(law, "r0", "r11", "r12") \
-    "    vmov r10, s12\n" \
-    "    ssat r2, #8, r2\n" \
+    "    ldr.w r10, [sp, #4*12]\n" \
+    "    ldr.w r1, [sp, #4*9]\n" \
+    "    ldr.w lr, [sp, #4*13]\n" \
     "    ldr r11, [r10], #4\n" \
     "    ldr r12, [r10], #4\n" \
-    "    vmov s12, r10\n" \
-    "    vmov r10, s9\n" \
-    "    add r11, r11, r10\n" \
-    "    add r12, r12, r10\n" \
+    "    str.w r10, [sp, #4*12]\n" \
+    "    add r11, r11, r1\n" \
+    "    add r12, r12, r1\n" \
+    "    ssat r2, #8, r2\n" \
     "    ssat r3, #8, r3\n" \
     "    ssat r4, #8, r4\n" \
     "    ssat r5, #8, r5\n" \
@@ -119,31 +121,30 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    ssat r7, #8, r7\n" \
     "    ssat r8, #8, r8\n" \
     "    ssat r9, #8, r9\n" \
-    "    vmov r10, s13\n" \
     "    strb r3, [r12]\n" \
     "    strb r5, [r12, #1]\n" \
     "    strb r7, [r12, #2]\n" \
     "    strb r9, [r12, #3]\n" \
-    "    subs r10, r10, #1\n" \
+    "    subs.w lr, lr, #1\n" \
     "    strb r2, [r11]\n" \
     "    strb r4, [r11, #1]\n" \
     "    strb r6, [r11, #2]\n" \
     "    strb r8, [r11, #3]\n" \
-    "    vmov s13, r10\n" \
+    "    str.w lr, [sp, #4*13]\n" \
     "    bne.w 2b\n" \
-    "    vmov s4, r0\n" /* the next group begins where this one ends */ \
-    "    vmov r1, s9\n" \
+    "    str.w r0, [sp, #4*4]\n" /* the next group begins where this one ends */ \
+    "    ldr.w r1, [sp, #4*9]\n" \
     "    add r1, r1, #4\n" \
-    "    vmov s9, r1\n" \
-    "    vmov r1, s3\n" \
+    "    str.w r1, [sp, #4*9]\n" \
+    "    ldr.w r1, [sp, #4*3]\n" \
     "    subs r1, r1, #1\n" \
-    "    vmov s3, r1\n" \
+    "    str.w r1, [sp, #4*3]\n" \
     "    bne.w 1b\n" \
     "    b 6f\n"
 
 /* All of ge_dsp_gemm in one law. */
-#define GE_DSP_GEMM(law) \
-    GE_DSP_GEMM_BEGIN \
+#define GE_DSP_GEMM(function, law) \
+    GE_DSP_GEMM_BEGIN(function, law) \
     "    .rept 8\n" \
     "    ldr.w r10, [r0], #4\n" \
     "    ldr.w r11, [r0], #4\n" \
@@ -160,11 +161,11 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    smlad r8, r11, r12, r8\n" \
     "    smlad r9, r11, lr, r9\n" \
     "    .endr\n" \
-    "    vmov r12, s10\n" \
+    "    ldr.w r12, [sp, #4*10]\n" \
     "    cmp r0, r12\n" \
     "    bne.w 3b\n" \
-    "    vmov s11, r1\n" \
-    "    vmov r12, s8\n" \
+    "    str.w r1, [sp, #4*11]\n" \
+    "    ldr.w r12, [sp, #4*8]\n" \
     "    sub r2, r2, r4\n" \
     "    sub r3, r3, r5\n" \
     "    sub r6, r6, r8\n" \
@@ -184,12 +185,11 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    lsl r9, r9, r12\n" \
     "    b 4b\n" \
     "6:\n" \
-    "    vmov r7, s15\n"
+    GE_DSP_LEAVE
 
 #define GE_DSP_GEMM_CHANGES(law) \
     "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", \
-    "memory", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", \
-    "s11", "s12", "s13", "s15" GE_DSP_LAW_CHANGES(law)
+    "memory" GE_DSP_LAW_CHANGES(law)
 
 /* clang-format on */
 
@@ -198,7 +198,7 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
  * 15 cycles for 16 products, 68 for each 8 outputs besides. A lone last pixel is given twice: its twin is overwritten. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile(GE_DSP_GEMM(0) : "+r"(r0) : [law] "i"(0) : GE_DSP_GEMM_CHANGES(0));
+    __asm__ volatile(GE_DSP_GEMM("ge_dsp_gemm", 0) : "+r"(r0) : [law] "i"(0) : GE_DSP_GEMM_CHANGES(0));
 }
 
 #define GE_DSP_GEMM_WIDE_STEP 64
@@ -208,46 +208,45 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
  * bits, also shifted up by 8 - down. 18 cycles for 16 products. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile(GE_DSP_GEMM_BEGIN "    .rept 8\n"
-                                       "    ldr.w r10, [r0], #4\n"
-                                       "    ldr.w r12, [r1], #4\n"
-                                       "    ldr.w lr, [r1], #4\n"
-                                       "    sxtb16 r11, r10\n"
-                                       "    sxtb16 r10, r10, ror #8\n"
-                                       "    smlad r2, r11, r12, r2\n"
-                                       "    smlad r3, r11, lr, r3\n"
-                                       "    smlad r4, r10, r12, r4\n"
-                                       "    smlad r5, r10, lr, r5\n"
-                                       "    ldr.w r10, [r0], #4\n"
-                                       "    sxtb16 r11, r10\n"
-                                       "    sxtb16 r10, r10, ror #8\n"
-                                       "    smlad r6, r11, r12, r6\n"
-                                       "    smlad r7, r11, lr, r7\n"
-                                       "    smlad r8, r10, r12, r8\n"
-                                       "    smlad r9, r10, lr, r9\n"
-                                       "    .endr\n"
-                                       "    vmov r12, s10\n"
-                                       "    cmp r0, r12\n"
-                                       "    bne.w 3b\n"
-                                       "    vmov s11, r1\n"
-                                       "    vmov r12, s8\n"
-                                       "    rsbs r12, r12, #8\n"
-                                       "    bne 5f\n" GE_DSP_GEMM_END(0) "5:\n" /* shift below 32 */
-                                                                         "    lsl r2, r2, r12\n"
-                                                                         "    lsl r3, r3, r12\n"
-                                                                         "    lsl r4, r4, r12\n"
-                                                                         "    lsl r5, r5, r12\n"
-                                                                         "    lsl r6, r6, r12\n"
-                                                                         "    lsl r7, r7, r12\n"
-                                                                         "    lsl r8, r8, r12\n"
-                                                                         "    lsl r9, r9, r12\n"
-                                                                         "    b 4b\n"
-                                                                         "6:\n"
-                                                                         "    vmov r7, s15\n"
-                     : "+r"(r0)
-                     : [law] "i"(0)
-                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s15");
+    __asm__ volatile(
+        GE_DSP_GEMM_BEGIN("ge_dsp_gemm_wide", 0) "    .rept 8\n"
+                                                 "    ldr.w r10, [r0], #4\n"
+                                                 "    ldr.w r12, [r1], #4\n"
+                                                 "    ldr.w lr, [r1], #4\n"
+                                                 "    sxtb16 r11, r10\n"
+                                                 "    sxtb16 r10, r10, ror #8\n"
+                                                 "    smlad r2, r11, r12, r2\n"
+                                                 "    smlad r3, r11, lr, r3\n"
+                                                 "    smlad r4, r10, r12, r4\n"
+                                                 "    smlad r5, r10, lr, r5\n"
+                                                 "    ldr.w r10, [r0], #4\n"
+                                                 "    sxtb16 r11, r10\n"
+                                                 "    sxtb16 r10, r10, ror #8\n"
+                                                 "    smlad r6, r11, r12, r6\n"
+                                                 "    smlad r7, r11, lr, r7\n"
+                                                 "    smlad r8, r10, r12, r8\n"
+                                                 "    smlad r9, r10, lr, r9\n"
+                                                 "    .endr\n"
+                                                 "    ldr.w r12, [sp, #4*10]\n"
+                                                 "    cmp r0, r12\n"
+                                                 "    bne.w 3b\n"
+                                                 "    str.w r1, [sp, #4*11]\n"
+                                                 "    ldr.w r12, [sp, #4*8]\n"
+                                                 "    rsbs r12, r12, #8\n"
+                                                 "    bne 5f\n" GE_DSP_GEMM_END(0) "5:\n" /* shift below 32 */
+                                                                                   "    lsl r2, r2, r12\n"
+                                                                                   "    lsl r3, r3, r12\n"
+                                                                                   "    lsl r4, r4, r12\n"
+                                                                                   "    lsl r5, r5, r12\n"
+                                                                                   "    lsl r6, r6, r12\n"
+                                                                                   "    lsl r7, r7, r12\n"
+                                                                                   "    lsl r8, r8, r12\n"
+                                                                                   "    lsl r9, r9, r12\n"
+                                                                                   "    b 4b\n"
+                                                                                   "6:\n" GE_DSP_LEAVE
+        : "+r"(r0)
+        : [law] "i"(0)
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
 /* The stores of four elements at GAP bytes from word to word; the source word is in `word`. */

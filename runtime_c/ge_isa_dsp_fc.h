@@ -11,7 +11,7 @@
 #include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
-/* In the order of registers s0-s7. */
+/* In the order of the frame. */
 typedef struct {
     const void *x;
     int32_t groups;        /* of four outputs */
@@ -26,26 +26,26 @@ typedef struct {
 #define GE_DSP_FC_UNROLL 4
 
 /* In this order: BEGIN, WEIGHTS, PRODUCTS, END. The kernel puts r6 and r8 between; its operand `law` is its number. */
-#define GE_DSP_FC_BEGIN                                                                                                \
-    "    vldmia r0, {s0-s7}\n"                                                                                         \
+#define GE_DSP_FC_BEGIN(function, law)                                                                                 \
+    GE_DSP_ENTER(function, law, "r1-r6, r8, r9")                                                                       \
     "    adr r1, 3f\n"                                                                                                 \
-    "    vmov r2, s4\n"                                                                                                \
+    "    ldr.w r2, [sp, #4*4]\n"                                                                                       \
     "    add r1, r1, r2\n"                                                                                             \
     "    orr r1, r1, #1\n"                                                                                             \
-    "    vmov s4, r1\n"                                                                                                \
-    "    vmov r0, s2\n"                                                                                                \
+    "    str.w r1, [sp, #4*4]\n"                                                                                       \
+    "    ldr.w r0, [sp, #4*2]\n"                                                                                       \
     "    b 1f\n"                                                                                                       \
     "    .balign 4\n"                                                                                                  \
     "1:\n" /* four outputs */                                                                                          \
-    "    vmov r6, s3\n"                                                                                                \
+    "    ldr.w r6, [sp, #4*3]\n"                                                                                       \
+    "    ldr.w r12, [sp, #4*4]\n"                                                                                      \
+    "    ldr.w r1, [sp, #4*0]\n"                                                                                       \
     "    ldr r2, [r0], #4\n"                                                                                           \
     "    ldr r3, [r0], #4\n"                                                                                           \
     "    ldr r4, [r0], #4\n"                                                                                           \
     "    ldr r5, [r0], #4\n"                                                                                           \
     "    add r6, r6, r0\n"                                                                                             \
-    "    vmov s8, r6\n"                                                                                                \
-    "    vmov r12, s4\n"                                                                                               \
-    "    vmov r1, s0\n"                                                                                                \
+    "    str.w r6, [sp, #4*8]\n"                                                                                       \
     "    bx r12\n"                                                                                                     \
     "    .balign 4\n"                                                                                                  \
     "3:\n"                                                                                                             \
@@ -75,10 +75,10 @@ typedef struct {
 
 #define GE_DSP_FC_END(law)                                                                                             \
     "    .endr\n"                                                                                                      \
-    "    vmov r12, s8\n"                                                                                               \
+    "    ldr.w r12, [sp, #4*8]\n"                                                                                               \
     "    cmp r0, r12\n"                                                                                                \
     "    bne.w 3b\n"                                                                                                   \
-    "    vmov r12, s6\n"                                                                                               \
+    "    ldr.w r12, [sp, #4*6]\n"                                                                                               \
     "    sub r2, r2, r3\n"                                                                                             \
     "    sub r4, r4, r5\n"                                                                                             \
     "    asr r2, r2, r12\n"                                                                                            \
@@ -91,7 +91,7 @@ typedef struct {
     "    ldr r9, [r0], #4\n"                                                                                           \
     "    ldr r10, [r0], #4\n"                                                                                          \
     "    ldr r11, [r0], #4\n"                                                                                          \
-    "    vmov r12, s5\n"                                                                                               \
+    "    ldr.w r12, [sp, #4*5]\n"                                                                                               \
     "    smmlar r2, r2, r8, r12\n"                                                                                     \
     "    smmlar r3, r3, r9, r12\n"                                                                                     \
     "    smmlar r4, r4, r10, r12\n"                                                                                    \
@@ -102,8 +102,8 @@ typedef struct {
     GE_DSP_LAW_ONE(law, "r0", "r4", "r8", "r9", "r10")                                                                 \
     GE_DSP_LAW_ONE(law, "r0", "r5", "r8", "r9", "r10")                                                                 \
     GE_DSP_LAW_SELDOM(law, "r0", "r9", "r10")                                                                          \
-    "    vmov r6, s7\n"                                                                                                \
-    "    vmov r12, s1\n"                                                                                               \
+    "    ldr.w r6, [sp, #4*7]\n"                                                                                                \
+    "    ldr.w r12, [sp, #4*1]\n"                                                                                               \
     "    ssat r2, #8, r2\n"                                                                                            \
     "    ssat r3, #8, r3\n"                                                                                            \
     "    ssat r4, #8, r4\n"                                                                                            \
@@ -113,15 +113,15 @@ typedef struct {
     "    strb r4, [r6], #1\n"                                                                                          \
     "    strb r5, [r6], #1\n"                                                                                          \
     "    subs r12, r12, #1\n"                                                                                          \
-    "    vmov s7, r6\n"                                                                                                \
-    "    vmov s1, r12\n"                                                                                               \
-    "    bne.w 1b\n"
+    "    str.w r6, [sp, #4*7]\n"                                                                                                \
+    "    str.w r12, [sp, #4*1]\n"                                                                                               \
+    "    bne.w 1b\n" \
+    GE_DSP_LEAVE
 
 /* clang-format on */
 
 #define GE_DSP_FC_CHANGES(law)                                                                                         \
-    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory", "s0", "s1", "s2", "s3", "s4", \
-        "s5", "s6", "s7", "s8" GE_DSP_LAW_CHANGES(law)
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory" GE_DSP_LAW_CHANGES(law)
 
 /* All outputs of one vector in one law; `step` is the bytes of a step in the loop of `outputs`. */
 __attribute__((always_inline)) static inline void ge_dsp_fc_vector(const ge_fc_params *p, const void *x,

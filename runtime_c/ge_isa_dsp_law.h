@@ -5,7 +5,7 @@
  * multiplier; the zero point and the half of the last shift, shifted up; shifts. glowembed/kernels/dsp/__init__.py makes them, and proves
  * that accumulators are below 2^23 and that nothing leaves 32 bits. Outputs are to be saturated by the kernel.
  *
- * Kernels that keep the words of a channel in floating-point registers (KEPT) do so for the laws of Glow and TFLite.
+ * Kernels that keep the words of a channel in their frame (KEPT) do so for the laws of Glow and TFLite.
  *
  * w: the register that points at the words of a channel, behind which it goes on; m, c, t: registers that are free, and
  * for the law of ONNX lr and the flags too (m may be lr). */
@@ -34,7 +34,7 @@
             GE_DSP_LAW_OF(GE_DSP_LAW_SHIFT_, law)(w, m, t) GE_DSP_LAW_OF(GE_DSP_LAW_LAST_, law)(x, m)                  \
                 GE_DSP_LAW_OF(GE_DSP_LAW_LAST_, law)(y, m) GE_DSP_LAW_OF(GE_DSP_LAW_LAST_, law)(z, m)
 
-/* One or two sums whose words are in the registers sm (multiplier), sc and ss (shifts). */
+/* One or two sums whose words are words sm (multiplier), sc and ss (shifts) of the frame. */
 #define GE_DSP_LAW_KEPT_ONE(law, x, m, t, sm, sc, ss) GE_DSP_LAW_OF(GE_DSP_LAW_KEPT_ONE_, law)(x, m, t, sm, sc, ss)
 #define GE_DSP_LAW_KEPT_TWO(law, x, y, m, t, sm, sc, ss)                                                               \
     GE_DSP_LAW_OF(GE_DSP_LAW_KEPT_TWO_, law)(x, y, m, t, sm, sc, ss)
@@ -42,11 +42,11 @@
 /* Behind all of these that have the same w, c and t: what they seldom call. */
 #define GE_DSP_LAW_SELDOM(law, w, c, t) GE_DSP_LAW_OF(GE_DSP_LAW_SELDOM_, law)(w, c, t)
 
-/* Text for laws that change the flags. */
-#define GE_DSP_LAW_IF_COMPARES(law, text) GE_DSP_LAW_OF(GE_DSP_LAW_IF_COMPARES_, law)(text)
-
 /* More registers that change, behind a list. */
 #define GE_DSP_LAW_CHANGES(law) GE_DSP_LAW_OF(GE_DSP_LAW_CHANGES_, law)
+
+/* Bytes of stack that it takes, as text. */
+#define GE_DSP_LAW_STACK(law) GE_DSP_LAW_OF(GE_DSP_LAW_STACK_, law)
 
 /* The default law. */
 #define GE_DSP_LAW_LOAD_0(w, m, c, t) ""
@@ -56,7 +56,7 @@
 #define GE_DSP_LAW_KEPT_ONE_0(x, m, t, sm, sc, ss) ""
 #define GE_DSP_LAW_KEPT_TWO_0(x, y, m, t, sm, sc, ss) ""
 #define GE_DSP_LAW_SELDOM_0(w, c, t) ""
-#define GE_DSP_LAW_IF_COMPARES_0(text) ""
 #define GE_DSP_LAW_CHANGES_0
+#define GE_DSP_LAW_STACK_0 "0"
 
 #endif

@@ -17,30 +17,30 @@
 #define GE_DSP_LAW_LAST_2(x, m) "    asr.w " x ", " x ", " m "\n"
 
 #define GE_DSP_LAW_KEPT_ONE_2(x, m, t, sm, sc, ss)                                                                     \
-    "    vmov " m ", " ss "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" ss "]\n"                                                                               \
     "    asr.w " x ", " x ", " m "\n"                                                                                  \
-    "    vmov " m ", " sm "\n"                                                                                         \
-    "    vmov " t ", " sc "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" sm "]\n"                                                                               \
+    "    ldr.w " t ", [sp, #4*" sc "]\n"                                                                               \
     "    mla " x ", " x ", " m ", " t "\n"                                                                             \
-    "    vmov " m ", " ss "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" ss "]\n"                                                                               \
     "    lsr.w " m ", " m ", #8\n"                                                                                     \
     "    asr.w " x ", " x ", " m "\n"
 
 #define GE_DSP_LAW_KEPT_TWO_2(x, y, m, t, sm, sc, ss)                                                                  \
-    "    vmov " m ", " ss "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" ss "]\n"                                                                               \
     "    asr.w " x ", " x ", " m "\n"                                                                                  \
     "    asr.w " y ", " y ", " m "\n"                                                                                  \
-    "    vmov " m ", " sm "\n"                                                                                         \
-    "    vmov " t ", " sc "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" sm "]\n"                                                                               \
+    "    ldr.w " t ", [sp, #4*" sc "]\n"                                                                               \
     "    mla " x ", " x ", " m ", " t "\n"                                                                             \
     "    mla " y ", " y ", " m ", " t "\n"                                                                             \
-    "    vmov " m ", " ss "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" ss "]\n"                                                                               \
     "    lsr.w " m ", " m ", #8\n"                                                                                     \
     "    asr.w " x ", " x ", " m "\n"                                                                                  \
     "    asr.w " y ", " y ", " m "\n"
 
 #define GE_DSP_LAW_SELDOM_2(w, c, t) ""
-#define GE_DSP_LAW_IF_COMPARES_2(text) ""
 #define GE_DSP_LAW_CHANGES_2
+#define GE_DSP_LAW_STACK_2 "0"
 
 #endif

@@ -18,7 +18,7 @@
     "    smlal " c ", " t ", " x ", " m "\n"                                                                           \
     "    cmp.w " c ", #0x1000000\n"                                                                                    \
     "    itt lo\n"                                                                                                     \
-    "    vmovlo s16, " x "\n"                                                                                          \
+    "    strlo.w " x ", [sp, #-4]!\n"                                                                                  \
     "    bllo 98f\n"                                                                                                   \
     "    mov " x ", " t "\n"
 
@@ -28,13 +28,12 @@
 
 #define GE_DSP_LAW_LAST_1(x, m) "    asr.w " x ", " x ", " m "\n"
 
-/* s16: x. Gives the result times 2^right in t; r4 is borrowed. */
+/* At sp: x. Gives the result times 2^right in t; r4 is borrowed. */
 #define GE_DSP_LAW_SELDOM_1(w, c, t)                                                                                   \
     "    b.w 99f\n"                                                                                                    \
     "98:\n"                                                                                                            \
-    "    vmov s17, lr\n"                                                                                               \
-    "    vmov s18, r4\n"                                                                                               \
-    "    vmov r4, s16\n"                                                                                               \
+    "    push.w {r4, lr}\n"                                                                                            \
+    "    ldr.w r4, [sp, #8]\n"                                                                                         \
     "    cmp.w r4, #0\n"                                                                                               \
     "    it mi\n"                                                                                                      \
     "    rsbmi r4, r4, #0\n"                                                                                           \
@@ -55,12 +54,12 @@
     "    and.w r4, r4, lr\n"                                                                                           \
     "    add.w " t ", " t ", r4\n"                                                                                     \
     "    lsl.w " t ", " t ", " c "\n"                                                                                  \
-    "    vmov r4, s18\n"                                                                                               \
-    "    vmov lr, s17\n"                                                                                               \
+    "    pop.w {r4, lr}\n"                                                                                             \
+    "    add.w sp, sp, #4\n"                                                                                           \
     "    bx lr\n"                                                                                                      \
     "99:\n"
 
-#define GE_DSP_LAW_IF_COMPARES_1(text) text
-#define GE_DSP_LAW_CHANGES_1 , "lr", "s16", "s17", "s18"
+#define GE_DSP_LAW_CHANGES_1 , "lr"
+#define GE_DSP_LAW_STACK_1 "12"
 
 #endif

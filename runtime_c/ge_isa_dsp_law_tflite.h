@@ -18,27 +18,27 @@
 #define GE_DSP_LAW_LAST_3(x, m) "    asr.w " x ", " x ", " m "\n"
 
 #define GE_DSP_LAW_KEPT_ONE_3(x, m, t, sm, sc, ss)                                                                     \
-    "    vmov " t ", " sc "\n"                                                                                         \
+    "    ldr.w " t ", [sp, #4*" sc "]\n"                                                                               \
     "    sub.w " t ", " t ", " x ", lsr #31\n"                                                                         \
-    "    vmov " m ", " sm "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" sm "]\n"                                                                               \
     "    smmlar " x ", " x ", " m ", " t "\n"                                                                          \
-    "    vmov " m ", " ss "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" ss "]\n"                                                                               \
     "    asr.w " x ", " x ", " m "\n"
 
 #define GE_DSP_LAW_KEPT_TWO_3(x, y, m, t, sm, sc, ss)                                                                  \
-    "    vmov " t ", " sc "\n"                                                                                         \
+    "    ldr.w " t ", [sp, #4*" sc "]\n"                                                                               \
     "    sub.w " t ", " t ", " x ", lsr #31\n"                                                                         \
-    "    vmov " m ", " sm "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" sm "]\n"                                                                               \
     "    smmlar " x ", " x ", " m ", " t "\n"                                                                          \
-    "    vmov " t ", " sc "\n"                                                                                         \
+    "    ldr.w " t ", [sp, #4*" sc "]\n"                                                                               \
     "    sub.w " t ", " t ", " y ", lsr #31\n"                                                                         \
     "    smmlar " y ", " y ", " m ", " t "\n"                                                                          \
-    "    vmov " m ", " ss "\n"                                                                                         \
+    "    ldr.w " m ", [sp, #4*" ss "]\n"                                                                               \
     "    asr.w " x ", " x ", " m "\n"                                                                                  \
     "    asr.w " y ", " y ", " m "\n"
 
 #define GE_DSP_LAW_SELDOM_3(w, c, t) ""
-#define GE_DSP_LAW_IF_COMPARES_3(text) ""
 #define GE_DSP_LAW_CHANGES_3
+#define GE_DSP_LAW_STACK_3 "0"
 
 #endif

@@ -14,9 +14,10 @@
 
 #include <stdint.h>
 
+#include "ge_isa_dsp_frame.h"
 #include "ge_isa_dsp_law.h"
 
-/* In the order of registers s0-s5. */
+/* In the order of the frame. */
 typedef struct {
     const uint32_t *x;
     int8_t *out;
@@ -29,121 +30,126 @@ typedef struct {
 
 /* clang-format off */
 
-/* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. */
-#define GE_DSP_POLYNOMIAL_STORE(law, ul, uh, vl, vh, at)                                                               \
-    "    vmov r12, s8\n"                                                                                               \
-    "    ubfx r10, " vl ", #0, #21\n"                                                                                  \
-    "    smlal " ul ", " uh ", r10, r12\n"                                                                             \
-    "    .if ge_law == 0\n"                                                                                            \
-    "    vmov r1, s5\n"                                                                                                \
-    "    .endif\n"                                                                                                     \
-    "    lsr.w r11, " uh ", #10\n"                                                                                     \
-    "    smlal " vl ", " vh ", r11, r12\n"                                                                             \
-    "    ubfx r12, " ul ", #0, #21\n"                                                                                  \
-    "    lsr.w " ul ", " ul ", #21\n"                                                                                  \
-    "    bfi " ul ", " uh ", #11, #10\n"                                                                               \
-    "    ldr.w " uh ", [r0], #4\n"                                                                                     \
-    "    .if ge_law == 0\n"                                                                                            \
-    "    ldr.w lr, [r0], #4\n"                                                                                         \
-    "    .endif\n"                                                                                                     \
-    "    lsr.w " vl ", " vl ", #21\n"                                                                                  \
-    "    bfi " vl ", " vh ", #11, #10\n"                                                                               \
-    "    lsr.w " vh ", " vh ", #10\n"                                                                                  \
-    "    add.w r12, " uh ", r12, lsl #ge_up\n"                                                                         \
-    "    add.w r10, " uh ", r10, lsl #ge_up\n"                                                                         \
-    "    add.w " vl ", " uh ", " vl ", lsl #ge_up\n"                                                                   \
-    "    .if ge_law == 0\n"                                                                                            \
-    "    smmlar r12, r12, lr, r1\n"                                                                                    \
-    "    smmlar r10, r10, lr, r1\n"                                                                                    \
-    "    smmlar " vl ", " vl ", lr, r1\n"                                                                              \
-    "    .endif\n"                                                                                                     \
-    GE_DSP_LAW_THREE(law, "r0", "r12", "r10", vl, "lr", "r1", uh)                                                      \
-    "    ldr.w " uh ", [r0], #4\n"                                                                                     \
-    "    .if ge_law == 0\n"                                                                                            \
-    "    ldr.w lr, [r0], #4\n"                                                                                         \
-    "    .endif\n"                                                                                                     \
-    "    ssat r12, #8, r12\n"                                                                                          \
-    "    ssat r10, #8, r10\n"                                                                                          \
-    "    ssat " vl ", #8, " vl "\n"                                                                                    \
-    "    add.w " ul ", " uh ", " ul ", lsl #ge_up\n"                                                                   \
-    "    add.w r11, " uh ", r11, lsl #ge_up\n"                                                                         \
-    "    add.w " vh ", " uh ", " vh ", lsl #ge_up\n"                                                                   \
-    "    .if ge_law == 0\n"                                                                                            \
-    "    vmov " uh ", s7\n"                                                                                            \
-    "    smmlar " ul ", " ul ", lr, r1\n"                                                                              \
-    "    smmlar r11, r11, lr, r1\n"                                                                                    \
-    "    smmlar " vh ", " vh ", lr, r1\n"                                                                              \
-    "    .endif\n"                                                                                                     \
-    GE_DSP_LAW_THREE(law, "r0", ul, "r11", vh, "lr", "r1", uh)                                                         \
-    "    .if ge_law\n"                                                                                                 \
-    "    vmov " uh ", s7\n"                                                                                            \
-    "    .endif\n"                                                                                                     \
-    "    ssat " ul ", #8, " ul "\n"                                                                                    \
-    "    ssat r11, #8, r11\n"                                                                                          \
-    "    ssat " vh ", #8, " vh "\n"                                                                                    \
-    "    strb.w r12, [" uh ", #" at "]\n"                                                                              \
-    "    strb.w " ul ", [" uh ", #" at "+1]\n"                                                                         \
-    "    strb.w r10, [" uh ", #" at "+ge_out]\n"                                                                       \
-    "    strb.w r11, [" uh ", #" at "+ge_out+1]\n"                                                                     \
-    "    strb.w " vl ", [" uh ", #" at "+2*ge_out]\n"                                                                  \
-    "    strb.w " vh ", [" uh ", #" at "+2*ge_out+1]\n"                                                                \
+/* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. o: a register for the place of outputs;
+ * where it is not uh, r1 holds the zero point already. */
+#define GE_DSP_POLYNOMIAL_STORE(law, ul, uh, vl, vh, at, o) \
+    "    ldr.w r12, [sp, #4*8]\n" \
+    "    .ifc " o ", " uh "\n" \
+    "    .if ge_law == 0\n" \
+    "    ldr.w r1, [sp, #4*5]\n" \
+    "    .endif\n" \
+    "    .endif\n" \
+    "    ubfx r10, " vl ", #0, #21\n" \
+    "    smlal " ul ", " uh ", r10, r12\n" \
+    "    lsr.w r11, " uh ", #10\n" \
+    "    smlal " vl ", " vh ", r11, r12\n" \
+    "    ubfx r12, " ul ", #0, #21\n" \
+    "    lsr.w " ul ", " ul ", #21\n" \
+    "    bfi " ul ", " uh ", #11, #10\n" \
+    "    ldr.w " uh ", [r0], #4\n" \
+    "    .if ge_law == 0\n" \
+    "    ldr.w lr, [r0], #4\n" \
+    "    .endif\n" \
+    "    lsr.w " vl ", " vl ", #21\n" \
+    "    bfi " vl ", " vh ", #11, #10\n" \
+    "    lsr.w " vh ", " vh ", #10\n" \
+    "    add.w r12, " uh ", r12, lsl #ge_up\n" \
+    "    add.w r10, " uh ", r10, lsl #ge_up\n" \
+    "    add.w " vl ", " uh ", " vl ", lsl #ge_up\n" \
+    "    .if ge_law == 0\n" \
+    "    smmlar r12, r12, lr, r1\n" \
+    "    smmlar r10, r10, lr, r1\n" \
+    "    smmlar " vl ", " vl ", lr, r1\n" \
+    "    .endif\n" \
+    GE_DSP_LAW_THREE(law, "r0", "r12", "r10", vl, "lr", "r1", uh) \
+    "    .ifnc " o ", " uh "\n" \
+    "    ldr.w " o ", [sp, #4*7]\n" \
+    "    .endif\n" \
+    "    ldr.w " uh ", [r0], #4\n" \
+    "    .if ge_law == 0\n" \
+    "    ldr.w lr, [r0], #4\n" \
+    "    .endif\n" \
+    "    ssat r12, #8, r12\n" \
+    "    ssat r10, #8, r10\n" \
+    "    ssat " vl ", #8, " vl "\n" \
+    "    add.w " ul ", " uh ", " ul ", lsl #ge_up\n" \
+    "    add.w r11, " uh ", r11, lsl #ge_up\n" \
+    "    add.w " vh ", " uh ", " vh ", lsl #ge_up\n" \
+    "    .if ge_law == 0\n" \
+    "    smmlar " ul ", " ul ", lr, r1\n" \
+    "    smmlar r11, r11, lr, r1\n" \
+    "    smmlar " vh ", " vh ", lr, r1\n" \
+    "    .endif\n" \
+    GE_DSP_LAW_THREE(law, "r0", ul, "r11", vh, "lr", "r1", uh) \
+    "    .ifc " o ", " uh "\n" \
+    "    ldr.w " o ", [sp, #4*7]\n" \
+    "    .endif\n" \
+    "    ssat " ul ", #8, " ul "\n" \
+    "    ssat r11, #8, r11\n" \
+    "    ssat " vh ", #8, " vh "\n" \
+    "    strb.w r12, [" o ", #" at "]\n" \
+    "    strb.w " ul ", [" o ", #" at "+1]\n" \
+    "    strb.w r10, [" o ", #" at "+ge_out]\n" \
+    "    strb.w r11, [" o ", #" at "+ge_out+1]\n" \
+    "    strb.w " vl ", [" o ", #" at "+2*ge_out]\n" \
+    "    strb.w " vh ", [" o ", #" at "+2*ge_out+1]\n" \
     GE_DSP_LAW_SELDOM(law, "r0", "r1", uh)
 
-/* What a loop begins with: r0 the job; assembler symbols ge_out, ge_up, ge_law. */
-#define GE_DSP_POLYNOMIAL_BEGIN                                                                                        \
-    "    vldmia r0, {s0-s5}\n"                                                                                         \
-    "    vmov s15, r7\n"                                                                                               \
-    "    movw r1, #0x400\n"                                                                                            \
-    "    movt r1, #0x4000\n"                                                                                           \
-    "    vmov s9, r1\n" /* the upper half of what sums begin at */                                                     \
-    "    mvn.w r1, #0x1F0000\n"                                                                                        \
-    "    sub.w r1, r1, #0xFF00\n"                                                                                      \
-    "    sub.w r1, r1, #0xFF\n"                                                                                        \
-    "    vmov s8, r1\n" /* -z */
+/* What a loop begins with: r0 the job; assembler symbols ge_out, ge_up, ge_law. Gives, as the end does for the next
+ * channels, r1 the inputs, r2 the place of the outputs. */
+#define GE_DSP_POLYNOMIAL_BEGIN(function, law) \
+    GE_DSP_ENTER(function, law, "r1-r6") \
+    "    movw r3, #0x400\n" \
+    "    movt r3, #0x4000\n" \
+    "    str.w r3, [sp, #4*9]\n" /* the upper half of what sums begin at */ \
+    "    mvn.w r3, #0x1F0000\n" \
+    "    sub.w r3, r3, #0xFF00\n" \
+    "    sub.w r3, r3, #0xFF\n" \
+    "    str.w r3, [sp, #4*8]\n" /* -z */
 
 /* Sums of a block at their beginning. */
-#define GE_DSP_POLYNOMIAL_ZERO                                                                                         \
-    "    vmov r0, s4\n"                                                                                                \
-    "    vmov r3, s9\n"                                                                                                \
-    "    mov.w r2, #0x100000\n"                                                                                        \
-    "    mov r5, r3\n"                                                                                                 \
-    "    mov r4, r2\n"                                                                                                 \
-    "    mov r7, r3\n"                                                                                                 \
-    "    mov r6, r2\n"                                                                                                 \
-    "    mov r9, r3\n"                                                                                                 \
+#define GE_DSP_POLYNOMIAL_ZERO \
+    "    ldr.w r0, [sp, #4*4]\n" \
+    "    ldr.w r3, [sp, #4*9]\n" \
+    "    mov.w r2, #0x100000\n" \
+    "    mov r5, r3\n" \
+    "    mov r4, r2\n" \
+    "    mov r7, r3\n" \
+    "    mov r6, r2\n" \
+    "    mov r9, r3\n" \
     "    mov r8, r2\n"
 
-#define GE_DSP_POLYNOMIAL_PRODUCTS                                                                                     \
-    "    smlal r2, r3, r10, r12\n"                                                                                     \
-    "    smlal r4, r5, r10, lr\n"                                                                                      \
-    "    smlal r6, r7, r11, r12\n"                                                                                     \
+#define GE_DSP_POLYNOMIAL_PRODUCTS \
+    "    smlal r2, r3, r10, r12\n" \
+    "    smlal r4, r5, r10, lr\n" \
+    "    smlal r6, r7, r11, r12\n" \
     "    smlal r8, r9, r11, lr\n"
 
 /* Behind the products: outputs of a block, then the next three pixels (2b), then the next four channels (1b). */
-#define GE_DSP_POLYNOMIAL_END(law)                                                                                     \
-    "    vmov s10, r1\n"                                                                                               \
-    GE_DSP_POLYNOMIAL_STORE(law, "r2", "r3", "r4", "r5", "0")                                                          \
-    GE_DSP_POLYNOMIAL_STORE(law, "r6", "r7", "r8", "r9", "2")                                                          \
-    "    vmov r1, s10\n"                                                                                               \
-    "    vmov r12, s2\n"                                                                                               \
-    "    addw r7, r7, #3*ge_out\n"                                                                                     \
-    "    cmp.w r1, r12\n"                                                                                              \
-    "    vmov s7, r7\n"                                                                                                \
-    "    bne.w 2b\n"                                                                                                   \
-    "    vmov s4, r0\n"                                                                                                \
-    "    vmov r1, s1\n"                                                                                                \
-    "    add.w r1, r1, #4\n"                                                                                           \
-    "    vmov s1, r1\n"                                                                                                \
-    "    vmov r1, s3\n"                                                                                                \
-    "    subs.w r1, r1, #1\n"                                                                                          \
-    "    vmov s3, r1\n"                                                                                                \
-    "    bne.w 1b\n"                                                                                                   \
-    "    vmov r7, s15\n"
+#define GE_DSP_POLYNOMIAL_END(law) \
+    "    str.w r1, [sp, #4*10]\n" \
+    GE_DSP_POLYNOMIAL_STORE(law, "r2", "r3", "r4", "r5", "0", "r3") \
+    GE_DSP_POLYNOMIAL_STORE(law, "r6", "r7", "r8", "r9", "2", "r2") \
+    "    ldr.w r1, [sp, #4*10]\n" \
+    "    ldr.w r12, [sp, #4*2]\n" \
+    "    addw r2, r2, #3*ge_out\n" \
+    "    cmp.w r1, r12\n" \
+    "    str.w r2, [sp, #4*7]\n" \
+    "    bne.w 2b\n" \
+    "    str.w r0, [sp, #4*4]\n" \
+    "    ldr.w r1, [sp, #4*0]\n" \
+    "    ldr.w r2, [sp, #4*1]\n" \
+    "    ldr.w r3, [sp, #4*3]\n" \
+    "    add.w r2, r2, #4\n" \
+    "    subs.w r3, r3, #1\n" \
+    "    str.w r2, [sp, #4*1]\n" \
+    "    str.w r3, [sp, #4*3]\n" \
+    "    bne.w 1b\n" \
+    GE_DSP_LEAVE
 
 /* clang-format on */
 
 #define GE_DSP_POLYNOMIAL_CLOBBERED(law)                                                                               \
-    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2", "s3", \
-        "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s15" GE_DSP_LAW_CHANGES(law)
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory" GE_DSP_LAW_CHANGES(law)
 
 #endif

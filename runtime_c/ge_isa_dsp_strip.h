@@ -13,12 +13,12 @@
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
-/* What a loop of products reads; the order of the words is that of its registers s0-s6. */
+/* What a loop of products reads; the order of the words is that of the frame. */
 typedef struct {
     const uint32_t *x;
     int8_t *out;
     const uint32_t *x_end; /* of the pairs of pixels */
-    int32_t groups;        /* of four channels */
+    const uint32_t *w_end; /* of the groups of four channels */
     const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
     int32_t zero_point;
     int32_t step; /* bytes from a pixel's outputs to the next's; 0: a lone pixel is given twice */
@@ -40,12 +40,14 @@ typedef struct {
 static inline void ge_dsp_strip_pairs(const ge_conv2d_params *p, const ge_dsp_strip *s, const uint32_t *w,
                                       const uint32_t *strip, int8_t *out, int32_t pairs, int32_t step) {
     const int32_t rest = p->out_c & 3;
-    ge_dsp_strip_job job = {strip, out, strip + pairs * s->pixel / 2, p->out_c / 4, w, p->out_zero_point, step};
+    const int32_t words = s->steps * 2 + s->words;
+    ge_dsp_strip_job job = {strip, out, strip + pairs * s->pixel / 2, w + p->out_c / 4 * words, w, p->out_zero_point,
+                            step};
     if (rest != 0) {
-        job.groups = 1;
+        job.w_end = w + words;
         s->products(&job);
-        job.w += s->steps * 2 + s->words;
-        job.groups = p->out_c / 4;
+        job.w = job.w_end;
+        job.w_end += p->out_c / 4 * words;
         job.out += rest;
     }
     s->products(&job);

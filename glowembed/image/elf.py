@@ -104,6 +104,8 @@ EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory functions of newlib push
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 INDIRECT = "__indirect_call"
+ASSEMBLY_FRAME = "ge_frame."
+"""Symbols that begin so, and go on with a function, say what stack its assembly takes (ge_isa_dsp_frame.h)."""
 
 BRANCHES = {
     "EM_RISCV": set(RISCV_RELOCATIONS),
@@ -145,6 +147,8 @@ def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool
                 return None
             if frame is not None:
                 frames[title] = int(frame[1])
+        for title, taken_by_assembly in _assembly_frames(path, frames).items():
+            frames[title] += taken_by_assembly
         for caller, callee in EDGE.findall(text):
             calls.setdefault(caller, set()).add(callee)
         taken |= addressed_functions(path)
@@ -200,6 +204,18 @@ def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[st
         for symbol in functions
         if symbol["st_shndx"] == section["st_shndx"] and (symbol["st_value"] & ~1) in (addend, addend + 4)
     }
+
+
+def _assembly_frames(path: Path, titles: Iterable[str]) -> dict[str, int]:
+    """Bytes of stack that assembly takes in functions of an object file, which gcc does not know of; clones included."""
+    with path.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+        taken = {
+            s.name.removeprefix(ASSEMBLY_FRAME): s["st_value"] for s in symbols if s.name.startswith(ASSEMBLY_FRAME)
+        }
+    functions = {title: title.split(":")[-1].split(".")[0] for title in titles}
+    return {title: taken[name] for title, name in functions.items() if name in taken}
 
 
 def _title(name: str, frames: dict[str, int]) -> str:

@@ -34,9 +34,9 @@
 #define CONV2D_BLOCK_S8_DSP_STEP 0   /* with DOWN: bytes of the input from block to block */
 #define CONV2D_BLOCK_S8_DSP_NEXT 0   /* the same of the output */
 
-#define CONV2D_BLOCK_S8_DSP_PLACES 3 /* of rows that are kept in registers */
+#define CONV2D_BLOCK_S8_DSP_PLACES 3 /* of rows that are kept in the frame */
 
-/* In the order of registers s0-s6. */
+/* In the order of the frame. */
 typedef struct {
     const int8_t *const *rows; /* of the window */
     const uint32_t *stream;    /* for each output channel: bias; for each unit of depth and row, its taps; multiplier */
@@ -176,7 +176,7 @@ typedef struct {
 
 /* Row at r1 of the window. */
 #define CONV2D_BLOCK_S8_DSP_ROW \
-    "    vmov r12, s13\n" \
+    "    ldr.w r12, [sp, #4*13]\n" \
     "    add.w r1, r1, r12\n" \
     "    .set ge_deep, 0\n" \
     "    .rept ge_within\n" \
@@ -215,30 +215,33 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         "    .endif\n"
         "    .set ge_loops, ge_units/ge_within\n"
         "    .set ge_twice, ge_units*ge_unit-ge_depth\n" /* channels that the second unit reads once more */
-        "    vldmia r0, {s0-s6}\n"
-        "    vmov s15, r7\n"
+        GE_DSP_ENTER("conv2d_block_s8_dsp_blocks", 0, "r1-r6, r8")
         "    .if !%c[loop] && ge_rows <= 3\n"
-        "    vmov r1, s0\n"
-        "    vldmia r1, {s9-s11}\n" /* the list has three places at least */
+        "    ldm.w r1, {r2-r4}\n" /* the list has three places at least */
+        "    add.w r1, sp, #4*9\n"
+        "    stm.w r1, {r2-r4}\n"
         "    .endif\n"
         "    .balign 4\n"
         "1:\n" /* a block */
-        "    vmov.f32 s7, s5\n"
-        "    vmov.f32 s13, s3\n"
-        "    vmov.f32 s14, s2\n"
-        "    vmov r0, s1\n"
+        "    ldr.w r2, [sp, #4*5]\n"
+        "    ldr.w r3, [sp, #4*3]\n"
+        "    ldr.w r4, [sp, #4*2]\n"
+        "    ldr.w r0, [sp, #4*1]\n"
+        "    str.w r2, [sp, #4*7]\n"
+        "    str.w r3, [sp, #4*13]\n"
+        "    str.w r4, [sp, #4*14]\n"
         "    .balign 4\n"
         "2:\n" /* a group */
         "    .if ge_outs > 1\n"
         "    movw r12, #ge_outs\n"
-        "    vmov s8, r12\n"
+        "    str.w r12, [sp, #4*8]\n"
         "    .balign 4\n"
         "    .endif\n"
         "3:\n" /* an output channel */
         "    ldr.w r2, [r0], #4\n"
         "    .if ge_loops > 1\n"
         "    movw r12, #ge_loops\n"
-        "    vmov s12, r12\n"
+        "    str.w r12, [sp, #4*12]\n"
         "    .endif\n"
         "    .irp ge_y, 3, 4, 5, 6, 7, 8, 9\n"
         "    .if \\ge_y < ge_pixels+2\n"
@@ -250,54 +253,54 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         "    .endif\n"
         "4:\n" /* a channel, or four, of the input */
         "    .if %c[loop]\n"
-        "    vmov.f32 s9, s0\n"
-        "    vmov r12, s0\n"
+        "    ldr.w r12, [sp, #4*0]\n"
+        "    str.w r12, [sp, #4*9]\n"
         "    add.w r12, r12, #4*ge_rows\n"
-        "    vmov s10, r12\n"
+        "    str.w r12, [sp, #4*10]\n"
         "    .balign 4\n"
         "5:\n" /* a row of the window */
-        "    vmov r12, s9\n"
+        "    ldr.w r12, [sp, #4*9]\n"
         "    ldr.w r1, [r12], #4\n"
-        "    vmov s9, r12\n"
+        "    str.w r12, [sp, #4*9]\n"
         CONV2D_BLOCK_S8_DSP_ROW
-        "    vmov r12, s9\n"
-        "    vmov lr, s10\n"
+        "    ldr.w r12, [sp, #4*9]\n"
+        "    ldr.w lr, [sp, #4*10]\n"
         "    cmp.w r12, lr\n"
         "    bne.w 5b\n"
         "    .else\n"
         "    .set ge_line, 0\n"
         "    .rept ge_rows\n"
         "    .if ge_rows > 3\n"
-        "    vmov r1, s0\n"
+        "    ldr.w r1, [sp, #4*0]\n"
         "    ldr.w r1, [r1, #4*ge_line]\n"
         "    .elseif ge_line == 0\n"
-        "    vmov r1, s9\n"
+        "    ldr.w r1, [sp, #4*9]\n"
         "    .elseif ge_line == 1\n"
-        "    vmov r1, s10\n"
+        "    ldr.w r1, [sp, #4*10]\n"
         "    .else\n"
-        "    vmov r1, s11\n"
+        "    ldr.w r1, [sp, #4*11]\n"
         "    .endif\n"
         CONV2D_BLOCK_S8_DSP_ROW
         "    .set ge_line, ge_line+1\n"
         "    .endr\n"
         "    .endif\n"
         "    .if ge_loops > 1\n"
-        "    vmov r12, s13\n"
-        "    vmov lr, s12\n"
+        "    ldr.w r12, [sp, #4*13]\n"
+        "    ldr.w lr, [sp, #4*12]\n"
         "    add.w r12, r12, #ge_unit\n"
         "    .if ge_twice\n"
         "    cmp.w lr, #ge_loops\n"
         "    it eq\n"
         "    subeq.w r12, r12, #ge_twice\n"
         "    .endif\n"
-        "    vmov s13, r12\n"
+        "    str.w r12, [sp, #4*13]\n"
         "    subs.w lr, lr, #1\n"
-        "    vmov s12, lr\n"
+        "    str.w lr, [sp, #4*12]\n"
         "    bne.w 4b\n"
         "    .endif\n"
         "    ldr.w r10, [r0], #4\n"
-        "    vmov r12, s6\n"
-        "    vmov lr, s14\n"
+        "    ldr.w r12, [sp, #4*6]\n"
+        "    ldr.w lr, [sp, #4*14]\n"
         "    .if ge_up\n"
         CONV2D_BLOCK_S8_DSP_EACH("    lsl.w r\\ge_y, r\\ge_y, #ge_up\n")
         "    .endif\n"
@@ -305,30 +308,30 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         CONV2D_BLOCK_S8_DSP_EACH("    ssat r\\ge_y, #8, r\\ge_y\n")
         CONV2D_BLOCK_S8_DSP_EACH("    strb.w r\\ge_y, [lr, #(\\ge_y-2)*ge_out]\n")
         "    add.w lr, lr, #1\n"
-        "    vmov s14, lr\n"
+        "    str.w lr, [sp, #4*14]\n"
         "    .if ge_outs > 1\n"
         "    .if ge_loops > 1\n"
-        "    vmov r12, s13\n"
+        "    ldr.w r12, [sp, #4*13]\n"
         "    subw r12, r12, #ge_depth\n"
-        "    vmov s13, r12\n"
+        "    str.w r12, [sp, #4*13]\n"
         "    .endif\n"
-        "    vmov r12, s8\n"
+        "    ldr.w r12, [sp, #4*8]\n"
         "    subs.w r12, r12, #1\n"
-        "    vmov s8, r12\n"
+        "    str.w r12, [sp, #4*8]\n"
         "    bne.w 3b\n"
         "    .endif\n"
-        "    vmov lr, s7\n"
+        "    ldr.w lr, [sp, #4*7]\n"
         "    .if ge_outs > 1 || ge_loops == 1\n"
-        "    vmov r12, s13\n"
+        "    ldr.w r12, [sp, #4*13]\n"
         "    addw r12, r12, #ge_depth\n"
-        "    vmov s13, r12\n"
+        "    str.w r12, [sp, #4*13]\n"
         "    .endif\n"
         "    subs.w lr, lr, #1\n"
-        "    vmov s7, lr\n"
+        "    str.w lr, [sp, #4*7]\n"
         "    bne.w 2b\n"
-        "    vmov r10, s4\n"
-        "    vmov r12, s2\n"
-        "    vmov lr, s3\n"
+        "    ldr.w r10, [sp, #4*4]\n"
+        "    ldr.w r12, [sp, #4*2]\n"
+        "    ldr.w lr, [sp, #4*3]\n"
         "    .if %c[down]\n"
         "    subs.w r10, r10, #1\n"
         "    beq.w 9f\n"
@@ -348,12 +351,12 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         "    movw r9, #ge_pixel\n"
         "    mla lr, r11, r9, lr\n"
         "    .endif\n"
-        "    vmov s4, r10\n"
-        "    vmov s2, r12\n"
-        "    vmov s3, lr\n"
+        "    str.w r10, [sp, #4*4]\n"
+        "    str.w r12, [sp, #4*2]\n"
+        "    str.w lr, [sp, #4*3]\n"
         "    b.w 1b\n"
         "9:\n"
-        "    vmov r7, s15\n"
+        GE_DSP_LEAVE
         : "+r"(r0)
         : [pixels] "i"(CONV2D_BLOCK_S8_DSP_PIXELS), [rows] "i"(CONV2D_BLOCK_S8_DSP_ROWS),
           [taps] "i"(CONV2D_BLOCK_S8_DSP_TAPS), [tap] "i"(CONV2D_BLOCK_S8_DSP_TAP),
@@ -362,8 +365,7 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
           [words] "i"(CONV2D_BLOCK_S8_DSP_WORDS), [deep] "i"(CONV2D_BLOCK_S8_DSP_DEEP), [loop] "i"(CONV2D_BLOCK_S8_DSP_LOOP),
           [up] "i"(CONV2D_BLOCK_S8_DSP_UP), [down] "i"(CONV2D_BLOCK_S8_DSP_DOWN),
           [step] "i"(CONV2D_BLOCK_S8_DSP_STEP), [next] "i"(CONV2D_BLOCK_S8_DSP_NEXT)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15");
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
 /* clang-format on */

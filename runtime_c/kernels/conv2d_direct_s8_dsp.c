@@ -18,7 +18,7 @@
 #define CONV2D_DIRECT_S8_DSP_UNROLL 4 /* times four channels in the loop */
 #define CONV2D_DIRECT_S8_DSP_DOWN 8   /* 8 - (32 - shift) */
 
-/* In the order of registers s0-s5. */
+/* In the order of the frame. */
 typedef struct {
     const int8_t *const *taps;
     const int8_t *const *taps_end;
@@ -43,22 +43,22 @@ typedef struct {
 
 __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_direct_s8_dsp_job *job) {
     register const conv2d_direct_s8_dsp_job *r0 __asm__("r0") = job;
-    __asm__ volatile("    .set ge_depth, %c[depth]\n"
-                     "    .set ge_unroll, %c[unroll]\n"
-                     "    .set ge_down, %c[down]\n"
-                     "    vldmia r0, {s0-s5}\n"
-                     "    vmov s15, r7\n"
-                     "    vmov r0, s2\n"
+    __asm__ volatile(
+        "    .set ge_depth, %c[depth]\n"
+        "    .set ge_unroll, %c[unroll]\n"
+        "    .set ge_down, %c[down]\n" GE_DSP_ENTER(
+            "conv2d_direct_s8_dsp_pixel", 0,
+            "r1-r6") "    ldr.w r0, [sp, #4*2]\n"
                      "    .balign 4\n"
                      "1:\n" /* eight channels */
                      "    ldmia.w r0!, {r2-r9}\n"
-                     "    vmov r12, s0\n"
+                     "    ldr.w r12, [sp, #4*0]\n"
                      "2:\n" /* a tap */
                      "    ldr.w r1, [r12], #4\n"
-                     "    vmov s10, r12\n"
+                     "    str.w r12, [sp, #4*10]\n"
                      "    .if ge_depth > 4*ge_unroll\n"
                      "    addw r12, r1, #ge_depth\n"
-                     "    vmov s11, r12\n"
+                     "    str.w r12, [sp, #4*11]\n"
                      "    .endif\n"
                      "3:\n"
                      "    .rept ge_unroll\n"
@@ -69,12 +69,12 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                                  CONV2D_DIRECT_S8_DSP_LOAD CONV2D_DIRECT_S8_DSP_FOUR(
                                      "r11", "r6", "r7", "r8", "r9") "    .endr\n"
                                                                     "    .if ge_depth > 4*ge_unroll\n"
-                                                                    "    vmov r12, s11\n"
+                                                                    "    ldr.w r12, [sp, #4*11]\n"
                                                                     "    cmp.w r1, r12\n"
                                                                     "    bne.w 3b\n"
                                                                     "    .endif\n"
-                                                                    "    vmov r12, s10\n"
-                                                                    "    vmov lr, s1\n"
+                                                                    "    ldr.w r12, [sp, #4*10]\n"
+                                                                    "    ldr.w lr, [sp, #4*1]\n"
                                                                     "    cmp.w r12, lr\n"
                                                                     "    bne.w 2b\n"
 
@@ -92,7 +92,7 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                                                                     "    lsl.w r7, r7, #8-ge_down\n"
                                                                     "    lsl.w r9, r9, #8-ge_down\n"
                                                                     "    .endif\n"
-                                                                    "    vmov r1, s5\n"
+                                                                    "    ldr.w r1, [sp, #4*5]\n"
                                                                     "    ldr.w r10, [r0], #4\n"
                                                                     "    ldr.w r11, [r0], #4\n"
                                                                     "    ldr.w r12, [r0], #4\n"
@@ -109,8 +109,8 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                                                                     "    smmlar r7, r7, r11, r1\n"
                                                                     "    smmlar r8, r8, r12, r1\n"
                                                                     "    smmlar r9, r9, lr, r1\n"
-                                                                    "    vmov r1, s3\n"
-                                                                    "    vmov r12, s4\n"
+                                                                    "    ldr.w r1, [sp, #4*3]\n"
+                                                                    "    ldr.w r12, [sp, #4*4]\n"
                                                                     "    ssat r2, #8, r2\n"
                                                                     "    ssat r3, #8, r3\n"
                                                                     "    ssat r4, #8, r4\n"
@@ -128,15 +128,13 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                                                                     "    strb r8, [r1], #1\n"
                                                                     "    strb r9, [r1], #1\n"
                                                                     "    subs.w r12, r12, #1\n"
-                                                                    "    vmov s3, r1\n"
-                                                                    "    vmov s4, r12\n"
-                                                                    "    bne.w 1b\n"
-                                                                    "    vmov r7, s15\n"
-                     : "+r"(r0)
-                     : [depth] "i"(CONV2D_DIRECT_S8_DSP_DEPTH), [unroll] "i"(CONV2D_DIRECT_S8_DSP_UNROLL),
-                       [down] "i"(CONV2D_DIRECT_S8_DSP_DOWN)
-                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s10", "s11", "s15");
+                                                                    "    str.w r1, [sp, #4*3]\n"
+                                                                    "    str.w r12, [sp, #4*4]\n"
+                                                                    "    bne.w 1b\n" GE_DSP_LEAVE
+        : "+r"(r0)
+        : [depth] "i"(CONV2D_DIRECT_S8_DSP_DEPTH), [unroll] "i"(CONV2D_DIRECT_S8_DSP_UNROLL),
+          [down] "i"(CONV2D_DIRECT_S8_DSP_DOWN)
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
 /* Where the taps of output (y, ox) lie. */

@@ -27,15 +27,14 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
         "    .set ge_law, 0\n"
         "    .set ge_turns, ge_steps/ge_unroll\n"
         "    .set ge_rest, ge_steps-ge_turns*ge_unroll\n"
-        GE_DSP_POLYNOMIAL_BEGIN
+        GE_DSP_POLYNOMIAL_BEGIN("conv2d_polynomial_s8_dsp_products", 0)
         "    .balign 4\n"
         "1:\n" /* four channels */
-        "    vmov r0, s4\n"
-        "    vmov r1, s0\n"
+        "    ldr.w r0, [sp, #4*4]\n"
         "    movw r12, #8*ge_steps\n"
         "    add.w r12, r12, r0\n"
-        "    vmov s6, r12\n" /* end of the weights */
-        "    vmov.f32 s7, s1\n"
+        "    str.w r12, [sp, #4*6]\n" /* end of the weights */
+        "    str.w r2, [sp, #4*7]\n"
         "    .balign 4\n"
         "2:\n" /* three pixels */
         GE_DSP_POLYNOMIAL_ZERO
@@ -52,7 +51,7 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
         GE_DSP_POLYNOMIAL_PRODUCTS
         "    .endr\n"
         "    .if ge_steps > ge_unroll\n"
-        "    vmov r12, s6\n"
+        "    ldr.w r12, [sp, #4*6]\n"
         "    cmp.w r0, r12\n"
         "    bne.w 3b\n"
         "    .endif\n"

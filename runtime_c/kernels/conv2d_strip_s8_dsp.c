@@ -37,19 +37,18 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .set ge_turns, (ge_steps-1)/ge_unroll\n"
                      "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
                      "    .set ge_next, 2*ge_pixel-4*ge_steps\n"
-                     "    vldmia r0, {s0-s6}\n"
-                     "    vmov s15, r7\n"
+                     GE_DSP_ENTER("conv2d_strip_s8_dsp_products", CONV2D_STRIP_S8_DSP_LAW, "r1-r6, r8")
+                     "    mov.w r0, r5\n"
                      "    .balign 4\n"
-                     "1:\n" /* four channels */
-                     "    vmov r0, s4\n"
-                     "    movw r1, #8*ge_steps+16\n"
-                     "    add.w r1, r1, r0\n"
-                     "    vmov s10, r1\n" /* end of the weights */
-                     "    vmov.f32 s11, s0\n"
-                     "    vmov.f32 s12, s1\n"
+                     "1:\n" /* four channels: their weights at r0, the inputs at r1, the place of their outputs in r2 */
+                     "    str.w r0, [sp, #4*4]\n"
+                     "    .if ge_steps > ge_unroll+1\n"
+                     "    movw r3, #8*ge_steps+16\n"
+                     "    add.w r3, r3, r0\n"
+                     "    str.w r3, [sp, #4*10]\n" /* end of the weights */
+                     "    .endif\n"
+                     "    str.w r2, [sp, #4*12]\n"
                      "2:\n" /* two pixels; the first step begins the sums */
-                     "    vmov r0, s4\n"
-                     "    vmov r1, s11\n"
                      "    ldr.w r2, [r0], #4\n"
                      "    ldr.w r4, [r0], #4\n"
                      "    ldr.w r6, [r0], #4\n"
@@ -91,7 +90,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .endr\n"
                      "    .endif\n"
                      "    .if ge_steps > ge_unroll+1\n"
-                     "    vmov r12, s10\n"
+                     "    ldr.w r12, [sp, #4*10]\n"
                      "    cmp.w r0, r12\n"
                      "    bne.w 3b\n"
                      "    .endif\n"
@@ -100,9 +99,6 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .else\n"
                      "    addw r1, r1, #ge_next\n"
                      "    .endif\n"
-                     "    vmov r12, s2\n"
-                     "    vmov s11, r1\n"
-                     "    cmp.w r1, r12\n" /* for the end of this block */
                      "    sub.w r2, r2, r4\n"
                      "    sub.w r3, r3, r5\n"
                      "    sub.w r6, r6, r8\n"
@@ -122,26 +118,29 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    ldr.w r11, [r0], #4\n"
                      "    ldr.w r12, [r0], #4\n"
                      "    ldr.w lr, [r0], #4\n"
-                     "    vmov r1, s5\n"
-                     "    smmlar r2, r2, r10, r1\n"
-                     "    smmlar r3, r3, r10, r1\n"
-                     "    smmlar r4, r4, r11, r1\n"
-                     "    smmlar r5, r5, r11, r1\n"
-                     "    smmlar r6, r6, r12, r1\n"
-                     "    smmlar r7, r7, r12, r1\n"
-                     "    smmlar r8, r8, lr, r1\n"
-                     "    smmlar r9, r9, lr, r1\n"
+                     "    ldr.w r0, [sp, #4*5]\n"
+                     "    smmlar r2, r2, r10, r0\n"
+                     "    smmlar r3, r3, r10, r0\n"
+                     "    smmlar r4, r4, r11, r0\n"
+                     "    smmlar r5, r5, r11, r0\n"
+                     "    smmlar r6, r6, r12, r0\n"
+                     "    smmlar r7, r7, r12, r0\n"
+                     "    smmlar r8, r8, lr, r0\n"
+                     "    smmlar r9, r9, lr, r0\n"
                      "    .endif\n"
                      CONV2D_STRIP_S8_DSP_OTHER_LAW("r2", "r3")
                      CONV2D_STRIP_S8_DSP_OTHER_LAW("r4", "r5")
                      CONV2D_STRIP_S8_DSP_OTHER_LAW("r6", "r7")
                      CONV2D_STRIP_S8_DSP_OTHER_LAW("r8", "r9")
                      GE_DSP_LAW_SELDOM(CONV2D_STRIP_S8_DSP_LAW, "r0", "r11", "r12")
-                     "    vmov r11, s12\n"
-                     "    vmov lr, s6\n"
+                     "    ldr.w r11, [sp, #4*12]\n"
+                     "    ldr.w lr, [sp, #4*6]\n"
+                     "    ldr.w r10, [sp, #4*2]\n"
+                     "    ldr.w r0, [sp, #4*4]\n"
+                     "    cmp.w r1, r10\n" /* for the end of this block */
                      "    add.w r12, r11, lr\n"
                      "    add.w r10, r12, lr\n"
-                     "    vmov s12, r10\n"
+                     "    str.w r10, [sp, #4*12]\n"
                      "    ssat r2, #8, r2\n"
                      "    ssat r3, #8, r3\n"
                      "    ssat r4, #8, r4\n"
@@ -158,28 +157,27 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    strb.w r4, [r11, #1]\n"
                      "    strb.w r6, [r11, #2]\n"
                      "    strb.w r8, [r11, #3]\n"
-                     GE_DSP_LAW_IF_COMPARES(CONV2D_STRIP_S8_DSP_LAW,
-                     "    vmov r1, s11\n"
-                     "    vmov r12, s2\n"
-                     "    cmp.w r1, r12\n")
                      "    bne.w 2b\n"
 
-                     "    vmov s4, r0\n" /* the next group begins where this one ends */
-                     "    vmov r1, s1\n"
-                     "    add.w r1, r1, #4\n"
-                     "    vmov s1, r1\n"
-                     "    vmov r1, s3\n"
-                     "    subs.w r1, r1, #1\n"
-                     "    vmov s3, r1\n"
+                     "    ldr.w r2, [sp, #4*1]\n"
+                     "    ldr.w r3, [sp, #4*3]\n"
+                     "    ldr.w r1, [sp, #4*0]\n"
+                     "    .if 8*ge_steps+4*%c[words] < 4096\n"
+                     "    addw r0, r0, #8*ge_steps+4*%c[words]\n"
+                     "    .else\n"
+                     "    movw r12, #8*ge_steps+4*%c[words]\n"
+                     "    add.w r0, r0, r12\n"
+                     "    .endif\n"
+                     "    add.w r2, r2, #4\n"
+                     "    str.w r2, [sp, #4*1]\n"
+                     "    cmp.w r0, r3\n"
                      "    bne.w 1b\n"
-                     "    vmov r7, s15\n"
+                     GE_DSP_LEAVE
                      : "+r"(r0)
                      : [pixel] "i"(CONV2D_STRIP_S8_DSP_PIXEL), [steps] "i"(CONV2D_STRIP_S8_DSP_STEPS),
                        [unroll] "i"(CONV2D_STRIP_S8_DSP_UNROLL), [down] "i"(CONV2D_STRIP_S8_DSP_DOWN),
-                       [law] "i"(CONV2D_STRIP_S8_DSP_LAW)
-                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s6", "s10", "s11", "s12",
-                       "s15" GE_DSP_LAW_CHANGES(CONV2D_STRIP_S8_DSP_LAW));
+                       [law] "i"(CONV2D_STRIP_S8_DSP_LAW), [words] "i"(GE_DSP_LAW_WORDS(CONV2D_STRIP_S8_DSP_LAW))
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory" GE_DSP_LAW_CHANGES(CONV2D_STRIP_S8_DSP_LAW));
 }
 
 /* clang-format on */

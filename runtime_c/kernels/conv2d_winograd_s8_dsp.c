@@ -30,7 +30,7 @@
 #define CONV2D_WINOGRAD_S8_DSP_PAIR (32 * CONV2D_WINOGRAD_S8_DSP_STEPS) /* words of V for two tiles */
 #define CONV2D_WINOGRAD_S8_DSP_COLUMN 8 /* words of a column's vertical half: 4 rows x (channels 0 and 2, 1 and 3) */
 
-/* In the order of registers s0-s5. */
+/* In the order of the frame. */
 typedef struct {
     const int8_t *rows[4];
     int32_t bytes; /* of a row from the first to behind the last column */
@@ -43,13 +43,12 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_columns(const conv2
     register const conv2d_winograd_s8_dsp_columns_job *r0 __asm__("r0") = job;
     /* clang-format off */
     __asm__ volatile(
-        "    vldmia r0, {s0-s5}\n"
-        "    vmov s15, r7\n"
-        "    vmov r0, s0\n"
-        "    vmov r1, s1\n"
-        "    vmov r2, s2\n"
-        "    vmov r3, s3\n"
-        "    vmov lr, s5\n"
+        GE_DSP_ENTER("conv2d_winograd_s8_dsp_columns", 0, "r1-r6")
+        "    ldr.w r0, [sp, #4*0]\n"
+        "    ldr.w r1, [sp, #4*1]\n"
+        "    ldr.w r2, [sp, #4*2]\n"
+        "    ldr.w r3, [sp, #4*3]\n"
+        "    ldr.w lr, [sp, #4*5]\n"
         "    mov.w r4, #0\n"
         "    .balign 4\n"
         "1:\n"
@@ -78,7 +77,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_columns(const conv2
         "    ssub16 r8, r6, r8\n"
         "    sadd16 r9, r6, r7\n"
         "    ssub16 r7, r7, r6\n"
-        "    vmov r12, s4\n"
+        "    ldr.w r12, [sp, #4*4]\n"
         "    str.w r5, [lr]\n"
         "    str.w r9, [lr, #8]\n"
         "    str.w r7, [lr, #16]\n"
@@ -86,11 +85,10 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_columns(const conv2
         "    add.w lr, lr, #28\n"
         "    cmp.w r4, r12\n"
         "    bne.w 1b\n"
-        "    vmov r7, s15\n"
+        GE_DSP_LEAVE
         : "+r"(r0)
         : [step] "i"(CONV2D_WINOGRAD_S8_DSP_IN)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s15");
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     /* clang-format on */
 }
 
@@ -129,7 +127,7 @@ static inline void conv2d_winograd_s8_dsp_tile(const uint32_t *column, uint32_t 
     /* clang-format on */
 }
 
-/* In the order of registers s0-s8. */
+/* In the order of the frame. */
 typedef struct {
     const uint32_t *v;
     uint32_t *sums;
@@ -151,25 +149,24 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    .set ge_up, %c[up]\n"
         "    .set ge_turns, (ge_steps-1)/ge_unroll\n"
         "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
-        "    vldmia r0, {s0-s8}\n"
-        "    vmov s15, r7\n"
-        "    vmov r0, s2\n"
+        GE_DSP_ENTER("conv2d_winograd_s8_dsp_products", 0, "r1-r6, r8-r10")
+        "    ldr.w r0, [sp, #4*2]\n"
         "    .balign 4\n"
         "1:\n" /* four channels */
-        "    vmov r12, s1\n"
-        "    vmov r1, s0\n"
+        "    ldr.w r12, [sp, #4*1]\n"
+        "    ldr.w r1, [sp, #4*0]\n"
         "    add.w lr, r12, #512\n"
-        "    vmov s10, r12\n"
-        "    vmov s11, lr\n"
+        "    str.w r12, [sp, #4*10]\n"
+        "    str.w lr, [sp, #4*11]\n"
         "    .if ge_steps > ge_unroll+1\n"
-        "    vmov s12, r0\n"
+        "    str.w r0, [sp, #4*12]\n"
         "    .endif\n"
         "    .balign 4\n"
         "2:\n" /* a place; the first step begins the sums */
         "    .if ge_steps > ge_unroll+1\n"
-        "    vmov r12, s12\n"
+        "    ldr.w r12, [sp, #4*12]\n"
         "    addw r12, r12, #16*ge_steps\n"
-        "    vmov s12, r12\n"
+        "    str.w r12, [sp, #4*12]\n"
         "    .endif\n"
         "    ldr.w r10, [r0], #4\n"
         "    ldr.w r11, [r0], #4\n"
@@ -206,23 +203,23 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    smlad r9, r11, lr, r9\n"
         "    .endr\n"
         "    .if ge_steps > ge_unroll+1\n"
-        "    vmov r12, s12\n"
+        "    ldr.w r12, [sp, #4*12]\n"
         "    cmp.w r0, r12\n"
         "    bne.w 3b\n"
         "    .endif\n"
-        "    vmov r12, s10\n"
-        "    vmov lr, s11\n"
+        "    ldr.w r12, [sp, #4*10]\n"
+        "    ldr.w lr, [sp, #4*11]\n"
         "    stmia.w r12!, {r2-r9}\n"
         "    cmp.w r12, lr\n"
-        "    vmov s10, r12\n"
+        "    str.w r12, [sp, #4*10]\n"
         "    bne.w 2b\n"
 
-        "    vmov r10, s6\n" /* the second tile */
-        "    vmov r11, s8\n"
-        "    vmov r12, s1\n"
+        "    ldr.w r10, [sp, #4*6]\n" /* the second tile */
+        "    ldr.w r11, [sp, #4*8]\n"
+        "    ldr.w r12, [sp, #4*1]\n"
         "    add.w r1, r0, #32\n"
-        "    vmov s10, r1\n"
-        "    vmov s11, r0\n"
+        "    str.w r1, [sp, #4*10]\n"
+        "    str.w r0, [sp, #4*11]\n"
         "    mov.w r1, r0\n"
         "    add.w r0, r12, #16\n"
         "    .balign 4\n"
@@ -264,7 +261,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    ldr.w r7, [r0, #416]\n"
         "    ldr.w r8, [r0, #448]\n"
         "    ldr.w r9, [r0, #480]\n"
-        "    vmov lr, s4\n"
+        "    ldr.w lr, [sp, #4*4]\n"
         "    sub.w r4, r4, r6\n"
         "    sub.w r4, r4, r7\n"
         "    sub.w r4, r4, r8\n"
@@ -287,7 +284,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    smmlar r3, r3, r12, lr\n"
         "    smmlar r4, r4, r12, lr\n"
         "    smmlar r5, r5, r12, lr\n"
-        "    vmov r12, s10\n"
+        "    ldr.w r12, [sp, #4*10]\n"
         "    add.w r0, r0, #4\n"
         "    ssat r2, #8, r2\n"
         "    ssat r3, #8, r3\n"
@@ -299,30 +296,29 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    strb.w r3, [r10, #%c[out]]\n"
         "    strb r2, [r10], #1\n"
         "    bne.w 4b\n"
-        "    vmov r12, s1\n"
+        "    ldr.w r12, [sp, #4*1]\n"
         "    sub.w r0, r0, #32\n" /* the second tile's sums end 32 bytes behind the start, the first's 16 */
         "    cmp.w r0, r12\n"
         "    bne.w 5f\n"
-        "    vmov s6, r10\n"
-        "    vmov s8, r11\n"
-        "    vmov r10, s5\n"
-        "    vmov r11, s7\n"
-        "    vmov r1, s11\n"
+        "    str.w r10, [sp, #4*6]\n"
+        "    str.w r11, [sp, #4*8]\n"
+        "    ldr.w r10, [sp, #4*5]\n"
+        "    ldr.w r11, [sp, #4*7]\n"
+        "    ldr.w r1, [sp, #4*11]\n"
         "    b.w 4b\n"
         "5:\n"
-        "    vmov s5, r10\n"
-        "    vmov s7, r11\n"
+        "    str.w r10, [sp, #4*5]\n"
+        "    str.w r11, [sp, #4*7]\n"
         "    mov.w r0, r1\n" /* the next group begins where this one ends */
-        "    vmov r12, s3\n"
+        "    ldr.w r12, [sp, #4*3]\n"
         "    subs.w r12, r12, #1\n"
-        "    vmov s3, r12\n"
+        "    str.w r12, [sp, #4*3]\n"
         "    bne.w 1b\n"
-        "    vmov r7, s15\n"
+        GE_DSP_LEAVE
         : "+r"(r0)
         : [steps] "i"(CONV2D_WINOGRAD_S8_DSP_STEPS), [unroll] "i"(CONV2D_WINOGRAD_S8_DSP_UNROLL),
           [out] "i"(CONV2D_WINOGRAD_S8_DSP_OUT), [up] "i"(CONV2D_WINOGRAD_S8_DSP_UP)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s10", "s11", "s12", "s15");
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     /* clang-format on */
 }
 

@@ -24,7 +24,7 @@
 #define DEPTHWISE3X3_ROWS_S8_DSP_UP 0     /* 32 - shift */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LAW 0    /* see ge_isa_dsp_law.h */
 
-/* In the order of registers s0-s8. */
+/* In the order of the frame. */
 typedef struct {
     const int8_t *rows[3];
     int8_t *out;
@@ -34,6 +34,8 @@ typedef struct {
     int32_t channels;
     uint32_t edges; /* 1: the first row is padding, 2: the last one */
 } depthwise3x3_rows_s8_dsp_job;
+
+/* clang-format off */
 
 /* The pixels of one column, `at` bytes from where the rows stand. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LOAD(at)                                                                              \
@@ -59,45 +61,60 @@ typedef struct {
     "    lsl.w " y ", " y ", #ge_up\n"                                                                                 \
     "    .endif\n"                                                                                                     \
     "    .if ge_law == 0\n"                                                                                            \
-    "    vmov r11, s11\n"                                                                                              \
+    "    ldr.w r11, [sp, #4*11]\n"                                                                                     \
+    "    ldr.w lr, [sp, #4*3]\n"                                                                                       \
+    "    .if ge_stride == 1\n"                                                                                         \
+    "    ldr.w " zero ", [sp, #4*6]\n"                                                                                 \
+    "    .endif\n"                                                                                                     \
     "    smmlar " y ", " y ", r11, " zero "\n"                                                                         \
-    "    .endif\n" GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_ROWS_S8_DSP_LAW, y, "r11", "lr", "s11", "s13",                     \
-                                       "s14") "    vmov lr, s3\n"                                                      \
-                                              "    ssat " y ", #8, " y "\n"                                            \
-                                              "    strb.w " y ", [lr, #ge_at]\n"                                       \
-                                              "    .set ge_at, ge_at+ge_step\n"                                        \
-                                              "    .set ge_more, ge_more-1\n"
+    "    .endif\n"                                                                                                     \
+    GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_ROWS_S8_DSP_LAW, y, "r11", "lr", "11", "13", "14")                                \
+    "    .if ge_law\n"                                                                                                 \
+    "    ldr.w lr, [sp, #4*3]\n"                                                                                       \
+    "    .endif\n"                                                                                                     \
+    "    ssat " y ", #8, " y "\n"                                                                                      \
+    "    strb.w " y ", [lr, #ge_at]\n"                                                                                 \
+    "    .set ge_at, ge_at+ge_step\n"                                                                                  \
+    "    .set ge_more, ge_more-1\n"
 
 /* Stride 1: a column that ends e, is the middle of m and begins b, where so many outputs are still to come. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_ONE(e, m, b)                                                                          \
+    "    .if ge_more > 2\n"                                                                                            \
+    "    ldr.w " b ", [sp, #4*10]\n"                                                                                   \
+    "    .endif\n"                                                                                                     \
     DEPTHWISE3X3_ROWS_S8_DSP_LOAD("ge_at+ge_base")                                                                     \
     DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(e, "r11", "lr")                                                                  \
-    "    .if ge_more > 1\n" DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(                                                        \
-        m, "r11", "lr") "    .endif\n"                                                                                 \
-                        "    .if ge_more > 2\n"                                                                        \
-                        "    vmov " b ", s10\n" DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(                                      \
-                            b, "r11", "lr") "    .endif\n"                                                             \
-                                            "    vmov r12, s6\n" DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r12")
+    "    .if ge_more > 1\n"                                                                                            \
+    DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(m, "r11", "lr")                                                                 \
+    "    .endif\n"                                                                                                     \
+    "    .if ge_more > 2\n"                                                                                            \
+    DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(b, "r11", "lr")                                                                   \
+    "    .endif\n"                                                                                                     \
+    DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r12")
 
 /* Stride 2: the middle column of e, then the one that ends e and begins b. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_TWO(e, b)                                                                             \
     DEPTHWISE3X3_ROWS_S8_DSP_LOAD("2*ge_at+ge_base")                                                                   \
     DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(e, "r11", "lr")                                                                 \
+    "    .if ge_more > 1\n"                                                                                            \
+    "    ldr.w " b ", [sp, #4*10]\n"                                                                                   \
+    "    .endif\n"                                                                                                     \
     DEPTHWISE3X3_ROWS_S8_DSP_LOAD("2*ge_at+ge_base+ge_step")                                                           \
     DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(e, "r11", "lr")                                                                  \
     "    .if ge_more > 1\n"                                                                                            \
-    "    vmov " b                                                                                                      \
-    ", s10\n" DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(b, "r11", "lr") "    .endif\n" DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r10")
+    DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF(b, "r11", "lr")                                                                   \
+    "    .endif\n"                                                                                                     \
+    DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r10")
 
 /* The last output, whose right column is padding. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LAST(y, zero)                                                                         \
-    "    vmov r11, s5\n" DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(                                                            \
-        y, "r11", "r11") "    vmov r12, s6\n" DEPTHWISE3X3_ROWS_S8_DSP_STORE(y, zero)
+    "    ldr.w r11, [sp, #4*5]\n"                                                                                      \
+    DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(y, "r11", "r11")                                                                 \
+    DEPTHWISE3X3_ROWS_S8_DSP_STORE(y, zero)
 
 /* All channels of one row of outputs. */
 __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwise3x3_rows_s8_dsp_job *job) {
     register const depthwise3x3_rows_s8_dsp_job *r0 __asm__("r0") = job;
-    /* clang-format off */
     __asm__ volatile(
         "    .set ge_step, %c[step]\n"
         "    .set ge_stride, %c[stride]\n"
@@ -110,25 +127,29 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    .set ge_law, %c[law]\n"
         "    .set ge_base, (3-ge_stride-ge_left)*ge_step\n"
         "    .set ge_moved, ge_turns*ge_unroll*ge_stride*ge_step\n"
-        "    vldmia r0, {s0-s8}\n"
-        "    vmov s15, r7\n"
-        "    vmov r0, s0\n"
-        "    vmov r1, s1\n"
-        "    vmov r2, s2\n"
+        GE_DSP_ENTER("depthwise3x3_rows_s8_dsp_row", DEPTHWISE3X3_ROWS_S8_DSP_LAW, "r1-r6, r8-r10")
+        "    ldr.w r0, [sp, #4*0]\n"
+        "    ldr.w r1, [sp, #4*1]\n"
+        "    ldr.w r2, [sp, #4*2]\n"
         "    .balign 4\n"
         "1:\n" /* a channel */
-        "    vmov r12, s4\n"
-        "    vmov r11, s5\n"
-        "    vldmia r12!, {s10-s11}\n"
+        "    ldr.w r12, [sp, #4*4]\n"
+        "    ldr.w r11, [sp, #4*5]\n"
+        "    ldr.w r8, [r12], #4\n"
+        "    ldr.w r9, [r12], #4\n"
         "    .if ge_law\n"
-        "    vldmia r12!, {s13-s14}\n"
+        "    ldr.w r3, [r12], #4\n"
+        "    ldr.w r5, [r12], #4\n"
+        "    str.w r3, [sp, #4*13]\n"
+        "    str.w r5, [sp, #4*14]\n"
         "    .endif\n"
         "    ldr.w r4, [r12], #4\n"
         "    ldr.w r6, [r12], #4\n"
         "    ldrsb r7, [r12], #4\n"
-        "    vmov s4, r12\n"
-        "    vmov r12, s8\n"
-        "    vmov r8, s10\n"
+        "    str.w r12, [sp, #4*4]\n"
+        "    ldr.w r12, [sp, #4*8]\n"
+        "    str.w r8, [sp, #4*10]\n"
+        "    str.w r9, [sp, #4*11]\n"
         "    sxtb16 r3, r4\n"
         "    sxtb16 r4, r4, ror #8\n"
         "    sxtb16 r5, r6\n"
@@ -144,16 +165,16 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    .endif\n"
         "    .if ge_stride == 1\n"
         DEPTHWISE3X3_ROWS_S8_DSP_LOAD("(1-ge_left)*ge_step")
-        "    vmov r9, s10\n"
+        "    ldr.w r9, [sp, #4*10]\n"
         DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF("r8", "r11", "lr")
         DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF("r9", "r11", "lr")
         "    .else\n"
-        "    vmov r10, s6\n"
+        "    ldr.w r10, [sp, #4*6]\n"
         "    .endif\n"
         "    .if ge_turns\n"
         "    movw r11, #ge_moved\n"
         "    add.w r11, r11, r0\n"
-        "    vmov s12, r11\n"
+        "    str.w r11, [sp, #4*12]\n"
         "    .balign 4\n"
         "3:\n"
         "    .set ge_at, 0\n"
@@ -170,12 +191,12 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         DEPTHWISE3X3_ROWS_S8_DSP_TWO("r9", "r8")
         "    .endr\n"
         "    .endif\n"
-        "    vmov r12, s12\n"
+        "    ldr.w r12, [sp, #4*12]\n"
         "    addw lr, lr, #ge_unroll*ge_step\n"
         "    addw r0, r0, #ge_unroll*ge_stride*ge_step\n"
         "    addw r1, r1, #ge_unroll*ge_stride*ge_step\n"
         "    addw r2, r2, #ge_unroll*ge_stride*ge_step\n"
-        "    vmov s3, lr\n"
+        "    str.w lr, [sp, #4*3]\n"
         "    cmp r0, r12\n"
         "    bne.w 3b\n"
         "    .endif\n"
@@ -236,10 +257,10 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    add.w r2, r2, #1\n"
         "    add.w lr, lr, #1\n"
         "    .endif\n"
-        "    vmov s3, lr\n"
-        "    vmov r12, s7\n"
+        "    str.w lr, [sp, #4*3]\n"
+        "    ldr.w r12, [sp, #4*7]\n"
         "    subs.w r12, r12, #1\n"
-        "    vmov s7, r12\n"
+        "    str.w r12, [sp, #4*7]\n"
         "    bne.w 1b\n"
         "    b.w 9f\n"
         "    .balign 4\n"
@@ -261,20 +282,20 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    mov.w r6, #0\n"
         "    mov.w r7, #0\n"
         "8:\n"
-        "    vmov s10, r8\n"
+        "    str.w r8, [sp, #4*10]\n"
         "    b.w 2b\n"
         "9:\n"
-        "    vmov r7, s15\n"
+        GE_DSP_LEAVE
         : "+r"(r0)
         : [step] "i"(DEPTHWISE3X3_ROWS_S8_DSP_STEP), [stride] "i"(DEPTHWISE3X3_ROWS_S8_DSP_STRIDE),
           [turns] "i"(DEPTHWISE3X3_ROWS_S8_DSP_TURNS), [unroll] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UNROLL),
           [rest] "i"(DEPTHWISE3X3_ROWS_S8_DSP_REST), [left] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LEFT),
           [right] "i"(DEPTHWISE3X3_ROWS_S8_DSP_RIGHT), [up] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UP),
           [law] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LAW)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s10", "s11", "s12", "s13", "s14", "s15");
-    /* clang-format on */
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
+
+/* clang-format on */
 
 static void ge_depthwise3x3_rows_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int32_t *stream,
                                         const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {

@@ -24,7 +24,7 @@
 /* Words of a channel that the law has besides a multiplier. */
 #define DEPTHWISE3X3_S8_DSP_MORE (DEPTHWISE3X3_S8_DSP_LAW == 0 ? 0 : 2)
 
-/* In the order of registers s0-s7, then r1. */
+/* In the order of the frame; the last word is r1 at first. */
 typedef struct {
     int32_t ring_back; /* from where the ring is left to the next channel, bytes */
     int32_t out_back;
@@ -54,20 +54,20 @@ typedef struct {
 /* clang-format off */
 
 #define DEPTHWISE3X3_S8_DSP_STEP2(e, o, ne, no, at)                                                                    \
+    "    ldr.w " no ", [sp, #4*8]\n"                                                                                            \
     "    ldr.w r12, [r0, #48]!\n"                                                                                      \
     "    ldr.w lr, [r0, #16]\n"                                                                                        \
-    "    vmov " no ", s8\n"                                                                                            \
     DEPTHWISE3X3_S8_DSP_WORD("r12", "r2", "r3", e, o, ne, no, no)                                                      \
     "    ldr.w r12, [r0, #32]\n"                                                                                       \
     DEPTHWISE3X3_S8_DSP_WORD("lr", "r4", "r5", e, o, ne, no, ne)                                                       \
     DEPTHWISE3X3_S8_DSP_WORD("r12", "r6", "r7", e, o, ne, no, ne)                                                      \
     "    .if %c[law] == 0\n"                                                                                           \
-    "    vmov r12, s9\n"                                                                                               \
-    "    vmov lr, s6\n"                                                                                                \
+    "    ldr.w r12, [sp, #4*9]\n"                                                                                               \
+    "    ldr.w lr, [sp, #4*6]\n"                                                                                                \
     "    smmlar " e ", " e ", r12, lr\n"                                                                               \
     "    smmlar " o ", " o ", r12, lr\n"                                                                               \
     "    .endif\n"                                                                                                     \
-    GE_DSP_LAW_KEPT_TWO(DEPTHWISE3X3_S8_DSP_LAW, e, o, "r12", "lr", "s9", "s11", "s12")                                \
+    GE_DSP_LAW_KEPT_TWO(DEPTHWISE3X3_S8_DSP_LAW, e, o, "r12", "lr", "9", "11", "12")                                \
     "    ssat " e ", #8, " e "\n"                                                                                      \
     "    ssat " o ", #8, " o "\n"                                                                                      \
     "    strb " e ", [r1, #" at "]\n"                                                                                  \
@@ -77,24 +77,29 @@ typedef struct {
     DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11", at)                                                            \
     DEPTHWISE3X3_S8_DSP_STEP2("r10", "r11", "r8", "r9", at "+2*%c[step]")
 
-/* Begins a line: arguments in registers, s15 keeps r7. */
-#define DEPTHWISE3X3_S8_DSP_BEGIN                                                                                      \
-    "    vldmia r0!, {s0-s7}\n"                                                                                        \
-    "    vmov s15, r7\n"                                                                                               \
-    "    ldr r1, [r0]\n"                                                                                               \
-    "    vmov r0, s7\n"
+/* Begins a line. */
+#define DEPTHWISE3X3_S8_DSP_BEGIN(function) \
+    GE_DSP_ENTER(function, DEPTHWISE3X3_S8_DSP_LAW, "r1-r6, r8-r10") \
+    "    mov.w r0, r9\n" \
+    "    mov.w r1, r10\n"
 
-/* Begins a channel: bias in s8, multiplier in s9, weights in r2-r7, the first pair in r12 lr r10. */
+/* Begins a channel: bias in word 8, multiplier in word 9, weights in r2-r7, the first pair in r12 lr r10. */
 #define DEPTHWISE3X3_S8_DSP_CHANNEL                                                                                    \
-    "    vmov r12, s2\n"                                                                                               \
-    "    vmov lr, s3\n"                                                                                                \
-    "    vldmia r12!, {s8-s9}\n"                                                                                       \
-    "    .if %c[law]\n"                                                                                                \
-    "    vldmia r12!, {s11-s12}\n"                                                                                     \
-    "    .endif\n"                                                                                                     \
+    "    ldr.w r12, [sp, #4*2]\n"                                                                                               \
+    "    ldr.w lr, [sp, #4*3]\n"                                                                                                \
+    "    ldr.w r2, [r12], #4\n" \
+    "    ldr.w r3, [r12], #4\n" \
+    "    .if %c[law]\n" \
+    "    ldr.w r4, [r12], #4\n" \
+    "    ldr.w r5, [r12], #4\n" \
+    "    str.w r4, [sp, #4*11]\n" \
+    "    str.w r5, [sp, #4*12]\n" \
+    "    .endif\n" \
+    "    str.w r2, [sp, #4*8]\n" \
+    "    str.w r3, [sp, #4*9]\n" \
     "    add lr, lr, r12\n"                                                                                            \
     "    add.w r12, r12, #40\n"                                                                                        \
-    "    vmov s2, r12\n"                                                                                               \
+    "    str.w r12, [sp, #4*2]\n"                                                                                               \
     "    ldm.w lr, {r2-r7}\n"                                                                                          \
     "    ldr.w r12, [r0]\n"                                                                                            \
     "    ldr.w lr, [r0, #16]\n"                                                                                        \
@@ -102,34 +107,34 @@ typedef struct {
 
 /* On to the next channel. */
 #define DEPTHWISE3X3_S8_DSP_NEXT                                                                                       \
-    "    vmov r2, s0\n"                                                                                                \
-    "    vmov r3, s1\n"                                                                                                \
-    "    vmov r4, s2\n"                                                                                                \
-    "    vmov r5, s7\n"                                                                                                \
+    "    ldr.w r2, [sp, #4*0]\n"                                                                                                \
+    "    ldr.w r3, [sp, #4*1]\n"                                                                                                \
+    "    ldr.w r4, [sp, #4*2]\n"                                                                                                \
+    "    ldr.w r5, [sp, #4*7]\n"                                                                                                \
     "    sub.w r0, r0, r2\n"                                                                                           \
     "    sub.w r1, r1, r3\n"                                                                                           \
     "    cmp r4, r5\n"                                                                                                 \
     "    bne.w 1b\n"                                                                                                   \
-    "    vmov r7, s15\n"
+    GE_DSP_LEAVE
 
 /* Four channels of one line, stride 1. */
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        DEPTHWISE3X3_S8_DSP_BEGIN
+        DEPTHWISE3X3_S8_DSP_BEGIN("depthwise3x3_s8_dsp_line")
         "    .balign 4\n"
         "1:\n"
         DEPTHWISE3X3_S8_DSP_CHANNEL
-        "    vmov r9, s8\n"
+        "    ldr.w r9, [sp, #4*8]\n"
+        "    ldr.w r11, [sp, #4*4]\n"
         "    smlad r8, r12, r2, r9\n"
         "    smlatb r9, r12, r2, r9\n"
         "    smlad r8, lr, r4, r8\n"
         "    smlatb r9, lr, r4, r9\n"
         "    smlad r8, r10, r6, r8\n"
         "    smlatb r9, r10, r6, r9\n"
-        "    vmov lr, s4\n"
-        "    lsrs lr, lr, #1\n"
-        "    vmov s10, lr\n"
+        "    lsrs r11, r11, #1\n"
+        "    str.w r11, [sp, #4*10]\n"
         "    bcs.w 3f\n"
         "    beq.w 4f\n"
         "    .balign 4\n"
@@ -141,18 +146,18 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
         "    .balign 4\n"
         "3:\n"
         DEPTHWISE3X3_S8_DSP_STEP4("%c[half]")
-        "    vmov lr, s10\n"
+        "    ldr.w lr, [sp, #4*10]\n"
         "    addw r1, r1, #%c[half]+4*%c[step]\n"
         "    subs lr, lr, #1\n"
-        "    vmov s10, lr\n"
+        "    str.w lr, [sp, #4*10]\n"
         "    bne.w 2b\n"
         "4:\n"
-        "    vmov lr, s5\n"
+        "    ldr.w lr, [sp, #4*5]\n"
         "    cmp lr, #1\n"
         "    blt.w 6f\n"
         "    beq.w 5f\n"
         DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11", "0")
-        "    vmov lr, s5\n"
+        "    ldr.w lr, [sp, #4*5]\n"
         "    mov r8, r10\n"
         "    addw r1, r1, #2*%c[step]\n"
         "    cmp lr, #2\n"
@@ -165,27 +170,26 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
         "    smlabt r8, lr, r5, r8\n"
         "    smlabt r8, r9, r7, r8\n"
         "    .if %c[law] == 0\n"
-        "    vmov r12, s9\n"
-        "    vmov lr, s6\n"
+        "    ldr.w r12, [sp, #4*9]\n"
+        "    ldr.w lr, [sp, #4*6]\n"
         "    smmlar r8, r8, r12, lr\n"
         "    .endif\n"
-        GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, "r8", "r12", "lr", "s9", "s11", "s12")
+        GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, "r8", "r12", "lr", "9", "11", "12")
         "    ssat r8, #8, r8\n"
         "    strb r8, [r1]\n"
         "6:\n"
         DEPTHWISE3X3_S8_DSP_NEXT
         : "+r"(r0)
         : [law] "i"(DEPTHWISE3X3_S8_DSP_LAW), [step] "i"(DEPTHWISE3X3_S8_DSP_STEP), [half] "i"(DEPTHWISE3X3_S8_DSP_HALF)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s15");
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
 /* One output of stride 2: the words end `e`, the same words begin `n`. */
 #define DEPTHWISE3X3_S8_DSP_ONE(e, n, at)                                                                              \
+    "    ldr.w " n ", [sp, #4*8]\n"                                                                                             \
     "    ldr.w r10, [r0, #48]!\n"                                                                                      \
     "    ldr.w r11, [r0, #16]\n"                                                                                       \
     "    ldr.w r12, [r0, #32]\n"                                                                                       \
-    "    vmov " n ", s8\n"                                                                                             \
     "    smlabb " e ", r10, r3, " e "\n"                                                                               \
     "    smlad " n ", r10, r2, " n "\n"                                                                                \
     "    smlabt " e ", r11, r3, " e "\n"                                                                               \
@@ -195,7 +199,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
     "    .if %c[law] == 0\n"                                                                                           \
     "    smmlar " e ", " e ", lr, r5\n"                                                                                \
     "    .endif\n"                                                                                                     \
-    GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, e, "r10", "r11", "s9", "s11", "s12")                                  \
+    GE_DSP_LAW_KEPT_ONE(DEPTHWISE3X3_S8_DSP_LAW, e, "r10", "r11", "9", "11", "12")                                  \
     "    ssat " e ", #8, " e "\n"                                                                                      \
     "    strb " e ", [r1, #" at "]\n"
 
@@ -203,20 +207,20 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        DEPTHWISE3X3_S8_DSP_BEGIN
+        DEPTHWISE3X3_S8_DSP_BEGIN("depthwise3x3_s8_dsp_line2")
         "    .balign 4\n"
         "1:\n"
         DEPTHWISE3X3_S8_DSP_CHANNEL
-        "    vmov r8, s8\n"
+        "    ldr.w r8, [sp, #4*8]\n"
         "    smlad r8, r12, r2, r8\n"
         "    smlad r8, lr, r4, r8\n"
         "    smlad r8, r10, r6, r8\n"
-        "    vmov lr, s9\n"
         "    pkhtb r3, r5, r3, asr #16\n"
-        "    vmov r5, s6\n"
-        "    vmov r10, s4\n"
+        "    ldr.w lr, [sp, #4*9]\n"
+        "    ldr.w r5, [sp, #4*6]\n"
+        "    ldr.w r10, [sp, #4*4]\n"
         "    lsrs r10, r10, #1\n"
-        "    vmov s10, r10\n"
+        "    str.w r10, [sp, #4*10]\n"
         "    bcs.w 3f\n"
         "    beq.w 4f\n"
         "    .balign 4\n"
@@ -226,13 +230,13 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const de
         "3:\n"
         DEPTHWISE3X3_S8_DSP_ONE("r8", "r9", "2*%c[step]")
         DEPTHWISE3X3_S8_DSP_ONE("r9", "r8", "3*%c[step]")
-        "    vmov r10, s10\n"
+        "    ldr.w r10, [sp, #4*10]\n"
         "    addw r1, r1, #4*%c[step]\n"
         "    subs r10, r10, #1\n"
-        "    vmov s10, r10\n"
+        "    str.w r10, [sp, #4*10]\n"
         "    bne.w 2b\n"
         "4:\n"
-        "    vmov r10, s5\n"
+        "    ldr.w r10, [sp, #4*5]\n"
         "    cmp r10, #0\n"
         "    beq.w 6f\n"
         DEPTHWISE3X3_S8_DSP_ONE("r8", "r9", "0")
@@ -240,8 +244,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const de
         DEPTHWISE3X3_S8_DSP_NEXT
         : "+r"(r0)
         : [law] "i"(DEPTHWISE3X3_S8_DSP_LAW), [step] "i"(DEPTHWISE3X3_S8_DSP_STEP)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0", "s1", "s2",
-          "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s15");
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
 /* clang-format on */

@@ -23,7 +23,7 @@
 #define DEPTHWISE_WINDOW_S8_DSP_LOOP 0 /* 1: a loop over the rows of the window */
 #define DEPTHWISE_WINDOW_S8_DSP_LAW 0  /* see ge_isa_dsp_law.h */
 
-/* In the order of registers s0-s8. */
+/* In the order of the frame. */
 typedef struct {
     const int8_t *const *rows; /* of the window, at the first output */
     const uint32_t
@@ -53,18 +53,18 @@ typedef struct {
 /* r7: row `ge_line` of the window. */
 #define DEPTHWISE_WINDOW_S8_DSP_ROW \
     "    .if ge_rows > 5\n" \
-    "    vmov r7, s0\n" \
+    "    ldr.w r7, [sp, #4*0]\n" \
     "    ldr.w r7, [r7, #4*ge_line]\n" \
     "    .elseif ge_line == 0\n" \
-    "    vmov r7, s9\n" \
+    "    ldr.w r7, [sp, #4*9]\n" \
     "    .elseif ge_line == 1\n" \
-    "    vmov r7, s10\n" \
+    "    ldr.w r7, [sp, #4*10]\n" \
     "    .elseif ge_line == 2\n" \
-    "    vmov r7, s11\n" \
+    "    ldr.w r7, [sp, #4*11]\n" \
     "    .elseif ge_line == 3\n" \
-    "    vmov r7, s12\n" \
+    "    ldr.w r7, [sp, #4*12]\n" \
     "    .else\n" \
-    "    vmov r7, s13\n" \
+    "    ldr.w r7, [sp, #4*13]\n" \
     "    .endif\n"
 
 /* The taps of the row at r7. */
@@ -92,16 +92,16 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
     __asm__ volatile("    .set ge_rows, %c[rows]\n"
                      "    .set ge_taps, %c[taps]\n"
                      "    .set ge_step, %c[step]\n"
-                     "    vmov s15, r7\n"
-                     "    vldmia r0, {s0-s8}\n"
+                     GE_DSP_ENTER("depthwise_window_s8_dsp_row", DEPTHWISE_WINDOW_S8_DSP_LAW, "r1-r6, r8-r10")
                      "    .if ge_rows <= 5\n"
-                     "    vmov r1, s0\n"
-                     "    vldmia r1, {s9-s13}\n" /* the list has five places at least */
+                     "    ldm.w r1, {r2-r6}\n" /* the list has five places at least */
+                     "    add.w r1, sp, #4*9\n"
+                     "    stm.w r1, {r2-r6}\n"
                      "    .endif\n"
-                     "    vmov r0, s3\n"
-                     "    vmov r1, s4\n"
+                     "    ldr.w r0, [sp, #4*3]\n"
+                     "    ldr.w r1, [sp, #4*4]\n"
                      "1:\n" /* a pixel */
-                     "    vmov r2, s1\n"
+                     "    ldr.w r2, [sp, #4*1]\n"
                      "    .balign 4\n"
                      "2:\n" /* four channels */
                      "    ldr.w r3, [r2], #4\n"
@@ -109,19 +109,19 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    ldr.w r5, [r2], #4\n"
                      "    ldr.w r6, [r2], #4\n"
                      "    .if %c[loop]\n"
-                     "    vmov r9, s0\n"
+                     "    ldr.w r9, [sp, #4*0]\n"
                      "    add.w r10, r9, #4*ge_rows\n"
-                     "    vmov s13, r10\n"
+                     "    str.w r10, [sp, #4*13]\n"
                      "3:\n"
                      "    ldr.w r7, [r9], #4\n"
-                     "    vmov s14, r9\n"
+                     "    str.w r9, [sp, #4*14]\n"
                      DEPTHWISE_WINDOW_S8_DSP_TAPS_OF_ROW
-                     "    vmov r9, s14\n"
-                     "    vmov r10, s13\n"
+                     "    ldr.w r9, [sp, #4*14]\n"
+                     "    ldr.w r10, [sp, #4*13]\n"
                      "    cmp.w r9, r10\n"
                      "    bne.w 3b\n"
                      "    .elseif ge_taps == 1\n"
-                     "    vmov r7, s0\n"
+                     "    ldr.w r7, [sp, #4*0]\n"
                      "    .rept ge_rows/2\n"
                      "    ldr.w r8, [r7], #4\n"
                      "    ldr.w r9, [r7], #4\n"
@@ -151,7 +151,7 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    ldr.w r8, [r2], #4\n"
                      "    ldr.w r9, [r2], #4\n"
                      "    ldr.w r10, [r2], #4\n"
-                     "    vmov r12, s8\n"
+                     "    ldr.w r12, [sp, #4*8]\n"
                      "    .endif\n"
                      "    .if %c[up]\n"
                      "    lsl.w r3, r3, #%c[up]\n"
@@ -170,7 +170,7 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      GE_DSP_LAW_ONE(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r4", "r8", "r9", "r10")
                      GE_DSP_LAW_ONE(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r6", "r8", "r9", "r10")
                      GE_DSP_LAW_SELDOM(DEPTHWISE_WINDOW_S8_DSP_LAW, "r2", "r9", "r10")
-                     "    vmov r7, s2\n"
+                     "    ldr.w r7, [sp, #4*2]\n"
                      "    ssat r3, #8, r3\n"
                      "    ssat r5, #8, r5\n"
                      "    ssat r4, #8, r4\n"
@@ -182,22 +182,20 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    add.w r1, r1, #4\n"
                      "    cmp.w r2, r7\n"
                      "    bne.w 2b\n"
-                     "    vmov r7, s6\n"
-                     "    vmov r8, s7\n"
-                     "    vmov r9, s5\n"
+                     "    ldr.w r7, [sp, #4*6]\n"
+                     "    ldr.w r8, [sp, #4*7]\n"
+                     "    ldr.w r9, [sp, #4*5]\n"
                      "    add.w r1, r1, r7\n"
                      "    add.w r0, r0, r8\n"
                      "    subs.w r9, r9, #1\n"
-                     "    vmov s5, r9\n"
+                     "    str.w r9, [sp, #4*5]\n"
                      "    bne.w 1b\n"
-                     "    vmov r7, s15\n"
+                     GE_DSP_LEAVE
                      : "+r"(r0)
                      : [rows] "i"(DEPTHWISE_WINDOW_S8_DSP_ROWS), [taps] "i"(DEPTHWISE_WINDOW_S8_DSP_TAPS),
                        [step] "i"(DEPTHWISE_WINDOW_S8_DSP_STEP), [up] "i"(DEPTHWISE_WINDOW_S8_DSP_UP),
                        [loop] "i"(DEPTHWISE_WINDOW_S8_DSP_LOOP), [law] "i"(DEPTHWISE_WINDOW_S8_DSP_LAW)
-                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory", "s0",
-                       "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14",
-                       "s15" GE_DSP_LAW_CHANGES(DEPTHWISE_WINDOW_S8_DSP_LAW));
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory" GE_DSP_LAW_CHANGES(DEPTHWISE_WINDOW_S8_DSP_LAW));
 }
 
 /* clang-format on */

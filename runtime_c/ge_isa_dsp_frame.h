@@ -1,0 +1,24 @@
+/* Where the loops of Cortex-M4, M7 and M33 keep what their registers have no room for: 16 words of stack, [sp, #4 * n].
+ *
+ * No FPU is needed, and none of its registers changes: so no context of it has to be saved, and any -mfloat-abi will do.
+ * The words of the job come first, in its order. r7 may be the compiler's frame pointer and cannot be declared as changed:
+ * it is kept in the last word. Nothing lies below sp, where an interrupt would write.
+ * The compiler does not know of this stack; it is told by a symbol of the object file, ge_frame.FUNCTION, in bytes. */
+#ifndef GE_ISA_DSP_FRAME_H
+#define GE_ISA_DSP_FRAME_H
+
+#include "ge_isa_dsp_law.h"
+
+/* r0: the job, of as many words as there are `registers`, which change. */
+#define GE_DSP_ENTER(function, law, registers)                                                                         \
+    "    .set ge_frame." function ", 64+" GE_DSP_LAW_STACK(law) "\n"                                                   \
+                                                                "    sub.w sp, sp, #64\n"                              \
+                                                                "    str.w r7, [sp, #60]\n"                            \
+                                                                "    ldm.w r0, {" registers "}\n"                      \
+                                                                "    stm.w sp, {" registers "}\n"
+
+#define GE_DSP_LEAVE                                                                                                   \
+    "    ldr.w r7, [sp, #60]\n"                                                                                        \
+    "    add.w sp, sp, #64\n"
+
+#endif
