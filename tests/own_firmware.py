@@ -13,7 +13,7 @@ from glowembed.run.qemu import machine
 
 
 def build(main: str, sources: Sequence[Path], folder: Path, board: Board, flags: Sequence[str] = ()) -> Path:
-    """main.elf of this main.c, these sources, and the board's own files."""
+    """main.elf of this main.c, these sources, and the board's own files; flags: also another -mfloat-abi."""
     assert board.linker_script is not None
     harness, common = resources.runtime_c() / "harness", resources.boards() / "common"
     (folder / "main.c").write_text(main)
@@ -24,16 +24,22 @@ def build(main: str, sources: Sequence[Path], folder: Path, board: Board, flags:
     paths = [f"-I{path}" for path in (folder, harness, harness / target.architecture, common, *own)]
     helpers = [harness / f"{stem}.c" for stem in ("semihost", "line", "fault_files")]
     link = ["-T", str(board.linker_script), "-L", str(folder), "-L", str(common)]
+    abi = ("-mfloat-abi", "-mfpu") if any(flag.startswith("-mfloat-abi") for flag in flags) else ()
+    own_flags = [flag for flag in target.cflags if not flag.startswith(abi)]
+    link = [*(flag for flag in target.ldflags if not flag.startswith(abi)), *link]
     command = [
         target.compiler,
-        *target.cflags,
-        *flags,
+        *own_flags,
         *paths,
         "main.c",
         *map(str, [*sources, *helpers, *board.sources]),
     ]
     done = subprocess.run(
-        [*command, *target.ldflags, *link, "-o", "main.elf"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, *flags, *link, "-o", "main.elf"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return folder / "main.elf"
@@ -43,5 +49,5 @@ def run(elf: Path, board: str) -> tuple[int, str]:
     """Exit code, and what it said by semihosting."""
     words = ["-semihosting-config", "enable=on,target=native", "-serial", "null"]
     command = [*machine(load_board(board), elf), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     return done.returncode, done.stdout + done.stderr

@@ -96,4 +96,4 @@ def test_convolutions_on_cortex_m4_take_little(channels: int, tmp_path: Path) ->
     bundle = compiled(network, tmp_path, "cortex-m4", plan=PlanOptions("greedy", optimize="ram"))
     image = build(bundle.path, load_board("mps2-an386"), tmp_path / "build")
     assert image.stack is not None
-    assert image.stack <= 400, image.deepest
+    assert image.stack <= 464, image.deepest

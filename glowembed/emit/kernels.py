@@ -12,6 +12,7 @@ from pathlib import Path
 
 from glowembed import resources
 from glowembed.emit.csource import dispatcher, kernel_source, level_source, prototype
+from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import c_struct, struct_name
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import kernel, kernel_ops
@@ -75,7 +76,8 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     parts += [_inlined(text) for text in kernels]
     for word in levels_used(graph):
         parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
-    return "\n".join([parts[0], *_pragmas("\n".join(parts)), *parts[1:], "#endif\n"])
+    needs = guards(kernel(n.kernel or "").isa for n in used.values())
+    return "\n".join([parts[0], needs, *_pragmas("\n".join(parts)), *parts[1:], "#endif\n"])
 
 
 def _pragmas(text: str) -> list[str]:
