@@ -22,7 +22,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Shape
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Optimize, PlanMode, PlanOptions, Ram
-from glowembed.graph.target import default_board, load_board, load_target
+from glowembed.graph.target import default_board, load_board, load_target, target_of
 from glowembed.law.fixedpoint import MODES
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.plan.places import IO, Input, Places
@@ -293,7 +293,7 @@ def refuse_options(options: Mapping[str, Any], why: str) -> None:
 
 def board_of(bundle: Bundle, name: str | None) -> str:
     """The name of a board that is there; by default the test board of the bundle's target."""
-    return load_board(name).name if name is not None else default_board(bundle.manifest["target"]).name
+    return load_board(name).reference if name is not None else default_board(target_of(bundle.manifest).name).reference
 
 
 def check_firmware(board: str, name: str | None) -> None:

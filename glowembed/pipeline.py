@@ -28,7 +28,7 @@ from glowembed.graph import cnames, limits, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
-from glowembed.graph.target import Target, load_target, with_isa
+from glowembed.graph.target import Target, load_target, target_of, with_isa
 from glowembed.image import glue
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
@@ -397,7 +397,7 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     Constants and kernels are the files of the bundle itself: the twin is wrong where the bundle is.
     """
     manifest = bundle.manifest
-    target = with_isa(load_target(manifest["target"]), manifest["options"].get("isa"))
+    target = with_isa(target_of(manifest), manifest["options"].get("isa"))
     plan = memory.plan(bundle.graph, target.word_size, PlanOptions("greedy", optimize="speed"))
     replay.check(bundle.graph, plan)
     origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])

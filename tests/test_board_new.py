@@ -12,10 +12,11 @@ from pathlib import Path
 import fake_bundle
 import pytest
 
+from glowembed import resources
 from glowembed.__main__ import main
 from glowembed.commands import board
 from glowembed.errors import UsageError
-from glowembed.graph.target import UART_KINDS, read_board
+from glowembed.graph.target import UART_KINDS, load_target, read_board
 
 ANSWERS = tomllib.loads(board.QUESTIONS)
 
@@ -85,3 +86,36 @@ def test_the_command(boards: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     questions.write_text("nonsense = 1\n")
     assert main(["board", "new", "x", "--answers", str(questions), "--into", str(boards)]) == 2
     assert "unknown answer 'nonsense'" in capsys.readouterr().err
+
+
+@pytest.mark.cc
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_boards_and_targets_of_the_user_lie_anywhere(
+    tmp_path: Path, digits: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A target that inherits, a board that names it, a copy of an emulated board: from a folder that knows nothing of glowembed."""
+    place = tmp_path / "my things"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    data = str(digits / "data.npz")
+    own = 'name = "my-m4"\ndescription = "mine"\ninherits = "cortex-m4"\n'
+    (place / "my-m4.toml").write_text(own)
+    assert main(["compile", str(digits / "model.onnx"), "--data", data, "--target", "my-m4.toml", "-o", "net"]) == 0
+    assert main(["validate", "net", "--data", data, "--samples", "1"]) == 2
+    assert "unknown target 'my-m4'" in capsys.readouterr().err
+
+    board.make("my-board", ANSWERS | {"target": "../../my-m4.toml"}, place / "boards")
+    assert main(["build", "net", "--board", "boards/my-board"]) == 0
+    copy = place / "boards" / "copied"
+    shutil.copytree(resources.boards() / "mps2-an386", copy)
+    for file in copy.iterdir():
+        text = file.read_text().replace("../common/systick.c", "{common}/systick.c").replace("../common/", "")
+        text = text.replace('name = "mps2-an386"', 'name = "copied"').replace('"cortex-m4"', '"../../my-m4.toml"')
+        file.write_text(text)
+    assert main(["validate", "net", "--board", "./boards/copied", "--data", data, "--samples", "1"]) == 0
+
+    (place / "my-m4.toml").write_text(own + 'runs_on = "cortex-m4"\n')
+    load_target.cache_clear()
+    assert main(["compile", str(digits / "model.onnx"), "--data", data, "--target", "./my-m4.toml", "-o", "net"]) == 0
+    assert main(["validate", "net", "--data", data, "--samples", "1"]) == 0

@@ -113,7 +113,8 @@ def test_board_memories_do_not_overlap(name: str) -> None:
         (load_target, "cortex-m23p", "Did you mean 'cortex-m23'?"),
         (load_target, "", "unknown target ''. Known: "),
         (load_board, "mps2-an387", "unknown board 'mps2-an387'. Did you mean 'mps2-an38"),
-        (load_board, "../boards/host", "unknown board"),
+        (load_board, "../boards/hosts", "/hosts/board.toml"),
+        (load_target, "../cortex-m5.toml", "/cortex-m5.toml"),
     ],
 )
 def test_unknown_names(load, name: str, expected: str) -> None:

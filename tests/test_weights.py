@@ -51,11 +51,19 @@ def test_zero_weights() -> None:
     assert weights.power2(Const(np.zeros((1, 3), np.float32)), QType("int8", (0.1,), (1,), axis=0)).scale == (1.0,)
 
 
-def doubled(const: Const, qtype: QType) -> QType:
+SEEN: list[tuple[str, str, str]] = []
+
+
+def two_arguments(const: Const, qtype: QType) -> QType:
+    return qtype
+
+
+def doubled(const: Const, qtype: QType, name: str, op: str, node: str) -> QType:
+    SEEN.append((name, op, node))
     return replace(qtype, scale=tuple(2 * s for s in qtype.scale))
 
 
-def wrong(const: Const, qtype: QType) -> QType:
+def wrong(const: Const, qtype: QType, **of: str) -> QType:
     return QType("int8", (1.0, 2.0, 3.0), (0, 0, 0), axis=0)
 
 
@@ -97,6 +105,10 @@ def test_a_target_has_its_way(compiled) -> None:
     [
         ("power3", "'power3'.*Did you mean 'power2'"),
         ("nowhere.to:find", "No module named 'nowhere'"),
+        (
+            "test_weights:two_arguments",
+            r"unexpected keyword argument 'name'; it must take \(const, qtype, \*, name, op, node\)",
+        ),
         ("test_weights:absent", "absent"),
         ("test_weights:wrong", r"n_y: weights = 'test_weights:wrong' of the target gave .* wanted is"),
     ],

@@ -12,7 +12,7 @@ import typer
 from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.files import documents
-from glowembed.graph.target import UART_KINDS, Board, load_target, read_board
+from glowembed.graph.target import COMMON, UART_KINDS, Board, Target, load_target, read_board
 
 TICKS = ("dwt", "systick", "timer_nrf")
 QUESTIONS = """# The questions for `glowembed board new NAME --answers FILE`. Addresses stand in the chip's reference manual.
@@ -55,7 +55,14 @@ def new(
     answers: Annotated[
         Path | None, typer.Option("--answers", metavar="TOML", help="Without it the questions are printed.")
     ] = None,
-    into: Annotated[Path | None, typer.Option("--into", metavar="DIR", help="By default boards/ of glowembed.")] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="DIR",
+            help="By default boards/ of glowembed; from elsewhere it is used as --board DIR/NAME.",
+        ),
+    ] = None,
 ) -> None:
     """Make the folder of a board: board.toml, link.ld, startup.c, uart.c. Then only clock and pins are left to write."""
     if answers is None:
@@ -63,7 +70,7 @@ def new(
         return
     board = make(name, _read(answers), into or resources.boards())
     typer.echo(
-        f"{board.folder}: now fill in ge_clock_init and ge_uart_pins, then: glowembed build BUNDLE --board {name}"
+        f"{board.folder}: now fill in ge_clock_init and ge_uart_pins, then: glowembed build BUNDLE --board {board.reference}"
     )
 
 
@@ -89,14 +96,14 @@ def make(name: str, answers: dict[str, Any], place: Path) -> Board:
     folder = place / name
     if folder.exists():
         raise UsageError(f"{folder} is there already: choose another name, or remove it")
-    load_target(answers["target"])
+    target = _target(answers, folder)
     if answers["uart"] not in UART_KINDS:
         raise unknown_name("uart", answers["uart"], UART_KINDS)
     if answers["ticks"] not in TICKS:
         raise unknown_name("ticks", answers["ticks"], TICKS)
     folder.mkdir(parents=True)
     try:
-        for file, text in files(name, answers).items():
+        for file, text in files(name, answers, target).items():
             (folder / file).write_text(text, encoding="utf-8")
         return read_board(folder / "board.toml")
     except GlowembedError:
@@ -104,7 +111,13 @@ def make(name: str, answers: dict[str, Any], place: Path) -> Board:
         raise
 
 
-def files(name: str, answers: dict[str, Any]) -> dict[str, str]:
+def _target(answers: dict[str, Any], folder: Path) -> Target:
+    """A target by its name, or by the path of its file from the folder of the board."""
+    name = answers["target"]
+    return load_target(str((folder / name).resolve()) if name.endswith(".toml") else name)
+
+
+def files(name: str, answers: dict[str, Any], target: Target) -> dict[str, str]:
     """The four files of a board."""
     what = answers["description"]
     return {
@@ -115,7 +128,7 @@ def files(name: str, answers: dict[str, Any]) -> dict[str, str]:
             for alias, memory in (("CODE", "flash"), ("WEIGHTS", "flash"), ("DATA", "ram"), ("ARENA", "ram"))
         )
         + "INCLUDE sections.ld\n",
-        "startup.c": _startup(answers),
+        "startup.c": _startup(answers, target),
         "uart.c": _uart(answers),
     }
 
@@ -127,7 +140,7 @@ def _board_toml(name: str, a: dict[str, Any]) -> str:
     lines = [
         f"name = {text(name)}", f"description = {text(a['description'])}", f"target = {text(a['target'])}",
         f"clock_hz = {a['clock_hz']}", f"stack_size = 0x{a['stack_size']:X}",
-        f'sources = ["startup.c", "uart.c", {text(_common(a["ticks"] + ".c"))}]', 'linker_script = "link.ld"',
+        f'sources = ["startup.c", "uart.c", {text(COMMON + a["ticks"] + ".c")}]', 'linker_script = "link.ld"',
         "", "[uart]", f"kind = {text(a['uart'])}", f"base = 0x{a['uart_base']:08X}",
         f"clock_hz = {a['uart_clock_hz']}", f"baud = {a['baud']}",
     ]  # fmt: skip
@@ -148,11 +161,11 @@ def _board_toml(name: str, a: dict[str, Any]) -> str:
 
 
 def _common(file: str) -> str:
-    return f"../common/{file}"
+    """A file that all boards share: the compiler looks for headers there."""
+    return file
 
 
-def _startup(a: dict[str, Any]) -> str:
-    target = load_target(a["target"])
+def _startup(a: dict[str, Any], target: Target) -> str:
     fault = "fault_v6m.h" if "armv6m" in target.isa else "fault_v7m.h"
     reset = "reset_fpu.h" if target.has_fpu else "reset.h"
     includes = "\n\n".join(f'#include "{_common(file)}"' for file in ("startup.h", reset, fault))

@@ -65,7 +65,7 @@ Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help=
 
 ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")]
 
-TargetName = Annotated[str, typer.Option("--target", help="`glowembed targets` lists them.")]
+TargetName = Annotated[str, typer.Option("--target", help="A name (`glowembed targets` lists them) or FILE.toml.")]
 
 BundleName = Annotated[
     str | None, typer.Option("--name", help="Prefix of C names and files; by default the name of the model's file.")

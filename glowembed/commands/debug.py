@@ -9,7 +9,7 @@ import typer
 
 from glowembed.cli import progress_bar, show
 from glowembed.errors import ValidationDiffers
-from glowembed.graph.target import default_board
+from glowembed.graph.target import default_board, target_of
 from glowembed.judge import debugging
 from glowembed.pipeline import load_bundle
 from glowembed.show import report
@@ -42,7 +42,7 @@ def debug(
     layer's error is *cumulated* (with all that came before) and *isolated* (fed with the float model's own input).
     """
     loaded = load_bundle(bundle)
-    place = board or default_board(loaded.manifest["target"]).name
+    place = board or default_board(target_of(loaded.manifest).name).reference
     with progress_bar() as progress:
         run = debugging.debug(loaded, data, place, samples, build_dir, progress, model)
     if dump is not None:

@@ -523,6 +523,7 @@ def _manifest(
         "name": context["name"],
         "generator": f"glowembed {origin.version}",
         "target": target.name,
+        "runs_on": target.runs_on or None,
         "hash": digest,
         "model": {"file": origin.model_file, "sha256": graph.model_sha256},
         "options": dict(origin.options),

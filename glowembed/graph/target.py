@@ -31,6 +31,9 @@ TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
 """What a firmware can be built to answer: us, in one of two ways, or the official tool of MLPerf Tiny."""
 
+COMMON = "{common}/"
+"""What stands for boards/common in the sources of a board.toml."""
+
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
 
 
@@ -139,6 +142,11 @@ class Board:
     folder: Path
 
     @property
+    def reference(self) -> str:
+        """What load_board takes: the name, or the path of a folder that is not among the carried ones."""
+        return self.name if self.folder.parent == resources.boards() else str(self.folder)
+
+    @property
     def transports(self) -> tuple[str, ...]:
         """How a host can talk to it, the usual way first."""
         return TRANSPORTS if self.qemu is not None else ("serial",)
@@ -165,7 +173,9 @@ def board_names() -> tuple[str, ...]:
 
 @cache
 def load_target(name: str) -> Target:
-    """The target of this name."""
+    """The target of this name, or that of a toml file. A path ends in .toml."""
+    if name.endswith(".toml"):
+        return read_target(Path(name).absolute())
     if name not in target_names():
         raise unknown_name("target", name, target_names())
     return read_target(resources.targets() / f"{name}.toml")
@@ -185,7 +195,9 @@ def with_isa(target: Target, isa: str | None) -> Target:
 
 @cache
 def load_board(name: str) -> Board:
-    """The board of this name."""
+    """The board of this name, or that of a folder with a board.toml. A path has a slash in it."""
+    if "/" in name:
+        return read_board(Path(name).absolute() / "board.toml")
     if name not in board_names():
         raise unknown_name("board", name, board_names())
     return read_board(resources.boards() / name / "board.toml")
@@ -199,9 +211,21 @@ def default_board(target: str) -> Board:
     return next((board for board in matching if board.default), matching[0])
 
 
+def target_of(manifest: Mapping[str, Any], board: Board | None = None) -> Target:
+    """The target that a bundle was compiled for.
+
+    A bundle holds no compiler and no flags, which would be those of whoever wrote it. One for a target of the user's own is
+    built with the target that the board names, or with the carried one that runs the same code.
+    """
+    name = manifest["target"]
+    if board is not None and (own := load_target(board.target)).name == name:
+        return own
+    return load_target(name if name in target_names() else manifest.get("runs_on") or name)
+
+
 def runs(board: Board, target: Target) -> bool:
     """Whether the board executes the code of this target."""
-    return board.target in (target.name, target.runs_on)
+    return load_target(board.target).name in (target.name, target.runs_on)
 
 
 def boards_of(target: Target) -> list[Board]:
@@ -276,7 +300,7 @@ def read_board(path: Path) -> Board:
     board = Board(
         name=_file_name(table, folder.name),
         description=table.text("description"),
-        target=table.text("target"),
+        target=_target_reference(table, folder),
         default=table.boolean("default", default=False),
         clock_hz=table.integer("clock_hz", default=0),
         stack_size=table.integer("stack_size", default=0),
@@ -284,12 +308,24 @@ def read_board(path: Path) -> Board:
         qemu=_qemu(table),
         uart=_uart(table),
         flash=_flash(table),
-        sources=tuple(table.file(folder, name) for name in table.strings("sources")),
+        sources=tuple(_source(table, folder, name) for name in table.strings("sources")),
         linker_script=table.file(folder, script) if script else None,
         folder=folder,
     )
     table.finish()
     return board
+
+
+def _target_reference(table: _Table, folder: Path) -> str:
+    """A name, or the path of a toml file from the folder of the board."""
+    name = table.text("target")
+    return str(table.file(folder, name)) if name.endswith(".toml") else name
+
+
+def _source(table: _Table, folder: Path, name: str) -> Path:
+    """A C file of the board, or behind {common}/ one that all boards share."""
+    shared = name.removeprefix(COMMON)
+    return table.file(folder, name) if shared == name else table.file(resources.boards() / "common", shared)
 
 
 def _file_name(table: _Table, expected: str) -> str:

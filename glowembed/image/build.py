@@ -20,7 +20,7 @@ from pathlib import Path
 
 from glowembed import resources
 from glowembed.errors import DoesNotFit, ToolError, UsageError
-from glowembed.graph.target import Board, Memory, load_target, runs
+from glowembed.graph.target import Board, Memory, runs, target_of
 from glowembed.image import elf, glue
 from glowembed.image.elf import Depth
 
@@ -69,7 +69,7 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
     check_path(bundle.resolve())
     check_path(build_dir.resolve())
     manifest = glue.read_manifest(bundle)
-    target = load_target(manifest["target"])
+    target = target_of(manifest, board)
     if not runs(board, target):
         raise UsageError(
             f"the bundle {bundle} is for target {target.name!r}, but board {board.name!r} "
@@ -114,7 +114,7 @@ def _need(tool: str, package: str) -> None:
 
 def _scons(bundle: Path, board: Board, build_dir: Path, transport: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "SCons", "-Q", "-f", str(resources.sconstruct()), "-C", str(build_dir)]
-    command += [f"bundle={bundle}", f"board={board.name}", f"build={build_dir}", f"transport={transport}"]
+    command += [f"bundle={bundle}", f"board={board.reference}", f"build={build_dir}", f"transport={transport}"]
     package = str(resources.PACKAGE.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "LC_ALL": "C"}

@@ -14,7 +14,7 @@ from typing import Any
 from glowembed.emit import buildfiles
 from glowembed.errors import UsageError
 from glowembed.graph import cnames
-from glowembed.graph.target import load_target
+from glowembed.graph.target import target_of
 from glowembed.image import glue
 from glowembed.pipeline import check_out_dir, write_folder
 from glowembed.version import VERSION
@@ -117,4 +117,4 @@ union {name}_arena {{
 def _build_files(manifests: Sequence[glue.Manifest], name: str, sources: Sequence[str]) -> Mapping[str, str]:
     """The flags are those that all of the bundles want."""
     flags = [flag for flag in glue.cflags(manifests[0]) if all(flag in glue.cflags(m) for m in manifests)]
-    return buildfiles.build_files(name, sources, flags, "-fPIC" in load_target(manifests[0]["target"]).cflags)
+    return buildfiles.build_files(name, sources, flags, "-fPIC" in target_of(manifests[0]).cflags)

@@ -89,7 +89,7 @@ def _place(path: Path, entry: Mapping[str, Any], bundle: Path, data: Path) -> Pl
     try:
         return Place(
             name=str(entry.get("name", board.name)),
-            board=board.name,
+            board=board.reference,
             port=str(entry["port"]) if "port" in entry else None,
             baud=int(entry["baud"]) if "baud" in entry else None,
             bundle=path.parent / str(entry["bundle"]) if "bundle" in entry else bundle,

@@ -19,7 +19,7 @@ from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.reference import run_int
-from glowembed.graph.target import Board, default_board, load_board
+from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image
 from glowembed.judge import compare
@@ -167,12 +167,12 @@ def _estimate(
     bundle: Bundle, place: Board, build_dir: Path | None, inputs: Arrays, progress: Progress
 ) -> Measurement | None:
     """Of the same core under QEMU, to stand beside what a board has measured; None where there is no emulator."""
-    board = place if place.qemu is not None else default_board(bundle.manifest["target"])
+    board = place if place.qemu is not None else default_board(target_of(bundle.manifest).name)
     if not qemu.is_here(board):
         return None
     folder = build_dir / "estimate" if build_dir is not None else None
     with progress.stage("estimate"):
-        image = build_bundle(bundle, board.name, folder, "semihosting")
+        image = build_bundle(bundle, board.reference, folder, "semihosting")
         return measure_bundle(bundle, image, _rows(bundle, {name: array[:1] for name, array in inputs.items()}))
 
 
@@ -362,7 +362,7 @@ def _whole(bundle: Bundle, image: Image) -> Iterator[tuple[Bundle, Image]]:
         return
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
         twin = keep_whole(bundle, Path(folder) / "whole")
-        yield twin, build_bundle(twin, image.board.name, Path(folder) / "build", image.transport)
+        yield twin, build_bundle(twin, image.board.reference, Path(folder) / "build", image.transport)
 
 
 def run_layers(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import ToolError
-from glowembed.graph.target import Target, load_target
+from glowembed.graph.target import Target, target_of
 from glowembed.image import glue
 from glowembed.image.build import Image
 from glowembed.measure import counts, listing, pipelines
@@ -122,7 +122,7 @@ def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -
 
 def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0) -> Measurement:
     """Every layer and function on the samples; of several samples the costliest is told. `hot`: how many hot spots."""
-    target = load_target(manifest["target"])
+    target = target_of(manifest, image.board)
     try:
         if not target.pipeline:
             raise ToolError(f"targets/{target.name}.toml names no pipeline")

@@ -9,6 +9,7 @@ far, and returns the type to store; bias and multipliers follow from it.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,11 +21,12 @@ from glowembed.graph.ir import Const, Graph, QType
 from glowembed.graph.op import ops
 from glowembed.quantize.schema import WEIGHT_LIMIT, power_of_two
 
-RequantizeWeights = Callable[[Const, QType], QType]
-"""The constant as in the model, the type chosen so far -> the type to store."""
+RequantizeWeights = Callable[..., QType]
+"""The constant as in the model, the type chosen so far, and as keywords `name` of the weights, `op` and `node` that read them
+-> the type to store."""
 
 
-def power2(const: Const, qtype: QType) -> QType:
+def power2(const: Const, qtype: QType, **of: str) -> QType:
     """Symmetric, every scale the next power of two: for cores that shift instead of multiplying."""
     weights = np.abs(const.materialize().astype(np.float64))
     peaks = weights.reshape(len(weights), -1).max(axis=1) / WEIGHT_LIMIT
@@ -47,8 +49,10 @@ def requantizer(name: str) -> RequantizeWeights:
     module, _, function = name.partition(":")
     try:
         found: RequantizeWeights = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"weights = {name!r} of the target: {error}") from error
+        inspect.signature(found).bind(None, None, name="", op="", node="")
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        problem = f"weights = {name!r} of the target: {error}; it must take (const, qtype, *, name, op, node)"
+        raise UsageError(problem) from error
     return found
 
 
@@ -62,9 +66,8 @@ def requantize_weights(graph: Graph, name: str) -> Graph:
             continue
         value = values[node.inputs[1]]
         if value.const is not None and value.qtype is not None and value.qtype.dtype == "int8":
-            values[value.name] = replace(
-                value, qtype=_checked(node.name, name, function(value.const, value.qtype), value.qtype)
-            )
+            found = function(value.const, value.qtype, name=value.name, op=node.op, node=node.name)
+            values[value.name] = replace(value, qtype=_checked(node.name, name, found, value.qtype))
     return replace(graph, values=values)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from glowembed.errors import GlowembedError, ToolError, UsageError
 from glowembed.graph.ir import Array
-from glowembed.graph.target import load_target
+from glowembed.graph.target import target_of
 from glowembed.image.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
 
 GUARD = 256
@@ -116,7 +116,7 @@ def load(bundle: Path | str) -> HostModel:
 
 def _compile(bundle: Path, manifest: Manifest, folder: Path) -> Path:
     """The shared library in `folder`; once it is loaded, the file is not needed any more."""
-    target = load_target(manifest["target"])
+    target = target_of(manifest)
     if target.compiler != "cc":
         raise UsageError(f"{bundle} was compiled for {target.name}; compile it with --target x86-64 to run it here")
     compiler = shutil.which(target.compiler)

@@ -19,7 +19,7 @@ from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import all_kernels, kernel
 from glowembed.graph.plan import Plan
-from glowembed.graph.target import Board, Target, default_board, load_target, with_isa
+from glowembed.graph.target import Board, Target, default_board, target_of, with_isa
 from glowembed.image.build import Image
 from glowembed.judge.debugging import DebugRun, LayerReport, Loss
 from glowembed.judge.farm import Row
@@ -278,7 +278,9 @@ def kernel_option(bundle: Bundle, option: str) -> RenderableType:
         offered = [c for c in bundle.choices if kernel(c.kernel).option == option]
         target = bundle.manifest["target"]
         isa = bundle.manifest["options"].get("isa")
-        if not any(k.option == option and k.isa in with_isa(load_target(target), isa).isa for k in all_kernels()):
+        if not any(
+            k.option == option and k.isa in with_isa(target_of(bundle.manifest), isa).isa for k in all_kernels()
+        ):
             return Text(
                 f"--{option} changes nothing: {target} has no such kernels{f' with --isa {isa}' if isa else ''}"
             )
