@@ -158,7 +158,8 @@ FORMS = (
     form("Resize", X, None, [1.0, 1.0, 2.0, 2.0], first=13), form("Resize", X, None, [1.0, 1.0, 2.0, 2.0], first=13, mode="linear"),
     form("Resize", X, np.zeros(0, np.float32), [1.0, 1.0, 2.0, 2.0], first=11),
     form("Resize", X, None, None, [1, 3, 8, 10], first=13, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
-    form("QuantizeLinear", X, 0.05, np.uint8(100), first=10), form("DequantizeLinear", np.arange(6, dtype=np.uint8), 0.05, np.uint8(3), first=10),
+    form("QuantizeLinear", X, 0.05, np.uint8(100), first=10),
+    form("QuantizeLinear", np.asarray([[3e38, -3e38, 25.3, -1e30]], np.float32), 0.1, np.uint8(7), first=10), form("DequantizeLinear", np.arange(6, dtype=np.uint8), 0.05, np.uint8(3), first=10),
 )  # fmt: skip
 
 

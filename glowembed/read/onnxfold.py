@@ -156,11 +156,27 @@ def _resize(call: _Call) -> _Call:
     return replace(call, node=_node(call, [x, "", scales], mode=mode, **asymmetric), opset=13)
 
 
+def _quantize(call: _Call) -> _Call:
+    """The evaluator casts steps to integers before it saturates them, so no number may have more than int32 holds."""
+    x, scale = call.node.input[:2]
+    array, step = call.feeds[x], call.feeds[scale]
+    if step.ndim > 1 or array.dtype.kind != "f" or not array.ndim:
+        return call
+    shape = [1] * array.ndim
+    shape[_attributes(call.node).get("axis", 1) % array.ndim if step.size > 1 else 0] = -1
+    reach = np.abs(step.astype(array.dtype)).reshape(shape) * array.dtype.type(2**24)
+    return replace(call, feeds={**call.feeds, x: np.clip(array, -reach, reach)})
+
+
+EVERY = 1 << 30
+"""No opset has a form that the evaluator computes rightly."""
+
 FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), (13, _flattened)),
     "BatchNormalization": (14, _batch_normalization),
     "Upsample": (9, _upsample),
     "Resize": (11, _resize),
+    "QuantizeLinear": (EVERY, _quantize),
 }
 """Operator -> the first opset whose form the evaluator computes rightly, and how an older one is written in a newer."""
 
