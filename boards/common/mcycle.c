@@ -6,9 +6,9 @@ static uint64_t began;
 
 /* The high word is read twice: where it has changed, the low word has overflowed between the reads. */
 static uint64_t cycles(void) {
-    uint32_t high;
-    uint32_t low;
-    uint32_t again;
+    uint32_t high = 0;
+    uint32_t low = 0;
+    uint32_t again = 0;
     do {
         __asm__ volatile("csrr %0, mcycleh\n"
                          "csrr %1, mcycle\n"
