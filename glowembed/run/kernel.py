@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -27,6 +26,7 @@ from glowembed.graph.cstruct import c_initialiser, ctypes_struct, params_header,
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.kernels.levels import LEVELS, Level
+from glowembed.run import objects
 
 ALIGN = 16
 SLOT_UNIT = 4
@@ -305,24 +305,19 @@ def _call_text(op: KernelOp, kernel: Kernel, params: Any, level: Level | None, p
 @cache
 def shared_library(source: str, params: str = "") -> ctypes.CDLL:
     """A C file, with `params` as its ge_params.h, as a library in this process."""
-    with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
-        path = Path(folder)
-        (path / "kernel.c").write_text(source, encoding="utf-8")
-        (path / "ge_params.h").write_text(params, encoding="utf-8")
-        command = [
-            _compiler(),
-            *FLAGS,
-            *TRAP,
-            f"-I{resources.runtime_c()}",
-            "-I.",
-            "-o",
-            "kernel.so",
-            "kernel.c",
-        ]
-        done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False)
+    compiler, flags = _compiler(), (*FLAGS, *TRAP)
+
+    def make(folder: Path) -> Path:
+        (folder / "kernel.c").write_text(source, encoding="utf-8")
+        (folder / "ge_params.h").write_text(params, encoding="utf-8")
+        command = [compiler, *flags, f"-I{resources.runtime_c()}", "-I.", "-o", "kernel.so", "kernel.c"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ToolError(f"the host compiler refused a kernel:\n{done.stderr}")
-        return ctypes.CDLL(str(path / "kernel.so"))
+        return folder / "kernel.so"
+
+    made_from = (objects.version(compiler), *flags, objects.tree(resources.runtime_c()), source, params)
+    return ctypes.CDLL(str(objects.built(made_from, ".so", make)))
 
 
 def _compiler() -> str:

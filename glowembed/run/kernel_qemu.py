@@ -30,6 +30,7 @@ from glowembed.graph.cstruct import params_header
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.graph.target import Board, load_target
 from glowembed.image import glue
+from glowembed.run import objects
 from glowembed.run import qemu as emulation
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
 
@@ -118,12 +119,27 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
 
 def _build(folder: Path, symbol: str, board: Board) -> Path:
     """kernel.elf from kernel.c and ge_params.h in `folder`."""
-    rest = _rest(board)
-    assert board.linker_script is not None
-    link: list[str | Path] = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
-    words: list[str | Path] = [f"-I{folder}", f"-I{resources.runtime_c()}", "kernel.c", *sorted(rest.glob("*.o"))]
-    _compile(folder, board, [*words, *load_target(board.target).ldflags, *link, "-o", "kernel.elf"], symbol)
-    return folder / "kernel.elf"
+
+    def make(place: Path) -> Path:
+        rest = _rest(board)
+        assert board.linker_script is not None
+        link: list[str | Path] = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
+        words: list[str | Path] = [f"-I{folder}", f"-I{resources.runtime_c()}", "kernel.c", *sorted(rest.glob("*.o"))]
+        words += [*load_target(board.target).ldflags, *link, "-o", place / "kernel.elf"]
+        _compile(folder, board, words, symbol)
+        return place / "kernel.elf"
+
+    target = load_target(board.target)
+    trees = objects.tree(resources.runtime_c(), resources.boards() / "common", board.folder)
+    texts = [(folder / name).read_text("utf-8") for name in ("kernel.c", "ge_params.h")]
+    own = (glue.board_h(board), glue.memory_ld(board), str(_image_bytes(board)))
+    made_from = (objects.version(target.compiler), *target.cflags, *target.ldflags, trees, *own, *texts)
+    return objects.built(made_from, ".elf", make)
+
+
+def _image_bytes(board: Board) -> int:
+    """What a request and its answer may take."""
+    return min(4 * MIB, max(m.size for m in board.memories if m.kind != "flash") * 3 // 4) // LINE * LINE
 
 
 @cache
@@ -133,7 +149,6 @@ def _rest(board: Board) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
     (folder / "memory.ld").write_text(glue.memory_ld(board), encoding="utf-8")
-    image_bytes = min(4 * MIB, max(m.size for m in board.memories if m.kind != "flash") * 3 // 4)
     paths = (
         folder,
         harness,
@@ -141,7 +156,7 @@ def _rest(board: Board) -> Path:
         resources.runtime_c(),
         resources.boards() / "common",
     )
-    words = [f"-DGE_IMAGE_BYTES={image_bytes // LINE * LINE}u", *(f"-I{path}" for path in paths), "-c"]
+    words = [f"-DGE_IMAGE_BYTES={_image_bytes(board)}u", *(f"-I{path}" for path in paths), "-c"]
     _compile(folder, board, [*words, harness / "kernel_pipe.c", harness / "semihost.c", *board.sources], "the harness")
     return folder
 

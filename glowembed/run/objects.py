@@ -1,0 +1,76 @@
+"""Compiled kernels, kept by the hash of all that they are made from, for all processes and runs of a user.
+
+In: what goes into a build, as texts, and a function that builds. Out: the file. Nothing of a path goes into the hash, so
+that checkouts share what they have in common. Files appear by renaming; what was not used for longest goes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+MOST = 20_000
+"""Files that are kept; about 2 GB."""
+
+
+def built(parts: Iterable[str], suffix: str, make: Callable[[Path], Path]) -> Path:
+    """The file that `make` builds in a folder from these parts, built now or before. What `make` raises goes through."""
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    path = _folder() / key[:2] / f"{key}{suffix}"
+    if path.is_file():
+        os.utime(path)
+        return path
+    with tempfile.TemporaryDirectory(prefix="glowembed-") as place:
+        _keep(make(Path(place)), path)
+    if key.startswith("00"):
+        _prune(_folder())
+    return path
+
+
+def _keep(made: Path, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix="building-", delete=False) as file:
+        partial = Path(file.name)
+    shutil.copyfile(made, partial)
+    partial.replace(path)
+
+
+def _prune(folder: Path) -> None:
+    """Leave the half that was used last, where there are more than MOST."""
+    files = sorted((path.stat().st_mtime, path) for path in folder.glob("??/*"))
+    for _, path in files[: len(files) // 2] if len(files) > MOST else ():
+        path.unlink(missing_ok=True)
+
+
+@cache
+def _folder() -> Path:
+    """In the user's cache; where there is no home, of this process alone: a library from anybody's folder is not loaded."""
+    home = Path.home() / ".cache" / "glowembed" / "kernels"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="glowembed-kernels-"))
+    return home
+
+
+@cache
+def tree(*folders: Path) -> str:
+    """The hash of all files below these folders."""
+    found = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            found.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+@cache
+def version(compiler: str) -> str:
+    """What a compiler says of its version."""
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
