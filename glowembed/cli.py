@@ -19,6 +19,7 @@ from rich.text import Text
 
 from glowembed.emit.weights import Weights, WeightsPlace
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files.output import write_file
 from glowembed.graph.ir import Shape
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Optimize, PlanMode, PlanOptions, Ram
@@ -340,15 +341,5 @@ def write_json(path: Path | None, result: Mapping[str, Any]) -> None:
     text = json.dumps(result, indent=1) + "\n"
     if path == Path("-"):
         typer.echo(text, nl=False)
-        return
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a page. Raises UsageError where it cannot be written."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    else:
+        write_file(path, text)

@@ -7,7 +7,6 @@ everything is made, and then in one rename.
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from glowembed.emit import bundle as emit
 from glowembed.emit import graphfile
 from glowembed.emit.weights import Weights
 from glowembed.errors import UnsupportedModelError, UsageError
-from glowembed.files import documents
+from glowembed.files import documents, output
 from glowembed.graph import cnames, limits, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
 from glowembed.graph.notes import Note
@@ -230,7 +229,7 @@ def compile_model(
     if data is not None and profile is not None:
         raise UsageError("give either calibration data (--data) or a profile (--profile), not both")
     target = options.core()
-    check_out_dir(out_dir)
+    output.check_out_dir(out_dir)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
         graph = verify(importer.load(model, options.shapes, options.input_layout))
@@ -493,48 +492,10 @@ def _weights_range(weights: Array, settings: Settings) -> Range:
 # ---------------------------------------------------------------------------------------------- on disk
 
 
-def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.json") -> None:
-    """Refuse, before any work, a place that cannot be written or that holds something else than what has this marker."""
-    if out_dir.exists() and not out_dir.is_dir():
-        raise UsageError(f"{out_dir} is a file; -o names the folder for the {what}")
-    if out_dir.is_dir() and any(out_dir.iterdir()) and not (out_dir / marker).is_file():
-        raise UsageError(f"{out_dir} is not empty and holds no {what}; name another folder with -o")
-    parent = out_dir.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
-    try:
-        with tempfile.TemporaryDirectory(prefix=".glowembed-", dir=parent):
-            pass
-    except OSError as error:
-        raise UsageError(f"cannot write to {parent}: {error.strerror}; name another folder with -o") from error
-
-
 def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None:
     """Write a bundle, and where its model was."""
     note = json.dumps({"model": str(model.absolute())}) + "\n"
-    write_folder(out_dir, {**files, MEMORY_FILE: note.encode("utf-8")})
-
-
-def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files beside `out_dir` and swap them in by renaming: the folder is whole, or as it was."""
-    parent = out_dir.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}-", dir=parent))
-    try:
-        for name, content in files.items():
-            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-            (fresh / name).write_bytes(content)
-        fresh.chmod(0o755)
-        if out_dir.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}-old-", dir=parent))
-            out_dir.rename(old / "bundle")
-            fresh.rename(out_dir)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(out_dir)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+    output.write_folder(out_dir, {**files, MEMORY_FILE: note.encode("utf-8")})
 
 
 def load_bundle(path: Path | str) -> Bundle:

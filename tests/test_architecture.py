@@ -23,7 +23,6 @@ LAYERS = [
     {"ops"},
     {"read", "canonicalize", "ranges", "quantize", "lower", "plan", "emit", "image"},
     {"pipeline"},
-    {"image.combine"},
     {"run"},
     {"measure"},
     {"judge"},

@@ -12,6 +12,7 @@ import typer
 from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.files import documents
+from glowembed.files.output import write_folder
 from glowembed.graph.target import COMMON, UART_KINDS, Board, Target, load_target, read_board
 
 TICKS = ("dwt", "systick", "timer_nrf")
@@ -101,10 +102,8 @@ def make(name: str, answers: dict[str, Any], place: Path) -> Board:
         raise unknown_name("uart", answers["uart"], UART_KINDS)
     if answers["ticks"] not in TICKS:
         raise unknown_name("ticks", answers["ticks"], TICKS)
-    folder.mkdir(parents=True)
+    write_folder(folder, {file: text.encode("utf-8") for file, text in files(name, answers, target).items()})
     try:
-        for file, text in files(name, answers, target).items():
-            (folder / file).write_text(text, encoding="utf-8")
         return read_board(folder / "board.toml")
     except GlowembedError:
         shutil.rmtree(folder)

@@ -36,9 +36,9 @@ from glowembed.cli import (
     show,
     tell_notes,
     unused_image_options,
-    write_text,
 )
 from glowembed.errors import UsageError, unknown_name
+from glowembed.files.output import write_file
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Optimize, PlanMode
 from glowembed.law.fixedpoint import MODES
@@ -353,7 +353,7 @@ def compile_(
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
         tell_notes((*bundle.notes, *unused_image_options(data, image_mean, image_std, image_scale)))
         if plot is not None:
-            write_text(plot, pipeline.plot_profile(model, made["profile"], options))
+            write_file(plot, pipeline.plot_profile(model, made["profile"], options))
         _tell(bundle, options, verbose, as_json)
         if curve is not None:
             _draw(curve, bundle, made["choose"], options, as_json)
@@ -394,5 +394,5 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
 def _draw(curve: Path, bundle: Bundle, graph: Graph, options: CompileOptions, as_json: bool) -> None:
     """RAM against cycles of the graph before it was planned; for machines, the table goes to stderr."""
     points, title = pipeline.tradeoffs(graph, options, bundle.choices), f"{bundle.manifest['name']} on {options.target}"
-    write_text(curve, CURVES[curve.suffix](title, points))
+    write_file(curve, CURVES[curve.suffix](title, points))
     typer.echo(curve_view.text(title, points), err=as_json)

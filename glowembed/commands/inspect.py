@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, InputLayout, Shapes, compile_options, refuse_options, show, write_text
+from glowembed.cli import AsJson, InputLayout, Shapes, compile_options, refuse_options, show
 from glowembed.errors import UsageError
+from glowembed.files.output import write_file
 from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
 from glowembed.ranges.datasets import Source
@@ -96,4 +97,4 @@ def _draw(shown: View, drawing: Path) -> None:
     draw = {".svg": memory_view.svg, ".html": memory_view.html}.get(drawing.suffix)
     if draw is None:
         raise UsageError(f"{drawing}: drawings of memory are .svg or .html")
-    write_text(drawing, draw(shown))
+    write_file(drawing, draw(shown))

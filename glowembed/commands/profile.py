@@ -27,9 +27,9 @@ from glowembed.cli import (
     show,
     tell_notes,
     unused_image_options,
-    write_text,
 )
 from glowembed.errors import UsageError
+from glowembed.files.output import write_file
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import Source
 
@@ -74,7 +74,7 @@ def profile(
     if out is not None:
         ranges.save(out)
     if plot is not None:
-        write_text(plot, pipeline.plot_profile(model, ranges, options))
+        write_file(plot, pipeline.plot_profile(model, ranges, options))
     unused = unused_image_options(data, image_mean, image_std, image_scale)
     tell_notes((*ranges.notes, *few(ranges.samples), *unused))
     show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

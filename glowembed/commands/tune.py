@@ -29,9 +29,9 @@ from glowembed.cli import (
     show,
     tell_notes,
     unused_image_options,
-    write_text,
 )
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
+from glowembed.files.output import is_special, write_file
 from glowembed.graph.target import load_target
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
@@ -96,6 +96,8 @@ def command(
         raise unknown_name("metric", metric, (*tune.METRICS, "python:module.function"))
     sys.path.insert(0, str(Path.cwd()))
     budget = Budget(byte_count("--ram", ram), byte_count("--flash", flash), cycles)
+    if is_special(out):
+        raise UsageError(f"{out}: the search keeps its state and its report beside this file: name a regular file")
     state = out.with_name(out.name + ".state.json")
     model, options, recorded = _start(model)
     options = replace(options, target=load_target(target or options.target).name)
@@ -116,7 +118,7 @@ def command(
     unused = unused_image_options(data, image_mean, image_std, image_scale)
     tell_notes((*seen.notes, *few(seen.samples), *unused))
     show(report.tuned(result))
-    write_text(out.with_name(out.name + ".report.md"), tune.table(result))
+    write_file(out.with_name(out.name + ".report.md"), tune.table(result))
     _write(out, result)
 
 
@@ -177,6 +179,4 @@ def _write(out: Path, result: Tuned) -> None:
         raise ValidationDiffers(
             "no set of nodes within the budget reaches the goal; allow more with --drop or the budget"
         )
-    partial = out.with_name(f".{out.name}.partial")
-    partial.write_text(result.yaml(), encoding="utf-8")
-    partial.replace(out)
+    write_file(out, result.yaml())

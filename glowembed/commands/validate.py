@@ -24,6 +24,7 @@ from glowembed.cli import (
     write_json,
 )
 from glowembed.errors import unknown_name
+from glowembed.files.output import write_file
 from glowembed.graph.target import TRANSPORTS
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
@@ -129,7 +130,7 @@ def validate(
         with progress_bar() as progress:
             lost = losses(opened, source, progress=progress, model=model)
             values = seen(opened, source, progress=progress, model=model)
-        html.write_text(page(result, lost, (values, opened.graph)), encoding="utf-8")
+        write_file(html, page(result, lost, (values, opened.graph)))
     if json_file != Path("-"):
         show(report.validation(result))
     if not result.bit_exact:

@@ -13,10 +13,10 @@ from typing import Any
 
 from glowembed.emit import buildfiles
 from glowembed.errors import UsageError
+from glowembed.files.output import check_out_dir, write_folder
 from glowembed.graph import cnames
 from glowembed.graph.target import target_of
 from glowembed.image import glue
-from glowembed.pipeline import check_out_dir, write_folder
 from glowembed.version import VERSION
 
 MARKER = "combined.json"

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
 from glowembed import pipeline
+from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.reference import run_float, run_int, run_node
 from glowembed.judge import compare
@@ -87,13 +89,9 @@ class DebugRun:
 
     def save(self, path: Path) -> None:
         """All tensors as one .npz; written whole or not at all."""
-        partial = path.with_name(f".{path.name}.partial.npz")
-        try:
-            np.savez_compressed(partial, **self.tensors)  # type: ignore[arg-type]
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        content = BytesIO()
+        np.savez_compressed(content, **self.tensors)  # type: ignore[arg-type]
+        write_file(path, content.getvalue())
 
 
 def debug(

@@ -19,6 +19,7 @@ from typing import Any
 
 from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError
+from glowembed.files.output import write_file
 from glowembed.graph.target import default_board, load_target, target_names
 
 MESSAGE_LINES = 3
@@ -208,7 +209,7 @@ def main(argv: Sequence[str]) -> int:
         rows = list(pool.map(lambda job: _told(run(job, arguments.build, arguments.samples)), cells))
     sys.stdout.write(table(rows))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+        write_file(arguments.json, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     return exit_code(rows)
 
 

@@ -27,6 +27,7 @@ import yaml
 from glowembed import pipeline
 from glowembed.errors import UsageError
 from glowembed.files import documents
+from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
@@ -495,6 +496,4 @@ def _write_state(path: Path | None, identity: str, known: Mapping[Lifted, Evalua
     if path is None:
         return
     entries = [{"lifted": lifted, "result": asdict(result)} for lifted, result in known.items()]
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps({"identity": identity, "evaluations": entries}) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_file(path, json.dumps({"identity": identity, "evaluations": entries}) + "\n")

@@ -14,7 +14,6 @@ on a grid, which a type can have.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import math
 from collections.abc import Iterable, Mapping
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
+from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Const, Graph
 from glowembed.graph.notes import Note
 from glowembed.graph.reference import run_float
@@ -111,7 +111,7 @@ class Profile:
 
     def save(self, path: Path) -> None:
         """Write the file; at no moment does a half-written one stand under its name."""
-        _write(path, to_yaml(self))
+        write_file(path, to_yaml(self))
 
     def require_fit(self, graph: Graph) -> None:
         """Raise UsageError where this is not a profile of the graph: what is missing, what is extra, and why."""
@@ -396,18 +396,6 @@ def _run_lengths(counts: Counts) -> str:
     """`5 0x12 3`: a count of 5, twelve bins of 0, a count of 3."""
     runs = ((count, len(list(group))) for count, group in groupby(counts.tolist()))
     return " ".join(f"{count}x{length}" if length > 1 else str(count) for count, length in runs)
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 def _from_document(document: Any, where: str) -> Profile:

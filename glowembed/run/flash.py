@@ -10,6 +10,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from glowembed.errors import ToolError, UsageError
+from glowembed.files.output import write_file
 from glowembed.image.build import Image
 
 SECONDS = 180
@@ -61,7 +62,7 @@ def _file(image: Image, kind: str) -> Path:
     path = image.elf.with_suffix(f".{kind}")
     pieces = segments(image.elf)
     writers = {"bin": as_bin, "hex": as_hex, "uf2": as_uf2}
-    path.write_bytes(writers[kind](pieces))
+    write_file(path, writers[kind](pieces))
     return path
 
 

@@ -7,11 +7,13 @@ other samples, is not taken.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import zlib
 from pathlib import Path
 from typing import BinaryIO
 
+from glowembed.files.output import named_errors
 from glowembed.run import Bytes
 
 RECORD = struct.Struct("<III")
@@ -27,13 +29,14 @@ class Store:
         if path is None:
             return
         head = f"glowembed results 1 {key}\n".encode("ascii")
-        length = self._read(path, head) if resume and path.is_file() else 0
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("r+b" if length else "wb")
-        self._file.truncate(length)
-        self._file.seek(length)
-        if not length:
-            self._file.write(head)
+        with named_errors(path):
+            length = self._read(path, head) if resume and path.is_file() else 0
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("r+b" if length else "wb")
+            self._file.truncate(length)
+            self._file.seek(length)
+            if not length:
+                self._file.write(head)
 
     def _read(self, path: Path, head: bytes) -> int:
         """Takes all whole records; returns the length up to the last of them, 0 for a file that is not ours."""
@@ -53,9 +56,11 @@ class Store:
     def add(self, index: int, output: bytes) -> None:
         """Keep a result, on disk before this returns."""
         self.done[index] = output
-        if self._file is not None:
-            self._file.write(RECORD.pack(index, len(output), zlib.crc32(output, index)) + output)
-            self._file.flush()
+        if self._file is not None and self.path is not None:
+            with named_errors(self.path):
+                self._file.write(RECORD.pack(index, len(output), zlib.crc32(output, index)) + output)
+                self._file.flush()
+                os.fsync(self._file.fileno())
 
     def close(self, finished: bool) -> None:
         """The file of a run that is finished is removed."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import UsageError
+from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.pipeline import Bundle
 from glowembed.show import graph_view
@@ -119,4 +120,4 @@ def draw(bundle: Bundle, path: Path) -> None:
     write = {".dot": dot, ".svg": svg}.get(path.suffix)
     if write is None:
         raise UsageError(f"{path}: a graph is written as .dot or .svg")
-    path.write_text(write(bundle), encoding="utf-8")
+    write_file(path, write(bundle))
