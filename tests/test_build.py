@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import fake_bundle
 import pytest
 
+from glowembed.__main__ import main
 from glowembed.errors import DoesNotFit, ToolError, UsageError
 from glowembed.graph.target import board_names, load_board
 from glowembed.image.build import build
@@ -273,3 +275,21 @@ def test_jobs(tmp_path: Path) -> None:
     ]
     with pytest.raises(UsageError, match="there is no file"):
         regress.jobs([(tmp_path / "none.onnx", paths[3])], ["cortex-m4"])
+
+
+@pytest.mark.cc
+def test_two_validates_of_a_bundle_at_once(tmp_path: Path, digits: Path) -> None:
+    """Both find the build folder locked by us, say that they wait, and succeed once it is free."""
+    bundle, build_dir = tmp_path / "bundle", tmp_path / "build"
+    data = str(digits / "data.npz")
+    assert main(["compile", str(digits / "model.onnx"), "--data", data, "--target", "x86-64", "-o", str(bundle)]) == 0
+    build_dir.mkdir()
+    words = [sys.executable, "-m", "glowembed", "validate", str(bundle), "--data", data, "--board", "host"]
+    words += ["--samples", "3", "--build-dir", str(build_dir)]
+    with (build_dir / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        runs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [next(iter(run.stderr), "") for run in runs if run.stderr is not None]
+    rest = [run.communicate()[1] for run in runs]
+    assert said == [f"waiting for another build in {build_dir}\n"] * 2, rest
+    assert [run.returncode for run in runs] == [0, 0], rest

@@ -1,1 +1,1 @@
-"""Files of strangers, bounded before they are parsed. Each format has one reader."""
+"""Files of strangers, bounded before they are parsed: each format has one reader. All that is written has one writer."""

@@ -88,7 +88,12 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
 def _alone(build_dir: Path) -> Iterator[None]:
     """One build at a time in a folder: a second one waits, and then finds all that it needs up to date."""
     with (build_dir / "lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write(f"waiting for another build in {build_dir}\n")
+            sys.stderr.flush()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
