@@ -52,6 +52,18 @@ def test_the_json_is_enough_to_redo_the_last_layer_by_hand(bundle: Bundle, capsy
         assert max(p["lo"], min(p["hi"], y)) == expected
 
 
+def test_every_layer_says_which_onnx_nodes_it_came_from(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    """Convolution, normalization and activation of the exporter are one layer."""
+    origins = {layer["name"]: layer["origins"] for layer in bundle.manifest["layers"]}
+    stem = ["/stem/conv/Conv", "/stem/bn/BatchNormalization", "/stem/relu/Relu"]
+    assert origins["/stem/conv/Conv"] == stem
+    code = (bundle.path / f"{bundle.manifest['name']}.c").read_text()
+    assert f"; from {', '.join(stem)} */" in code
+    assert "/halve/MaxPool -> 1 x 4 x 4 x 16 */" in code, "a layer with the name of its node says no more"
+    assert main(["inspect", str(bundle.path), "--quantization"]) == 0
+    assert f"from {', '.join(stem)}" in capsys.readouterr().out
+
+
 def test_the_table_names_every_node(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(bundle.path), "--quantization"]) == 0
     text = " ".join(capsys.readouterr().out.split())

@@ -418,6 +418,8 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Store
                 "id": names[node.name],
                 "name": node.name,
                 "comment": comment(node.name),
+                "origins": list(node.origins),
+                "from": _from(node),
                 "op": node.op,
                 "kernel": node.kernel,
                 "function": kernel(node.kernel).symbol_for(node.params),
@@ -435,6 +437,18 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Store
             }
         )
     return layers
+
+
+ORIGINS_SHOWN = 6
+"""Names of ONNX nodes in a comment; bundle.json has all."""
+
+
+def _from(node: Node) -> str:
+    """The ONNX nodes that a layer came from, for a comment; empty where it is the one of its own name."""
+    if node.origins in ((), (node.name,)):
+        return ""
+    more = f" and {len(node.origins) - ORIGINS_SHOWN} more" if len(node.origins) > ORIGINS_SHOWN else ""
+    return ", ".join(comment(name) for name in node.origins[:ORIGINS_SHOWN]) + more
 
 
 def _initialiser(node: Node) -> str:
@@ -509,6 +523,7 @@ def _manifest(
     layers = [
         {
             "name": layer["name"],
+            "origins": layer["origins"],
             "op": layer["op"],
             "kernel": layer["kernel"],
             "macs": layer["macs"],

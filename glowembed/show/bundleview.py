@@ -26,9 +26,10 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node with the types of what it reads and writes, its params, and its constants in full."""
+    """A node with the types of what it reads and writes, its params, and its constants in full. origins: the ONNX nodes."""
 
     name: str
+    origins: tuple[str, ...]
     op: str
     kernel: str | None
     inputs: tuple[str, ...]
@@ -57,6 +58,7 @@ def views(bundle: Bundle) -> tuple[NodeView, ...]:
 def _view(graph: Graph, node: Node) -> NodeView:
     return NodeView(
         node.name,
+        node.origins,
         node.op,
         node.kernel,
         tuple(f"{name}: {type_text(graph.values[name])}" for name in node.inputs),

@@ -543,6 +543,8 @@ def quantization(bundle: Bundle) -> RenderableType:
     parts: list[RenderableType] = []
     for view in bundleview.views(bundle):
         parts.append(Text.assemble((view.name, "bold"), f"  {view.kernel or view.op}"))
+        if view.origins not in ((), (view.name,)):
+            parts.append(Text(f"  from {', '.join(view.origins)}"))
         parts += [Text(f"  in   {text}") for text in view.inputs]
         parts.append(Text(f"  out  {view.output}"))
         if view.params:
