@@ -72,7 +72,10 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class DebugRun:
-    """All of it; `tensors` maps `board/`, `reference/` or `float/` + value name to [samples, shape]."""
+    """All of it; `tensors` maps `board/`, `reference/` or `float/` + value name to [samples, shape].
+
+    Inputs are under `board/` as they were written there, views as what they are views of.
+    """
 
     layers: tuple[LayerReport, ...]
     tensors: Tensors
@@ -114,9 +117,20 @@ def debug(
     found = run_layers(bundle, board, image, inputs, progress)
     reference = _references(graph, inputs)
     layers = tuple(_layer(graph, node, reference, floats, found) for node in graph.nodes if node.kernel)
-    tensors = {f"board/{n}": a for n, a in found.items()} | {f"float/{n}": a for n, a in floats.items()}
+    seen_there = _with_views(graph, {**inputs, **found})
+    tensors = {f"board/{n}": a for n, a in seen_there.items()} | {f"float/{n}": a for n, a in floats.items()}
     names = [n for n, v in graph.values.items() if v.const is None]
     return DebugRun(layers, {**tensors, **{f"reference/{n}": reference[n] for n in names}})
+
+
+def _with_views(graph: Graph, tensors: Tensors) -> dict[str, Array]:
+    """The tensors, and those that are the same memory under another name and shape."""
+    complete = dict(tensors)
+    for node in graph.nodes:
+        if node.kernel is None and node.shares == 0 and node.inputs[0] in complete:
+            source, shape = complete[node.inputs[0]], graph.values[node.outputs[0]].shape
+            complete[node.outputs[0]] = source.reshape(len(source), *shape)
+    return complete
 
 
 def losses(
