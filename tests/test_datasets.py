@@ -236,7 +236,7 @@ BAD_FILES = {
         "data.npy",
         b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999999, 6), }".ljust(127)
         + b"\n",
-        ["not a readable .npy"],
+        ["says it has the shape [999999999999999, 6]"],
     ),
     "unknown kind": ("data.csv", b"1,2", [".npz", ".npy", ".pb"]),
     "text as tensor": ("input_0.pb", b"hello", ["TensorProto"]),
