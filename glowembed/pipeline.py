@@ -75,6 +75,8 @@ class CompileOptions:
     target: str = "cortex-m4"
     name: str | None = None
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """name in the profile -> name in the model, for a profile of another export"""
     input_layout: Literal["model", "nhwc"] = "model"
     float_io: bool = False
     calibration: str | None = None
@@ -239,7 +241,7 @@ def compile_model(
         graph = verify(canonicalize(graph))
     on_stage("canonicalize", graph)
     with stages.run("profile"):
-        ranges = _profile(graph, data, profile, progress)
+        ranges = _profile(graph, data, profile, progress, options.renames)
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):
@@ -410,15 +412,18 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
 
 
 def _profile(
-    graph: Graph, data: Dataset | Source | Path | str | None, profile: Profile | Path | str | None, progress: Progress
+    graph: Graph,
+    data: Dataset | Source | Path | str | None,
+    profile: Profile | Path | str | None,
+    progress: Progress,
+    renames: Mapping[str, str],
 ) -> Profile:
     if data is None and profile is None:
         return _NoProfile(graph.model_sha256, 0, {})
     if data is not None:
         return run_profile(graph, _dataset(data, graph), progress)
     ranges = profile if isinstance(profile, Profile) else Profile.load(Path(str(profile)))
-    ranges.require_fit(graph)
-    return ranges
+    return ranges.fitted(graph, renames)
 
 
 def _calibration_notes(graph: Graph, ranges: Profile) -> tuple[Note, ...]:

@@ -9,10 +9,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from small_models import model, node, saved, weights
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Const, Graph, Value
 from glowembed.graph.notes import Note
+from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
 from glowembed.quantize.calibrate import METHODS, calibrate
 from glowembed.ranges import profile as profiles
 from glowembed.ranges.datasets import Dataset
@@ -183,10 +185,55 @@ def test_a_profile_of_other_weights_does_not_fit(recorded: Profile) -> None:
         Profile("cd" * 32, 1, recorded.values).require_fit(retrained)
 
 
-def test_names_that_changed_a_little_are_told(recorded: Profile) -> None:
+def export(folder: Path, *names: str) -> Path:
+    """One network, whose values another exporter calls otherwise: x -> hidden -> y."""
+    x, hidden, y = names
+    nodes = [node("Gemm", f"{x} w b", hidden, transB=1), node("Sigmoid", hidden, y)]
+    constants = {"w": weights(3, 5), "b": weights(3, seed=2)}
+    return saved(model(nodes, {x: [1, 5]}, constants, outputs=(y,)), folder, f"{hidden.replace('/', '_')}.onnx")
+
+
+def test_a_profile_of_another_export_is_applied(tmp_path: Path) -> None:
+    """By order and shape, or as --rename says; the bundle is the one that its own profile gives."""
+    ours, theirs = export(tmp_path, "x", "hidden", "y"), export(tmp_path, "in", "dense/out", "prob")
+    samples = np.random.default_rng(1).normal(size=(9, 1, 5)).astype(np.float32)
+    options = CompileOptions("x86-64", name="net")
+    own = profile_model(ours, Dataset({"x": samples}, shapes={"x": (1, 5)}), options)
+    other = profile_model(theirs, Dataset({"in": samples}, shapes={"in": (1, 5)}), options)
+    expected = compile_model(ours, tmp_path / "own", options, profile=own)
+    matched = compile_model(ours, tmp_path / "matched", options, profile=other)
+    said = replace(options, renames={"in": "x", "dense/out": "hidden", "prob": "y"})
+    renamed = compile_model(ours, tmp_path / "renamed", said, profile=other)
+    assert matched.manifest["hash"] == renamed.manifest["hash"] == expected.manifest["hash"]
+    notes = matched.manifest["calibration"]["notes"]
+    assert any("'dense/out' is 'hidden'" in str(note) for note in notes)
+
+    other.save(tmp_path / "p.yaml")
+    assert list(Profile.load(tmp_path / "p.yaml").values)[:3] == ["in", "dense/out", "prob"], "the file keeps the order"
+
+
+@pytest.mark.parametrize(
+    ("renames", "words"),
+    [
+        ({"i": "x"}, "unknown value in the profile: 'i'"),
+        ({"in": "z"}, "unknown value of the model: 'z'"),
+        ({"in": "x", "dense/out": "x"}, "gives two values of the profile one name"),
+        ({"in": "x"}, r"Missing: 'hidden', 'y'.*Extra: 'dense/out', 'prob'.*--rename OLD=NEW"),
+    ],
+)
+def test_renames_that_do_not_fit(tmp_path: Path, renames: dict[str, str], words: str) -> None:
+    options = CompileOptions("x86-64")
+    data = Dataset({"in": np.ones((1, 1, 5), np.float32)}, shapes={"in": (1, 5)})
+    other = profile_model(export(tmp_path, "in", "dense/out", "prob"), data, options)
+    with pytest.raises(UsageError, match=words):
+        other.fitted(import_model(export(tmp_path, "x", "hidden", "y"), options), renames)
+
+
+def test_what_does_not_agree_in_order_and_shape_is_not_matched(recorded: Profile) -> None:
+    """A name that looks alike is no reason."""
     renamed = Profile("cd" * 32, 1, {"model_x_layer": recorded.values["x"]})
-    with pytest.raises(UsageError, match=r"Perhaps renamed: 'model_x_layer' to 'model/x_layer'"):
-        renamed.require_fit(with_activation(graph(), "model/x_layer"))
+    with pytest.raises(UsageError, match=r"Extra: 'model_x_layer'.*--rename OLD=NEW"):
+        renamed.fitted(with_activation(graph(), "model/x_layer"), {})
 
 
 def test_a_person_may_change_a_range(tmp_path: Path) -> None:

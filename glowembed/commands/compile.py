@@ -65,6 +65,13 @@ Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help=
 
 ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")]
 
+Renames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename", metavar="OLD=NEW", help="A value of --profile that this export of the model calls NEW. Repeatable."
+    ),
+]
+
 TargetName = Annotated[str, typer.Option("--target", help="A name (`glowembed targets` lists them) or FILE.toml.")]
 
 BundleName = Annotated[
@@ -278,6 +285,7 @@ def compile_(
     out: Out = None,
     data: MaybeData = None,
     profile: ProfileFile = None,
+    rename: Renames = None,
     target: TargetName = "cortex-m4",
     isa: Isa = None,
     name: BundleName = None,
@@ -342,7 +350,7 @@ def compile_(
     options = quantization_options(
         options, schema, weights_schema, weights_calibration, requantization, bias_correction, dtype, weights_dtype
     )
-    options = replace(options, winograd=winograd, polynomial=polynomial, isa=isa)
+    options = replace(options, winograd=winograd, polynomial=polynomial, isa=isa, renames=_renames(rename, profile))
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
 
@@ -358,6 +366,15 @@ def compile_(
         if curve is not None:
             _draw(curve, bundle, made["choose"], options, as_json)
         show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
+
+
+def _renames(texts: list[str] | None, profile: Path | None) -> dict[str, str]:
+    if texts and profile is None:
+        raise UsageError("--rename names values of a profile: give it, with --profile FILE")
+    pairs = [text.partition("=")[::2] for text in texts or []]
+    if not all(old and new for old, new in pairs) or len({old for old, _ in pairs}) < len(pairs):
+        raise UsageError(f"--rename {' '.join(texts or [])}: expected OLD=NEW, each OLD once")
+    return dict(pairs)
 
 
 def _watch(made: dict[str, Any], stop_after: str | None, dump: bool) -> Callable[[str, Any], None]:

@@ -41,6 +41,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
     "labels-out-of-range": ("warning", "Labels name no class of the output, such as -1: these samples count as wrong."),
+    "profile-matched": (
+        "note",
+        "A profile of another export was applied: which of its values stands for which of the model.",
+    ),
     "simpler-plan": ("note", "The network is too long for the best plan; which simpler one was made, and why."),
     "estimate": ("note", "A figure of `inspect` is one without samples, or could not be computed, and why."),
 }

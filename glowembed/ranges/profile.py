@@ -14,7 +14,6 @@ on a grid, which a type can have.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -94,7 +93,7 @@ class ValueProfile:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """All float values of a canonical graph by name, over `samples` samples. notes: what was done to the data."""
+    """All float values of a canonical graph by name, in its order, over `samples` samples. notes: what was done to the data."""
 
     model_sha256: str
     samples: int
@@ -116,6 +115,15 @@ class Profile:
     def require_fit(self, graph: Graph) -> None:
         """Raise UsageError where this is not a profile of the graph: what is missing, what is extra, and why."""
         _require_fit(self, graph)
+
+    def fitted(self, graph: Graph, renames: Mapping[str, str]) -> Profile:
+        """This profile with the names of the graph, which must then fit it.
+
+        `renames`: name in the profile -> name in the graph. Without them, values that the graph calls otherwise are matched
+        where the profile has as many, which agree one after the other in their number of elements and of channels; a note
+        says so.
+        """
+        return _fitted(self, graph, renames)
 
     def entry(self, name: str) -> ValueProfile:
         """What was seen of the value of this name."""
@@ -140,7 +148,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
             if name in graph.inputs:
                 seen = replace(seen, levels=_levels(np.unique(array)))
             values[name] = _merge_value(values[name], seen) if name in values else seen
-    values = dict(sorted({**values, **_constants(graph)}.items()))
+    values = {**{name: values[name] for name in graph.values if name in values}, **_constants(graph)}
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
 
 
@@ -192,20 +200,61 @@ def _require_fit(profile: Profile, graph: Graph) -> None:
         reasons.append(f"it was written by glowembed {profile.version}, this is {VERSION}")
     raise UsageError(
         f"the profile does not fit the model: {'; '.join(reasons) or 'the values are others'}."
-        f"{_listed('missing', missing)}{_listed('extra', extra)}{_renamed(missing, extra)}"
-        f"{_listed('other weights', moved)} Make a new one: glowembed profile MODEL --data DATA"
+        f"{_listed('missing', missing)}{_listed('extra', extra)}{_listed('other weights', moved)}"
+        " Where these are the same values under other names, say so: --rename OLD=NEW; else make a new one: glowembed profile"
+        " MODEL --data DATA"
+    )
+
+
+def _fitted(profile: Profile, graph: Graph, renames: Mapping[str, str]) -> Profile:
+    for old, new in renames.items():
+        if old not in profile.values:
+            raise unknown_name("value in the profile:", old, profile.values)
+        if new not in graph.values:
+            raise unknown_name("value of the model:", new, graph.values)
+    matched = {} if renames else _matched(profile, graph)
+    names = {**renames, **matched}
+    values = {names.get(name, name): value for name, value in profile.values.items()}
+    if len(values) < len(profile.values):
+        raise UsageError("--rename gives two values of the profile one name; each needs its own")
+    renamed = replace(profile, values=values, notes=(*profile.notes, *_told(matched)))
+    renamed.require_fit(graph)
+    return renamed
+
+
+def _matched(profile: Profile, graph: Graph) -> dict[str, str]:
+    """Name in the profile -> name in the graph of what only one of them has; empty where they do not agree in order."""
+    recorded = [name for name, value in profile.values.items() if value.histogram is not None]
+    expected = [name for name in graph.values if name in _float_names(graph)]
+    extra = [name for name in recorded if name not in graph.values]
+    missing = [name for name in expected if name not in profile.values]
+    theirs = [_form(profile.values[name], profile.samples) for name in extra]
+    ours = [
+        (graph.values[name].elements, graph.values[name].shape[-1] if graph.values[name].shape else 1)
+        for name in missing
+    ]
+    same = len(theirs) == len(ours) and all(a == c and b in (0, d) for (a, b), (c, d) in zip(theirs, ours, strict=True))
+    return dict(zip(extra, missing, strict=True)) if same else {}
+
+
+def _form(value: ValueProfile, samples: int) -> tuple[int, int]:
+    """Elements of a sample, as the histogram tells them, and channels; 0 where they are not known."""
+    seen = int(value.histogram.counts.sum()) if value.histogram is not None else 0
+    return seen // max(samples, 1), len(value.channel_low)
+
+
+def _told(matched: Mapping[str, str]) -> tuple[Note, ...]:
+    if not matched:
+        return ()
+    pairs = [f"{old!r} is {new!r}" for old, new in matched.items()]
+    more = f" and {len(pairs) - 5} more" if len(pairs) > 5 else ""
+    return (
+        Note("profile-matched", f"the profile is of another export; by order and shape {', '.join(pairs[:5])}{more}"),
     )
 
 
 def _other_model(profile: Profile, graph: Graph) -> str:
     return f"it is of another model file (sha256 {profile.model_sha256[:12]}, this one is {graph.model_sha256[:12]})"
-
-
-def _renamed(missing: list[str], extra: list[str], limit: int = 5) -> str:
-    """Names of the profile that look like those that are missing."""
-    near = ((name, difflib.get_close_matches(name, extra, 1, 0.8)) for name in missing[: 4 * limit])
-    pairs = [f"{found[0]!r} to {name!r}" for name, found in near if found][:limit]
-    return f" Perhaps renamed: {', '.join(pairs)}." if pairs else ""
 
 
 def _listed(what: str, names: list[str], limit: int = 20) -> str:
@@ -343,7 +392,7 @@ def to_yaml(profile: Profile) -> str:
         "samples": profile.samples,
         **({"notes": [{note.code: note.text} for note in profile.notes]} if profile.notes else {}),
         **({"images": profile.images.json()} if profile.images is not None else {}),
-        "values": {name: _value_out(value) for name, value in sorted(profile.values.items())},
+        "values": {name: _value_out(value) for name, value in profile.values.items()},
     }
     text: str = yaml.dump(
         document, Dumper=_DUMPER, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
