@@ -47,6 +47,10 @@ class WrongFirmware(DeviceError):
     """Another protocol, another bundle."""
 
 
+class Malformed(DeviceError):
+    """An answer that came back whole, but has not the length that the protocol says."""
+
+
 class DeviceFault(DeviceError):
     """The core has raised an exception."""
 
@@ -155,6 +159,11 @@ class Settings:
     nonce: Callable[[], int] = field(default=lambda: secrets.randbits(32))
 
 
+def printable(text: bytes) -> str:
+    """What a device says, for a terminal: escape codes and bytes that are not ASCII are spelled out."""
+    return text.decode("ascii", "backslashreplace").encode("unicode_escape").decode("ascii").replace("\\\\", "\\")
+
+
 def _name(command: int) -> str:
     return Command(command).name if command in set(Command) else f"command {command}"
 
@@ -219,6 +228,8 @@ class Device:
                 f"version {protocol.VERSION}: build and flash the firmware again (glowembed validate --flash), or use "
                 "the glowembed that made it"
             )
+        if len(answer.payload) < HELLO.size:
+            raise self._malformed(Command.HELLO, answer.payload, HELLO.size)
         version, _, chunk, sessions, of_hash = HELLO.unpack_from(answer.payload)
         self._run = protocol.run_id(of_hash, nonce)
         self._sequence = 0
@@ -229,8 +240,8 @@ class Device:
 
     def info(self, names: bool = True) -> Info:
         """All that the device says about itself; without `names` only the numbers and the hash of its bundle."""
-        numbers = NUMBERS.unpack(self.request(Command.INFO, b"\0"))
-        texts = [self.request(Command.INFO, bytes([n])).decode("ascii", "replace") for n in range(1, 5 if names else 2)]
+        numbers = NUMBERS.unpack(self._exactly(NUMBERS.size, Command.INFO, b"\0"))
+        texts = [printable(self.request(Command.INFO, bytes([n]))) for n in range(1, 5 if names else 2)]
         return Info(*numbers, *texts)
 
     def _silence(self) -> str:
@@ -273,13 +284,15 @@ class Device:
 
     def run(self, times: int, seconds: float) -> tuple[Ticks, Ticks, Ticks]:
         """Run so often; ticks of the first, the shortest and the longest run."""
-        found = self.request(Command.RUN, struct.pack("<I", times), seconds * times)
+        found = self._exactly(3 * TICKS.size, Command.RUN, struct.pack("<I", times), seconds * times)
         first, shortest, longest = (Ticks(*entry) for entry in TICKS.iter_unpack(found))
         return first, shortest, longest
 
     def layers(self, first: int, count: int, seconds: float) -> Ticks:
         """Run some layers and stop; ticks of the last one."""
-        return Ticks(*TICKS.unpack(self.request(Command.LAYERS, struct.pack("<HH", first, count), seconds)))
+        return Ticks(
+            *TICKS.unpack(self._exactly(TICKS.size, Command.LAYERS, struct.pack("<HH", first, count), seconds))
+        )
 
     def read(self, offset: int, length: int) -> bytes:
         """From the arena."""
@@ -295,16 +308,19 @@ class Device:
 
     def checksum(self, offset: int, length: int, weights: bool = False) -> int:
         """CRC32 of a piece of the arena, or of the weights in flash."""
-        found = self.request(Command.CHECKSUM, struct.pack("<BII", weights, offset, length), 2.0 + length / 1e5)
+        payload = struct.pack("<BII", weights, offset, length)
+        found = self._exactly(4, Command.CHECKSUM, payload, 2.0 + length / 1e5)
         return int.from_bytes(found, "little")
 
     def stack(self, seconds: float) -> int:
         """Bytes of stack that one inference takes. Raises Refused where the firmware cannot tell."""
-        return int.from_bytes(self.request(Command.STACK, b"", seconds), "little")
+        return int.from_bytes(self._exactly(4, Command.STACK, b"", seconds), "little")
 
     def calibrate(self) -> tuple[Ticks, ...]:
         """Ticks of an empty run, of an empty layer, of a loop, of the same loop with interrupts."""
-        return tuple(Ticks(*entry) for entry in TICKS.iter_unpack(self.request(Command.CALIBRATE, b"", 2.0)))
+        return tuple(
+            Ticks(*entry) for entry in TICKS.iter_unpack(self._exactly(4 * TICKS.size, Command.CALIBRATE, b"", 2.0))
+        )
 
     def echo(self, data: bytes) -> bytes:
         """The same bytes, by way of the device."""
@@ -314,8 +330,22 @@ class Device:
         """Start the firmware again; the session is over."""
         self.request(Command.RESET)
 
+    def _exactly(self, size: int, command: Command, payload: bytes, seconds: float = 0.0) -> bytes:
+        """A request whose answer has so many bytes. Raises Malformed where it has others."""
+        answer = self.request(command, payload, seconds)
+        if len(answer) != size:
+            raise self._malformed(command, answer, size)
+        return answer
+
+    def _malformed(self, command: Command, answer: bytes, size: int) -> Malformed:
+        return Malformed(
+            f"{self.line.name}: the device answers {command.name} with {len(answer)} bytes, the protocol says {size}: build "
+            "and flash the firmware again (glowembed validate --flash)"
+        )
+
     def request(self, command: int, payload: bytes = b"", seconds: float = 0.0) -> bytes:
-        """One request and its answer. `seconds`: how long the device is expected to work on it at most.
+        """One request and its answer. `seconds`: how long the device is expected to work on it at most; it is given up
+        after twice that time and twice the patience of the settings.
 
         After silence we ask for the answer again, which is a short frame; the request itself goes out again where the
         device says that it has not got it.
@@ -323,9 +353,11 @@ class Device:
         self._sequence = (self._sequence + 1) & 0xFFFF
         self.traffic.requests += 1
         wait = self._transmission(len(payload) + SMALLEST_CHUNK) + min(LATENCY[1], max(LATENCY[0], 4 * self._latency))
-        missing = True
+        missing, end = True, time.monotonic() + 2 * (seconds + self.settings.patience)
         for attempt in range(self._attempts(command, payload)):
             begun = time.monotonic()
+            if begun > end:
+                break
             if missing:
                 self._send(command, self._sequence, payload, again=attempt > 0)
             else:
@@ -394,7 +426,8 @@ class Device:
         raise SessionLost("confused" if session in self._old_runs else "another client")
 
     def _refused(self, command: int, payload: bytes) -> Exception:
-        reason, detail = payload[0], int.from_bytes(payload[1:5], "little", signed=True)
+        reason = payload[0] if payload else 0
+        detail = int.from_bytes(payload[1:5], "little", signed=True)
         if reason == Refusal.SEQUENCE:
             return SessionLost("confused")
         words = {
