@@ -23,6 +23,7 @@ from glowembed.emit import graphfile
 from glowembed.emit.weights import Weights
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import documents, output
+from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, op
 from glowembed.graph.ir import Array, Graph, Shape, verify
 from glowembed.graph.notes import Note
@@ -406,7 +407,7 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     files = emit.emit(replace(bundle.graph, model_sha256=manifest["model"]["sha256"]), plan, target, origin, weights)
     own = [f"{manifest['name']}_weights.h", f"{manifest['name']}_kernels.h"]
     own.append(weights.file if weights.file is not None else f"{manifest['name']}_weights.c")
-    files |= {name: (bundle.path / name).read_bytes() for name in own}
+    files |= {name: read_bytes(bundle.path / name) for name in own}
     write_bundle(folder, files, bundle.model_path or Path(manifest["model"]["file"]))
     return replace(bundle, path=folder, manifest=json.loads(files["bundle.json"]))
 

@@ -162,7 +162,7 @@ BIG = np.array([2**20, 2**20])
 BAD = (
     # the file
     Bad("missing file", USAGE, ("absent.onnx", "No such file"), lambda folder: folder / "absent.onnx"),
-    Bad("a folder", USAGE, ("directory",), lambda folder: folder),
+    Bad("a folder", USAGE, ("it is a folder, not a file",), lambda folder: folder),
     Bad("empty file", USAGE, ("not an ONNX model",), _file(b"")),
     Bad("text file", USAGE, ("not an ONNX model",), _file(b"# a model\nlayers: 3\n" * 20)),
     Bad("truncated file", USAGE, ("not an ONNX model",), _file(CONV_BYTES[: len(CONV_BYTES) // 2])),

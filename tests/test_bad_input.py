@@ -5,6 +5,7 @@ data, options, places, tools, interruptions.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,76 @@ def test_bundles(case: str, bundle: Path, tmp_path: Path, capsys: pytest.Capture
     refused(capsys, bundle.parent, line.split(), words.code, *words.messages)
 
 
+# Every command, and every file of it that a user names. X: what is no file, named X.npz where the suffix matters;
+# INSIDE=NAME: a bundle whose file NAME is no file.
+NO_FILE = [
+    "inspect X",
+    "inspect MODEL --data X.npz",
+    "profile X --data DATA -o FOLDER/o.yaml",
+    "profile MODEL --merge X -o FOLDER/o.yaml",
+    "compile X --data DATA -o FOLDER/o",
+    *(f"compile MODEL --data X.{suffix} -o FOLDER/o" for suffix in ("npz", "npy", "pb")),
+    "compile MODEL --profile X -o FOLDER/o",
+    "compile MODEL --data DATA --precision X -o FOLDER/o",
+    "compile MODEL --data DATA --target X.toml -o FOLDER/o",
+    "combine INSIDE=model.c -o FOLDER/o",
+    "build INSIDE=bundle.json",
+    "build INSIDE=model.c",
+    "inspect INSIDE=reference/graph.json",
+    "validate INSIDE=reference/constants.npz --data DATA",
+    "validate BUNDLE --data X.npz",
+    "validate BUNDLE --data DATA --model X",
+    "measure INSIDE=reference/graph.json",
+    "debug BUNDLE --data X.npz",
+    "debug BUNDLE --data DATA --model X",
+    "tune X --data DATA -o FOLDER/o.yaml",
+    "tune MODEL --data X.npz -o FOLDER/o.yaml",
+    "tune MODEL --data DATA -o FOLDER/state.yaml",
+    "precision X",
+    "precision MODEL --check X",
+    "board new mine --answers X",
+]
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a device", "a folder"])
+@pytest.mark.parametrize("line", NO_FILE)
+def test_what_is_no_file(
+    line: str, kind: str, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing waits for the writer of a FIFO, or reads a device without end."""
+    bad = {"a FIFO": tmp_path / "fifo", "a device": Path("/dev/zero"), "a folder": tmp_path / "empty"}[kind]
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "state.yaml.state.json").symlink_to(bad)
+    words = [_no_file(word, bad, bundle, tmp_path) for word in line.split()]
+    capsys.readouterr()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(20)
+    try:
+        assert main(words) == 2
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("error: ")
+    assert "Traceback" not in said
+    assert not list(tmp_path.glob("o*"))
+
+
+def _no_file(word: str, bad: Path, bundle: Path, place: Path) -> str:
+    if word.startswith("INSIDE="):
+        copy, name = place / "bundle", word.removeprefix("INSIDE=")
+        shutil.copytree(bundle, copy)
+        (copy / name).unlink()
+        (copy / name).symlink_to(bad)
+        return str(copy)
+    if word.startswith("X."):
+        (place / word).symlink_to(bad)
+        return str(place / word)
+    known = {"X": str(bad), "MODEL": MODEL, "DATA": DATA, "BUNDLE": str(bundle)}
+    return known.get(word, word.replace("FOLDER", str(place)))
+
+
 def test_another_model_than_that_of_the_bundle(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,15 +385,15 @@ def test_an_interrupted_write_leaves_what_was_there(
     if again:
         assert main(words) == 0
         capsys.readouterr()
-    written, write = [], Path.write_bytes
+    written, fsync = [], os.fsync
 
-    def write_bytes(path: Path, content: bytes) -> int:
-        written.append(path)
+    def interrupted(descriptor: int) -> None:
+        written.append(descriptor)
         if len(written) == 4:
             raise KeyboardInterrupt
-        return write(path, content)
+        fsync(descriptor)
 
-    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    monkeypatch.setattr(os, "fsync", interrupted)
     refused(capsys, tmp_path, words, 130)
     assert len(written) == 4
 

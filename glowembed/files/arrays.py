@@ -20,6 +20,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from glowembed.errors import UsageError
+from glowembed.files.source import opened
 
 Array = NDArray[Any]
 
@@ -28,7 +29,7 @@ MAX_BYTES = 4 << 30
 
 def read_npy(path: Path) -> Array:
     """The array in an .npy file."""
-    with _readable(path, "npy"), path.open("rb") as file:
+    with _readable(path, "npy"), opened(path) as file:
         _check_array(path, path.name, file, path.stat().st_size)
         file.seek(0)
         array: Array = npy.read_array(file, allow_pickle=False)
@@ -38,7 +39,7 @@ def read_npy(path: Path) -> Array:
 @contextmanager
 def open_npz(path: Path) -> Iterator[NpzFile]:
     """The arrays of an .npz archive by name, each read when it is asked for."""
-    with _readable(path, "npz"), path.open("rb") as file:
+    with _readable(path, "npz"), opened(path) as file:
         _check_archive(path, file)
         file.seek(0)
         with np.load(file, allow_pickle=False) as archive:
@@ -50,8 +51,6 @@ def open_npz(path: Path) -> Iterator[NpzFile]:
 def _readable(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (
         ValueError,
         EOFError,

@@ -19,6 +19,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from glowembed.errors import UsageError
+from glowembed.files import source
 
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 40
@@ -77,13 +78,7 @@ def check(document: Any, schema: Mapping[str, Any], where: str) -> None:
 def read_text(path: Path) -> str:
     """A text in UTF-8 of at most MAX_BYTES."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise UsageError(f"{path}: is larger than {MAX_BYTES >> 20} MB")
-        return data.decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return source.read_bytes(path, MAX_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: cannot be read: it is not UTF-8 text ({error.reason})") from error
 

@@ -14,6 +14,7 @@ from typing import Any
 from glowembed.emit import buildfiles
 from glowembed.errors import UsageError
 from glowembed.files.output import check_out_dir, write_folder
+from glowembed.files.source import read_bytes
 from glowembed.graph import cnames
 from glowembed.graph.target import target_of
 from glowembed.image import glue
@@ -77,7 +78,7 @@ def _files(manifest: glue.Manifest, path: Path) -> list[tuple[str, bytes]]:
     """The files that a program needs; each has the bundle's name in its own."""
     own = manifest.get("weights", {}).get("file")
     names = [*glue.c_sources(manifest), *manifest["headers"], *([own] if own else [])]
-    return [(file, (path / file).read_bytes()) for file in names]
+    return [(file, read_bytes(path / file)) for file in names]
 
 
 def _header(manifest: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from glowembed.errors import UsageError
 from glowembed.files import documents
+from glowembed.files.source import read_bytes
 from glowembed.graph.target import Board
 
 Manifest = Mapping[str, Any]
@@ -301,7 +302,7 @@ def weights_c(manifest: Manifest, bundle: Path) -> str | None:
     name = str(manifest["weights"]["file"])
     if not PLAIN_FILE.fullmatch(name) or not (bundle / name).is_file():
         raise UsageError(f"{bundle} names the weights {name!r}, which is not a file of the bundle")
-    content = (bundle / name).read_bytes()
+    content = read_bytes(bundle / name)
     lines = ",\n    ".join(", ".join(map(str, content[i : i + 24])) for i in range(0, len(content), 24))
     return f"""/* Made from {name} of {manifest["name"]}. */
 #include <stdint.h>

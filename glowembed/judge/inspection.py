@@ -23,7 +23,7 @@ from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
 from glowembed.judge.fitting import Fit, fits, needs
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
-from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs
+from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
 from glowembed.read import importer
 from glowembed.read.importer import NO_SHAPES, InputLayout, Problem
 
@@ -97,14 +97,12 @@ def inspect_model(
     )
     if problems:
         return head
-    return _sized(
-        _described(head, importer.load(model, shapes, input_layout)), model, options, data, target is not None
-    )
+    imported = importer.load(model, shapes, input_layout)
+    samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
+    return _sized(_described(head, imported), model, options, samples, target is not None)
 
 
-def _sized(
-    found: Inspection, model: Path, options: CompileOptions, data: Dataset | Source | None, boards: bool
-) -> Inspection:
+def _sized(found: Inspection, model: Path, options: CompileOptions, data: Dataset | None, boards: bool) -> Inspection:
     """With what the network takes, as it is compiled; with a note where that cannot be told."""
     try:
         samples = _random(input_specs(import_model(model, options)))

@@ -481,7 +481,7 @@ def _digest(path: Path) -> str:
 
 def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:
     """Evaluations of an earlier run with the same input; of another input, nothing."""
-    if path is None or not path.is_file():
+    if path is None or not path.exists():
         return {}
     try:
         data = documents.read_json(path)

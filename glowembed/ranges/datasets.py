@@ -12,6 +12,7 @@ Nothing is ever unpickled, and data that does not fit the model is refused with 
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -23,6 +24,7 @@ from PIL import Image
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.arrays import open_npz, read_npy
+from glowembed.files.source import read_bytes
 from glowembed.graph.ir import Array, Graph, QType, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.read.onnxdata import read_tensor_proto
@@ -388,7 +390,7 @@ def _image_shape(path: Path, spec: InputSpec) -> tuple[bool, tuple[int, int, int
 
 def _pixels(path: Path, width: int, height: int, channels: int) -> Array:
     try:
-        with Image.open(path) as image:
+        with Image.open(io.BytesIO(read_bytes(path))) as image:
             sized = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise UsageError(f"{path}: is not a readable image: {error}") from error

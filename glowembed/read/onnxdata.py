@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from glowembed.errors import UsageError
+from glowembed.files import source
 from glowembed.graph.ir import Array
 from glowembed.read.onnxfile import array_of
 
@@ -19,8 +20,8 @@ def read_tensor_proto(path: Path) -> Array:
     """The tensor in the file."""
     tensor = onnx.TensorProto()
     try:
-        tensor.ParseFromString(path.read_bytes())
-    except (OSError, DecodeError) as error:
+        tensor.ParseFromString(source.read_bytes(path))
+    except DecodeError as error:
         raise UsageError(f"{path}: is not a readable ONNX TensorProto: {error}") from error
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise UsageError(f"{path}: keeps its data in another file; only tensors that hold their data are read")

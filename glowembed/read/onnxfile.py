@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
+from glowembed.files import source
 from glowembed.graph.ir import Array, Shape
 from glowembed.read.builder import MAX_ELEMENTS
 
@@ -38,10 +39,7 @@ class File:
 
 def read(path: Path) -> File:
     """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
+    data = source.read_bytes(path)
     try:
         model = ModelProto.FromString(data)
     except DecodeError as error:
@@ -118,7 +116,7 @@ def _embed(model_path: Path, tensor: TensorProto) -> bytes:
             f"{model_path}: tensor {tensor.name!r} needs {expected} bytes; its data are said to be {length} bytes at "
             f"{offset} of {path.name}, which has {size}"
         )
-    with path.open("rb") as file:
+    with source.opened(path) as file:
         file.seek(offset)
         tensor.raw_data = file.read(length)
     tensor.data_location = TensorProto.DEFAULT
