@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from glowembed.run import protocol
+from glowembed.run import protocol, serial
 from glowembed.run.device import HELLO, NUMBERS, TICKS, Device, DeviceError, Malformed, NoAnswer, Refused, Settings
 from glowembed.run.protocol import ANSWER, Command, Frame
 
@@ -118,11 +118,23 @@ def test_silence_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that says hello and then nothing is given up after twice the expected time and the patience."""
     found = device(Liar({}), patience=0.3)
     begun = time.monotonic()
-    with pytest.raises(Exception, match="too many broken frames"):
+    with pytest.raises(Exception, match="no answer to any request"):
         found.stack(0.2)
     assert time.monotonic() - begun < 10
     with pytest.raises(NoAnswer):
         Device(Scripted(), Settings(patience=0.2)).hello()
+
+
+MANIFEST = {"hash": "0" * 64, "name": "net", "layers": [], "inputs": [], "outputs": []}
+
+
+def test_silence_after_hello_ends_a_whole_step() -> None:
+    """Not only one request: the session begins anew after each, as a command does."""
+    session = serial.Session(Device(Liar({}), Settings(patience=0.2)), MANIFEST, None)
+    begun = time.monotonic()
+    with pytest.raises(NoAnswer, match="says hello, but answers no request"):
+        session.step(lambda device: None)
+    assert time.monotonic() - begun < 5
 
 
 class Scripted(Liar):

@@ -33,6 +33,8 @@ SHORT = 64
 
 LONG_ATTEMPTS = 6
 HELLO_SECONDS = (0.1, 0.4)
+SILENCE = "no answer to any request"
+"""Why a session is lost in which the device has answered hello, and then nothing at all."""
 
 
 class DeviceError(ToolError):
@@ -354,6 +356,7 @@ class Device:
         self.traffic.requests += 1
         wait = self._transmission(len(payload) + SMALLEST_CHUNK) + min(LATENCY[1], max(LATENCY[0], 4 * self._latency))
         missing, end = True, time.monotonic() + 2 * (seconds + self.settings.patience)
+        heard = self.traffic.received
         for attempt in range(self._attempts(command, payload)):
             begun = time.monotonic()
             if begun > end:
@@ -369,7 +372,7 @@ class Device:
                 return answer
             wait = min(2 * LATENCY[1], 1.3 * wait)
             self.traffic.retries += 1
-        raise SessionLost("too many broken frames")
+        raise SessionLost("too many broken frames" if self.traffic.received > heard else SILENCE)
 
     def _attempts(self, command: int, payload: bytes) -> int:
         """Frames that can be cut are given up sooner."""

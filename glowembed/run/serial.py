@@ -26,6 +26,7 @@ from glowembed.image.build import Image
 from glowembed.image.glue import in_window
 from glowembed.run import Bytes, RunResult, line, qemu
 from glowembed.run.device import (
+    SILENCE,
     SMALLEST_CHUNK,
     Device,
     DeviceError,
@@ -52,6 +53,9 @@ CLEAN_STEPS = 16
 
 PATIENCES = 6
 """No step takes more than so many times the patience of the settings."""
+
+SILENT_PATIENCES = 2
+"""The same where the device answers hello and nothing else; the request that is under way by then is waited for."""
 
 RUN_SECONDS = 30.0
 """For the first inference, whose time nobody knows yet."""
@@ -133,7 +137,7 @@ class Session:
 
     def step(self, work: Callable[[Device], T]) -> T:
         """`work`, from its beginning in a new session as often as one is lost."""
-        end = time.monotonic() + PATIENCES * self.device.settings.patience + 2 * self.seconds
+        begun, patience, only_silence = time.monotonic(), self.device.settings.patience, True
         for attempt in range(TRIES):
             try:
                 if not self._fresh:
@@ -144,9 +148,11 @@ class Session:
             except SessionLost as lost:
                 self._fresh = False
                 self._learn(lost, attempt)
+                only_silence &= lost.reason == SILENCE
             except DeviceFault as error:
                 raise self._explained(error) from error
-            if time.monotonic() > end:
+            limit = SILENT_PATIENCES * patience if only_silence else PATIENCES * patience + 2 * self.seconds
+            if time.monotonic() > begun + limit:
                 break
         raise self._gave_up()
 
@@ -174,6 +180,11 @@ class Session:
             return DeviceError(
                 f"{name}: the device restarts again and again at the same step: check its power supply, and whether a "
                 "watchdog is on"
+            )
+        if set(reasons) == {SILENCE}:
+            return NoAnswer(
+                f"{name}: the device says hello, but answers no request: reset the board, or flash the firmware again "
+                "(glowembed validate --flash)"
             )
         return NoAnswer(
             f"{name}: gave up after {len(reasons)} sessions ({', '.join(sorted(set(reasons)))}): the line is too bad. Check "
