@@ -43,7 +43,7 @@ from glowembed.law import blas  # noqa: F401
 
 # isort: split
 from glowembed import commands
-from glowembed.errors import GlowembedError
+from glowembed.errors import GlowembedError, ToolError, UsageError
 from glowembed.version import VERSION
 
 BUG = 70
@@ -115,7 +115,7 @@ def _run(words: list[str] | None) -> int:
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     words = list(sys.argv[1:] if words is None else words)
-    debug = "--debug" in words
+    debug, command = "--debug" in words, " ".join(["glowembed", *words])
     try:
         app([word for word in words if word != "--debug"], prog_name="glowembed")
     except SystemExit as exit_:
@@ -125,7 +125,9 @@ def _run(words: list[str] | None) -> int:
     except GlowembedError as error:
         return _failed("\n".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code, debug)
     except OSError as error:
-        return _failed(f"{error.filename or 'a file'}: {error.strerror or error}", 2, debug)
+        return _failed(f"{error.filename or command}: {error.strerror or error}", UsageError.exit_code, debug)
+    except MemoryError:
+        return _failed(f"{command}: there is not enough memory", ToolError.exit_code, debug)
     except Exception:
         traceback.print_exc()
         return _failed("this is a bug of glowembed; please report it with the lines above", BUG, False)

@@ -54,7 +54,6 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     except (
         ValueError,
         EOFError,
-        MemoryError,
         NotImplementedError,
         RuntimeError,
         zlib.error,

@@ -136,8 +136,7 @@ def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.jso
             raise UsageError(f"{out_dir} is not empty and holds no {what}; name another folder with -o")
         parent = next(folder for folder in real.parents if folder.exists())
     try:
-        with tempfile.TemporaryDirectory(prefix=".glowembed-", dir=parent):
-            pass
+        Path(tempfile.mkdtemp(prefix=".glowembed-", dir=parent)).rmdir()
     except OSError as error:
         raise UsageError(f"cannot write to {parent}: {error.strerror}; name another folder with -o") from error
 

@@ -167,6 +167,8 @@ def array_of(path: Path, tensor: TensorProto) -> Array:
         raise UsageError(f"{path}: tensor {tensor.name!r} needs {expected} bytes and has {len(tensor.raw_data)}")
     try:
         return np.asarray(numpy_helper.to_array(tensor))
+    except MemoryError:
+        raise
     except Exception as error:
         raise UsageError(f"{path}: tensor {tensor.name!r} cannot be read: {error}") from error
 

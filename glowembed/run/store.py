@@ -10,8 +10,8 @@ import hashlib
 import os
 import struct
 import zlib
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from glowembed.files.output import named_errors
 from glowembed.run import Bytes
@@ -25,18 +25,22 @@ class Store:
 
     def __init__(self, path: Path | None = None, key: str = "", resume: bool = False) -> None:
         self.path, self.done = path, dict[int, bytes]()
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         if path is None:
             return
         head = f"glowembed results 1 {key}\n".encode("ascii")
         with named_errors(path):
             length = self._read(path, head) if resume and path.is_file() else 0
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("r+b" if length else "wb")
-            self._file.truncate(length)
-            self._file.seek(length)
-            if not length:
-                self._file.write(head)
+            self._file = path.open("r+b" if length else "wb", buffering=0)
+            try:
+                self._file.truncate(length)
+                self._file.seek(length)
+                if not length:
+                    self._write(self._file, head)
+            except BaseException:
+                self._file.close()
+                raise
 
     def _read(self, path: Path, head: bytes) -> int:
         """Takes all whole records; returns the length up to the last of them, 0 for a file that is not ours."""
@@ -54,20 +58,25 @@ class Store:
         return at
 
     def add(self, index: int, output: bytes) -> None:
-        """Keep a result, on disk before this returns."""
-        self.done[index] = output
+        """Keep a result, on disk before this returns. One that cannot be written is not kept."""
         if self._file is not None and self.path is not None:
             with named_errors(self.path):
-                self._file.write(RECORD.pack(index, len(output), zlib.crc32(output, index)) + output)
-                self._file.flush()
+                self._write(self._file, RECORD.pack(index, len(output), zlib.crc32(output, index)) + output)
                 os.fsync(self._file.fileno())
+        self.done[index] = output
+
+    def _write(self, file: FileIO, data: bytes) -> None:
+        """All of it, without a buffer, which would fail again when it is closed."""
+        while data:
+            data = data[file.write(data) :]
 
     def close(self, finished: bool) -> None:
         """The file of a run that is finished is removed."""
         if self._file is not None and self.path is not None:
-            self._file.close()
-            if finished:
-                self.path.unlink(missing_ok=True)
+            with named_errors(self.path):
+                self._file.close()
+                if finished:
+                    self.path.unlink(missing_ok=True)
 
 
 def key(bundle_hash: str, samples: Bytes) -> str:
