@@ -33,7 +33,7 @@ from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import kernel as kernel_named
 from glowembed.graph.op import kernel_ops
 from glowembed.graph.plan import Optimize, PlanOptions
-from glowembed.graph.reference import run_node
+from glowembed.reference import run_node
 from glowembed.graph.target import Board, load_board, load_target
 from glowembed.judge import compare
 from glowembed.judge.tune import Outputs, integer_outputs, stored

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from glowembed import pipeline  # noqa: E402
-from glowembed.graph.reference import run_int  # noqa: E402
+from glowembed.reference import run_int  # noqa: E402
 from glowembed.image import elf  # noqa: E402
 from glowembed.image.build import Image  # noqa: E402
 from glowembed.image.glue import GUARD_BYTES  # noqa: E402

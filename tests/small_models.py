@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array, Graph
-from glowembed.graph.reference import run_float
+from glowembed.reference import run_float
 from glowembed.read.importer import load
 
 Inputs = Mapping[str, Sequence[int | str | None]]

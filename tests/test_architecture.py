@@ -21,6 +21,7 @@ LAYERS = [
     {"ops.shared"},
     {"kernels"},
     {"ops"},
+    {"reference"},
     {"read", "canonicalize", "ranges", "quantize", "lower", "plan", "emit", "image"},
     {"pipeline"},
     {"run"},

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed.graph import reference
+from glowembed import reference
 from glowembed.graph.plan import PlanOptions
 from glowembed.image.combine import combine
 from glowembed.pipeline import Bundle, CompileOptions, compile_model

@@ -18,7 +18,7 @@ from small_models import model, node, saved, weights
 
 from glowembed import resources
 from glowembed.emit.csource import kernel_source
-from glowembed.graph import reference
+from glowembed import reference
 from glowembed.graph.cstruct import params_header
 from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import PlanOptions

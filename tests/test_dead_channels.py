@@ -13,7 +13,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array
-from glowembed.graph.reference import run_float, run_int
+from glowembed.reference import run_float, run_int
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, resolve
 from glowembed.quantize.schema import WIDE_BIAS_LIMITS, weights_type

@@ -18,7 +18,7 @@ from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
 from glowembed.graph.op import kernel
 from glowembed.graph.plan import PlanOptions
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.judge.validation import validate
 from glowembed.lower import footprint
 from glowembed.pipeline import Bundle, CompileOptions, compile_model

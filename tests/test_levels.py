@@ -19,7 +19,7 @@ from small_models import model, node, saved, weights
 from glowembed import pipeline
 from glowembed.emit.csource import level_source
 from glowembed.graph.ir import Array
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.kernels import x86
 from glowembed.kernels.levels import LEVELS, Level
 from glowembed.kernels.x86 import CONV2D

@@ -21,7 +21,7 @@ from small_models import model, node, saved, weights
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph import limits
 from glowembed.graph.ir import Array
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.ranges.datasets import Dataset
 from glowembed.run.host import HostModel

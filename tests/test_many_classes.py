@@ -10,7 +10,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Graph
-from glowembed.graph.reference import run_float, run_int
+from glowembed.reference import run_float, run_int
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, Rule, resolve
 from glowembed.quantize.types import coarse_softmaxes, quantize

@@ -13,7 +13,7 @@ import pytest
 from energy_runner import Runner
 
 from glowembed.errors import UsageError
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.graph.target import load_board
 from glowembed.image import mlperf
 from glowembed.image.build import build

@@ -82,7 +82,7 @@ def test_exports_of_one_network_give_the_same_kernels(net: Net, shared_models: P
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "variant"), [("kws", "model_nchw"), ("resnet8", "model_nchw")])
 def test_nchw_and_nhwc_exports_give_the_same_bits(name: str, variant: str, shared_models: Path, tmp_path: Path) -> None:
-    from glowembed.graph import reference
+    from glowembed import reference
 
     folder = shared_models / name
     outputs = []

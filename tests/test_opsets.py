@@ -19,7 +19,7 @@ from small_models import all_values, as_array, canonical, compare, model, node, 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array
 from glowembed.graph.op import importers
-from glowembed.graph.reference import run_float
+from glowembed.reference import run_float
 from glowembed.read.importer import load, problems
 from glowembed.read.onnxfile import OPSETS
 

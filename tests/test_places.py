@@ -13,7 +13,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.graph.ir import Array
 from glowembed.graph.plan import PlanOptions
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.judge.validation import validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.plan import memory, replay

@@ -18,7 +18,7 @@ from small_models import Inputs, model, node, saved, unoptimized, weights
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import GlowembedError, UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Graph, QType, verify
-from glowembed.graph.reference import run_float, run_int
+from glowembed.reference import run_float, run_int
 from glowembed.judge import compare
 from glowembed.judge.compare import run_onnxruntime
 from glowembed.judge.debugging import debug

@@ -14,7 +14,7 @@ import glowembed
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph
-from glowembed.graph.reference import run_float, run_int, run_node
+from glowembed.reference import run_float, run_int, run_node
 from glowembed.lower.nodes import lower
 from glowembed.quantize.types import quantize
 from glowembed.read.importer import load

@@ -19,7 +19,7 @@ from small_models import canonical, model, node, weights
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Graph, Node, QType, Value, verify
 from glowembed.graph.plan import PlanOptions
-from glowembed.graph.reference import run_float, run_int
+from glowembed.reference import run_float, run_int
 from glowembed.graph.target import load_target
 from glowembed.lower.choose import choose
 from glowembed.lower.nodes import lower

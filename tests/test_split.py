@@ -12,7 +12,7 @@ from test_schedule import kernel_graph, portable
 from glowembed.cli import plan_options
 from glowembed.errors import UsageError
 from glowembed.graph.plan import PlanOptions, Ram
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.judge.validation import build_bundle, validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.plan import memory, replay

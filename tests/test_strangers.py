@@ -23,7 +23,7 @@ from test_every_op_everywhere import everything
 
 from glowembed.graph.ir import Array
 from glowembed.graph.plan import PlanOptions
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.graph.target import load_board, load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.quantize.precision import parse

@@ -8,7 +8,7 @@ import pytest
 from small_models import model, node, saved
 
 from glowembed.canonicalize import canonicalize
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.law import tflite
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, resolve

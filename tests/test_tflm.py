@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.judge.validation import validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.ranges.datasets import Dataset

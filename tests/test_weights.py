@@ -11,7 +11,7 @@ from small_models import model, node, saved
 from glowembed import pipeline
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Const, QType
-from glowembed.graph.reference import run_float, run_int
+from glowembed.reference import run_float, run_int
 from glowembed.graph.target import load_target
 from glowembed.pipeline import CompileOptions
 from glowembed.quantize import weights

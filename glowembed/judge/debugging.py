@@ -17,7 +17,7 @@ import numpy as np
 from glowembed import pipeline
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.graph.reference import run_float, run_int, run_node
+from glowembed.reference import run_float, run_int, run_node
 from glowembed.judge import compare
 from glowembed.judge.validation import (
     build_bundle,

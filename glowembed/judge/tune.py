@@ -31,7 +31,7 @@ from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.judge import compare
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions

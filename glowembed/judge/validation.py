@@ -18,7 +18,7 @@ import numpy as np
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image

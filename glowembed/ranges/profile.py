@@ -31,7 +31,7 @@ from glowembed.files import documents
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Const, Graph
 from glowembed.graph.notes import Note
-from glowembed.graph.reference import run_float
+from glowembed.reference import run_float
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, stored
 from glowembed.version import VERSION

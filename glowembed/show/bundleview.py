@@ -1,7 +1,7 @@
 """A bundle's integers for a person: types as Glow prints them, multipliers, shifts, biases, and the graph as a picture.
 
 In: a Bundle. Out: rows, JSON, an SVG, GraphViz text. All that is needed to redo any layer by hand is in the JSON; see
-`glowembed.graph.reference` for replaying one in Python.
+`glowembed.reference` for replaying one in Python.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from glowembed.graph.ir import Array
-from glowembed.graph.reference import run_int
+from glowembed.reference import run_int
 from glowembed.pipeline import Bundle
 
 BATCH = 24

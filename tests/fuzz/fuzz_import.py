@@ -34,7 +34,7 @@ from runner import Finding, Result, Wrong, run
 
 from glowembed import pipeline
 from glowembed.graph.ir import Array, Graph
-from glowembed.graph.reference import run_float
+from glowembed.reference import run_float
 from glowembed.graph.target import Target, load_target
 from glowembed.judge.validation import stored_inputs
 from glowembed.law import blas  # noqa: F401

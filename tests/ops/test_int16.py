@@ -9,7 +9,7 @@ from checker import SIZES, check_kernels, check_op
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value
-from glowembed.graph.reference import run_node
+from glowembed.reference import run_node
 from glowembed.law import wide
 from glowembed.lower.nodes import lower
 from glowembed.ops import activation_wide

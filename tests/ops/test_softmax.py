@@ -6,7 +6,7 @@ from checker import SIZES, case, check_kernels, check_op
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value
-from glowembed.graph.reference import run_node
+from glowembed.reference import run_node
 from glowembed.lower.nodes import lower
 
 pytestmark = pytest.mark.cc
