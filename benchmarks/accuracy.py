@@ -33,7 +33,6 @@ from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import kernel as kernel_named
 from glowembed.graph.op import kernel_ops
 from glowembed.graph.plan import Optimize, PlanOptions
-from glowembed.reference import run_node
 from glowembed.graph.target import Board, load_board, load_target
 from glowembed.judge import compare
 from glowembed.judge.tune import Outputs, integer_outputs, stored
@@ -44,6 +43,7 @@ from glowembed.quantize.precision import CALIBRATIONS, Config
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
 from glowembed.ranges.profile import Profile
+from glowembed.reference import run_node
 from glowembed.run import kernel as host
 from glowembed.run import kernel_qemu as emulated
 from glowembed.run.kernel import ALIGN, Arena, Placement, in_one_piece

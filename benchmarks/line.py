@@ -20,7 +20,6 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from glowembed import pipeline  # noqa: E402
-from glowembed.reference import run_int  # noqa: E402
 from glowembed.image import elf  # noqa: E402
 from glowembed.image.build import Image  # noqa: E402
 from glowembed.image.glue import GUARD_BYTES  # noqa: E402
@@ -28,6 +27,7 @@ from glowembed.judge.validation import build_bundle, stored_inputs, validate  # 
 from glowembed.pipeline import Bundle  # noqa: E402
 from glowembed.ranges import datasets  # noqa: E402
 from glowembed.ranges.datasets import Dataset  # noqa: E402
+from glowembed.reference import run_int  # noqa: E402
 from glowembed.run import serial  # noqa: E402
 from glowembed.run.ondevice import Link  # noqa: E402
 

@@ -38,13 +38,13 @@ from small_models import unoptimized
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array, Const, Graph, Node, Value, verify
 from glowembed.graph.op import Kernel, KernelOp, kernel_ops, ops
-from glowembed.reference import run_float, run_int
 from glowembed.graph.target import Board, Target, load_board, load_target
 from glowembed.lower.nodes import lower
 from glowembed.plan.memory import overlap_distance
 from glowembed.quantize.precision import Config, resolve
 from glowembed.quantize.types import quantize
 from glowembed.read import importer
+from glowembed.reference import run_float, run_int
 from glowembed.run import kernel as host
 from glowembed.run import kernel_qemu as emulated
 from glowembed.run.kernel import (

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array, Graph
-from glowembed.reference import run_float
 from glowembed.read.importer import load
+from glowembed.reference import run_float
 
 Inputs = Mapping[str, Sequence[int | str | None]]
 

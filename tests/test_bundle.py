@@ -16,9 +16,8 @@ import pytest
 from busy import busy_machine
 from small_models import model, node, saved, weights
 
-from glowembed import resources
+from glowembed import reference, resources
 from glowembed.emit.csource import kernel_source
-from glowembed import reference
 from glowembed.graph.cstruct import params_header
 from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import PlanOptions

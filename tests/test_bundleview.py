@@ -12,8 +12,8 @@ import pytest
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
 from glowembed.graph.ir import QType, Value
-from glowembed.reference import run_int
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
+from glowembed.reference import run_int
 from glowembed.show import bundleview
 from glowembed.show.graph_view import Row, svg
 

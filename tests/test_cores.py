@@ -12,10 +12,9 @@ import own_firmware
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed import resources
+from glowembed import reference, resources
 from glowembed.emit.csource import kernel_source
 from glowembed.emit.guards import NEEDS, guards
-from glowembed import reference
 from glowembed.graph.cstruct import params_header
 from glowembed.graph.op import Kernel, KernelOp, kernel_ops
 from glowembed.graph.target import load_board, load_target

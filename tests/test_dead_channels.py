@@ -13,12 +13,12 @@ from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array
-from glowembed.reference import run_float, run_int
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, resolve
 from glowembed.quantize.schema import WIDE_BIAS_LIMITS, weights_type
 from glowembed.quantize.types import quantize
 from glowembed.read.importer import load
+from glowembed.reference import run_float, run_int
 
 BIAS = np.float32([0.3, 0.8, -0.5, 0.1])
 DEAD = 1

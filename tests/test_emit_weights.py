@@ -18,11 +18,11 @@ from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
 from glowembed.graph.op import kernel
 from glowembed.graph.plan import PlanOptions
-from glowembed.reference import run_int
 from glowembed.judge.validation import validate
 from glowembed.lower import footprint
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.plan.places import Places
+from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
 PLACES = [Weights(), Weights("ram"), Weights("file", "net.bin")]

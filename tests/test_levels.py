@@ -19,7 +19,6 @@ from small_models import model, node, saved, weights
 from glowembed import pipeline
 from glowembed.emit.csource import level_source
 from glowembed.graph.ir import Array
-from glowembed.reference import run_int
 from glowembed.kernels import x86
 from glowembed.kernels.levels import LEVELS, Level
 from glowembed.kernels.x86 import CONV2D
@@ -27,6 +26,7 @@ from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datasets import Dataset
+from glowembed.reference import run_int
 from glowembed.resources import runtime_c
 from glowembed.run import host
 from glowembed.run.kernel import shared_library, variants

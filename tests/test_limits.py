@@ -21,9 +21,9 @@ from small_models import model, node, saved, weights
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph import limits
 from glowembed.graph.ir import Array
-from glowembed.reference import run_int
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.ranges.datasets import Dataset
+from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
 Shape = Sequence[int]

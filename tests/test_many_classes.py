@@ -10,11 +10,11 @@ from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Graph
-from glowembed.reference import run_float, run_int
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, Rule, resolve
 from glowembed.quantize.types import coarse_softmaxes, quantize
 from glowembed.read.importer import load
+from glowembed.reference import run_float, run_int
 
 INT16 = (Rule("rule 1", kinds=("Softmax",), settings={"dtype": "int16"}),)
 

@@ -13,12 +13,12 @@ import pytest
 from energy_runner import Runner
 
 from glowembed.errors import UsageError
-from glowembed.reference import run_int
 from glowembed.graph.target import load_board
 from glowembed.image import mlperf
 from glowembed.image.build import build
 from glowembed.judge.validation import build_bundle
 from glowembed.pipeline import Bundle, compile_model
+from glowembed.reference import run_int
 from glowembed.run import qemu
 from glowembed.run.line import Line, qemu_line
 

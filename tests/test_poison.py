@@ -12,12 +12,12 @@ from poison import PoisonError, poisoned_run
 
 from glowembed.graph.ir import Array, Graph
 from glowembed.graph.plan import Plan, PlanOptions
-from glowembed.reference import run_int
 from glowembed.graph.target import Target, load_target
 from glowembed.lower.choose import choose
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
+from glowembed.reference import run_int
 
 pytestmark = pytest.mark.cc
 

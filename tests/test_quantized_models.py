@@ -18,7 +18,6 @@ from small_models import Inputs, model, node, saved, unoptimized, weights
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import GlowembedError, UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Graph, QType, verify
-from glowembed.reference import run_float, run_int
 from glowembed.judge import compare
 from glowembed.judge.compare import run_onnxruntime
 from glowembed.judge.debugging import debug
@@ -32,6 +31,7 @@ from glowembed.quantize.types import quantize
 from glowembed.ranges import datasets
 from glowembed.read import onnxquant
 from glowembed.read.importer import load
+from glowembed.reference import run_float, run_int
 
 IMAGE: Inputs = {"x": (1, 3, 8, 8)}
 FLAT: Inputs = {"x": (1, 12)}

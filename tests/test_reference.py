@@ -14,10 +14,10 @@ import glowembed
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph
-from glowembed.reference import run_float, run_int, run_node
 from glowembed.lower.nodes import lower
 from glowembed.quantize.types import quantize
 from glowembed.read.importer import load
+from glowembed.reference import run_float, run_int, run_node
 
 
 def network(folder: Path) -> Graph:

@@ -19,7 +19,6 @@ from small_models import canonical, model, node, weights
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Graph, Node, QType, Value, verify
 from glowembed.graph.plan import PlanOptions
-from glowembed.reference import run_float, run_int
 from glowembed.graph.target import load_target
 from glowembed.lower.choose import choose
 from glowembed.lower.nodes import lower
@@ -29,6 +28,7 @@ from glowembed.plan.memory import BUDGETS, budget
 from glowembed.plan.placement import Item
 from glowembed.plan.rows import rows_of
 from glowembed.quantize.types import quantize
+from glowembed.reference import run_float, run_int
 
 INT8 = QType("int8", (1.0,), (0,))
 

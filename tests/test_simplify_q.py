@@ -17,7 +17,6 @@ from small_models import model, node, saved, weights
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
 from glowembed.graph.op import ops
-from glowembed.reference import run_float, run_int
 from glowembed.judge.debugging import debug
 from glowembed.judge.validation import validate
 from glowembed.lower.nodes import lower
@@ -28,6 +27,7 @@ from glowembed.quantize.simplify.intervals import intervals
 from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips
 from glowembed.quantize.types import quantize
 from glowembed.read.importer import load
+from glowembed.reference import run_float, run_int
 from glowembed.show import report
 
 

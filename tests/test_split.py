@@ -12,12 +12,12 @@ from test_schedule import kernel_graph, portable
 from glowembed.cli import plan_options
 from glowembed.errors import UsageError
 from glowembed.graph.plan import PlanOptions, Ram
-from glowembed.reference import run_int
 from glowembed.judge.validation import build_bundle, validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import Places
+from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
 TWO = (Ram("zbt_data", 200), Ram("psram", 600))

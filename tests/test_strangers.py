@@ -23,10 +23,10 @@ from test_every_op_everywhere import everything
 
 from glowembed.graph.ir import Array
 from glowembed.graph.plan import PlanOptions
-from glowembed.reference import run_int
 from glowembed.graph.target import load_board, load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.quantize.precision import parse
+from glowembed.reference import run_int
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz")
 STRANGE = ("-flto", "-fshort-enums", "-fstrict-aliasing", "-ffp-contract=fast", "-funsigned-char", "-std=gnu11")

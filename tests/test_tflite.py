@@ -8,12 +8,12 @@ import pytest
 from small_models import model, node, saved
 
 from glowembed.canonicalize import canonicalize
-from glowembed.reference import run_int
 from glowembed.law import tflite
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, resolve
 from glowembed.quantize.types import quantize
 from glowembed.read.importer import load
+from glowembed.reference import run_int
 
 
 def test_exp_is_exp():

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glowembed.reference import run_int
 from glowembed.judge.validation import validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.ranges.datasets import Dataset
+from glowembed.reference import run_int
 
 NETS = {"kws": 880, "ad01": 125, "resnet8": 16}
 """Samples that are compared. All 400 of resnet8 are equal too; that takes a minute."""

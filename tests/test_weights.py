@@ -11,12 +11,12 @@ from small_models import model, node, saved
 from glowembed import pipeline
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Const, QType
-from glowembed.reference import run_float, run_int
 from glowembed.graph.target import load_target
 from glowembed.pipeline import CompileOptions
 from glowembed.quantize import weights
 from glowembed.quantize.schema import weights_type
 from glowembed.ranges.datasets import Dataset
+from glowembed.reference import run_float, run_int
 
 W = np.random.default_rng(2).normal(size=(16, 200)).astype(np.float32)
 

@@ -17,7 +17,6 @@ import numpy as np
 from glowembed import pipeline
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.reference import run_float, run_int, run_node
 from glowembed.judge import compare
 from glowembed.judge.validation import (
     build_bundle,
@@ -33,6 +32,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.profile import Profile, profile
+from glowembed.reference import run_float, run_int, run_node
 
 SAMPLES = 8
 """Every tensor of every sample is kept: a few samples say enough."""

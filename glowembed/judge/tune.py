@@ -31,7 +31,6 @@ from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
-from glowembed.reference import run_int
 from glowembed.judge import compare
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions
@@ -40,6 +39,7 @@ from glowembed.quantize.precision import CALIBRATIONS, Config, Rule, Settings
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
 from glowembed.ranges.profile import Profile
+from glowembed.reference import run_int
 from glowembed.version import VERSION
 
 METRICS = ("top1", "rmse", "cosine")

@@ -18,7 +18,6 @@ import numpy as np
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.notes import Note
-from glowembed.reference import run_int
 from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image
@@ -30,6 +29,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.read import importer
+from glowembed.reference import run_int
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
 from glowembed.run.ondevice import Link, Reference, Wrong
 

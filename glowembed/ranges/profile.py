@@ -31,9 +31,9 @@ from glowembed.files import documents
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Const, Graph
 from glowembed.graph.notes import Note
-from glowembed.reference import run_float
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, stored
+from glowembed.reference import run_float
 from glowembed.version import VERSION
 
 BINS = 2048

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from glowembed.graph.ir import Array
-from glowembed.reference import run_int
 from glowembed.pipeline import Bundle
+from glowembed.reference import run_int
 
 BATCH = 24
 FLAGS = (

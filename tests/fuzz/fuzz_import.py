@@ -34,13 +34,13 @@ from runner import Finding, Result, Wrong, run
 
 from glowembed import pipeline
 from glowembed.graph.ir import Array, Graph
-from glowembed.reference import run_float
 from glowembed.graph.target import Target, load_target
 from glowembed.judge.validation import stored_inputs
 from glowembed.law import blas  # noqa: F401
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
+from glowembed.reference import run_float
 
 SAMPLES = 2
 STEP = 1000

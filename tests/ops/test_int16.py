@@ -9,11 +9,11 @@ from checker import SIZES, check_kernels, check_op
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value
-from glowembed.reference import run_node
 from glowembed.law import wide
 from glowembed.lower.nodes import lower
 from glowembed.ops import activation_wide
 from glowembed.ops.activation import FORMULAS
+from glowembed.reference import run_node
 
 pytestmark = pytest.mark.cc
 

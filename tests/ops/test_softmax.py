@@ -6,8 +6,8 @@ from checker import SIZES, case, check_kernels, check_op
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value
-from glowembed.reference import run_node
 from glowembed.lower.nodes import lower
+from glowembed.reference import run_node
 
 pytestmark = pytest.mark.cc
 
