@@ -33,11 +33,12 @@ if __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembe
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 from glowembed.law import blas  # noqa: F401
 
@@ -50,7 +51,17 @@ BUG = 70
 INTERRUPTED = 130
 
 
+class _Group(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Click takes an EOFError for Ctrl-D at a prompt, and says "Aborted."; its own prompts have turned theirs into Abort."""
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise UsageError("a file ends too early: it is damaged, or was not written to its end") from error
+
+
 app = typer.Typer(
+    cls=_Group,
     name="glowembed",
     help="Compile ONNX models to static int8 C bundles for Cortex-M and x86, and prove every bit of them.",
     epilog="Start with:  glowembed demo      Any error in full:  glowembed --debug COMMAND ...",

@@ -169,6 +169,18 @@ def test_a_place_that_does_not_take_files(tmp_path: Path, capsys: pytest.Capture
     refused(capsys, tmp_path, ["compile", MODEL, "--data", DATA, "-o", "/proc/out"], 2, "cannot write to /proc")
 
 
+def test_a_file_that_ends_too_early_is_not_an_abort(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever reader says so: rc 1 would mean that a validation differs."""
+
+    def load(*_: object, **__: object) -> None:
+        raise EOFError("No data left in file")
+
+    monkeypatch.setattr(pipeline.importer, "load", load)
+    refused(capsys, tmp_path, ["compile", MODEL, "--data", DATA, "-o", str(tmp_path / "out")], 2, "ends too early")
+
+
 def test_a_profile_of_another_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.yaml"
     assert main(["profile", MODEL, "--data", DATA, "-o", str(path), "--calib-samples", "2"]) == 0

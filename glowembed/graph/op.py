@@ -447,5 +447,10 @@ def all_kernels() -> Iterator[Kernel]:
 
 
 def kernel(symbol: str) -> Kernel:
-    """The Kernel with this symbol."""
-    return next(k for k in all_kernels() if k.symbol == symbol)
+    """The Kernel with this symbol. Raises KeyError where there is none."""
+    return _kernels_by_symbol()[symbol]
+
+
+@cache
+def _kernels_by_symbol() -> Mapping[str, Kernel]:
+    return {k.symbol: k for k in all_kernels()}
