@@ -515,7 +515,7 @@ def load_bundle(path: Path | str) -> Bundle:
     missing = [key for key in NEEDED if key not in manifest]
     if missing:
         raise UsageError(f"{path / 'bundle.json'} lacks {', '.join(missing)}; compile the model again")
-    return Bundle(path, manifest, graphfile.read(path), _remembered_model(path))
+    return Bundle(path, manifest, graphfile.read(path, manifest.get("reference", {})), _remembered_model(path))
 
 
 def _remembered_model(path: Path) -> Path | None:

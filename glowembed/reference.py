@@ -37,10 +37,27 @@ def _within(value: Value, array: Array) -> Array:
 
 
 def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Every value of a kernel-level graph as stored; constants of the nodes are materialized, not packed."""
+    """Every value of a kernel-level graph as stored; constants of the nodes are materialized, not packed.
+
+    Raises UsageError for an input that is missing or has another shape, and for a graph, as of a damaged bundle, with a
+    node whose parameters and constants do not fit each other.
+    """
     known = _inputs(graph, inputs) | _constants(graph)
     for node in graph.nodes:
-        known[node.outputs[0]] = _computed(graph, node, [known[name] for name in node.inputs])
+        try:
+            known[node.outputs[0]] = _computed(graph, node, [known[name] for name in node.inputs])
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            np.exceptions.ComplexWarning,
+        ) as error:
+            raise UsageError(
+                f"{node.op} {node.name!r} of {graph.name} cannot be computed: its parameters and constants do not fit each"
+                f" other ({error}); compile the model again"
+            ) from error
     return known
 
 

@@ -125,13 +125,15 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
     if own is None:
         files[f"{name}_weights.c"] = _render("weights.c.j2", context)
     sources = {file: text.encode("ascii") for file, text in files.items()}
-    manifest = _manifest(graph, plan, target, origin, sources, context)
+    reference = graphfile.files(graph)
+    sums = {file: hashlib.sha256(content).hexdigest() for file, content in reference.items()}
+    manifest = _manifest(graph, plan, target, origin, sources, context) | {"reference": sums}
     built = {
         **sources,
         **({weights.file: own.content} if own is not None and weights.file is not None else {}),
         **{file: text.encode("ascii") for file, text in _build_files(target, context).items()},
         "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
-        **graphfile.files(graph),
+        **reference,
     }
     return dict(sorted(built.items()))
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.arrays import open_npz
+from glowembed.files.source import read_bytes
 from glowembed.graph.cstruct import c_initialiser
 from glowembed.graph.ir import Array, Const, Graph, GraphError, Node, QType, Value, verify
 from glowembed.graph.op import kernel_ops
@@ -31,8 +33,17 @@ def files(graph: Graph) -> dict[str, bytes]:
     }
 
 
-def read(path: Path) -> Graph:
-    """The graph of the bundle in a folder. Raises UsageError when it cannot be had."""
+def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
+    """The graph of the bundle in a folder.
+
+    sums: the SHA-256 of files of the bundle, by name, as its manifest has them. Raises UsageError where a file differs
+    from them, is missing or damaged.
+    """
+    for name, known in sums.items():
+        if hashlib.sha256(read_bytes(path / name)).hexdigest() != known:
+            raise UsageError(
+                f"{path / name} is not what was compiled: it was changed or damaged; compile the model again"
+            )
     where = path / "reference" / "graph.json"
     data = documents.read_json(where)
     documents.check(data, SCHEMA, str(where))

@@ -6,6 +6,7 @@ an archive names each array once and does not expand to more than MAX_BYTES.
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -54,12 +55,16 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     except (
         ValueError,
         EOFError,
+        MemoryError,
         NotImplementedError,
         RuntimeError,
+        SyntaxError,
+        TypeError,
+        tokenize.TokenError,
         zlib.error,
         zipfile.BadZipFile,
     ) as error:
-        # NotImplementedError: a way of compressing that zipfile does not know; RuntimeError: an encrypted entry
+        # SyntaxError, TypeError, TokenError, MemoryError: a header that is no Python literal, or too deep a one; NotImplementedError: a way of compressing that zipfile does not know; RuntimeError: an encrypted entry
         raise UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}") from error
 
 

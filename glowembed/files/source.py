@@ -40,7 +40,7 @@ def read_bytes(path: Path, most: int = MAX_BYTES) -> bytes:
     """All of a regular file that is not larger than `most` bytes."""
     with opened(path) as file:
         if os.fstat(file.fileno()).st_size <= most:
-            data = file.read(most + 1)
+            data = file.read()  # not read(most + 1): that would ask for as much memory at once
             if len(data) <= most:
                 return data
         raise UsageError(f"{path}: is larger than {most >> 20} MB")

@@ -7,6 +7,7 @@ something of the wrong type is refused with its path and the key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +22,8 @@ from glowembed.files import documents
 ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
 ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"
+INHERITED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""a target that another inherits: beside it or below"""
 """For `compile --isa`: C99 alone, no assembly and no extension of a compiler."""
 
 PORTABLE_ALIGN = 8
@@ -279,6 +282,10 @@ def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
     parent = table.text("inherits", default="")
     if not parent:
         return table.values
+    if not INHERITED.fullmatch(parent):
+        raise table.error(
+            "inherits", f"is {parent!r}, which is no name of a file, nor of one in a folder beside this one"
+        )
     found = [
         f for folder in (path.parent, resources.targets()) if (f := (folder / f"{parent}.toml").resolve()).is_file()
     ]

@@ -22,6 +22,8 @@ GUARD_BYTES = 64
 KEYS = ("schema", "name", "target", "hash", "arena", "inputs", "outputs", "layers", "sources")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PLAIN_FILE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+NAME_MAX = 200
+"""characters of a file's name that every file system takes"""
 HEXADECIMAL = re.compile(r"[0-9a-f]+")
 
 
@@ -46,8 +48,8 @@ def _check(path: Path, manifest: Any) -> None:
         raise UsageError(f"{path}: name or hash are not what glowembed writes; compile the model again")
     documents.check(manifest, SCHEMA, str(path))
     for name in manifest["sources"]:
-        if not PLAIN_FILE.fullmatch(name) or not (path.parent / name).is_file():
-            raise UsageError(f"{path} names the source {name!r}, which is not a file of the bundle")
+        if len(name) > NAME_MAX or not PLAIN_FILE.fullmatch(name) or not (path.parent / name).is_file():
+            raise UsageError(f"{path} names the source {name!r:.100}, which is not a file of the bundle")
 
 
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**40}
@@ -117,6 +119,11 @@ SCHEMA = {
             "properties": {"place": {"enum": ["flash", "ram", "file"]}, "file": {"type": ["string", "null"]}},
         },
         "calibration": {"type": ["object", "null"]},
+        "reference": {
+            "type": "object",
+            "propertyNames": {"enum": ["reference/graph.json", "reference/constants.npz"]},
+            "additionalProperties": {"type": "string"},
+        },
         "schedule": {
             "type": "object",
             "required": ["calls_by_layer", "live", "groups"],

@@ -96,7 +96,7 @@ def _place(path: Path, entry: Mapping[str, Any], bundle: Path, data: Path) -> Pl
             data=path.parent / str(entry["data"]) if "data" in entry else data,
             timeout=float(entry.get("timeout", SECONDS)),
         )
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise UsageError(f"{path}: {dict(entry)}: {error}") from error
 
 

@@ -164,8 +164,9 @@ def _quantize(call: _Call) -> _Call:
         return call
     shape = [1] * array.ndim
     shape[_attributes(call.node).get("axis", 1) % array.ndim if step.size > 1 else 0] = -1
-    reach = np.abs(step.astype(array.dtype)).reshape(shape) * array.dtype.type(2**24)
-    return replace(call, feeds={**call.feeds, x: np.clip(array, -reach, reach)})
+    reach = np.abs(step.astype(np.float64)).reshape(shape) * 2**24
+    clipped = np.clip(array.astype(np.float64), -reach, reach).astype(array.dtype)
+    return replace(call, feeds={**call.feeds, x: clipped})
 
 
 EVERY = 1 << 30
