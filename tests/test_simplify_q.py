@@ -447,3 +447,17 @@ def test_constants_have_intervals() -> None:
     bound = intervals(graph)["y"]
     assert (bound.low < bound.high).all()
     same_bits(graph, simplify(graph)[0])
+
+
+def test_a_scalar_has_no_channels(tmp_path: Path) -> None:
+    """A network with an output that is a constant scalar; the domain keeps it from being folded."""
+    nodes = [
+        node("DequantizeLinear", "o s", "d"), node("Tanh", "d", "r"), node("QuantizeLinear", "r t o", "q", domain="com.microsoft"),
+        node("DequantizeLinear", "q t o", "y"), node("Relu", "x", "z"),
+    ]  # fmt: skip
+    constants = {"s": np.float32(0.02), "t": np.float32(0.05), "o": np.int8(-10)}
+    proto = model(nodes, {"x": (1, 3, 8, 8)}, constants, outputs=("y", "z"))
+    np.save(tmp_path / "data.npy", np.random.default_rng(0).normal(size=(8, 3, 8, 8)).astype(np.float32))
+    options = CompileOptions("x86-64")
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "out", options, data=tmp_path / "data.npy")
+    assert bundle.graph.values["y"].shape == ()

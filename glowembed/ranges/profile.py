@@ -293,6 +293,7 @@ def _constants(graph: Graph) -> dict[str, ValueProfile]:
 # ---------------------------------------------------------------------------------------------- histogram
 
 
+@np.errstate(over="ignore")
 def _float(x: Any) -> float:
     return float(np.float32(x))
 

@@ -106,9 +106,10 @@ def _tie(graph: Graph, known: Intervals) -> _Ties:
     barriers = []
     for node in graph.nodes:
         if not _tie_node(graph, node, ties, known):
-            barriers += [name for name in (*node.inputs, *node.outputs) if name in count]
+            barriers += [*node.inputs, *node.outputs]
     for name in (*graph.inputs, *graph.outputs, *barriers):
-        ties.mark(name)
+        if name in count:  # a scalar has no channels
+            ties.mark(name)
     return ties
 
 
