@@ -1,4 +1,4 @@
-"""What the commands share: options with their help, checked words, and the terminal.
+"""What the commands share: options with their help, checks of their values, and the terminal.
 
 In: what typer read from the command line. Out: CompileOptions, PlanOptions, sources of data; tables, text or JSON.
 """

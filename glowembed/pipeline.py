@@ -1,7 +1,7 @@
-"""The whole flow in one function, read top to bottom: an ONNX file and samples in, a verified plan and C out.
+"""The whole flow in one function, compile_model, to be read from top to bottom: an ONNX file and samples in, C out.
 
-Each stage is a module with one function from data to data; `verify` runs between stages. Nothing is written before
-everything is made, and then in one rename.
+Each stage is a module with one function from data to data, and `verify` checks the graph between stages. Nothing is
+written before everything is ready; then the bundle appears in one rename.
 """
 
 from __future__ import annotations

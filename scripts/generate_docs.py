@@ -1,4 +1,5 @@
-"""Write the documents that say what the code already says: docs/operators.md, kernels.md, options.md, exit-codes.md.
+"""Write the documents that say what the code already says: docs/operators.md, kernels.md, options.md, exit-codes.md,
+and the picture of architecture.md.
 
     python scripts/generate_docs.py
 
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import draw_architecture
 import typer
 
 from glowembed import errors, resources
@@ -141,6 +143,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "kernels.md": kernels,
     "options.md": options,
     "exit-codes.md": exit_codes,
+    "architecture.svg": draw_architecture.svg,
 }
 
 

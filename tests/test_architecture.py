@@ -1,17 +1,15 @@
 """Imports go one way, and each op, kernel, target and board touches only its own files."""
 
-import ast
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from draw_architecture import FILES, PACKAGE, imported, module_of, within
 
 from glowembed.emit.csource import kernel_source
 from glowembed.graph.op import kernel_ops, ops
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "glowembed"
 
 LAYERS = [
     {"errors", "version", "resources", "progress"},
@@ -46,43 +44,6 @@ FLAT = 10
 ONNX_ALLOWED = {"importer.py", "onnxfile.py", "onnxfold.py", "onnxdata.py"}
 
 
-def imported(path: Path) -> set[str]:
-    """Modules of glowembed, below the package, that a file imports when it runs; type-checking imports do not count."""
-    found: set[str] = set()
-
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "glowembed":
-            found.update(_module(f"{node.module}.{alias.name}") for alias in node.names)
-        if isinstance(node, ast.Import):
-            found.update(_module(a.name) for a in node.names if a.name.startswith("glowembed."))
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    visit(ast.parse(path.read_text("utf-8")))
-    return found
-
-
-def _module(dotted: str) -> str:
-    """What `from a import b` means by a.b: that module, or the module a that has b."""
-    below = dotted.removeprefix("glowembed.")
-    return below if below in MODULES else below.rpartition(".")[0] or "__init__"
-
-
-def module_of(path: Path) -> str:
-    below = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-    return below if below == "__init__" else below.removesuffix(".__init__")
-
-
-def within(module: str, names: Iterable[str]) -> str | None:
-    """The longest of these names of modules or packages that the module is or lies in."""
-    found = [name for name in names if module == name or module.startswith(f"{name}.")]
-    return max(found, key=len, default=None)
-
-
-FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
-MODULES = {module_of(path) for path in FILES}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 

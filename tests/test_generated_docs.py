@@ -1,16 +1,12 @@
 """The generated documents say what the code says."""
 
-import importlib.util
 from pathlib import Path
 
+import draw_architecture
+import generate_docs
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SPEC = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts" / "generate_docs.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-generate_docs = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(generate_docs)
 
 
 @pytest.mark.parametrize("name", generate_docs.DOCUMENTS)
@@ -25,3 +21,15 @@ def test_every_operator_and_kernel_is_listed() -> None:
         assert f"\n| {kind} |" in operators
     for file in (ROOT / "runtime_c" / "kernels").rglob("*.c"):
         assert file.stem in kernels, file.name
+
+
+def test_a_picture_draws_only_the_arrows_that_no_longer_path_implies() -> None:
+    graph = {"a": {"b", "c", "d"}, "b": {"c"}, "c": set(), "d": {"c"}}
+    assert draw_architecture.reduced(graph) == {"a": ["b", "d"], "b": ["c"], "c": [], "d": ["c"]}
+    assert draw_architecture.rows(graph) == {"a": 0, "b": 1, "c": 2, "d": 1}
+
+
+def test_every_arrow_of_the_picture_goes_down() -> None:
+    graph = draw_architecture.imports()
+    row = draw_architecture.rows(graph)
+    assert all(row[name] < row[other] for name, to in graph.items() for other in to)

@@ -1,9 +1,9 @@
-"""One form for all that means the same: folds what can be folded, and moves the order of axes out of the way.
+"""Brings graphs that mean the same into one form: fuses ops, cancels Transposes.
 
-In: the float graph of the importer. Out: a float graph in which NCHW and NHWC exports of a network are the same ops,
-with no Transpose between them. The same for profiling and compiling. Never changes what a value with a given name
-holds (but for the order of its axes, which Value.layout tells), and never rounds a constant to integers. Of a model
-that is quantized already, the values that it stores get their types at the end.
+In: the float graph of the importer. Out: a float graph in which NCHW and NHWC exports of a network have the same ops,
+with no Transpose between them. Profiling and compiling use the same passes. They never change what a value with a given
+name holds (except for the order of its axes, which Value.layout records), and never round a constant to integers. In a
+model that is quantized already, the values that it stores get their types at the end.
 
 Each pass is a function from Graph to Graph that hands back the very same object when it found nothing to do.
 """

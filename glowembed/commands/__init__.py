@@ -1,7 +1,7 @@
-"""Commands of the command line, one file each, found by being here.
+"""The commands of the command line, one file each. A command is added by adding its file to this folder.
 
-Each has `add_to(app)`, which adds it, and PLACE, its place in the list of --help: in the order that a new user needs
-them.
+Each file has `add_to(app)`, which adds the command to the application, and PLACE, its position in the list that --help
+prints: the order in which a new user needs the commands.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Files of strangers, bounded before they are parsed: each format has one reader. All that is written has one writer."""
+"""Bounded readers for files from users, one for each format, and one writer for everything that is written."""

@@ -1,0 +1,1 @@
+"""Answers whether a bundle is right, accurate and small enough, and what would improve it."""

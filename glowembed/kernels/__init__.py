@@ -1,0 +1,1 @@
+"""When the kernels of each core are exact, how they pack constants, their cost."""

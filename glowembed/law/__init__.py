@@ -1,0 +1,1 @@
+"""The arithmetic that Python and C share, bit for bit."""

@@ -1,0 +1,1 @@
+"""Turns ops into kernel-level ops and chooses a kernel for each."""

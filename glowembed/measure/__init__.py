@@ -1,4 +1,4 @@
-"""Instructions and cycles of a bundle, layer by layer, without hardware. `measure` is the one entry."""
+"""Counts instructions and estimates cycles, layer by layer, without hardware. The entry point is `measure`."""
 
 from glowembed.measure.measurement import Figures, HotSpot, Measurement, measure, noise
 from glowembed.measure.show import shown

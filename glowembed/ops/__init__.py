@@ -1,0 +1,1 @@
+"""One file per family: ONNX import, shapes, references, lowering."""

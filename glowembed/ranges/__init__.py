@@ -1,0 +1,1 @@
+"""Reads samples and records the range of every value."""

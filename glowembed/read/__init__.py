@@ -1,0 +1,1 @@
+"""Reads an ONNX file and builds the graph."""

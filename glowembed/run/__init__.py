@@ -1,4 +1,4 @@
-"""What every transport (host, qemu, serial) gives back: RunResult."""
+"""Runs bundles on this host, under QEMU or on a board. RunResult is what each of them returns."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Formats results for people: tables, pages, drawings."""

@@ -1,0 +1,1 @@
+"""What families of ops share: linear layers, broadcasting."""
