@@ -13,13 +13,16 @@ from typing import Any, Literal
 Level = Literal["note", "warning"]
 
 MEANINGS: Mapping[str, tuple[Level, str]] = {
-    "data": ("note", "What was done to the samples: which of them were taken, how they were transposed or read."),
+    "data": ("note", "How the samples were read: which of them were taken, and how they were transposed."),
     "integers-as-numbers": (
         "note",
         "int8 samples are taken as real numbers; give `x_scale` and `x_zero` where the integers stand for others.",
     ),
     "few-samples": ("warning", "Calibration saw fewer than 8 samples: ranges of activations are not reliable."),
-    "constant-samples": ("warning", "Calibration samples hold one number everywhere, often zeros: they tell no range."),
+    "constant-samples": (
+        "warning",
+        "Calibration samples hold the same number everywhere, often zero, and so give no range.",
+    ),
     "calibration-is-test": (
         "warning",
         "The calibration samples are the test samples: accuracy measured with them is too good.",
@@ -30,23 +33,32 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     ),
     "range-differs": (
         "warning",
-        "The samples have another scale or mean than those of the calibration, as if they were preprocessed differently.",
+        "The samples differ in scale or mean from those of the calibration, as if they were preprocessed differently.",
     ),
-    "images-differ": ("warning", "Images are read with other options than those of the calibration."),
-    "image-options-unused": ("note", "`--image-scale`, `--image-mean` or `--image-std` for data that are no images."),
+    "images-differ": ("warning", "Images are read with options that differ from those of the calibration."),
+    "image-options-unused": (
+        "note",
+        "`--image-scale`, `--image-mean` or `--image-std` were given for data that is not images.",
+    ),
     "coarse-softmax": (
         "warning",
         "An output is a softmax over more than 256 classes in int8: a probability below half a step of 1/256 becomes 0.",
     ),
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
-    "labels-out-of-range": ("warning", "Labels name no class of the output, such as -1: these samples count as wrong."),
-    "profile-matched": (
-        "note",
-        "A profile of another export was applied: which of its values stands for which of the model.",
+    "labels-out-of-range": (
+        "warning",
+        "Some labels are not classes of the output, for example -1; these samples count as wrong.",
     ),
-    "simpler-plan": ("note", "The network is too long for the best plan; which simpler one was made, and why."),
-    "estimate": ("note", "A figure of `inspect` is one without samples, or could not be computed, and why."),
+    "profile-matched": ("note", "A profile of another export was applied; the note lists which values correspond."),
+    "simpler-plan": (
+        "note",
+        "The network is too long for the best plan; the note says which simpler one was made, and why.",
+    ),
+    "estimate": (
+        "note",
+        "A figure of `inspect` was made without samples, or could not be computed; the note says why.",
+    ),
 }
 """Code word -> level and meaning. A code never changes its meaning."""
 
