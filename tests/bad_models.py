@@ -238,6 +238,8 @@ BAD = (
                      {"m": weights(5, 1, 1, 1), "w": weights(4, 3, 1, 1)}))),
     Bad("a graph in a Relu", MODEL, ("a graph inside a node",), _model(_graph_in_relu())),
     Bad("a name that is not UTF-8", USAGE, ("not UTF-8",), _file(RELU.SerializeToString().replace(b"n_y", b"n_\xff"))),
+    Bad("a name of a dimension that is not UTF-8", USAGE, ("not UTF-8",),
+        _file(model([node("Relu", "x", "y")], {"x": ("rows", 5)}).SerializeToString().replace(b"rows", b"ro\xff\xfe"))),
     Bad("external: a name too long", USAGE, ("'w'",), _external("a" * 300)),
     Bad("a constant that overflows", MODEL, ("more than float32",), _model(model(
         [node("DequantizeLinear", "w s z", "d"), node("Add", "x d", "y")], FLAT,

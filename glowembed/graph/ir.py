@@ -51,6 +51,7 @@ class QType:
             return np.asarray(values, dtype=np.float64).reshape(shape)
         return np.asarray(values[0], dtype=np.float64)
 
+    @np.errstate(over="ignore")
     def quantize(self, real: Array) -> Array:
         """clip(round(real / scale) + zero_point), ties to even as in ONNX QuantizeLinear; computed in float64."""
         scale, zero = self._along(self.scale, real.ndim), self._along(self.zero_point, real.ndim)

@@ -202,7 +202,8 @@ def each_words(a: float, b: float, y: float, sign: int, mode: Mode) -> tuple[int
         both = requant([a / y, b / y])
         return (*both.multiplier, both.shift, 0, 0, 0, sign)
     if mode == "glow":
-        scales = (float(np.float32(s) / np.float32(y)) for s in (a, b))
+        with np.errstate(over="ignore"):  # requant refuses what is infinite
+            scales = [float(np.float32(s) / np.float32(y)) for s in (a, b)]
         return (*(word for scale in scales for word in requant([scale], "glow").multiplier), sign)
     twice = 2.0 * max(a, b)
     three = (a / twice, b / twice, twice / (2.0**20 * y))

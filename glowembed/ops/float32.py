@@ -36,7 +36,7 @@ def float_limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "ac
 
 
 def float_weights(const: Const) -> Const:
-    return const.then("float32", lambda a: np.ascontiguousarray(a, dtype=np.float32))
+    return const.then("float32", np.errstate(over="ignore")(lambda a: np.ascontiguousarray(a, dtype=np.float32)))
 
 
 # ---------------------------------------------------------------------------------------------- convolution

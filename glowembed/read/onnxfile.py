@@ -62,6 +62,7 @@ def _check_text(path: Path, model: ModelProto) -> None:
     for node in (*graph.node, *(node for function in model.functions for node in function.node)):
         texts += [*node.input, *node.output, node.name, node.op_type, node.domain, *(a.name for a in node.attribute)]
     texts += [o.domain for o in model.opset_import] + [model.producer_name, model.producer_version]
+    texts += [d.dim_param for i in (*graph.input, *graph.output) for d in i.type.tensor_type.shape.dim]
     for text in texts:
         if not isinstance(text, str):
             raise UsageError(f"{path}: the name {text!r:.100} is not UTF-8")
