@@ -130,7 +130,7 @@ def compile_options(
     plan: PlanOptions = PlanOptions(),  # noqa: B008  frozen
     flash: int | None = None,
 ) -> CompileOptions:
-    """Options of the pipeline, every name checked before any work."""
+    """The options of the pipeline. Every name is checked before any work begins."""
     for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration or "mse", METHODS)):
         if word not in known:
             raise unknown_name(kind, word, known)
@@ -163,7 +163,7 @@ def quantization_options(
     dtype: str | None = None,
     weights_dtype: str | None = None,
 ) -> CompileOptions:
-    """The options with those of the panel "Quantization", every name checked."""
+    """The options with those of the panel "Quantization". Every name is checked."""
     words = (
         ("schema", schema or weights_schema, SCHEMAS),
         ("weights schema", weights_schema, SCHEMAS),
@@ -189,7 +189,7 @@ def quantization_options(
 
 
 def place_options(options: CompileOptions, io: str, input_: str, weights: str) -> CompileOptions:
-    """The options with the places of inputs and outputs, every word checked. Rows have their channels last."""
+    """The options with the places of inputs and outputs. Every word is checked. Rows need channels-last inputs."""
     for kind, word, known in (("--io", io, get_args(IO)), ("--input", input_, get_args(Input))):
         if word not in known:
             raise unknown_name(kind, word, known)
@@ -210,7 +210,7 @@ def _weights(text: str) -> Weights:
 def plan_options(
     optimize: str, plan: str, effort: int, ram: str | None, memory: list[str] | None = None
 ) -> PlanOptions:
-    """How memory is planned, every name checked."""
+    """The options of memory planning. Every name is checked."""
     for kind, word, known in (("optimization", optimize, get_args(Optimize)), ("plan", plan, get_args(PlanMode))):
         if word not in known:
             raise unknown_name(kind, word, known)
@@ -229,7 +229,7 @@ def _rams(texts: list[str]) -> tuple[Ram, ...]:
 
 
 def byte_count(option: str, text: str | None) -> int | None:
-    """20480, 20K or 1M as a number."""
+    """The number of bytes that a text such as 20480, 20K or 1M stands for."""
     if text is None:
         return None
     found = re.fullmatch(r"(\d+)([kKmM]?)[bB]?", text)
@@ -239,7 +239,7 @@ def byte_count(option: str, text: str | None) -> int | None:
 
 
 def named_shapes(texts: list[str] | None) -> dict[str, Shape]:
-    """What --shape says, by the name of the input."""
+    """The shapes given by --shape, by the name of the input."""
     return dict(_shape(text) for text in texts or [])
 
 
@@ -257,7 +257,7 @@ def _shape(text: str) -> tuple[str, Shape]:
 def image_options(
     mean: str | None, std: str | None, scale: str | None, recorded: ImageOptions | None = None
 ) -> ImageOptions:
-    """How images become inputs, every word checked; `recorded` says what is not given."""
+    """How images become inputs. Every word is checked; `recorded` is used for options that are not given."""
     if scale is not None and scale not in IMAGE_SCALES:
         raise unknown_name("image scale", scale, IMAGE_SCALES)
     recorded = recorded or ImageOptions()
@@ -269,7 +269,7 @@ def image_options(
 
 
 def unused_image_options(data: Path | None, *given: str | None) -> tuple[Note, ...]:
-    """Where options say how to read images and there are none."""
+    """A note if options say how to read images but no images are read."""
     if all(text is None for text in given) or (data is not None and data.is_dir()):
         return ()
     return (Note("image-options-unused", f"--image-* have no effect: {data or 'a profile'} is no folder of images"),)
@@ -283,7 +283,7 @@ def _floats(option: str, text: str) -> tuple[float, ...]:
 
 
 def refuse_options(options: Mapping[str, Any], why: str) -> None:
-    """Raise UsageError where one of these was given: nothing is dropped in silence."""
+    """Raise UsageError if one of these options was given, so that no option is ignored silently."""
     given = [name for name, value in options.items() if value]
     if given:
         raise UsageError(f"{' and '.join(given)}: {'is' if len(given) == 1 else 'are'} {why}")
@@ -293,36 +293,36 @@ def refuse_options(options: Mapping[str, Any], why: str) -> None:
 
 
 def board_of(bundle: Bundle, name: str | None) -> str:
-    """The name of a board that is there; by default the test board of the bundle's target."""
+    """The name of an existing board; by default the test board of the bundle's target."""
     return load_board(name).reference if name is not None else default_board(target_of(bundle.manifest).name).reference
 
 
 def check_firmware(board: str, name: str | None) -> None:
-    """Refuses what cannot be built for the board."""
+    """Refuse a firmware that cannot be built for the board."""
     if name is not None and name not in load_board(board).firmwares:
         raise unknown_name(f"transport for board {board}", name, load_board(board).firmwares)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A progress bar on stderr, where that is a terminal."""
+    """A progress bar on stderr if stderr is a terminal."""
     with terminal(Console(stderr=True)) as progress:
         yield progress
 
 
 def tell_notes(notes: Iterable[Note]) -> None:
-    """What a person should know, on stderr, so that JSON stays JSON."""
+    """Print notes for the user on stderr, so that stdout can be JSON."""
     for note in notes:
         color = typer.colors.YELLOW if note.level == "warning" else None
         typer.secho(f"{note.level}: {note} [{note.code}]", fg=color, err=True)
 
 
 PIPED = 160
-"""Columns of tables that no terminal shows."""
+"""Number of columns of tables that are not printed on a terminal."""
 
 
 def show(what: Any) -> None:
-    """Text and tables for a person; anything made of dicts and lists as JSON."""
+    """Print text and tables for a person; print anything made of dicts and lists as JSON."""
     if isinstance(what, Mapping | list):
         typer.echo(json.dumps(what, indent=1))
     elif isinstance(what, str | Text):
@@ -335,7 +335,7 @@ def show(what: Any) -> None:
 
 
 def write_json(path: Path | None, result: Mapping[str, Any]) -> None:
-    """Write a file whole or not at all; - is the standard output, None is nothing."""
+    """Write a file completely or not at all; - is the standard output, None writes nothing."""
     if path is None:
         return
     text = json.dumps(result, indent=1) + "\n"

@@ -1,15 +1,15 @@
-"""The one exception family. In: a message for a person. Out: an exception that knows the exit code.
+"""The exceptions of glowembed. In: a message for a person. Out: an exception that knows the exit code.
 
     GlowembedError            1   never raised itself; catch it to catch everything below
-    ├── ValidationDiffers     1   the bits, or the accuracy asked for, are not those of the reference
+    ├── ValidationDiffers     1   the bits differ from the reference, or the accuracy is too low
     ├── UsageError            2   bad usage or bad input: an option, a file, a name, a shape, a setting
     │   └── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
-    ├── UnsupportedModelError 3   the model is sound, but holds what we cannot compile; all of it is listed
+    ├── UnsupportedModelError 3   the model is valid, but has parts that cannot be compiled; all of them are listed
     ├── ToolError             4   a tool is missing (the message names the Debian package) or it failed
-    └── Interrupted         130   Ctrl-C (SIGTERM: 143, SIGHUP: 129) in work of which a part is kept: the message says how to go on
+    └── Interrupted         130   Ctrl-C (SIGTERM: 143, SIGHUP: 129) in work of which a part is kept: the message says how to continue
 
-A message names the thing, what was found, what was allowed, and what to do. Programming errors are not in
-here: they stay ordinary Python exceptions, with their traceback.
+A message names the thing, what was found, what was allowed, and what to do. Programming errors are not among them: they
+stay ordinary Python exceptions, with their traceback.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from collections.abc import Iterable
 
 
 class GlowembedError(Exception):
-    """Whatever a user can be told in a sentence."""
+    """An error that can be explained to the user in a sentence."""
 
     exit_code: int = 1
 
 
 class ValidationDiffers(GlowembedError):
-    """What ran is not what the reference says."""
+    """The program that ran does not give what the reference gives."""
 
     exit_code = 1
 
 
 class UsageError(GlowembedError):
-    """What the user gave is wrong: a name, an option, a file, data."""
+    """The user's input is wrong: a name, an option, a file or data."""
 
     exit_code = 2
 
 
 class DoesNotFit(UsageError):
-    """A board is too small. It is a usage error because another board, or a smaller model, is the answer.
+    """A board is too small. This is a usage error because another board or a smaller model solves it.
 
     `overflows` maps the name of each memory of the board to the bytes by which it is exceeded.
     """
@@ -48,7 +48,7 @@ class DoesNotFit(UsageError):
 
 
 class UnsupportedModelError(GlowembedError):
-    """The model needs something that glowembed does not have; the message lists every such node."""
+    """The model needs something that glowembed does not support; the message lists every such node."""
 
     exit_code = 3
 
@@ -67,13 +67,13 @@ class ToolError(GlowembedError):
 
 
 class Interrupted(GlowembedError):
-    """The user has stopped us, and something can be gone on with."""
+    """The user interrupted work that can be continued."""
 
     exit_code = 130
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is not in a list: names the nearest one and the whole list."""
+    """The error for a name that is not in a list. It names the nearest match and the whole list."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -63,21 +63,21 @@ OPTIONS_OF_NODES = (
 """Options of the whole network that a precision.yaml may set for each node."""
 
 NEEDED = ("model", "options", "weights", "weights_bytes", "schedule", "buffers", "macs")
-"""keys of bundle.json that commands read beside those that every build reads"""
+"""Keys of bundle.json that commands read, besides those that every build reads."""
 
 MEMORY_FILE = ".glowembed.json"
-"""Beside the bundle, not of it: where the model was, so that validate finds it again."""
+"""A file beside the bundle, not part of it: it records where the model was, so that validate finds it again."""
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What a user may choose; the defaults are what to take when in doubt."""
+    """The choices of a user. The defaults are what to take when in doubt."""
 
     target: str = "cortex-m4"
     name: str | None = None
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)
-    """name in the profile -> name in the model, for a profile of another export"""
+    """Name in the profile -> name in the model, for a profile of another export."""
     input_layout: Literal["model", "nhwc"] = "model"
     float_io: bool = False
     calibration: str | None = None
@@ -101,11 +101,11 @@ class CompileOptions:
     isa: str | None = None
 
     def core(self) -> Target:
-        """The target, with the instruction sets that kernels may use."""
+        """The target, limited to the instruction sets that kernels may use."""
         return with_isa(load_target(self.target), self.isa)
 
     def config(self) -> Config:
-        """The precision configuration: the options are its defaults, the file goes before them."""
+        """The precision configuration: the options are its defaults, and the file overrides them."""
         given = self.precision or Config()
         given = given if isinstance(given, Config) else load_precision(Path(given))
         options = {name: getattr(self, name) for name in OPTIONS_OF_NODES if getattr(self, name) is not None}
@@ -114,11 +114,11 @@ class CompileOptions:
         return replace(given, defaults={**options, **given.defaults})
 
     def kernel_options(self) -> tuple[str, ...]:
-        """What is allowed of `Kernel.option`."""
+        """The values of `Kernel.option` that are allowed."""
         return tuple(name for name in ("winograd", "polynomial") if getattr(self, name))
 
     def recorded(self) -> dict[str, Any]:
-        """What goes into the manifest."""
+        """The options that go into the manifest."""
         return {
             "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
             "input_layout": self.input_layout,
@@ -178,7 +178,7 @@ class _Stages:
 
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
-    """The canonical float graph of a model: what profiling and compiling both start from."""
+    """The canonical float graph of a model, from which both profiling and compiling start."""
     graph = verify(importer.load(model, options.shapes, options.input_layout))
     return verify(canonicalize(graph))
 
@@ -296,9 +296,9 @@ def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
 
 
 def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None, ranges: Dataset) -> Graph:
-    """What `compile` gives kernels and a plan to; nothing is written.
+    """The graph to which `compile` assigns kernels and a plan; nothing is written.
 
-    Without data, the samples of `ranges` stand for them, and no channel is taken for dead.
+    Without data, the samples of `ranges` stand in for them, and no channel is assumed to be dead.
     """
     made: dict[str, Any] = {}
 
@@ -317,7 +317,7 @@ def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None,
 
 
 class _Enough(Exception):
-    """Ends a compilation of which no more is wanted."""
+    """Ends a compilation after the last stage that is needed."""
 
 
 def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:
@@ -328,7 +328,7 @@ def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
-    """The plan that the options ask for; where it would not fit the flash, the one without tables of rows."""
+    """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
     reserved = emit.weights_bytes(graph) if options.weights.place == "ram" else 0
     wanted, limit = replace(options.plan, reserved=reserved), options.flash
     costs = Costs(target, within(choices, wanted.optimize, limit))
@@ -346,7 +346,7 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
 
 
 def _within_limits(graph: Graph, model: Path) -> Graph:
-    """Refuse a model that is larger than what is taken; docs/memory.md states the limits."""
+    """Refuse a model above the limits that docs/memory.md states."""
     if len(graph.nodes) > limits.NODES:
         raise UnsupportedModelError(f"{model} has {len(graph.nodes)} nodes, more than {limits.NODES}")
     sizes = {v.name: prod(v.shape) for v in graph.values.values() if v.const is not None}
@@ -371,7 +371,7 @@ def _require_room(graph: Graph, plan: Plan) -> None:
 
 
 def _too_large(graph: Graph, needed: int, limit: int) -> str:
-    """The kernels are the smallest there are by now."""
+    """The error for a plan that does not fit, at a point where the kernels are already the smallest."""
     sizes = {n.name: footprint.constants(n, op.kernel(n.kernel)) for n in graph.nodes if n.kernel}
     largest = max(sizes, key=sizes.__getitem__)
     total = sum(sizes.values())
@@ -383,20 +383,21 @@ def _too_large(graph: Graph, needed: int, limit: int) -> str:
 
 
 def images_of(bundle: Bundle) -> ImageOptions:
-    """How images were read when the bundle was calibrated, which is how to read them again."""
+    """How images were read when the bundle was calibrated; they must be read in the same way again."""
     calibrated = bundle.manifest.get("calibration") or {}
     return ImageOptions.read(calibrated.get("images"), str(bundle.path)) or ImageOptions()
 
 
 def shapes_of(bundle: Bundle) -> dict[str, Shape]:
-    """Shapes of inputs that `compile --shape` was told."""
+    """The shapes of inputs that were given to `compile --shape`."""
     return {name: tuple(dims) for name, dims in bundle.manifest["options"].get("shapes", {}).items()}
 
 
 def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
-    """A twin of the bundle in `folder` that streams nothing: every tensor can be looked at when its layer has run.
+    """A second build of the bundle in `folder` that keeps all tensors whole, so that each can be read after its layer
+    has run.
 
-    Constants and kernels are the files of the bundle itself: the twin is wrong where the bundle is.
+    Constants and kernels are the files of the bundle itself, so an error in the bundle shows here too.
     """
     manifest = bundle.manifest
     target = with_isa(target_of(manifest), manifest["options"].get("isa"))
@@ -434,7 +435,9 @@ def _calibration_notes(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
 
 
 def _calibrated(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mapping[str, Any] | None:
-    """For the manifest: what ranges come from, so that validation can compare; None where the model brings its own."""
+    """The manifest's record of where ranges come from, for comparison in validation; None where the model has its own
+    types.
+    """
     if isinstance(ranges, _NoProfile):
         return None
     return {
@@ -447,7 +450,9 @@ def _calibrated(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mappi
 
 @dataclass(frozen=True, eq=False)
 class _NoProfile(Profile):
-    """No samples: types come from the model. Remembers which values would have needed a range."""
+    """Stands for the ranges when there are no samples and types come from the model. It records which values would have
+    needed a range.
+    """
 
     missing: dict[str, None] = field(default_factory=dict)
 
@@ -489,7 +494,7 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 
 
 def _weights_range(weights: Array, settings: Settings) -> Range:
-    """The range of weights, by the calibration of weights of their node."""
+    """The range of weights, by the calibration that their node uses for weights."""
     law: Any = settings.weights_schema
     dtype = settings.weights if settings.dtype == "int16" else "int8"
     return calibrate_weights(weights, settings.weights_calibration, law, dtype, settings.percentile)
@@ -499,13 +504,13 @@ def _weights_range(weights: Array, settings: Settings) -> Range:
 
 
 def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None:
-    """Write a bundle, and where its model was."""
+    """Write a bundle, and record where its model was."""
     note = json.dumps({"model": str(model.absolute())}) + "\n"
     output.write_folder(out_dir, {**files, MEMORY_FILE: note.encode("utf-8")})
 
 
 def load_bundle(path: Path | str) -> Bundle:
-    """A bundle from disk, with its integer reference. Raises UsageError when it is not one, or was changed."""
+    """Load a bundle from disk, with its integer reference. Raises UsageError if it is not a bundle, or was changed."""
     path = Path(path)
     manifest = glue.read_manifest(path)
     if manifest["schema"] != emit.SCHEMA:

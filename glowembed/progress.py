@@ -1,6 +1,6 @@
-"""How long work shows that it goes on. In: loops and stages. Out: bars on a terminal, nothing where there is none.
+"""Shows the progress of long work. In: loops and stages. Out: bars on a terminal, nothing elsewhere.
 
-Stages take a `Progress` and never ask what is behind it: `for sample in progress.track(samples, "profiling"): ...`.
+Stages take a `Progress` and do not know what displays it: `for sample in progress.track(samples, "profiling"): ...`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Counter = Callable[[int, int], None]
 
 
 class Progress(Protocol):
-    """What a stage may say about how far it is."""
+    """The interface through which a stage reports its progress."""
 
     def track(self, items: Sequence[T], label: str) -> Iterator[T]:
-        """The items, one after the other; how many have been taken is what is shown."""
+        """Iterate over the items; the number of items taken is shown."""
 
     def stage(self, label: str) -> AbstractContextManager[None]:
-        """Work that cannot be counted: shown while it lasts."""
+        """Show work that cannot be counted while it lasts."""
 
     def counter(self, label: str) -> AbstractContextManager[Counter]:
-        """Work that others do: call it with (done, total)."""
+        """A function for work that is done elsewhere: call it with (done, total)."""
 
 
 class Silent:
-    """Shows nothing."""
+    """A Progress that shows nothing."""
 
     def track(self, items: Sequence[T], label: str) -> Iterator[T]:
         yield from items
@@ -52,7 +52,7 @@ SILENT: Progress = Silent()
 
 
 class TimeLeft(ProgressColumn):
-    """From the speed of the last half minute; nothing where work cannot be counted, or has just begun."""
+    """The remaining time, from the speed of the last half minute; empty where work cannot be counted or has just begun."""
 
     max_refresh = 0.5
 
@@ -62,7 +62,7 @@ class TimeLeft(ProgressColumn):
 
 
 class Terminal:
-    """Bars on a terminal, gone when the work is done. Use `terminal()`."""
+    """Shows bars on a terminal, and removes them when the work is done. Use `terminal()`."""
 
     def __init__(self, bars: Bars) -> None:
         self.bars = bars

@@ -18,8 +18,8 @@ from glowembed.graph.op import kernel_ops, ops
 def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value of a semantic graph in float32, constants included.
 
-    A value that has a type already, as in a model that is quantized, does not leave the range of that type: it often
-    stands for a ReLU. Nothing is rounded. Infinities and NaN are values as others: who asks looks for them.
+    A value that has a type already, as in a model that is quantized, is clipped to the range of that type, which often
+    stands for a ReLU. Nothing is rounded. Infinities and NaN are passed through; the caller checks for them.
     """
     given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, inputs).items()}
     known = given | {name: _float32(array) for name, array in _constants(graph).items()}
@@ -39,8 +39,8 @@ def _within(value: Value, array: Array) -> Array:
 def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value of a kernel-level graph as stored; constants of the nodes are materialized, not packed.
 
-    Raises UsageError for an input that is missing or has another shape, and for a graph, as of a damaged bundle, with a
-    node whose parameters and constants do not fit each other.
+    Raises UsageError for an input that is missing or has another shape, and for a node whose parameters and constants
+    do not fit each other, as in a damaged bundle.
     """
     known = _inputs(graph, inputs) | _constants(graph)
     for node in graph.nodes:
@@ -62,9 +62,10 @@ def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def run_node(graph: Graph, name: str, *inputs: Array) -> Array:
-    """What one node of a kernel-level graph, as that of a Bundle, makes of these stored inputs, bit for bit.
+    """The output of one node of a kernel-level graph, such as that of a Bundle, for these stored inputs, bit for bit.
 
-    Raises UsageError for a name that is not there, and for inputs whose number, shapes or dtypes are not the node's.
+    Raises UsageError for a name that the graph does not have, and for inputs whose number, shapes or dtypes do not fit
+    the node.
     """
     node = next((n for n in graph.nodes if n.name == name), None)
     if node is None:

@@ -1,6 +1,6 @@
-"""Where the files that are not Python lie. In: nothing. Out: paths of targets/, boards/, runtime_c/, SConstruct.
+"""Finds the files that are not Python. In: nothing. Out: paths of targets/, boards/, runtime_c/, SConstruct.
 
-In a checkout they are beside the package; in an installed wheel they travel inside it, in glowembed/_data.
+In a checkout they are beside the package; in an installed wheel they are inside it, in glowembed/_data.
 """
 
 from __future__ import annotations

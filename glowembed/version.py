@@ -1,3 +1,3 @@
-"""The version of glowembed, written into profiles and bundles. The same as in pyproject.toml; a test checks it."""
+"""The version of glowembed, written into profiles and bundles. It equals the one in pyproject.toml; a test checks this."""
 
 VERSION = "0.1.0"

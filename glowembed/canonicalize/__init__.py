@@ -36,7 +36,7 @@ from glowembed.graph.ir import Graph, verify
 Pass = Callable[[Graph], Graph]
 
 CLEAN: tuple[Pass, ...] = (remove_dead, cancel_transposes, merge_reshapes, no_op_reshape)
-"""Part of every stage."""
+"""Passes that are part of every stage."""
 
 STAGES: tuple[tuple[Pass, ...], ...] = (
     (*CLEAN, sink_transpose, sink_transpose_through_reshape, sink_reshape),
@@ -56,7 +56,9 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
         fuse_clip,
     ),
 )
-"""Each stage is repeated until none of its passes finds anything. The order of axes comes first: it hides neighbours."""
+"""Each stage is repeated until none of its passes changes anything. The order of axes comes first, because Transposes
+separate ops that could fuse.
+"""
 
 
 def canonicalize(graph: Graph) -> Graph:

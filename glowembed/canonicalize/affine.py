@@ -1,4 +1,5 @@
-"""Scales and shifts: made out of arithmetic with constants, merged, and folded into the weights before them.
+"""Turns arithmetic with constants into scales and shifts (Affine), merges these, and folds them into the weights before
+them.
 
 In and out: Graphs. All folding is in float64 on delayed constants.
 """
@@ -43,7 +44,7 @@ def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, reverse: bo
 
 
 def _scale_shift(op: str, factor: Const, reverse: bool) -> tuple[Const, Const]:
-    """Of y = x + c, x - c, c - x (reverse) or x * c, as vectors."""
+    """The scale and shift, as vectors, of y = x + c, x - c, c - x (reverse) or x * c."""
     flat = factor.then("vector", lambda a: np.asarray(a, dtype=np.float64).reshape(-1))
     ones, zeros = flat.then("ones", np.ones_like), flat.then("zeros", np.zeros_like)
     if op == "Mul":
@@ -82,7 +83,9 @@ def merge_affine(graph: Graph) -> Graph:
 
 
 def affine_into_weights(graph: Graph) -> Graph:
-    """A Conv or Gemm and the Affine behind it: the rows of the weights are scaled, the bias scaled and shifted."""
+    """Fold an Affine into the Conv or Gemm before it: the rows of the weights are scaled, the bias is scaled and
+    shifted.
+    """
     for linear in graph.nodes:
         affine = _foldable(graph, linear) if linear.op in ("Conv", "ConvTranspose", "Gemm") else None
         if affine is None:
@@ -113,7 +116,7 @@ def _shifted_bias(graph: Graph, linear: Node, affine: Node, rows: int) -> Value:
 
 
 def identity_affine(graph: Graph) -> Graph:
-    """x * 1 + 0 without a clip is x."""
+    """Remove x * 1 + 0 without a clip."""
     for node in graph.nodes:
         if node.op != "Affine" or "act_min" in node.attrs or "act_max" in node.attrs:
             continue
@@ -124,7 +127,7 @@ def identity_affine(graph: Graph) -> Graph:
 
 
 def _foldable(graph: Graph, first: Node) -> Node | None:
-    """The Affine that alone reads the output of `first`, which has no clip of its own."""
+    """The Affine that is the only reader of the output of `first`, which must have no clip of its own; else None."""
     if "act_min" in first.attrs or "act_max" in first.attrs:
         return None
     second = only_reader(graph, first.outputs[0])
@@ -132,7 +135,7 @@ def _foldable(graph: Graph, first: Node) -> Node | None:
 
 
 def _vectors(graph: Graph, affine: Node) -> tuple[Array, Array]:
-    """Scale and shift in float64."""
+    """The scale and shift in float64."""
     found = []
     for name in affine.inputs[1:]:
         const = graph.const(name)

@@ -1,4 +1,4 @@
-"""Activations that are a clip: merged, and fused into the op that makes their input.
+"""Merges activations that are clips, and fuses them into the op that makes their input.
 
 In and out: Graphs. The fused node makes the value of the activation, under its name.
 """
@@ -16,7 +16,7 @@ from glowembed.graph.op import ops
 
 
 def merge_clips(graph: Graph) -> Graph:
-    """A clip of a clip is one clip."""
+    """Merge a clip of a clip into one clip."""
     for first in graph.nodes:
         second = only_reader(graph, first.outputs[0]) if first.op == "Clip" else None
         if second is not None and second.op == "Clip":
@@ -33,7 +33,7 @@ def merge_clips(graph: Graph) -> Graph:
 
 
 def fuse_clip(graph: Graph) -> Graph:
-    """A clip goes into the op that makes its input, when it is the only one to read it."""
+    """Fuse a clip into the op that makes its input, if it is the only reader."""
     for node in graph.nodes:
         clip = only_reader(graph, node.outputs[0]) if ops()[node.op].fuses_activation else None
         if clip is None or clip.op != "Clip":
@@ -50,6 +50,6 @@ def fuse_clip(graph: Graph) -> Graph:
 
 
 def _both(limits: tuple[float, float], clip: Mapping[str, Any]) -> tuple[float, float]:
-    """Limits of one clip after another; the second has the last word, as in min(max(x, low), high)."""
+    """The limits of two clips in a row; the second one decides, as in min(max(x, low), high)."""
     low, high = (min(max(limit, clip["min"]), clip["max"]) for limit in limits)
     return low, high

@@ -1,4 +1,4 @@
-"""The last pass: values take back the names that users know.
+"""The last pass: gives values back the names that users know.
 
 In and out: Graphs.
 """
@@ -12,7 +12,7 @@ from glowembed.graph.layout import is_identity, source_name
 
 
 def restore_names(graph: Graph) -> Graph:
-    """`v/channels_last` becomes `v` where no `v` is left; its layout tells the order of its axes."""
+    """Rename `v/channels_last` to `v` if there is no `v` left; the value's layout records the order of its axes."""
     names: dict[str, str] = {}
     for name, value in graph.values.items():
         source = source_name(value)

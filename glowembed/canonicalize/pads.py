@@ -1,6 +1,5 @@
-"""A Pad with zeros before a convolution is padding of the convolution; taps that only ever lie in padding go.
-
-In and out: Graphs. Pad is on channels-last tensors here: the order of axes has been dealt with.
+"""Turns a Pad with zeros before a convolution into padding of the convolution, and removes taps that only ever meet
+padding. In and out: Graphs. Pad is on channels-last tensors here, because the order of axes has been settled before.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from glowembed.graph.spatial import Window, as_hwc
 
 
 def pad_into_conv(graph: Graph) -> Graph:
-    """For each Conv that reads a Pad with zeros along spatial axes; the Pad stays while others read it."""
+    """Merge a Pad with zeros along spatial axes into each Conv that reads it; the Pad stays if other nodes read it."""
     producer = graph.producer()
     for conv in graph.nodes:
         pad = producer.get(conv.inputs[0]) if conv.op == "Conv" else None
@@ -34,7 +33,7 @@ def _spatial_zeros(pad: Node) -> bool:
 
 
 def crop_window(graph: Graph) -> Graph:
-    """Each Conv without the outer taps of its window that meet nothing but padding: of 3x3 on one pixel, 1x1 stays."""
+    """Remove the outer taps of each Conv that meet nothing but padding: a 3x3 window on one pixel becomes 1x1."""
     for conv in graph.nodes:
         if conv.op != "Conv":
             continue

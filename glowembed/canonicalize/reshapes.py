@@ -1,4 +1,4 @@
-"""Reshapes are merged, dropped where they do nothing, and moved out from between neighbours that could fuse.
+"""Merges Reshapes, removes those without effect, and moves them away from between ops that could fuse.
 
 In and out: Graphs.
 """
@@ -17,7 +17,7 @@ from glowembed.graph.op import ops
 
 
 def transpose_to_reshape(graph: Graph) -> Graph:
-    """A Transpose that only moves axes of size 1 moves no data."""
+    """Replace a Transpose that only moves axes of size 1, and so moves no data, by a Reshape."""
     changes = {
         node.name: [replace(node, op="Reshape", attrs={"shape": graph.values[node.outputs[0]].shape})]
         for node in graph.nodes
@@ -27,7 +27,7 @@ def transpose_to_reshape(graph: Graph) -> Graph:
 
 
 def merge_reshapes(graph: Graph) -> Graph:
-    """A Reshape of a Reshape reads what the first one read."""
+    """Let a Reshape of a Reshape read the input of the first one."""
     producer = graph.producer()
     for node in graph.nodes:
         before = producer.get(node.inputs[0]) if node.op == "Reshape" else None
@@ -38,7 +38,7 @@ def merge_reshapes(graph: Graph) -> Graph:
 
 
 def no_op_reshape(graph: Graph) -> Graph:
-    """A Reshape to the shape that is there already goes, unless it joins an input to an output of the model."""
+    """Remove a Reshape to the shape that its input already has, unless it joins an input to an output of the model."""
     for node in graph.nodes:
         if node.op == "Reshape" and graph.values[node.inputs[0]].shape == graph.values[node.outputs[0]].shape:
             result = bypassed(graph, node)
@@ -48,7 +48,9 @@ def no_op_reshape(graph: Graph) -> Graph:
 
 
 def sink_reshape(graph: Graph) -> Graph:
-    """Reshape, op  ->  op, Reshape  where each element is on its own: ops with one computed input and scalars."""
+    """Rewrite Reshape, op as op, Reshape for ops that treat each element on its own and have one computed input and
+    scalars.
+    """
     producer = graph.producer()
     for node in graph.nodes:
         before = producer.get(node.inputs[0]) if node.inputs else None
@@ -72,7 +74,9 @@ def _pointwise(graph: Graph, node: Node) -> bool:
 
 
 def transpose_into_columns(graph: Graph) -> Graph:
-    """Transpose, Reshape to [1, K], Gemm  ->  Reshape, Gemm with its columns in the order that is there."""
+    """Rewrite Transpose, Reshape to [1, K], Gemm as Reshape, Gemm: the columns of the weights take the order of the
+    data.
+    """
     producer = graph.producer()
     for flat in graph.nodes:
         before = producer.get(flat.inputs[0]) if flat.op == "Reshape" else None
@@ -97,7 +101,7 @@ def transpose_into_columns(graph: Graph) -> Graph:
 
 
 def _columns(graph: Graph, gemm: Node, shape: tuple[int, ...], back: tuple[int, ...]) -> Value:
-    """Weights [N, K] whose K runs over `shape`, for data whose axes are in the order `back` of it."""
+    """The weights [N, K], whose K runs over `shape`, reordered for data whose axes are in the order `back` of it."""
     weights = graph.values[gemm.inputs[1]]
     assert weights.const is not None, gemm.name
 

@@ -1,4 +1,4 @@
-"""The few moves that all passes are made of: replace nodes in place, follow renamed values, drop what nobody reads.
+"""The basic operations of all passes: replace nodes in place, follow renamed values, remove values that nothing reads.
 
 In and out: Graphs. Knows no op.
 """
@@ -12,7 +12,7 @@ from glowembed.graph.ir import Const, Graph, Node, Value
 
 
 def remove_dead(graph: Graph) -> Graph:
-    """Without the nodes that lead to no output."""
+    """Remove the nodes that lead to no output."""
     needed, live = set(graph.outputs), []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
@@ -22,13 +22,15 @@ def remove_dead(graph: Graph) -> Graph:
 
 
 def replaced(graph: Graph, changes: Mapping[str, Sequence[Node]], values: Sequence[Value] = ()) -> Graph:
-    """Each node named in `changes` gives way to the nodes of the list, at its place."""
+    """Replace each node named in `changes` by the nodes of its list, at the same place."""
     nodes = [new for node in graph.nodes for new in changes.get(node.name, (node,))]
     return graph.with_nodes(nodes, {value.name: value for value in values})
 
 
 def bypassed(graph: Graph, node: Node) -> Graph | None:
-    """Without `node`, whose output equals its input; None where a name of the interface forbids it."""
+    """The graph without `node`, whose output equals its input; None if both names belong to the graph's inputs and
+    outputs.
+    """
     source, output = node.inputs[0], node.outputs[0]
     rest = [n for n in graph.nodes if n is not node]
     if output not in graph.outputs:
@@ -47,7 +49,7 @@ def reading(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def only_reader(graph: Graph, name: str) -> Node | None:
-    """The one node that reads `name`, if nothing else does."""
+    """The node that reads `name` if there is exactly one, else None."""
     readers = graph.consumers()[name]
     return readers[0] if len(readers) == 1 and name not in graph.outputs else None
 
@@ -57,7 +59,7 @@ def origins(*nodes: Node) -> tuple[str, ...]:
 
 
 def fresh(graph: Graph, name: str) -> str:
-    """A name for a value that is not taken; a prime makes the difference."""
+    """A name that no value has yet, made by appending primes."""
     while name in graph.values:
         name += "'"
     return name
@@ -71,5 +73,5 @@ def fresh_node(graph: Graph, name: str) -> str:
 
 
 def constant(graph: Graph, name: str, const: Const) -> Value:
-    """A Value for a derived constant, under a name that is not taken."""
+    """A Value for a derived constant, under a name that no value has yet."""
     return Value(fresh(graph, name), const.materialize().shape, const=const)

@@ -1,9 +1,9 @@
-"""The types that a quantized model brings along: from Rescale nodes and integer constants to Value.qtype.
+"""Applies the types that a quantized model defines: from Rescale nodes and integer constants to Value.qtype.
 
 In: the graph of the other passes, where a Rescale with the attr `scale` says that the model rounds to integers there,
 and constants know their grid. Out: a graph whose typed values are those that the model stores; an op writes the type
-that its rounding asked for, with one rounding in all. What stays are Rescales between two types of one value.
-Everything else gets its type from quantize.
+that its rounding asked for, with one rounding in all. Only Rescales between two types of one value remain. All other
+values get their types from quantize.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.op import ops
 
 SAME_GRID = 1e-6
-"""Relative difference of two float32 products of the same scales."""
+"""Largest relative difference of two float32 products of the same scales."""
 
 
 def stored_types(graph: Graph) -> Graph:
-    """With a QType on all values that the model stores as integers, constants included."""
+    """The graph with a QType on all values that the model stores as integers, constants included."""
     if not any("scale" in node.attrs for node in graph.nodes if node.op == "Rescale") and not _has_grid(graph):
         return graph
     graph, in_float = _one_type_each(graph)
@@ -45,7 +45,9 @@ def _type(node: Node) -> QType:
 
 
 def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:
-    """Twins of what makes a value that is rounded in two ways, and the inputs of the network that are so."""
+    """Duplicate the ops whose results are rounded in two ways, and the inputs of the network that are rounded in two
+    ways.
+    """
     wanted: dict[str, dict[QType, list[Node]]] = {}
     for node in graph.nodes:
         if node.op == "Rescale" and "scale" in node.attrs:
@@ -59,14 +61,16 @@ def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:
 
 
 def _made_in(graph: Graph, name: str) -> str:
-    """The value whose numbers this one holds, behind all that only moves them."""
+    """The value from which this one gets its numbers, before all ops that only move them."""
     maker = graph.producer().get(name)
     moved = maker is not None and ops()[maker.op].output_type == "input"
     return _made_in(graph, maker.inputs[0]) if maker is not None and moved else name
 
 
 def _with_twin(graph: Graph, root: str, rescales: list[Node]) -> Graph:
-    """With twins of all nodes from the one that makes `root` to these Rescales, which read them instead."""
+    """The graph with copies of all nodes from the one that makes `root` to these Rescales, which read the copies
+    instead.
+    """
     makers, twins = graph.producer(), dict[str, str]()
     nodes, values = list(graph.nodes), dict(graph.values)
     for rescale in rescales:
@@ -86,7 +90,7 @@ def _with_twin(graph: Graph, root: str, rescales: list[Node]) -> Graph:
 
 
 def _settle(graph: Graph, node: Node, in_float: Collection[str]) -> Graph:
-    """The value before the Rescale takes its type, and the Rescale goes; where that cannot be, it stays as a copy."""
+    """Give the value before the Rescale its type, and remove the Rescale; if that is impossible, it stays as a copy."""
     qtype = _type(node)
     node = next(n for n in graph.nodes if n.name == node.name)
     values = dict(graph.values)
@@ -101,7 +105,9 @@ def _settle(graph: Graph, node: Node, in_float: Collection[str]) -> Graph:
 
 
 def _take(graph: Graph, values: dict[str, Value], name: str, qtype: QType) -> bool:
-    """Give the value this type, and all before it that must have the type of their input. False: it has another."""
+    """Give this type to the value and to all values before it that must have the type of their input. Returns False if
+    one has another type.
+    """
     value, maker = values[name], graph.producer().get(name)
     if value.qtype is not None or value.const is not None:
         return value.qtype == qtype
@@ -116,7 +122,7 @@ def _take(graph: Graph, values: dict[str, Value], name: str, qtype: QType) -> bo
 
 
 def type_of(graph: Graph, values: dict[str, Value], name: str) -> QType | None:
-    """The type of a value as far as the model says it."""
+    """The type of a value as far as the model defines it."""
     maker = graph.producer().get(name)
     if values[name].qtype is not None or maker is None or ops()[maker.op].output_type != "input":
         return values[name].qtype
@@ -140,10 +146,11 @@ def _typed_constants(graph: Graph) -> Graph:
 
 
 def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
-    """The weights get the type of their integers, the bias is put exactly on multiples of its scale.
+    """Give the weights the type of their integers, and put the bias exactly on multiples of its scale.
 
-    A bias that is no multiple (a shift in float, between two roundings of the model) is rounded more finely where the
-    weights have bits to spare: integers times k, scale over k, which is the same number exactly.
+    A bias that is not a multiple (a shift in float between two roundings of the model) is rounded more finely if the
+    weights have bits to spare: their integers are multiplied by k and their scale is divided by k, which leaves the
+    weights exactly the same.
     """
     x, w, b = node.inputs
     const, bias, x_type = values[w].const, values[b].const, type_of(graph, values, x)
@@ -158,7 +165,9 @@ def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
 
 
 def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
-    """Weights that the model stores with more than 8 bits would be rounded once more, unasked."""
+    """Refuse weights that the model stores with more than 8 bits, because they would be rounded a second time without
+    the user's consent.
+    """
     if const is None or const.grid is None or const.grid.shape != const.array.shape:
         return
     stored = np.rint(const.array / const.grid)
@@ -181,9 +190,9 @@ def _finer(qtype: QType, const: Const) -> QType:
 
 
 def grid_type(const: Const, axis: int | None) -> QType | None:
-    """The int8 type of the integers that a constant stands for; None where it is no longer integers times a scale.
+    """The int8 type of the integers that a constant stands for; None if it is no longer integers times a scale.
 
-    Integers that do not fit around 0, as of asymmetric uint8 weights, get a zero point.
+    Integers that do not fit with zero point 0, such as asymmetric uint8 weights, get another zero point.
     """
     grid = const.materialized_grid()
     if grid is None:
@@ -205,16 +214,17 @@ def grid_type(const: Const, axis: int | None) -> QType | None:
 
 
 def _zero_points(stored: Array) -> Array:
-    """0 where the row fits int8 as it is; else what shifts it there."""
+    """The zero point of each row: 0 if the row fits int8, else the shift that makes it fit."""
     low, high = stored.min(axis=1), stored.max(axis=1)
     fits = (low >= -128) & (high <= 127)
     return np.asarray(np.where(fits, 0, -128 - low), dtype=np.int64)
 
 
 def _snapped(bias: Const, steps: Array) -> Const | None:
-    """A bias on its own grid of scales s_x * s_w, each rounded to float32, on the grid of the unrounded products.
+    """Move a bias from the grid of the scales s_x * s_w, each rounded to float32, to the grid of the unrounded
+    products.
 
-    None: it is on no such grid. A bias of zeros is on any.
+    Returns None if it is not on such a grid. A bias of zeros is on every grid.
     """
     grid = bias.materialized_grid()
     array = bias.materialize().astype(np.float64)

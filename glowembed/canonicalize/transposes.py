@@ -1,4 +1,4 @@
-"""Transposes are merged, cancelled, pushed towards the outputs, and what then is left is pulled to the inputs.
+"""Merges and cancels Transposes, pushes them towards the outputs, and pulls the remaining ones to the inputs.
 
 In and out: Graphs. T(perm) is a Transpose: output axis i is input axis perm[i].
 """
@@ -27,7 +27,7 @@ from glowembed.graph.op import ops
 
 
 def cancel_transposes(graph: Graph) -> Graph:
-    """T(b) after T(a) is one Transpose of the source; the identity is nothing."""
+    """Merge T(b) after T(a) into one Transpose of the source; remove the identity."""
     producer = graph.producer()
     for node in graph.nodes:
         if node.op != "Transpose":
@@ -47,7 +47,7 @@ def cancel_transposes(graph: Graph) -> Graph:
 
 
 def _twin(graph: Graph, node: Node) -> Graph | None:
-    """The same Transpose of the same value earlier in the graph serves for both."""
+    """Let readers of a repeated Transpose of the same value use the earlier one."""
     for other in graph.nodes:
         if other is node or node.outputs[0] in graph.outputs:
             return None
@@ -58,7 +58,7 @@ def _twin(graph: Graph, node: Node) -> Graph | None:
 
 
 def sink_transpose(graph: Graph) -> Graph:
-    """T(perm), op  ->  op', T(perm): constants of several-input ops are permuted back along with the data."""
+    """Rewrite T(perm), op as op', T(perm). Constants of ops with several inputs are permuted together with the data."""
     producer = graph.producer()
     for node in graph.nodes:
         perm = _common_perm(graph, node, producer)
@@ -75,7 +75,7 @@ def sink_transpose(graph: Graph) -> Graph:
 
 
 def _common_perm(graph: Graph, node: Node, producer: Mapping[str, Node]) -> Perm | None:
-    """The perm of the Transposes that all computed inputs of `node` come from."""
+    """The perm that the Transposes before all computed inputs of `node` have in common."""
     perms = set()
     if node.op == "Transpose" or len(node.outputs) != 1:
         return None
@@ -90,7 +90,7 @@ def _common_perm(graph: Graph, node: Node, producer: Mapping[str, Node]) -> Perm
 
 
 def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], sources: Mapping[str, Node]) -> Graph | None:
-    """`node` on untransposed inputs, followed by T(perm). None where the shapes say that it is not the same."""
+    """`node` on untransposed inputs, followed by T(perm); None if the shapes show that the result would differ."""
     back = inverse(perm)
     constants = _permuted_constants(graph, node, back)
     if constants is None:
@@ -114,9 +114,11 @@ def _permuted_value(graph: Graph, value: Value, perm: Perm) -> Value:
 
 
 def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value] | None:
-    """The constants of an elementwise op in the order of axes `perm`; scalars and vectors of weights stay as they are.
+    """The constants of an elementwise op with their axes in the order `perm`; scalars and vectors of weights are
+    unchanged.
 
-    A constant of lower rank gets axes of 1 in front first, as broadcasting has it. None: a constant is in the way.
+    A constant of lower rank gets axes of size 1 in front first, as in broadcasting. Returns None if a constant prevents
+    it.
     """
     result: dict[str, Value] = {}
     for name in node.inputs:
@@ -134,7 +136,7 @@ def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value
 
 
 def sink_transpose_through_reshape(graph: Graph) -> Graph:
-    """T, Reshape that only adds or drops axes of 1  ->  Reshape, T."""
+    """Rewrite T, Reshape as Reshape, T if the Reshape only adds or drops axes of size 1."""
     producer = graph.producer()
     for node in graph.nodes:
         before = producer.get(node.inputs[0]) if node.op == "Reshape" else None
@@ -159,7 +161,7 @@ def sink_transpose_through_reshape(graph: Graph) -> Graph:
 
 
 def _perm_behind(source: tuple[int, ...], perm: Perm, target: tuple[int, ...]) -> Perm | None:
-    """T such that Reshape(T(perm)(x)) = T(Reshape(x)), when the Reshape only adds or drops axes of 1."""
+    """The T such that Reshape(T(perm)(x)) = T(Reshape(x)), if the Reshape only adds or drops axes of size 1."""
     order = [axis for axis in perm if source[axis] != 1]
     places = [axis for axis, size in enumerate(target) if size != 1]
     if [source[axis] for axis in order] != [target[axis] for axis in places]:
@@ -172,7 +174,9 @@ def _perm_behind(source: tuple[int, ...], perm: Perm, target: tuple[int, ...]) -
 
 
 def hoist_transpose(graph: Graph) -> Graph:
-    """op, T  ->  T, op'  along a chain that starts at an input of the graph: one Transpose there serves all."""
+    """Rewrite op, T as T, op' along a chain that starts at an input of the graph, so that one Transpose there serves
+    all readers.
+    """
     producer = graph.producer()
     for node in graph.nodes:
         if node.op != "Transpose":
@@ -198,13 +202,13 @@ def hoist_transpose(graph: Graph) -> Graph:
 
 
 def _data(graph: Graph, node: Node) -> str:
-    """The one computed input, or "" when there are several."""
+    """The one computed input, or "" if there are several."""
     computed = {name for name in node.inputs if graph.values[name].const is None}
     return computed.pop() if len(computed) == 1 else ""
 
 
 def _from_input(graph: Graph, node: Node, transpose: Node) -> bool:
-    """From an input of the graph to `node`: ops with one computed input that keep the rank and let T pass."""
+    """The chain from an input of the graph to `node` of ops with one computed input that keep the rank and let T pass."""
     producer = graph.producer()
     back = inverse(transpose.attrs["perm"])
     while True:

@@ -48,7 +48,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _group() -> None:
-    """Boards of your own: docs/adding-a-board.md."""
+    """Add boards of your own: docs/adding-a-board.md."""
 
 
 def new(
@@ -65,7 +65,7 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Make the folder of a board: board.toml, link.ld, startup.c, uart.c. Then only clock and pins are left to write."""
+    """Make the folder of a board: board.toml, link.ld, startup.c, uart.c. Only clock and pins are left to write."""
     if answers is None:
         typer.echo(QUESTIONS, nl=False)
         return
@@ -91,7 +91,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def make(name: str, answers: dict[str, Any], place: Path) -> Board:
-    """Write the folder, and read it back as every command will."""
+    """Write the folder, and read it back in the same way as every command does."""
     if not name or not all(c in "abcdefghijklmnopqrstuvwxyz0123456789-" for c in name):
         raise UsageError(f"board name {name!r}: use a-z, 0-9 and -")
     folder = place / name
@@ -111,7 +111,7 @@ def make(name: str, answers: dict[str, Any], place: Path) -> Board:
 
 
 def _target(answers: dict[str, Any], folder: Path) -> Target:
-    """A target by its name, or by the path of its file from the folder of the board."""
+    """A target, given by its name or by the path of its file relative to the folder of the board."""
     name = answers["target"]
     return load_target(str((folder / name).resolve()) if name.endswith(".toml") else name)
 
@@ -160,7 +160,7 @@ def _board_toml(name: str, a: dict[str, Any]) -> str:
 
 
 def _common(file: str) -> str:
-    """A file that all boards share: the compiler looks for headers there."""
+    """The path of a file that all boards share; the compiler looks for headers there."""
     return file
 
 

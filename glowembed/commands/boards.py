@@ -1,4 +1,4 @@
-"""`glowembed boards`: what to give to --board."""
+"""`glowembed boards`: the names that --board accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def boards(as_json: AsJson = False) -> None:
-    """List the boards: what to give to `--board`."""
+    """List the boards that `--board` accepts."""
     entries = [load_board(name) for name in board_names()]
     machine = [{"name": b.name, "target": b.target, "description": b.description} for b in entries]
     show(machine if as_json else report.boards(entries))

@@ -1,4 +1,4 @@
-"""`glowembed build`: a bundle and the test harness to a firmware."""
+"""`glowembed build`: builds a bundle and the test harness into a firmware."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a bundle with the test harness into a firmware for a board, and tell what it needs of each memory."""
+    """Build a bundle with the test harness into a firmware for a board, and report what it needs of each memory."""
     opened = pipeline.load_bundle(bundle)
     place = board_of(opened, board)
     check_firmware(place, transport)

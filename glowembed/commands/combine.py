@@ -1,4 +1,4 @@
-"""`glowembed combine`: several bundles in one program, with one arena."""
+"""`glowembed combine`: puts several bundles into one program with one arena."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`glowembed compile`: a model to a bundle."""
+"""`glowembed compile`: compiles a model to a bundle."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ Verbose = Annotated[
 
 
 class _Stop(Exception):
-    """Raised after the stage of --stop-after."""
+    """Raised after the stage that --stop-after names."""
 
 
 def compile_(
@@ -326,10 +326,10 @@ def compile_(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a model to a bundle: a folder of C99 that drops into any project.
+    """Compile a model to a bundle: a folder of C99 that can be added to any project.
 
-    Ranges come from calibration samples (`--data`) or from a stored profile (`--profile`). Weights are int8 per channel,
-    activations int8 asymmetric, biases int32.
+    Ranges come from calibration samples (`--data`) or from a stored profile (`--profile`). Weights are int8 per
+    channel, activations int8 asymmetric, biases int32.
     """
     _check(stop_after, out, dump, curve)
     options = compile_options(
@@ -378,7 +378,7 @@ def _renames(texts: list[str] | None, profile: Path | None) -> dict[str, str]:
 
 
 def _watch(made: dict[str, Any], stop_after: str | None, dump: bool) -> Callable[[str, Any], None]:
-    """What is called after each stage: it keeps what the stage made, and stops where it should."""
+    """The callback for each stage: it keeps the result of the stage, and stops where --stop-after says."""
 
     def on_stage(stage: str, result: Any) -> None:
         made[stage] = result
@@ -409,7 +409,7 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
 
 
 def _draw(curve: Path, bundle: Bundle, graph: Graph, options: CompileOptions, as_json: bool) -> None:
-    """RAM against cycles of the graph before it was planned; for machines, the table goes to stderr."""
+    """Draw RAM against cycles of the graph before it was planned. In JSON mode, the table goes to stderr."""
     points, title = pipeline.tradeoffs(graph, options, bundle.choices), f"{bundle.manifest['name']} on {options.target}"
     write_file(curve, CURVES[curve.suffix](title, points))
     typer.echo(curve_view.text(title, points), err=as_json)

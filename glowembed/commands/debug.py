@@ -1,4 +1,4 @@
-"""`glowembed debug`: layer by layer, what the board, the integer reference and the float model computed."""
+"""`glowembed debug`: compares board, integer reference and float model layer by layer."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def debug(
         Path | None, typer.Option("--model", metavar="FILE", help="The ONNX file, if it has been moved.")
     ] = None,
 ) -> None:
-    """Find the layer: which one differs in bits on the board, and which ones cost accuracy.
+    """Find the layer whose bits differ on the board, and the layers that cost accuracy.
 
-    Every tensor is read back after its layer has run, and set beside the integer reference and the float model. A
-    layer's error is *cumulated* (with all that came before) and *isolated* (fed with the float model's own input).
+    Every tensor is read back after its layer has run, and compared with the integer reference and the float model. A
+    layer's error is *cumulated* (including all layers before it) and *isolated* (fed with the float model's own input).
     """
     loaded = load_bundle(bundle)
     place = board or default_board(target_of(loaded.manifest).name).reference

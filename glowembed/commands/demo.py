@@ -1,4 +1,4 @@
-"""`glowembed demo`: the carried example, from model to proof."""
+"""`glowembed demo`: compiles the included example and tests it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile the carried example (handwritten digits), run it on an emulated Cortex-M4 and on this computer, compare.
+    """Compile the included example (handwritten digits), run it on an emulated Cortex-M4 and on this computer, and
+    compare.
 
-    It takes some seconds, and shows all that glowembed does: compile, build, run, prove.
+    It takes some seconds and shows what glowembed does: compile, build, run and compare.
     """
     results = [_demo_on(board, out, quiet=as_json) for board in boards or ["mps2-an386", "host"]]
     if as_json:

@@ -1,4 +1,4 @@
-"""`glowembed flash`: build the firmware of a bundle and put it onto a board."""
+"""`glowembed flash`: builds the firmware of a bundle and writes it to a board."""
 
 from __future__ import annotations
 

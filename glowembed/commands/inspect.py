@@ -1,4 +1,4 @@
-"""`glowembed inspect`: a model before anything is compiled, or the inside of a bundle."""
+"""`glowembed inspect`: shows a model before it is compiled, or the contents of a bundle."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def inspect(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at a model before anything is compiled: inputs, outputs, layers, MACs, RAM and estimated flash.
+    """Show a model before anything is compiled: inputs, outputs, layers, MACs, RAM and estimated flash.
 
-    Everything that is not supported is listed at once, with what to do about it; the exit code is then 3.
-    Of a bundle, which is a folder, it shows the inside: --quantization where nothing is said.
+    Everything that is not supported is listed at once, with what to do about it; the exit code is then 3. For a bundle,
+    which is a folder, it shows the contents; the default is --quantization.
     """
     inside = {"--quantization": quantization, "--graph": graph, "--memory": memory, "--memory-map": memory_map}
     before = {"--target": target, "--data": data, "--shape": shape, "--input-layout": input_layout != "model"}

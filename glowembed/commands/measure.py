@@ -1,4 +1,4 @@
-"""`glowembed measure`: instructions and cycles of every layer, without hardware."""
+"""`glowembed measure`: counts instructions and estimates cycles of every layer, without hardware."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def measure(
 ) -> None:
     """Count the instructions of every layer and function exactly, and estimate their cycles, without hardware.
 
-    Needs QEMU, and a C compiler (cc) for the plugin that counts; without one there are instructions only. Cycles are those
-    of the core with memories that never wait: docs/measuring.md says how far to trust them.
+    This needs QEMU, and a C compiler (cc) for the plugin that counts; without a compiler only instructions are counted.
+    Cycles assume memories without wait states; docs/measuring.md says how far to trust them.
     """
     opened = pipeline.load_bundle(bundle)
     with progress_bar() as progress:

@@ -1,4 +1,4 @@
-"""`glowembed ports`: the serial ports of this computer, and what answers on them."""
+"""`glowembed ports`: lists the serial ports of this computer and what answers on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ports(
 ) -> None:
     """List the serial ports, and which bundle on which board answers there.
 
-    Every port is opened and asked; one that another program has open is told as such.
+    Every port is opened and queried; a port that another program has open is reported as such.
     """
     found = {port.device: port.description for port in list_ports.comports()} if not names else dict.fromkeys(names, "")
     if not found:
@@ -45,7 +45,7 @@ def ports(
 
 
 def who(name: str, baud: int) -> str:
-    """What answers there, in words."""
+    """A description of the firmware that answers on a port."""
     try:
         line = open_port(name, baud)
     except GlowembedError as error:

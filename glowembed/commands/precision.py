@@ -1,4 +1,4 @@
-"""`glowembed precision`: how each node of a model is computed, and the file that says so."""
+"""`glowembed precision`: shows how each node of a model is computed, and writes the file that says so."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def precision(
     """Print how each node of a model is computed: its dtype, schema, calibration, and the rule that says so.
 
     A precision.yaml holds `defaults:` and `rules:`. A rule matches nodes by `name` (a glob), `op` or `position` (first,
-    last), or values by `value`, and sets what `--template` lists. Later rules win. Give it to `compile --precision`.
+    last), or values by `value`, and sets what `--template` lists. Later rules override earlier ones. Pass the file to
+    `compile --precision`.
     """
     options = compile_options(shape, input_layout, target, precision=check)
     graph = pipeline.import_model(model, options)

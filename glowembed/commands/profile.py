@@ -1,4 +1,4 @@
-"""`glowembed profile`: the range of every value over calibration samples, as a file."""
+"""`glowembed profile`: records the range of every value over calibration samples in a file."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def profile(
 ) -> None:
     """Run calibration samples through the float model and record the range of every value.
 
-    The file is for `compile --profile`: profile once where the data is, compile as often and wherever you like.
-    It is text: change the `range` of a value by hand, and that is what will be represented. Profiles of several runs
-    become one with --merge, exactly as if all samples had been in one run. --calibration and --schema are for --plot.
+    The file is for `compile --profile`: profile once where the data is, then compile as often and wherever you like.
+    The file is text: if you edit the `range` of a value, the edited range is used. --merge combines profiles of several
+    runs, exactly as if all samples had been in one run. --calibration and --schema are used by --plot only.
     """
     if out is None and plot is None:
         raise UsageError("say where the profile goes: -o FILE")

@@ -1,4 +1,4 @@
-"""`glowembed targets`: what to give to --target."""
+"""`glowembed targets`: the names that --target accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def targets(as_json: AsJson = False) -> None:
-    """List the targets: what to give to `--target`."""
+    """List the targets that `--target` accepts."""
     entries = [load_target(name) for name in target_names()]
     machine = [
         {"name": t.name, "description": t.description, "isa": list(t.isa), "board": default_board(t.name).name}

@@ -1,4 +1,4 @@
-"""`glowembed tune`: the smallest set of nodes to lift above int8 that keeps the accuracy."""
+"""`glowembed tune`: finds the smallest set of nodes to lift above int8 that keeps the accuracy."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def command(
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
 ) -> None:
-    """Find the nodes that int8 hurts, and lift as few of them as possible to int16 or float32.
+    """Find the nodes that lose accuracy in int8, and lift as few of them as possible to int16 or float32.
 
-    Other calibrations are tried first, as they cost nothing. Then every node is lifted alone once; the most useful are
-    taken until the metric is within --drop of the float model's.
-    For top1, --drop is a share of samples; for rmse and cosine it is relative to the outputs; for a function of yours
-    (python:module.function, called with outputs by name and labels) it is relative to what it gives for the float
-    model. The search can be stopped and goes on where it was: what was tried is beside the output, in FILE.state.json.
+    Other calibrations are tried first, because they cost nothing at run time. Then every node is lifted alone once; the
+    most useful ones are taken until the metric is within --drop of the float model's. For top1, --drop is a share of
+    samples; for rmse and cosine it is relative to the outputs; for your own function (python:module.function, called
+    with outputs by name and labels) it is relative to the function's value for the float model. The search can be
+    interrupted and later continues where it stopped: its state is kept beside the output, in FILE.state.json.
     FILE.report.md lists what was tried, accuracy against cost.
     """
     if metric not in tune.METRICS and not metric.startswith(tune.PYTHON):
@@ -123,7 +123,7 @@ def command(
 
 
 def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
-    """The ONNX file with what a bundle recorded of it, or with the defaults."""
+    """The ONNX file to start from, with the options that a bundle recorded or with the defaults."""
     if not model.is_dir():
         return model, CompileOptions(), ImageOptions()
     bundle = pipeline.load_bundle(model)
@@ -136,7 +136,7 @@ def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
 
 
 class _Pool(ProcessPoolExecutor):
-    """Processes to which Ctrl-C says nothing: it reaches us, and we end them."""
+    """A pool of processes that do not receive Ctrl-C: this process receives it and ends them."""
 
     def submit(self, *args: Any, **named: Any) -> Future[Any]:
         with _interrupts_held_back():
@@ -145,7 +145,9 @@ class _Pool(ProcessPoolExecutor):
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """A process that is made meanwhile is made whole, and inherits the mask. The handler is for the threads without it."""
+    """Block interrupts while a process is created, so that it is created completely and inherits the mask. The handler
+    is for threads without the mask.
+    """
     held: list[int] = []
     handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -159,12 +161,12 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _kept(state: Path) -> list[str]:
-    """How to go on, if there is anything to go on with."""
+    """A sentence that says how to continue, if there is anything to continue with."""
     return [f"what was tried is in {state}: the same command goes on from there"] if state.is_file() else []
 
 
 def share(text: str) -> float:
-    """`0.5%` or `0.005` as 0.005."""
+    """The share that a text such as `0.5%` or `0.005` stands for, here 0.005."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

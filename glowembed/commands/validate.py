@@ -1,4 +1,4 @@
-"""`glowembed validate`: a bundle on a board, compared with the integer and the float reference."""
+"""`glowembed validate`: compares a bundle on a board with the integer and the float reference."""
 
 from __future__ import annotations
 
@@ -94,10 +94,11 @@ def validate(
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
 ) -> None:
-    """Build a bundle, run samples on a board, and compare: every bit with the integer reference, and both with float.
+    """Build a bundle, run samples on a board, and compare every bit with the integer reference, and both with the float
+    model.
 
-    Exit code 1 says that a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler. A real board
-    runs the firmware of this very bundle (`--flash`, `glowembed flash`) and is named by its `--port`.
+    The exit code is 1 if a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler. A real board
+    must run the firmware of this bundle (`--flash`, `glowembed flash`) and is selected by `--port`.
     """
     if transport is not None and transport not in TRANSPORTS:
         raise unknown_name("transport", transport, TRANSPORTS)

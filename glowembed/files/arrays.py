@@ -1,7 +1,7 @@
-"""NumPy's files of strangers. In: a path or an open file. Out: arrays, or a UsageError in words.
+"""Reads NumPy files that may be damaged or hostile. In: a path or an open file. Out: arrays, or a UsageError.
 
-What an array claims is compared with the bytes that are there before anything is allocated; pickled objects are refused;
-an archive names each array once and does not expand to more than MAX_BYTES.
+The size that an array claims is compared with the bytes of the file before anything is allocated. Pickled objects,
+archives with a name twice, and archives that expand to more than MAX_BYTES are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_BYTES = 4 << 30
 
 
 def read_npy(path: Path) -> Array:
-    """The array in an .npy file."""
+    """Return the array in an .npy file."""
     with _readable(path, "npy"), opened(path) as file:
         _check_array(path, path.name, file, path.stat().st_size)
         file.seek(0)
@@ -39,7 +39,7 @@ def read_npy(path: Path) -> Array:
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[NpzFile]:
-    """The arrays of an .npz archive by name, each read when it is asked for."""
+    """Return the arrays of an .npz archive by name; each is read when it is accessed."""
     with _readable(path, "npz"), opened(path) as file:
         _check_archive(path, file)
         file.seek(0)
@@ -85,7 +85,7 @@ def _check_archive(path: Path, file: IO[bytes]) -> None:
 
 
 def _check_array(path: Path, name: str, file: IO[bytes], size: int) -> None:
-    """The header of an array, which must not claim more than the `size` bytes of its file."""
+    """Check that an array's header claims no more than the `size` bytes of its file."""
     read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(file))
     if read_header is None:
         raise UsageError(f"{path}: {name!r:.100} is of an unknown version of the .npy format")

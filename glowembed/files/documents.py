@@ -1,8 +1,9 @@
-"""JSON, YAML and TOML of strangers. In: a file, or its text. Out: dicts, lists, texts, numbers; or a UsageError in words.
+"""Reads JSON, YAML and TOML that may be damaged or hostile. In: a file, or its text. Out: dicts, lists, texts, numbers;
+or a UsageError.
 
-Size and depth are bounded before a parser sees the text: they recurse, and some crash. Numbers are finite, no key is
-there twice, and YAML has no anchors, with which a few lines stand for gigabytes. `check` compares a document with a JSON
-Schema. Opens nothing but the file that it is given.
+Size and depth are bounded before a parser sees the text, because parsers recurse and some crash. Numbers must be
+finite, keys unique, and YAML must not have anchors, with which a few lines can stand for gigabytes. `check` compares a
+document with a JSON Schema. No other file is opened.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from glowembed.files import source
 
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 40
-"""of lists and mappings within each other; no file of ours has more than 8"""
+"""Largest depth of nested lists and mappings; no file of ours has more than 8."""
 
 
 def read_json(path: Path) -> Any:
-    """The document in a JSON file."""
+    """Return the document in a JSON file."""
     return parse_json(read_text(path), str(path))
 
 
 def parse_json(text: str, where: str) -> Any:
-    """The document in a JSON text; `where` begins the message of an error."""
+    """Return the document in a JSON text; `where` is the start of error messages."""
     if _depth(text) > MAX_DEPTH:
         raise _wrong(where, "JSON", f"lists within each other deeper than {MAX_DEPTH}")
     try:
@@ -42,12 +43,12 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def read_yaml(path: Path) -> Any:
-    """The document in a YAML file."""
+    """Return the document in a YAML file."""
     return parse_yaml(read_text(path), str(path))
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The document in a YAML text; `where` begins the message of an error."""
+    """Return the document in a YAML text; `where` is the start of error messages."""
     try:
         if _depth(text) > MAX_DEPTH or SUSPICIOUS.search(text):
             _check_events(text)
@@ -57,7 +58,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The document in a TOML file."""
+    """Return the document in a TOML file."""
     text = read_text(path)
     if _depth(text) > MAX_DEPTH:
         raise _wrong(str(path), "TOML", f"lists within each other deeper than {MAX_DEPTH}")
@@ -68,7 +69,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def check(document: Any, schema: Mapping[str, Any], where: str) -> None:
-    """Raises UsageError for the first thing in which a document is not as its JSON Schema says."""
+    """Raise UsageError for the first part of a document that does not match its JSON Schema."""
     error = next(Draft202012Validator(schema).iter_errors(document), None)
     if error is not None:
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)[:200]
@@ -76,7 +77,7 @@ def check(document: Any, schema: Mapping[str, Any], where: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """A text in UTF-8 of at most MAX_BYTES."""
+    """Return the text of a UTF-8 file of at most MAX_BYTES."""
     try:
         return source.read_bytes(path, MAX_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -91,7 +92,7 @@ BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 
 def _depth(text: str) -> int:
-    """How deep brackets lie within each other, those in double quotes left out."""
+    """The depth of nested brackets, not counting those in double quotes."""
     depth = deepest = 0
     for found in BRACKETS.finditer(text):
         if found[0] in "[{":
@@ -103,7 +104,9 @@ def _depth(text: str) -> int:
 
 
 SUSPICIOUS = re.compile(r"[&*!]|^ {20}|^ *(?:[-?] +){8}", re.MULTILINE)
-"""in a YAML text that may hold anchors, tags, or blocks deep within each other; to look closely doubles the time"""
+"""Matches YAML texts that may hold anchors, tags or deeply nested blocks. Only these are checked closely, which doubles
+the time.
+"""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def _finite(text: str) -> float:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that takes no key twice."""
+    """A safe loader that refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -134,7 +137,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 def _check_events(text: str) -> None:
-    """Depth, anchors and tags, before anything is made that would recurse."""
+    """Check depth, anchors and tags before anything recursive is built."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):

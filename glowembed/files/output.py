@@ -1,8 +1,8 @@
-"""The one way to write files. In: a path and what it shall hold. Out: a file or folder that is whole, or as it was.
+"""Writes files and folders. In: a path and its content. Out: a file or folder that is complete, or unchanged.
 
 Links are followed; devices, FIFOs and open descriptors (/dev/stdout, /dev/fd/3) are written through, never replaced.
-Anything else is written beside its place under a name of its own, brought to the disk, and renamed. Modes are those of
-the umask. Every error names the path.
+Anything else is written under a unique name in the same folder, flushed to the disk, and renamed. Modes follow the
+umask. Every error names the path.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from glowembed.errors import UsageError
 
 DESCRIPTOR = re.compile(r"/proc/(\d+)/(?:task/\d+/)?fd/(\d+)")
 MAX_LINKS = 40
-"""as Linux"""
+"""The same limit as in Linux."""
 
 
 @contextmanager
 def named_errors(path: Path | str) -> Iterator[None]:
-    """An OSError becomes a UsageError that names the path."""
+    """A context in which an OSError becomes a UsageError that names the path."""
     try:
         yield
     except OSError as error:
@@ -37,7 +37,7 @@ def named_errors(path: Path | str) -> Iterator[None]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all. Raises UsageError where it cannot be written."""
+    """Write a file completely or not at all. Raises UsageError if it cannot be written."""
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with named_errors(path):
         descriptor = _descriptor(path)
@@ -49,7 +49,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """A device, a FIFO, a socket; a folder too, which open() refuses in words."""
+    """Whether the path is a device, a FIFO or a socket; also true for a folder, for which open() gives a clear error."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -57,7 +57,9 @@ def is_special(path: Path) -> bool:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The open file of this process that the path stands for by way of /proc. Its links lead to no path that could be replaced."""
+    """The open file of this process to which the path leads through /proc, or None. Such links lead to no path that
+    could be replaced.
+    """
     at = path.absolute()
     for _ in range(MAX_LINKS):
         at = Path(os.path.realpath(at.parent)) / at.name
@@ -71,7 +73,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _opened(path: Path, descriptor: int | None) -> BinaryIO:
-    """A descriptor is shared, so that what was written to it before stays."""
+    """Open a file for writing. A descriptor is shared, so that earlier output to it is kept."""
     if descriptor is None:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_NOCTTY), "wb")
     if descriptor == 1:
@@ -80,7 +82,7 @@ def _opened(path: Path, descriptor: int | None) -> BinaryIO:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Of a file that is no link. One that is there keeps its mode, and is not replaced where it may not be written."""
+    """Replace a file that is not a link. An existing file keeps its mode, and a read-only file is not replaced."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     if mode is not None and not os.access(path, os.W_OK):
         raise PermissionError(13, os.strerror(13))
@@ -97,7 +99,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A name that no other run has."""
+    """A name in the same folder that no other run uses."""
     return path.parent / f".glowembed-{secrets.token_hex(8)}"
 
 
@@ -109,7 +111,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """So that a name outlasts a loss of power; some file systems cannot."""
+    """Flush a folder, so that a new name survives a loss of power; some file systems cannot do this."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -122,7 +124,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.json") -> None:
-    """Refuse, before any work, a place that cannot be written or that holds something else than what has this marker."""
+    """Refuse, before any work, a folder that cannot be written or that holds anything other than files with this
+    marker.
+    """
     real = Path(os.path.realpath(out_dir))
     if real in (Path.cwd(), *Path.cwd().parents) or os.path.ismount(real):
         raise UsageError(
@@ -142,7 +146,7 @@ def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.jso
 
 
 def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files beside `out_dir` and swap them in by renaming: the folder is whole, or as it was."""
+    """Write the files beside `out_dir` and swap them in by renaming, so that the folder is complete or unchanged."""
     real = Path(os.path.realpath(out_dir))
     fresh = _beside(real)
     with named_errors(out_dir):
@@ -162,7 +166,7 @@ def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """One run at a time renames in a folder; a file system without locks has none."""
+    """A context in which only one run renames in a folder; on a file system without locks it has no effect."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):
@@ -175,7 +179,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _swap(fresh: Path, real: Path) -> None:
-    """`fresh` takes the place of `real`, which is put back where that fails."""
+    """Put `fresh` in the place of `real`; if that fails, put `real` back."""
     if not real.exists():
         fresh.rename(real)
         return

@@ -1,7 +1,7 @@
-"""The one way to open files that users name. In: a path. Out: the open file, or its bytes; or a UsageError that names the path.
+"""Opens files that users name. In: a path. Out: the open file, or its bytes; or a UsageError that names the path.
 
-Only regular files are opened: a FIFO can wait for its writer forever, and a device such as /dev/zero never ends. Size is
-bounded before anything is read.
+Only regular files are opened: a FIFO can wait for its writer forever, and a device such as /dev/zero never ends. Size
+is bounded before anything is read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 MAX_BYTES = 2 << 30
-"""as much as protobuf takes"""
+"""The same limit as in protobuf."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. An OSError inside becomes a UsageError that names the path."""
+    """Open a regular file for reading. An OSError inside the context becomes a UsageError that names the path."""
     try:
         with open(path, "rb", opener=_open_regular) as file:
             yield file

@@ -1,7 +1,7 @@
-"""One thread for numpy's matrix products, in this process and those that it starts; to be imported before numpy.
+"""Limits numpy's matrix products to one thread, in this process and in those that it starts. Import it before numpy.
 
 The matrices are small: threads that wait for each other cost ten times what they save, and sums of floats would depend
-on how many there are. Who has set the number keeps it.
+on how many there are. A number that the user has set is kept.
 """
 
 import os

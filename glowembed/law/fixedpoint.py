@@ -1,22 +1,22 @@
 """The integer law: how an accumulator becomes an int8 output, in numpy.
 
-In: int32 accumulators and multipliers made here at compile time. Out: the very bits that
-`runtime_c/ge_fixedpoint.h` computes on the device. Nothing here ever rounds in float at run time.
+In: int32 accumulators and multipliers made here at compile time. Out: exactly the bits that `runtime_c/ge_fixedpoint.h`
+computes on the device. Nothing here ever rounds in float at run time.
 
 Requantization has one rounding, half towards plus infinity:
 
     y = clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, lo, hi)
 
-with `multiplier = round(scale * 2^shift)` below 2^31 and `shift` from 1 to 32, chosen once per tensor:
-32 while every scale is below 1/2 (one SMMULR on Cortex-M4, one VRMULH on Helium), less for larger scales.
-A multiplier is off by at most 1/2, so y is off by at most `|acc| / 2^(shift+1)` before the rounding,
-which is under 0.004 for accumulators of 25 bits.
+with `multiplier = round(scale * 2^shift)` below 2^31 and `shift` from 1 to 32, chosen once per tensor: 32 while every
+scale is below 1/2 (one SMMULR on Cortex-M4, one VRMULH on Helium), less for larger scales. A multiplier is off by at
+most 1/2, so y is off by at most `|acc| / 2^(shift+1)` before the rounding, which is under 0.004 for accumulators of 25
+bits.
 
-That is the mode "default". Three more reproduce the results of others, for all accumulators where theirs are defined
-(where theirs overflow, the result here is the clamped true one); `runtime_c/ge_requantize_<mode>.h` are the twins:
+That is the mode "default". Three more modes reproduce the results of other engines wherever those are defined (where
+they overflow, the result here is the true one, clamped); `runtime_c/ge_requantize_<mode>.h` are the C counterparts:
 
     onnx    round(acc * multiplier * 2^-shift) + zero_point                        multiplier of 31 bits, own shift
-            one rounding, halves to even, as ONNX QuantizeLinear; what the multiplier cannot tell from a half is one
+            one rounding, halves to even, as ONNX QuantizeLinear; a value that the multiplier cannot distinguish from a half counts as one
     glow    (((acc >> pre) * multiplier + 2^(post-1)) >> post) + zero_point       multiplier of 8 bits
     tflite  round(round(acc * multiplier / 2^31) / 2^-shift) + zero_point          multiplier of 31 bits
             the inner rounding takes halves up, the outer away from zero; as TensorFlow Lite Micro's reference kernels
@@ -39,7 +39,9 @@ Mode = Literal["default", "onnx", "glow", "tflite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 WORDS = {"default": 1, "onnx": 2, "glow": 3, "tflite": 2}
-"""int32 per channel: multiplier; multiplier, shift (right); multiplier, pre, post; multiplier, shift (left)."""
+"""Number of int32 per channel. default: multiplier; onnx: multiplier, shift (right); glow: multiplier, pre, post;
+tflite: multiplier, shift (left).
+"""
 
 MAX_SHIFT = 32
 """Shift of the requantization while every scale is below 1/2."""
@@ -63,7 +65,7 @@ def round_half_up(x: NDArray[np.float64] | float) -> NDArray[np.float64]:
 
 
 def bias_steps(bias: NDArray[np.floating], scales: NDArray[np.float64], limit: float, name: str) -> Int64:
-    """bias / scale in whole steps of the sum, halves to even; what is not below `limit` is refused, not cast.
+    """bias / scale in whole steps of the sum, halves to even; a bias that is not below `limit` is refused.
 
     Raises UnsupportedModelError that names the node and the output channel.
     """
@@ -107,13 +109,15 @@ def _one_shift(real: NDArray[np.float64]) -> Requant:
 
 
 def onnx_words(scale: float) -> tuple[int, int]:
-    """Multiplier in [2^30, 2^31) and shift, 1..62, with scale = multiplier * 2^-shift; below 2^-32 the multiplier is 0."""
+    """The multiplier in [2^30, 2^31) and the shift, 1..62, with scale = multiplier * 2^-shift; below 2^-32 the
+    multiplier is 0.
+    """
     multiplier, left = tflite_words(scale)
     return multiplier, 31 - left
 
 
 def glow_words(scale: float) -> tuple[int, int, int]:
-    """Multiplier, pre and post as Glow chooses them. A power of two is exact; below 2^-32 all is 0."""
+    """The multiplier, pre and post that Glow chooses. A power of two is exact; below 2^-32 all are 0."""
     scale = float(np.float32(scale))
     if scale < 2.0**-32:
         return 0, 0, 0
@@ -129,7 +133,7 @@ def glow_words(scale: float) -> tuple[int, int, int]:
 
 
 def tflite_words(scale: float) -> tuple[int, int]:
-    """Multiplier in [2^30, 2^31) and shift with scale = multiplier * 2^(shift - 31); below 2^-32 both are 0."""
+    """The multiplier in [2^30, 2^31) and the shift with scale = multiplier * 2^(shift - 31); below 2^-32 both are 0."""
     fraction, shift = math.frexp(scale)
     multiplier = int(round_half_up(fraction * 2.0**31))
     if multiplier == 2**31:
@@ -138,7 +142,9 @@ def tflite_words(scale: float) -> tuple[int, int]:
 
 
 def tflite_mean_words(scale: float, count: int) -> tuple[int, int]:
-    """The same for the mean of `count` elements, as MEAN of TensorFlow Lite: the multiplier of the scale, divided, cut off."""
+    """The multiplier and shift for the mean of `count` elements as in TensorFlow Lite's MEAN: the multiplier of the
+    scale, divided and truncated.
+    """
     multiplier, shift = tflite_words(scale)
     up = min(count.bit_length() - 1, 32, 31 + shift)
     return (multiplier << up) // count, shift - up
@@ -167,7 +173,9 @@ def _half(shift: Int64) -> Int64:
 
 
 def rounded_to_even(x: Int64, doubt: Int64, shift: Int64 | int) -> Int64:
-    """x / 2^shift, halves to even, where x is off by at most `doubt`: what may be a half is one. shift 1..62."""
+    """Return x / 2^shift, halves to even, where x is off by at most `doubt`: a value that may be a half counts as one.
+    shift is 1..62.
+    """
     raised = x + _half(np.asarray(shift, np.int64)) + doubt
     y = raised >> shift
     may_be_half = raised - (y << shift) <= 2 * doubt
@@ -176,13 +184,15 @@ def rounded_to_even(x: Int64, doubt: Int64, shift: Int64 | int) -> Int64:
 
 
 def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
-    """a * b / 2^31, halves up: VQRDMULH, SaturatingRoundingDoublingHighMul of gemmlowp. Not both -2^31."""
+    """Return a * b / 2^31, halves up, as VQRDMULH and gemmlowp's SaturatingRoundingDoublingHighMul do. a and b are not
+    both -2^31.
+    """
     y: Int64 = (a * b + (1 << 30)) >> 31
     return y
 
 
 def rounding_divide(x: Int64, exponent: Int64 | int) -> Int64:
-    """x / 2^exponent, halves away from zero: RoundingDivideByPOT of gemmlowp."""
+    """Return x / 2^exponent, halves away from zero, as gemmlowp's RoundingDivideByPOT does."""
     exponent = np.asarray(exponent, np.int64)
     nudge = np.where(exponent > 0, _half(exponent) - (x < 0), 0)
     y: Int64 = (x + nudge) >> exponent
@@ -190,7 +200,9 @@ def rounding_divide(x: Int64, exponent: Int64 | int) -> Int64:
 
 
 def multiply_tflite(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
-    """x * multiplier * 2^(shift - 31), rounded twice: MultiplyByQuantizedMultiplier. x << shift saturates."""
+    """Return x * multiplier * 2^(shift - 31), rounded twice, as MultiplyByQuantizedMultiplier does. x << shift
+    saturates.
+    """
     left, right = np.maximum(shift, 0), np.maximum(np.negative(shift), 0)
     wide = np.clip(x * (np.int64(1) << left.astype(np.int64)), -(2**31), 2**31 - 1)
     return rounding_divide(doubling_high_mul(wide, multiplier), right)
@@ -213,7 +225,7 @@ def each_words(a: float, b: float, y: float, sign: int, mode: Mode) -> tuple[int
 def requantize_each(
     a: NDArray[np.integer], b: NDArray[np.integer], words: Sequence[int], zero_point: int, lo: int, hi: int, mode: Mode
 ) -> NDArray[np.int8]:
-    """A sum whose operands are rescaled and rounded one by one; `a` and `b` are int8 numbers less their zero points."""
+    """A sum whose operands are rescaled and rounded separately; `a` and `b` are int8 numbers minus their zero points."""
     left, right, w, sign = a.astype(np.int64), b.astype(np.int64), words, words[6]
     if mode == "glow":
         total = _scale_glow(left, *w[0:3]) + _scale_glow(right, *w[3:6]) * sign
@@ -248,12 +260,13 @@ class PairRequant:
 def pair_requant(
     scales: tuple[float, float], zero_points: tuple[int, int], out_zero_point: int, fine: bool = False
 ) -> PairRequant:
-    """Constants for y = a' * scales[0] + b' * scales[1] with a' = a - zero_points[0]; scales are relative to y's and signed.
+    """The constants for y = a' * scales[0] + b' * scales[1] with a' = a - zero_points[0]; scales are relative to y's
+    and signed.
 
-    The larger multiplier has 15 bits, so y is off by at most 255 / 2^shift before the rounding:
-    0.02 of a step while both scales are below 2, and more for an output range far below the inputs'.
-    `fine`: as many bits as keep the sum inside int32; the shift is 21 or 22 while the sum of both scales is below 3.
-    Raises UnsupportedModelError when a scale is 16384 or more.
+    The larger multiplier has 15 bits, so y is off by at most 255 / 2^shift before the rounding: 0.02 of a step while
+    both scales are below 2, and more for an output range far below the inputs'. `fine`: the multipliers have as many
+    bits as keep the sum inside int32; the shift is 21 or 22 while the sum of both scales is below 3. Raises
+    UnsupportedModelError when a scale is 16384 or more.
     """
     largest = max(abs(s) for s in scales)
     if not np.all(np.isfinite(scales)) or largest >= 2.0**14:
@@ -267,12 +280,14 @@ def pair_requant(
 
 
 def _pair_peak(scales: tuple[float, float], shift: int) -> float:
-    """More than the offset and all partial sums of ge_requantize_pair: 2 * 128 steps of each, zero point and rounding."""
+    """An upper bound of the offset and all partial sums of ge_requantize_pair: 2 * 128 steps of each, zero point and
+    rounding.
+    """
     return (256 * (abs(scales[0]) + abs(scales[1])) + 130) * 2.0**shift + 2.0**10
 
 
 def sums_meet_halves(a: float, b: float, y: float) -> bool:
-    """Whether a sum of -255..255 times a and -255..255 times b can lie in the middle between two multiples of y.
+    """Whether a sum of -255..255 times a and -255..255 times b can lie exactly halfway between two multiples of y.
 
     The scales are taken as float32, as models store them.
     """
@@ -284,7 +299,7 @@ def sums_meet_halves(a: float, b: float, y: float) -> bool:
 
 
 def means_meet_halves(x: float, y: float, count: int) -> bool:
-    """The same for the mean of `count` elements of -255..255 times x."""
+    """Whether the mean of `count` elements of -255..255 times x can lie exactly halfway between two multiples of y."""
     step_x, step_y = _integers(x, y)
     whole = step_y * count // math.gcd(step_x, step_y * count)
     return whole % 2 == 0 and whole // 2 <= 255 * count

@@ -1,4 +1,4 @@
-"""Functions of float32 numbers without libm: the twin of runtime_c/ge_float.h, the same bits for the same numbers.
+"""Functions of float32 numbers without libm: the counterpart of runtime_c/ge_float.h, with the same bits.
 
 In and out: float32 arrays. Every line is one float32 operation after the other, in the order of the C file, which says
 what each function computes and how well.
@@ -44,7 +44,7 @@ def _horner(x: Float32, coefficients: Sequence[float]) -> Float32:
 
 
 def _int(x: Float32) -> NDArray[np.int32]:
-    """Towards zero; where it is no int32 number, or not wanted, 0."""
+    """Truncate towards zero; 0 for numbers outside int32, and where the result is not wanted."""
     return np.where(np.abs(x) < F(2**30), x, F(0)).astype(np.int32)
 
 

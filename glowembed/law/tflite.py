@@ -1,8 +1,8 @@
 """The softmax of TensorFlow Lite Micro in integers, bit for bit: fixed-point exp and 1 / (1 + x) of gemmlowp.
 
-In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m).
-TensorFlow Lite Micro evaluates exp for every element; an int8 softmax needs it for 256 differences, so here it is a
-table made at compile time. The reciprocal has its twin in runtime_c/kernels/softmax_tflite_s8.c.
+In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m). TensorFlow Lite
+Micro evaluates exp for every element; an int8 softmax needs it for 256 differences, so here it is a table made at
+compile time. The C counterpart of the reciprocal is in runtime_c/kernels/softmax_tflite_s8.c.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from glowembed.law.fixedpoint import doubling_high_mul, multiply_tflite, roundin
 Int64 = NDArray[np.int64]
 
 DIFFERENCE_BITS = 5
-"""Integer bits of (x - max) * scale."""
+"""Number of integer bits of (x - max) * scale."""
 
 SUM_BITS = 12
-"""Integer bits of the sum of exponentials: it holds fewer than 4096 of them."""
+"""Number of integer bits of the sum of exponentials, which may hold fewer than 4096 of them."""
 
 ONE = 2**31 - 1
-"""1 in Q0, as near as it goes."""
+"""1 in Q0, as near as Q0 allows."""
 
 EXP_OF_POWERS = (
     (24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630308), (28, 39332535), (29, 720401), (30, 242),
 )  # fmt: skip
-"""(bit of a Q5 number, exp(-its value) in Q0): 1/4, 1/2, 1, 2, 4, 8, 16."""
+"""Pairs (bit of a Q5 number, exp(-its value) in Q0) for 1/4, 1/2, 1, 2, 4, 8, 16."""
 
 EXP_MINUS_EIGHTH = 1895147668
 THIRD = 715827883
 DIVISION_48_17 = 1515870810
-"""In Q2, as the next one: the first guess of the reciprocal is 48/17 - 32/17 d."""
+"""The first guess of the reciprocal is 48/17 - 32/17 d; this and the next constant are in Q2."""
 
 DIVISION_32_17 = -1010580540
 

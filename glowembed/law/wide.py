@@ -1,12 +1,12 @@
 """The integer law of int16: how an int64 accumulator becomes an int16 output, in numpy.
 
-In: int64 accumulators and multipliers made here at compile time. Out: the very bits that `runtime_c/ge_wide.h` computes on
-the device. One rounding, half towards plus infinity, as in fixedpoint:
+In: int64 accumulators and multipliers made here at compile time. Out: exactly the bits that `runtime_c/ge_wide.h`
+computes on the device. One rounding, half towards plus infinity, as in fixedpoint:
 
     y = clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, lo, hi)
 
-`multiplier = round(scale * 2^shift)` has at most 31 bits, and fewer where the bound on the accumulator leaves less room in
-62 bits; `shift` (1..62) is shared by the channels of a tensor.
+`multiplier = round(scale * 2^shift)` has at most 31 bits, and fewer where the bound on the accumulator leaves less room
+in 62 bits; `shift` (1..62) is shared by the channels of a tensor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Int64 = NDArray[np.int64]
 LOWEST, HIGHEST = -32768, 32767
 
 LEAST_BITS = 17
-"""Of the largest multiplier: with fewer, its own rounding would show in an int16 output."""
+"""Least number of bits of the largest multiplier: with fewer, its own rounding would show in an int16 output."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,6 @@ def requantize(
 
 
 def requantize_pair(a: Int64, b: Int64, q: WideRequant, zero_point: int, lo: int, hi: int) -> NDArray[np.integer]:
-    """The same for a * multiplier[0] + b * multiplier[1]; `a` and `b` broadcast."""
+    """The law for a * multiplier[0] + b * multiplier[1]; `a` and `b` broadcast."""
     total = a * np.int64(q.multiplier[0]) + b * np.int64(q.multiplier[1])
     return requantize(total, WideRequant((1,), q.shift), zero_point, lo, hi)

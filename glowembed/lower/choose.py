@@ -1,13 +1,13 @@
-"""Which C kernel computes each node on a target.
+"""Chooses the C kernel that computes each node on a target.
 
-In: a kernel-level graph, a target, what is wanted: few cycles, little flash. Out: the graph with `Node.kernel` set, and
-all that was considered, with its estimated cycles, flash and scratch, and why it was not taken.
+In: a kernel-level graph, a target, the goal: few cycles or little flash. Out: the graph with `Node.kernel` set, and
+every kernel that was considered, with its estimated cycles, flash and scratch, and the reason why it was not taken.
 
-The fastest kernel of each node comes first. From there flash is saved step by step, each time where it costs the fewest
-cycles: a kernel that few need is dropped, or packed constants that are larger than the weights. `speed` saves nothing,
-`balanced` and `ram` what costs at most FLASH_SHARE of the cycles. `size` takes one small kernel with plain weights for each
-op, which together take at most SIZE_LIMIT times the cycles of the fastest such. A limit of flash is met with as few
-cycles as this finds.
+The search starts with the fastest kernel of each node. From there flash is saved step by step, each time where it costs
+the fewest cycles: it drops a kernel that few nodes need, or packed constants that are larger than the weights. `speed`
+saves nothing; `balanced` and `ram` save as long as it costs at most FLASH_SHARE of the cycles. `size` takes one small
+kernel with plain weights for each op, which together take at most SIZE_LIMIT times the cycles of the fastest such
+kernels. A limit on flash is met with as few cycles as this search finds.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from glowembed.graph.target import Target
 from glowembed.lower import footprint
 
 FLASH_SHARE = 0.01
-"""Of the cycles that `balanced` may spend to save flash; the planner may spend more to save RAM (memory.BUDGETS)."""
+"""The share of the cycles that `balanced` may spend to save flash; the planner may spend more to save RAM
+(memory.BUDGETS).
+"""
 
 
 SIZE_LIMIT = 1.5
-"""Times the cycles of the fastest kernels with plain weights that `size` may take."""
+"""How many times the cycles of the fastest kernels with plain weights `size` may take."""
 
 PLAIN = 1.25
-"""Times the smallest constants of a node that still count as plain."""
+"""Constants up to this factor of the smallest constants of a node still count as plain."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """A kernel for this core considered for a node; `reason` says why it was not taken, None for the one that was.
 
-    legal: it could have been. function: its C name for these params. constants, code, shared: bytes of flash, where it is
-    legal (see op.Cost); code is there once for each function, shared once for each kernel. scratch: bytes of RAM.
+    legal: whether it could have been taken. function: its C name for these params. constants, code, shared: bytes of
+    flash, where it is legal (see op.Cost); code is there once for each function, shared once for each kernel. scratch:
+    bytes of RAM.
     """
 
     node: str
@@ -60,9 +63,11 @@ def choose(
     optimize: Optimize = "speed",
     flash: int | None = None,
 ) -> tuple[Graph, tuple[Choice, ...]]:
-    """The graph with kernels, and all that was considered, in order. `allowed`: options of kernels that may be taken.
+    """The graph with kernels, and every choice that was considered, in order. `allowed`: options of kernels that may be
+    taken.
 
-    `flash`: bytes that constants, kernels and network should need at most; where nothing is small enough, the smallest.
+    `flash`: the most bytes that constants, kernels and network should need; if nothing is small enough, the result is
+    the smallest.
     """
     known = {op: [k for k in kernels if not k.isa or k.isa in target.isa] for op, kernels in _kernels(graph).items()}
     considered = {n.name: [_consider(n, k, target, allowed) for k in known[n.op]] for n in graph.nodes}
@@ -109,13 +114,13 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
 
 
 def _plain(choices: list[Choice]) -> list[Choice]:
-    """Those whose constants are hardly larger than the smallest: weights as they are, no copies for speed."""
+    """The choices whose constants are hardly larger than the smallest: weights as they are, without copies for speed."""
     least = min(c.constants for c in choices)
     return [c for c in choices if c.constants <= PLAIN * least + 64]
 
 
 def _told(choice: Choice, taken: Choice) -> Choice:
-    """With the reason why another kernel was taken."""
+    """The choices that were not taken, each with the reason why another kernel was."""
     if not choice.legal or choice.kernel == taken.kernel:
         return choice
     return replace(choice, reason="slower" if choice.cycles >= taken.cycles else "more flash")
@@ -124,9 +129,8 @@ def _told(choice: Choice, taken: Choice) -> Choice:
 def within(
     choices: Iterable[Choice], optimize: Optimize, flash: int | None
 ) -> Mapping[str, Sequence[tuple[str, float]]]:
-    """Node -> the kernels, with their cycles, that the planner may change to without more code than was chosen.
-
-    Without a wish for little flash these are all that are legal.
+    """Node -> the kernels, with their cycles, that the planner may change to without adding code. If flash is not to be
+    saved, these are all legal kernels.
     """
     listed = [c for c in choices if c.legal]
     if optimize == "size" or flash is not None:
@@ -141,7 +145,7 @@ def within(
 
 @dataclass(frozen=True)
 class Part:
-    """Code that is there once: a function, or what the functions of a kernel share."""
+    """Code that exists once: a function, or the code that functions of a kernel share."""
 
     name: str
     bytes: int
@@ -152,7 +156,7 @@ def _parts(choice: Choice) -> tuple[Part, Part]:
 
 
 class _Search:
-    """One legal choice taken for each node; begins with the fastest. built: see footprint.BUILT."""
+    """The search state: one legal choice for each node, at first the fastest. built: see footprint.BUILT."""
 
     def __init__(self, legal: Mapping[str, list[Choice]], built: float) -> None:
         self.built = built
@@ -164,7 +168,7 @@ class _Search:
         return _cycles(self.taken.values())
 
     def flash(self) -> int:
-        """Bytes of constants and kernels."""
+        """The bytes of constants and kernels."""
         return self._flash(self.taken.values())
 
     def _flash(self, choices: Iterable[Choice]) -> int:
@@ -173,7 +177,7 @@ class _Search:
         return sum(c.constants for c in listed) + sum(round(self.built * part.bytes) for part in parts)
 
     def save(self, share: float, limit: int | None) -> None:
-        """Less flash for at most `share` more cycles than the fastest take, until it is within the limit."""
+        """Save flash for at most `share` more cycles than the fastest choices take, until it is within the limit."""
         budget = self.fastest * (1 + share)
         flash, cycles = self.flash(), self.cycles()
         while limit is None or flash > limit:
@@ -192,7 +196,7 @@ class _Search:
             flash, cycles = flash - saved, cycles + more
 
     def _saved(self, change: Mapping[str, Choice], users: Mapping[Part, int]) -> int:
-        """Bytes: of constants, and of code that nobody uses any more less what is new."""
+        """The bytes saved: those of constants, and those of code that is no longer used minus those of new code."""
         saved = sum(self.taken[name].constants - c.constants for name, c in change.items())
         moved: Counter[Part] = Counter(part for c in change.values() for part in _parts(c))
         moved.subtract(part for name in change for part in _parts(self.taken[name]))
@@ -202,7 +206,7 @@ class _Search:
         return saved
 
     def _changes(self) -> Iterable[dict[str, Choice]]:
-        """Each kernel dropped, each function dropped, each node with a kernel whose constants are smaller."""
+        """All changes to try: drop a kernel, drop a function, or give a node a kernel with smaller constants."""
         users: dict[str, set[str]] = {}
         for name, choice in self.taken.items():
             users.setdefault(choice.kernel, set()).add(name)
@@ -218,7 +222,9 @@ class _Search:
                 yield {name: smaller[0]}
 
     def _instead(self, name: str, dropped: str, known: bool) -> Choice | None:
-        """The fastest choice without `dropped`; known: of kernels that are there anyway, or else of the least code."""
+        """The fastest choice without `dropped`. known: among kernels that are used anyway; otherwise the one with the
+        least code.
+        """
         rest = [c for c in self.legal[name] if dropped not in (c.kernel, c.function)]
         if known and rest:
             there = {c.function for c in self.taken.values() if dropped not in (c.kernel, c.function)}
@@ -226,9 +232,10 @@ class _Search:
         return rest[0] if rest else None
 
     def smallest(self, ops: Mapping[str, str], limit: float) -> None:
-        """For each kernel-level op one kernel, and the smallest for nodes where it is not legal: the least flash.
+        """Take one kernel for each kernel-level op, and the smallest for nodes where it is not legal, for the least
+        flash.
 
-        Then larger ones, until it takes at most `limit` times the cycles of the fastest.
+        Then take larger kernels until the network takes at most `limit` times the cycles of the fastest choices.
         """
         ways: dict[str, list[dict[str, Choice]]] = {}
         for op in sorted({ops[name] for name in self.taken}):
@@ -247,7 +254,7 @@ class _Search:
             self.taken |= change
 
     def _one(self, names: Sequence[str], symbol: str) -> dict[str, Choice]:
-        """`symbol` for the nodes where it is legal, for the others what is smallest."""
+        """Take `symbol` for the nodes where it is legal, and the smallest kernel for the others."""
         found = {}
         for name in names:
             own = [c for c in self.legal[name] if c.kernel == symbol]
@@ -255,7 +262,7 @@ class _Search:
         return found
 
     def _less(self, ways: Mapping[str, Sequence[dict[str, Choice]]], most: float) -> dict[str, Choice]:
-        """The change of one op that saves the most flash and keeps within so many cycles; {} where none does."""
+        """The change of one op that saves the most flash within this many cycles; {} if there is none."""
         changes = [(way, *self._against(way)) for listed in ways.values() for way in listed]
         fitting = [
             (flash, i) for i, (_, more, flash) in enumerate(changes) if flash < 0 and self.cycles() + more <= most
@@ -263,7 +270,7 @@ class _Search:
         return changes[min(fitting)[1]][0] if fitting else {}
 
     def _against(self, way: Mapping[str, Choice]) -> tuple[float, int]:
-        """Cycles and bytes more than what is taken for the same nodes."""
+        """The cycles and bytes of these choices minus those of the current ones for the same nodes."""
         now = [self.taken[name] for name in way]
         return _cycles(way.values()) - _cycles(now), self._flash(way.values()) - self._flash(now)
 

@@ -1,7 +1,7 @@
-"""Bytes of flash. In: a kernel-level graph, kernels. Out: constants exactly, code and tables as estimates.
+"""Computes bytes of flash. In: a kernel-level graph, kernels. Out: constants exactly, code and tables as estimates.
 
-What a kernel's code takes, its op file says (op.Cost); what the calls of a network take is estimated here, from bundles
-that were built at -O2 for Cortex-M0, M4 and M55.
+The size of a kernel's code comes from the cost functions of kernels (op.Cost); the size of a network's calls is
+estimated here from bundles that were built at -O2 for Cortex-M0, M4 and M55.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from glowembed.graph.plan import SLOT_UNIT, Plan
 from glowembed.graph.target import Target
 
 NETWORK = 260
-"""Of a network without layers: its functions, and what all kernels share."""
+"""Bytes of a network without layers: its functions, and code that all kernels share."""
 
 LAYER, TENSOR = 50, 24
-"""A call and its row count; each of its tensors."""
+"""Bytes of a call with its row count, and of each of its tensors."""
 
 BUILT = {"-O2": 0.8, "-Os": 0.55}
-"""Of the code of a kernel by itself, what is left in a network: the compiler knows the params that are always the same."""
+"""The share of a kernel's code that remains in a network, where the compiler knows params that are always the same."""
 
 GROUP = 230
-"""Of a bundle that computes layers row by row: the loop over the tape."""
+"""Bytes that a bundle with row-by-row layers needs for the loop over the tape."""
 
 
 def constants(node: Node, chosen: Kernel) -> int:
-    """Of a node's constants, as this kernel reads them."""
+    """The bytes of a node's constants in the form that this kernel reads."""
     return sum(array.nbytes for array in _packed(node, chosen))
 
 
@@ -37,13 +37,13 @@ def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
 
 
 def stored_once(graph: Graph) -> int:
-    """Of all constants of a graph with kernels: equal ones are one array."""
+    """The bytes of all constants of a graph with kernels; equal constants are one array."""
     arrays = (array for node in graph.nodes if node.kernel for array in _packed(node, kernel(node.kernel)))
     return sum({(str(array.dtype), array.tobytes()): array.nbytes for array in arrays}.values())
 
 
 def network(graph: Graph) -> int:
-    """The calls, the params of the layers, and constants that are values of the graph."""
+    """The bytes of the calls, the params of the layers, and constants that are values of the graph."""
     layers = [node for node in graph.nodes if kernel_ops()[node.op].kernels]
     stored = sum(value.bytes for value in graph.values.values() if value.const is not None)
     return NETWORK + stored + sum(_layer(node) for node in layers)
@@ -55,7 +55,7 @@ def _layer(node: Node) -> int:
 
 
 def schedule(plan: Plan) -> int:
-    """The tapes and row tables of what is computed row by row."""
+    """The bytes of the tapes and row tables of layers that run row by row."""
     if not plan.groups:
         return 0
     tables = {id(slots): len(slots) for slots in plan.slots.values()}
@@ -64,7 +64,7 @@ def schedule(plan: Plan) -> int:
 
 
 def code(graph: Graph, target: Target, flag: str = "-O2") -> int:
-    """The kernels of a graph: each function once, and once what functions of one kernel share."""
+    """The bytes of the kernels of a graph: each function once, and code that functions of one kernel share once."""
     functions: dict[str, int] = {}
     shared: dict[str, int] = {}
     for node in graph.nodes:
@@ -78,6 +78,8 @@ def code(graph: Graph, target: Target, flag: str = "-O2") -> int:
 
 
 def flash(graph: Graph, plan: Plan, target: Target, flag: str = "-O2", elsewhere: bool = False) -> int:
-    """All of a bundle: constants exactly, unless they are elsewhere, the rest within some 20 %. flag: how it is compiled."""
+    """The bytes of the whole bundle: constants exactly, unless they lie elsewhere; the rest within about 20 %. flag:
+    the compiler's optimization flag.
+    """
     weights = 0 if elsewhere else stored_once(graph)
     return weights + code(graph, target, flag) + network(graph) + schedule(plan)

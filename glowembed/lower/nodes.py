@@ -1,7 +1,7 @@
-"""Semantic nodes to kernel-level nodes: from "Conv with these attributes" to "conv2d_s8 with these params".
+"""Turns semantic nodes into kernel-level nodes: from "Conv with these attributes" to "conv2d_s8 with these params".
 
 In: a quantized canonical graph. Out: a graph whose nodes name kernel-level ops and carry params and delayed constants.
-Chooses no kernel and no address.
+It chooses no kernel and no address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def lower(graph: Graph, float_io: bool = False) -> Graph:
 
 
 def _float_edges(graph: Graph) -> Graph:
-    """Quantize nodes behind the inputs and Dequantize nodes before the outputs; the float tensors keep the names."""
+    """Add Quantize nodes after the inputs and Dequantize nodes before the outputs; the float tensors keep the names."""
     values, renamed = dict(graph.values), {}
     first, last = [], []
     for name in dict.fromkeys((*graph.inputs, *graph.outputs)):

@@ -1,6 +1,7 @@
-"""Whether samples are what calibration and validation need. In: samples, a profile, a graph with types. Out: Notes.
+"""Checks whether samples are suitable for calibration and validation. In: samples, a profile, a graph with types. Out:
+Notes.
 
-Nothing is refused here: data of the right shape may still be the wrong data, and a person should be told.
+Nothing is refused here: data of the right shape may still be the wrong data, which the user should know.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ FAR = 1.8
 
 
 def calibration(dataset: Dataset) -> tuple[Note, ...]:
-    """What is doubtful about samples that ranges come from."""
+    """Notes about doubtful samples from which ranges are taken."""
     return tuple(note for name, array in dataset.inputs.items() for note in _constant(name, array))
 
 
 def few(samples: int) -> tuple[Note, ...]:
-    """Of a calibration as a whole: profiles of several runs may have been merged."""
+    """A note if a calibration as a whole has few samples; profiles of several runs may have been merged."""
     if samples >= FEW_SAMPLES:
         return ()
     count = f"{samples} {'sample' if samples == 1 else 'samples'}"
@@ -49,7 +50,7 @@ def _constant(name: str, array: Array) -> Iterator[Note]:
 
 
 def statistics(profile: Profile, graph: Graph) -> dict[str, dict[str, float]]:
-    """What the calibration saw of each input, to compare other samples with."""
+    """What the calibration saw of each input, for comparison with other samples."""
     known = {name: profile.values[name] for name in graph.inputs if name in profile.values}
     return {name: {"low": v.low, "high": v.high, **_moments(v.histogram)} for name, v in known.items() if v.histogram}
 
@@ -67,12 +68,12 @@ def _centers(histogram: Histogram) -> Array:
 
 
 def _rounded(x: float) -> float:
-    """Six digits, so that no last bit of a sum shows."""
+    """The number with six digits, so that the last bits of a sum do not show."""
     return float(f"{x:.6g}")
 
 
 def calibration_clips(profile: Profile, graph: Graph) -> tuple[Note, ...]:
-    """Inputs whose type holds less than the calibration samples."""
+    """Notes about inputs whose type does not cover the calibration samples."""
     notes: list[Note] = []
     for name in graph.inputs:
         qtype, value = _type(graph, name), profile.values.get(name)
@@ -84,7 +85,7 @@ def calibration_clips(profile: Profile, graph: Graph) -> tuple[Note, ...]:
 
 
 def validation(dataset: Dataset, graph: Graph, calibrated: Mapping[str, Any] | None) -> tuple[Note, ...]:
-    """What is doubtful about samples for a bundle. calibrated: the manifest's entry of the calibration, if it has one."""
+    """Notes about doubtful samples for a bundle. calibrated: the manifest's entry of the calibration, if it has one."""
     notes: list[Note] = []
     for name, array in dataset.inputs.items():
         qtype = _type(graph, name)
@@ -98,7 +99,7 @@ def validation(dataset: Dataset, graph: Graph, calibrated: Mapping[str, Any] | N
 
 
 def _type(graph: Graph, name: str) -> QType | None:
-    """The type that an input is stored in, also where a float input is quantized first."""
+    """The type in which an input is stored, even if a float input is quantized first."""
     made = (
         graph.values[n.outputs[0]].qtype
         for n in graph.nodes
@@ -122,7 +123,7 @@ def _clips(name: str, share: float, qtype: QType, whose: str, advice: str) -> It
 
 
 def _differs(name: str, array: Array, seen: Mapping[str, float], count: int) -> Iterator[Note]:
-    """Few samples may differ by chance, so that they have to differ more."""
+    """Whether the samples differ from the calibration by more than chance allows for their number."""
     factor = max(FAR, 1 + 4 / math.sqrt(count))
     mean, std = float(array.mean(dtype=np.float64)), float(array.std(dtype=np.float64))
     small, large = sorted((std, seen["std"]))

@@ -41,25 +41,27 @@ IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Integers:
-    """How the model file stores this input or output: its dtype there, int8 or uint8, and its type as int8."""
+    """The type in which the model file stores this input or output: its dtype there, int8 or uint8, and its type as
+    int8.
+    """
 
     dtype: str
     qtype: QType
 
     def to_model(self, real: Array) -> Array:
-        """Real numbers as the integers of the model file."""
+        """Convert real numbers to the integers of the model file."""
         stored = self.qtype.quantize(real)
         return stored if self.dtype == "int8" else (stored.astype(np.int16) + 128).astype(np.uint8)
 
     def from_model(self, array: Array) -> Array:
-        """Real numbers from the integers of the model file."""
+        """Convert integers of the model file to real numbers."""
         shift = 0 if self.dtype == "int8" else 128
         return self.qtype.dequantize(array.astype(np.int16) - shift)
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """An input of the model as the ONNX file has it, its batch axis of 1 included."""
+    """An input of the model as in the ONNX file, including its batch axis of 1."""
 
     name: str
     shape: Shape
@@ -68,7 +70,7 @@ class InputSpec:
 
     @property
     def sample_shape(self) -> Shape:
-        """One sample without the batch axis."""
+        """The shape of one sample, without the batch axis."""
         return self.shape[1:] if self.shape and self.shape[0] == 1 else self.shape
 
 
@@ -85,7 +87,7 @@ class ImageOptions:
 
     @classmethod
     def read(cls, entry: Any, where: str) -> ImageOptions | None:
-        """What a profile or manifest recorded; None where it read no images."""
+        """The options that a profile or manifest recorded; None if no images were read."""
         if entry is None:
             return None
         try:
@@ -100,9 +102,10 @@ class ImageOptions:
 
 @dataclass(frozen=True)
 class Source:
-    """Where data lies and how to read it.
+    """Where data is and how to read it.
 
-    labels: the name of their array in an .npz; None: test_y if it is there. limit: so many samples, evenly spaced.
+    labels: the name of their array in an .npz; None means test_y if it exists. limit: take at most this many samples,
+    evenly spaced.
     """
 
     path: Path
@@ -124,22 +127,22 @@ class Dataset:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     integers: Mapping[str, Integers] = field(default_factory=dict)
     images: ImageOptions | None = None
-    """how images were read; None: the samples are no images"""
+    """How images were read; None if the samples are not images."""
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
 
     def sample(self, index: int) -> dict[str, Array]:
-        """Real numbers: input name -> array of the input's shape, batch axis of 1 included."""
+        """One sample as real numbers: input name -> array of the input's shape, including the batch axis of 1."""
         return {name: array[index].reshape(self.shapes[name]) for name, array in self.inputs.items()}
 
     def model_sample(self, index: int) -> dict[str, Array]:
-        """What the model file is fed with: integers where it wants integers."""
+        """One sample as the model file takes it: integers where it has integer inputs."""
         sample = self.sample(index)
         return sample | {name: known.to_model(sample[name]) for name, known in self.integers.items()}
 
     def every(self, count: int | None) -> Dataset:
-        """At most `count` samples, evenly spaced over the whole, so that sorted classes all appear."""
+        """At most `count` samples, evenly spaced over the whole, so that all classes appear even if they are sorted."""
         if count is None or count >= len(self):
             return self
         if count < 1:
@@ -152,12 +155,12 @@ class Dataset:
 
 
 def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
-    """The inputs of a graph as the ONNX file has them."""
+    """The inputs of a graph as in the ONNX file."""
     return tuple(_spec(graph.values[name], integers(graph, name)) for name in graph.inputs)
 
 
 def integers(graph: Graph, name: str) -> Integers | None:
-    """How the model file stores an input or output; None: as floats."""
+    """How the model file stores an input or output; None if as floats."""
     value = graph.values[name]
     if value.model_dtype is None:
         return None
@@ -181,7 +184,7 @@ def stored(value: Value, array: Array) -> Array:
 
 
 def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, labels: str | None = None) -> Dataset:
-    """The samples of this role. Raises UsageError for whatever does not fit."""
+    """Load the samples of this role. Raises UsageError if they do not fit."""
     source = source if isinstance(source, Source) else Source(Path(source), labels)
     raw = _read(source, inputs, role)
     notes = list(raw.notes)
@@ -200,7 +203,7 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
 
 @dataclass(frozen=True, eq=False)
 class _Raw:
-    """What a file holds, by input name, before it is fitted to the model."""
+    """The contents of a file, by input name, before they are fitted to the model."""
 
     arrays: Mapping[str, Array]
     labels: Array | None = None
@@ -252,7 +255,7 @@ def _taken_from_test(spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
 
 
 def _same_samples(archive: Mapping[str, Array], spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
-    """Where the samples of calibration are those of the test."""
+    """Whether the samples of the calibration are those of the test."""
     test = key.replace("calib_", "test_", 1)
     same = role == "calib" and key.startswith("calib_") and test in archive
     if not same or not np.array_equal(archive[key], archive[test]):
@@ -261,7 +264,7 @@ def _same_samples(archive: Mapping[str, Array], spec: InputSpec, key: str, role:
 
 
 def _scaled(path: Path, archive: Mapping[str, Array], key: str, role: Role) -> Array:
-    """The array of this name; (x - zero) * scale where the archive gives another scale than 1 or zero than 0."""
+    """The array of this name; (x - zero) * scale if the archive gives a scale other than 1 or a zero other than 0."""
     prefix = key.removeprefix(f"{role}_")
     scale, zero = _scalar(path, archive, f"{prefix}_scale", 1.0), _scalar(path, archive, f"{prefix}_zero", 0.0)
     array = archive[key]
@@ -306,12 +309,14 @@ def _read_tensor(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Ra
 
 
 def _with_samples(array: Array, spec: InputSpec) -> Array:
-    """A tensor file holds a whole input: what has the input's very shape is one sample."""
+    """The array with a sample axis. A tensor file holds a whole input, so an array of exactly the input's shape is one
+    sample.
+    """
     return array[np.newaxis] if array.shape == spec.shape else array
 
 
 def _tensor_folders(path: Path) -> list[Path]:
-    """The folder itself or its subfolders (test_data_set_0 ...), where they hold input_0.pb."""
+    """The folder itself or its subfolders (test_data_set_0 ...), whichever hold input_0.pb."""
     candidates = [path, *sorted((p for p in path.iterdir() if p.is_dir()), key=_natural)]
     return [folder for folder in candidates if (folder / "input_0.pb").is_file()]
 
@@ -362,7 +367,7 @@ def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Ra
 
 
 def _image_files(folder: Path) -> tuple[list[Path], Array | None]:
-    """The images of a folder; where there are none, those of its subfolders, labelled by the subfolders' order."""
+    """The images of a folder; if it has none, those of its subfolders, labelled by the order of the subfolders."""
     files = _images_in(folder)
     if files:
         return files, None
@@ -433,7 +438,9 @@ def _fit(path: Path, array: Array, spec: InputSpec, notes: list[Note]) -> Array:
 
 
 def _as_numbers(spec: InputSpec, array: Array) -> tuple[Note, ...]:
-    """Of integers that fill half of their type and have no scale: they may be stored integers of something else."""
+    """A note about integers that fill half of their type and have no scale: they may be stored integers of something
+    else.
+    """
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if high - low < 128:
         return ()
@@ -450,7 +457,9 @@ def _numbers(path: Path, array: Array, name: str) -> Array:
 
 
 def _shaped(path: Path, array: Array, spec: InputSpec) -> tuple[Array, str]:
-    """The array as [n, sample...] and what was done to it. No shape allows two readings but one that fits as it is."""
+    """The array as [n, sample...] and what was done to it. A shape that can be read in two ways is refused unless one
+    reading fits unchanged.
+    """
     target = spec.sample_shape
     if array.shape[1:] in (target, spec.shape):
         return array.reshape(len(array), *target), ""
@@ -461,7 +470,7 @@ def _shaped(path: Path, array: Array, spec: InputSpec) -> tuple[Array, str]:
 
 
 def _readings(array: Array) -> Iterator[tuple[str, Array]]:
-    """What samples of a shape could also be: channels moved to the other end, two axes swapped, axes of 1 added."""
+    """Other readings of a sample's shape: channels moved to the other end, two axes swapped, axes of 1 added."""
     if array.ndim == 4:
         yield "transposed NHWC to NCHW", array.transpose(0, 3, 1, 2)
         yield "transposed NCHW to NHWC", array.transpose(0, 2, 3, 1)

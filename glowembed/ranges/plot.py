@@ -1,8 +1,8 @@
-"""A profile as a page to look at: for each value its histogram, the range of its type, and what that range clips.
+"""Draws a profile as a page: for each value its histogram, the range of its type, and what that range clips.
 
-In: a Profile and the quantized graph. Out: the text of one HTML file with drawings in SVG, or the part of it that the page of a
-validation shows; no scripts, nothing loaded.
-Heights are logarithms of counts. Green: the range of the type. Red: bins that it clips.
+In: a Profile and the quantized graph. Out: the text of one HTML file with drawings in SVG, or the part of it that the
+page of a validation shows; no scripts, nothing loaded. Heights are logarithms of counts. Green: the range of the type.
+Red: bins that it clips.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _described(qtype: QType) -> str:
 
 
 def clipped(histogram: Histogram, low: float, high: float) -> float:
-    """The share of what was seen whose bins lie outside low..high."""
+    """The share of the counts whose bins lie outside low..high."""
     starts = (histogram.first + np.arange(len(histogram.counts))) * histogram.width
     outside = (starts + histogram.width < low) | (starts > high)
     return float(histogram.counts[outside].sum() / histogram.counts.sum())
@@ -74,7 +74,7 @@ def clipped(histogram: Histogram, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class _Bars:
-    """Counts of at most BARS equal intervals from `low` on."""
+    """The counts of at most BARS equal intervals from `low` on."""
 
     low: float
     width: float
@@ -88,7 +88,7 @@ class _Bars:
 
 
 def _drawing(bars: _Bars, held: tuple[float, float] | None) -> str:
-    """The value axis spans what was seen, the range of the type, and zero."""
+    """Draw one histogram. The value axis spans the values seen, the range of the type, and zero."""
     ends = (bars.low, bars.low + len(bars.counts) * bars.width, 0.0, *(held or ()))
     left, right = min(ends), max(ends)
     per_unit = WIDTH / (right - left)

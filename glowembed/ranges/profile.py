@@ -1,15 +1,16 @@
-"""What values a model sees. In: a canonical graph and samples. Out: a Profile: minimum, maximum, histogram per value.
+"""Records the values that occur in a model. In: a canonical graph and samples. Out: a Profile: minimum, maximum,
+histogram per value.
 
-The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent
-for which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a
+The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent for
+which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a
 profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples.
 
 The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another network with what is missing,
 what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
-Constants have a range only; activations also range and mean per channel (last axis). A person may change a range.
-The means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded before it is
-added and not after. Of inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie
-on a grid, which a type can have.
+Constants have a range only; activations also range and mean per channel (last axis). A person may change a range. The
+means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded before it is added
+and not after. Of inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie on a grid,
+which a type can have.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ BINS = 2048
 FLOAT_MAX = float(np.finfo(np.float32).max)
 FORMAT = "glowembed profile 1"
 SMALLEST_EXPONENT = -150
-"""Of a bin: below the smallest float32 number that is not 0."""
+"""The smallest exponent of a bin: below the smallest float32 number that is not 0."""
 
 LARGEST_EXPONENT = 128
 PRECISION_BITS = 24
@@ -52,10 +53,10 @@ MEAN_BITS = 16
 """Significant bits of the mean of a channel over one sample: few, so that their sum is short to write."""
 
 SUM_EXPONENT = -160
-"""Sums of means are kept as multiples of 2**-160."""
+"""Sums of means are kept as multiples of 2**SUM_EXPONENT."""
 
 MAX_LEVELS = 256
-"""An input that takes more numbers than int8 has none worth listing."""
+"""The most levels that are listed: an input with more of them gains nothing from a grid in int8."""
 
 Counts = NDArray[np.int64]
 
@@ -75,11 +76,11 @@ class Histogram:
 
 @dataclass(frozen=True, eq=False)
 class ValueProfile:
-    """What was seen of one value. Without a histogram: a constant. Channels: minima and maxima along the last axis.
+    """The record of one value; a constant has no histogram. Channels: minima and maxima along the last axis.
 
-    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () where they are not known.
-    levels: of an input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known.
-    edited: a person changed the range in the file; it is what to represent, whatever the calibration.
+    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () where they are not known. levels: of an
+    input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known. edited: a person
+    changed the range in the file; it is the range to represent, whatever the calibration.
     """
 
     low: float
@@ -102,19 +103,21 @@ class Profile:
     version: str = VERSION
     notes: tuple[Note, ...] = ()
     images: ImageOptions | None = None
-    """how images were read, if the samples were images"""
+    """How images were read, if the samples were images."""
 
     @classmethod
     def load(cls, path: Path) -> Profile:
-        """The profile in a file. Raises UsageError for what is not one."""
+        """Load a profile from a file. Raises UsageError if it is not one."""
         return _from_document(documents.read_yaml(path), str(path))
 
     def save(self, path: Path) -> None:
-        """Write the file; at no moment does a half-written one stand under its name."""
+        """Write the file; a half-written file never appears under its name."""
         write_file(path, to_yaml(self))
 
     def require_fit(self, graph: Graph) -> None:
-        """Raise UsageError where this is not a profile of the graph: what is missing, what is extra, and why."""
+        """Raise UsageError if this is not a profile of the graph; the error lists what is missing, what is superfluous,
+        and why.
+        """
         _require_fit(self, graph)
 
     def fitted(self, graph: Graph, renames: Mapping[str, str]) -> Profile:
@@ -127,13 +130,13 @@ class Profile:
         return _fitted(self, graph, renames)
 
     def entry(self, name: str) -> ValueProfile:
-        """What was seen of the value of this name."""
+        """The record of the value of this name."""
         if name not in self.values:
             raise unknown_name("value in the profile:", name, self.values)
         return self.values[name]
 
     def mean(self, name: str) -> NDArray[np.float64] | None:
-        """The mean of each channel of an activation, None where it is not known."""
+        """The mean of each channel of an activation; None if it is not known."""
         sums = self.values[name].channel_sum if name in self.values else ()
         return np.asarray([math.ldexp(float(s), SUM_EXPONENT) / self.samples for s in sums]) if sums else None
 
@@ -175,11 +178,13 @@ def _read_differently(a: Profile, b: Profile) -> tuple[Note, ...]:
 
 
 SAME_CONSTANT = 1e-4
-"""Ends of the range of a constant may differ by this part of it: exporters fold BatchNormalization in their own order."""
+"""The ends of the range of a constant may differ by this share of it, because exporters fold BatchNormalization in
+different orders.
+"""
 
 
 def _moved(a: Profile, b: Profile) -> list[str]:
-    """Constants of both whose ranges differ: the names are the same, the network is another."""
+    """Constants in both whose ranges differ: the names are the same, but the network is another."""
     both = [name for name in sorted(a.values.keys() & b.values.keys()) if b.values[name].histogram is None]
     return [name for name in both if not _same_range(a.values[name], b.values[name])]
 
@@ -224,7 +229,9 @@ def _fitted(profile: Profile, graph: Graph, renames: Mapping[str, str]) -> Profi
 
 
 def _matched(profile: Profile, graph: Graph) -> dict[str, str]:
-    """Name in the profile -> name in the graph of what only one of them has; empty where they do not agree in order."""
+    """Name in the profile -> name in the graph, for values that only one of them has; empty if they do not agree in
+    order.
+    """
     recorded = [name for name, value in profile.values.items() if value.histogram is not None]
     expected = [name for name in graph.values if name in _float_names(graph)]
     extra = [name for name in recorded if name not in graph.values]
@@ -239,7 +246,7 @@ def _matched(profile: Profile, graph: Graph) -> dict[str, str]:
 
 
 def _form(value: ValueProfile, samples: int) -> tuple[int, int]:
-    """Elements of a sample, as the histogram tells them, and channels; 0 where they are not known."""
+    """The number of elements of a sample, as the histogram gives it, and of channels; 0 if unknown."""
     seen = int(value.histogram.counts.sum()) if value.histogram is not None else 0
     return seen // max(samples, 1), len(value.channel_low)
 
@@ -268,7 +275,7 @@ def _is_float(dtype: str) -> bool:
 
 
 def _float_names(graph: Graph) -> set[str]:
-    """Activations. Weights bring their ranges along, so a profile need not know them."""
+    """The names of activations. Weights carry their own ranges, so a profile need not contain them."""
     return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None}
 
 
@@ -279,7 +286,7 @@ def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[st
 
 
 def _materialized(graph: Graph) -> Graph:
-    """The same graph with the steps of its constants done once, not once per sample."""
+    """The same graph with the steps of its constants computed once instead of once per sample."""
     done = {n: replace(v, const=Const(v.const.materialize())) for n, v in graph.values.items() if v.const is not None}
     return replace(graph, values={**graph.values, **done})
 
@@ -427,7 +434,7 @@ def _value_out(value: ValueProfile) -> dict[str, Any]:
 
 
 def _sum_out(total: int) -> float | list[float]:
-    """A number; where it has more bits than a float64, the numbers that together are it."""
+    """A number, or several numbers whose sum it is, if it has more bits than a float64."""
     parts = []
     while total:
         part = float(total)
@@ -444,7 +451,7 @@ def _sum_in(entry: Any) -> int:
 
 
 def _run_lengths(counts: Counts) -> str:
-    """`5 0x12 3`: a count of 5, twelve bins of 0, a count of 3."""
+    """Run lengths such as `5 0x12 3`: a count of 5, twelve bins of 0, a count of 3."""
     runs = ((count, len(list(group))) for count, group in groupby(counts.tolist()))
     return " ".join(f"{count}x{length}" if length > 1 else str(count) for count, length in runs)
 
@@ -504,7 +511,7 @@ def _parsed(entry: Any) -> ValueProfile:
 
 
 def _is_edited(low: float, high: float, histogram: Histogram) -> bool:
-    """As it was recorded, the range begins in the first bin and ends in the last."""
+    """Whether the range was edited: as recorded, it begins in the first bin and ends in the last."""
     last = histogram.first + len(histogram.counts) - 1
     return _bin(low, histogram.exponent) != histogram.first or _bin(high, histogram.exponent) != last
 
