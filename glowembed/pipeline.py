@@ -520,7 +520,13 @@ def load_bundle(path: Path | str) -> Bundle:
     missing = [key for key in NEEDED if key not in manifest]
     if missing:
         raise UsageError(f"{path / 'bundle.json'} lacks {', '.join(missing)}; compile the model again")
-    return Bundle(path, manifest, graphfile.read(path, manifest.get("reference", {})), _remembered_model(path))
+    graph = graphfile.read(path, manifest.get("reference", {}))
+    for kind, names in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        if [tensor["name"] for tensor in manifest[kind]] != list(names):
+            raise UsageError(
+                f"{path}: the {kind} of bundle.json are not those of its reference; compile the model again"
+            )
+    return Bundle(path, manifest, graph, _remembered_model(path))
 
 
 def _remembered_model(path: Path) -> Path | None:

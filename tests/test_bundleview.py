@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
@@ -52,6 +55,46 @@ def test_the_json_is_enough_to_redo_the_last_layer_by_hand(bundle: Bundle, capsy
         assert max(p["lo"], min(p["hi"], y)) == expected
 
 
+def _real(numbers: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """What named numbers of a requantization multiply by, by their names alone."""
+    right = sum((numbers[n] for n in ("pre_shift", "post_shift", "right_shift") if n in numbers), np.int64(0))
+    left = numbers.get("left_shift", np.int64(31)) - 31
+    return numbers["multiplier"] * 2.0 ** (left - right)
+
+
+@pytest.mark.parametrize("law", ["glow", "onnx", "tflite"])
+def test_numbers_of_other_laws_are_named(law: str, tmp_path: Path) -> None:
+    """Their names say how to compute the scale that they stand for: of each channel, and of each operand of a sum."""
+    nodes = [node("Conv", "x w", "c"), node("Sigmoid", "x", "s"), node("Add", "c s", "y")]
+    path = saved(model(nodes, {"x": (1, 4, 5, 5)}, {"w": weights(4, 4, 1, 1)}), tmp_path)
+    np.save(tmp_path / "data.npy", np.random.default_rng(0).normal(size=(8, 4, 5, 5)).astype(np.float32))
+    options = CompileOptions("x86-64", requantization=law)
+    bundle = compile_model(path, tmp_path / "out", options, data=tmp_path / "data.npy")
+    graph = bundle.graph
+    views = {view.op.removesuffix(f"_{law}"): view for view in bundleview.views(bundle)}
+    ratios = _real(views["conv2d_s8"].named())
+    assert ratios.shape == (4,) and (ratios > 0).all()
+    if law == "onnx":  # whose sum here has one rounding, as that of the default law
+        return
+    add = views["add_each_s8"]
+    added = next(n for n in graph.nodes if n.name == add.name)
+    a, b, y = (graph.values[name].qtype for name in (*added.inputs, added.outputs[0]))
+    assert a is not None and b is not None and y is not None
+    words = {name: array.reshape(-1)[0] for name, array in add.named().items()}
+    assert words["sign"] == 1
+    of = [
+        {n.removesuffix(f"_{t}"): v for n, v in words.items() if n.endswith(f"_{t}") or n == "right_shift"}
+        for t in "ab"
+    ]
+    last = (
+        2.0**20 * _real({n.removesuffix("_y"): v for n, v in words.items() if n.endswith("_y")})
+        if law == "tflite"
+        else 1.0
+    )
+    for numbers, q in zip(of, (a, b), strict=True):
+        assert _real(numbers) * last == pytest.approx(q.scale[0] / y.scale[0], rel=1 / 128)
+
+
 def test_every_layer_says_which_onnx_nodes_it_came_from(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
     """Convolution, normalization and activation of the exporter are one layer."""
     origins = {layer["name"]: layer["origins"] for layer in bundle.manifest["layers"]}
@@ -87,9 +130,9 @@ def test_the_graph_as_a_picture_with_types(bundle: Bundle, tmp_path: Path) -> No
     bundleview.draw(bundle, tmp_path / "graph.svg")
     picture = ElementTree.parse(tmp_path / "graph.svg").getroot()
     texts = [e.text for e in picture.iter(f"{SVG}text")]
-    for node in bundle.graph.nodes:
-        assert texts.count(node.name) == 1 and (node.kernel or node.op) in texts
-        assert bundleview.type_text(bundle.graph.values[node.outputs[0]]) in texts
+    for one in bundle.graph.nodes:
+        assert texts.count(one.name) == 1 and (one.kernel or one.op) in texts
+        assert bundleview.type_text(bundle.graph.values[one.outputs[0]]) in texts
     assert len([e for e in picture.iter(f"{SVG}path") if e.find("{*}title") is not None]) == edges(bundle)
 
 

@@ -7,6 +7,7 @@ archives with a name twice, and archives that expand to more than MAX_BYTES are 
 from __future__ import annotations
 
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -89,7 +90,8 @@ def _check_array(path: Path, name: str, file: IO[bytes], size: int) -> None:
     read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(file))
     if read_header is None:
         raise UsageError(f"{path}: {name!r:.100} is of an unknown version of the .npy format")
-    shape, _, dtype = read_header(file)
+    with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
+        shape, _, dtype = read_header(file)
     if dtype.hasobject:
         raise UsageError(
             f"{path}: holds pickled Python objects, which are never loaded; save plain number arrays (np.savez)"

@@ -23,7 +23,7 @@ they overflow, the result here is the true one, clamped); `runtime_c/ge_requanti
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -38,10 +38,23 @@ Int64 = NDArray[np.int64]
 Mode = Literal["default", "onnx", "glow", "tflite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-WORDS = {"default": 1, "onnx": 2, "glow": 3, "tflite": 2}
-"""Number of int32 per channel. default: multiplier; onnx: multiplier, shift (right); glow: multiplier, pre, post;
-tflite: multiplier, shift (left).
-"""
+WORD_NAMES: Mapping[Mode, tuple[str, ...]] = {
+    "default": ("multiplier",),
+    "onnx": ("multiplier", "right_shift"),
+    "glow": ("multiplier", "pre_shift", "post_shift"),
+    "tflite": ("multiplier", "left_shift"),
+}
+"""What the int32 numbers of each channel are, in their order."""
+
+EACH_NAMES: Mapping[Mode, tuple[str, ...]] = {
+    "onnx": ("multiplier_a", "multiplier_b", "right_shift", "", "", "", "sign"),
+    "glow": ("multiplier_a", "pre_shift_a", "post_shift_a", "multiplier_b", "pre_shift_b", "post_shift_b", "sign"),
+    "tflite": ("multiplier_a", "left_shift_a", "multiplier_b", "left_shift_b", "multiplier_y", "left_shift_y", "sign"),
+}
+"""What the 7 words of each_words are; an empty name: it is 0 and not used."""
+
+WORDS: Mapping[Mode, int] = {mode: len(names) for mode, names in WORD_NAMES.items()}
+"""int32 numbers per channel."""
 
 MAX_SHIFT = 32
 """Shift of the requantization while every scale is below 1/2."""

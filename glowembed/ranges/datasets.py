@@ -270,7 +270,8 @@ def _scaled(path: Path, archive: Mapping[str, Array], key: str, role: Role) -> A
     array = archive[key]
     if (scale, zero) == (1.0, 0.0):
         return array
-    return (_numbers(path, array, key) - np.float32(zero)) * np.float32(scale)
+    with np.errstate(all="ignore"):  # what is not finite is refused by the place where it stands
+        return (_numbers(path, array, key) - np.float32(zero)) * np.float32(scale)
 
 
 def _array_key(path: Path, archive: Mapping[str, Array], spec: InputSpec, role: Role, alone: bool) -> str:

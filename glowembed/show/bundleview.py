@@ -16,6 +16,8 @@ import numpy as np
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.op import kernel_ops
+from glowembed.law.fixedpoint import EACH_NAMES, WORD_NAMES, Mode
 from glowembed.pipeline import Bundle
 from glowembed.show import graph_view
 
@@ -26,7 +28,11 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node with the types of what it reads and writes, its params, and its constants in full. origins: the ONNX nodes."""
+    """A node with the types of what it reads and writes, its params, and its constants in full.
+
+    origins: the ONNX nodes. words: for a constant that interleaves several numbers, as the requantization of other
+    engines does, what these are, in their order; an empty name is not used.
+    """
 
     name: str
     origins: tuple[str, ...]
@@ -36,6 +42,17 @@ class NodeView:
     output: str
     params: Mapping[str, Any]
     constants: Mapping[str, Array]
+    words: Mapping[str, tuple[str, ...]]
+
+    def named(self) -> dict[str, Array]:
+        """The constants, those of several numbers taken apart: `multiplier` and `pre_shift`, each by channel."""
+        apart: dict[str, Array] = {}
+        for name, array in self.constants.items():
+            words = self.words.get(name, (name,))
+            apart |= {
+                word: array.reshape(-1)[i :: len(words)] if len(words) > 1 else array for i, word in enumerate(words)
+            }
+        return {name: array for name, array in apart.items() if name}
 
 
 def type_text(value: Value) -> str:
@@ -65,7 +82,14 @@ def _view(graph: Graph, node: Node) -> NodeView:
         f"{node.outputs[0]}: {type_text(graph.values[node.outputs[0]])}",
         asdict(node.params) if node.params is not None else {},
         {name: const.materialize() for name, const in node.constants.items()},
+        _words(kernel_ops()[node.op].requantization, node),
     )
+
+
+def _words(mode: Mode, node: Node) -> dict[str, tuple[str, ...]]:
+    """Of this node's constants that hold several numbers: their names."""
+    found = {"multiplier": WORD_NAMES[mode], "words": EACH_NAMES.get(mode, ())}
+    return {name: names for name, names in found.items() if name in node.constants and len(names) > 1}
 
 
 def as_json(bundle: Bundle) -> list[dict[str, Any]]:

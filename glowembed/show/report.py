@@ -549,7 +549,7 @@ def quantization(bundle: Bundle) -> RenderableType:
         parts.append(Text(f"  out  {view.output}"))
         if view.params:
             parts.append(Text("  " + " ".join(f"{name}={value}" for name, value in view.params.items())))
-        parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.constants.items()]
+        parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.named().items()]
     return Group(*parts)
 
 
