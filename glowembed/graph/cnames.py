@@ -1,4 +1,4 @@
-"""Names and text from a stranger's model, made safe for C.
+"""Makes names and text from a model safe for C.
 
 In: any string. Out: C identifiers that are unique in their scope, and text that cannot leave a C comment.
 """
@@ -28,7 +28,7 @@ def identifier(text: str) -> str:
 
 
 def distinct(texts: Sequence[str], *, upper: bool = False) -> list[str]:
-    """An identifier for each text, in order; those that would be equal get _2, _3 ..."""
+    """An identifier for each text, in order; identifiers that would be equal get _2, _3 ..."""
     names: list[str] = []
     taken: set[str] = set()
     for text in texts:
@@ -43,7 +43,9 @@ def distinct(texts: Sequence[str], *, upper: bool = False) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """`text` for the inside of a C comment: printable ASCII on one line, no comment mark, no trigraph, no splice."""
+    """`text` for use inside a C comment: printable ASCII on one line, without comment marks, trigraphs and line
+    splices.
+    """
     ascii_text = "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
     safe = re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", ascii_text.replace("\\", "/"))
     return safe if len(safe) <= 160 else safe[:157] + "..."

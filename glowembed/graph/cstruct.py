@@ -1,7 +1,7 @@
-"""A params dataclass as a C struct, a C initialiser and a ctypes struct.
+"""Turns a params dataclass into a C struct, a C initialiser and a ctypes struct.
 
-In: a frozen dataclass whose fields are made by `i32`, `i16`, `u8` ... below. Out: text or a ctypes class.
-The dataclass is the only place where a kernel's parameters are written down.
+In: a frozen dataclass whose fields are made by `i32`, `i16`, `u8` ... below. Out: text or a ctypes class. The dataclass
+is the only place where a kernel's parameters are written down.
 """
 
 import ctypes
@@ -27,19 +27,19 @@ def _field(ctype: str, doc: str, count: int = 0) -> Any:
 
 
 def i32(doc: str, count: int = 0) -> Any:
-    """An int32_t field, or an array of `count` of them; `doc` says its meaning, unit and range."""
+    """An int32_t field, or an array of `count` of them; `doc` gives its meaning, unit and range."""
     return _field("int32_t", doc, count)
 
 
 def f32(doc: str) -> Any:
-    """A float field: only for kernels at the float edges."""
+    """A float field, only for kernels at the float inputs and outputs."""
     return _field("float", doc)
 
 
 def counting_type(most: int, narrowest: str = "uint8_t") -> str:
     """The narrowest C type, from this one on, for counts and offsets of 0 to `most`. Raises ValueError above int32_t.
 
-    All of its values are int32_t too, so that C needs no casts.
+    Every value of that type is also an int32_t, so C needs no casts.
     """
     types = ("uint8_t", "uint16_t", "int32_t")
     for ctype in types[types.index(narrowest) :]:
@@ -61,7 +61,7 @@ def struct_name(params_type: type) -> str:
 
 
 def c_struct(params_type: type) -> str:
-    """The typedef, each field with its comment."""
+    """The typedef, with a comment for each field."""
     lines = ["typedef struct {"]
     for f in fields(params_type):
         size = f"[{f.metadata['count']}]" if f.metadata["count"] else ""
@@ -113,7 +113,9 @@ def _ctypes_type(params_type: type) -> type[ctypes.Structure]:
 
 
 def params_header(types: Iterable[type]) -> str:
-    """The text of ge_params.h: every struct once, sorted by name. Raises ValueError for two structs of one name."""
+    """The text of ge_params.h: every struct once, sorted by name. Raises ValueError for two different structs with the
+    same name.
+    """
     structs: dict[str, str] = {}
     for params_type in types:
         name, text = struct_name(params_type), c_struct(params_type)

@@ -1,8 +1,8 @@
 """The graph: Value, Node, Graph, QType, Const, and verify().
 
-Everything is frozen; a pass returns a new graph. A Value keeps the name that it has in the ONNX file for as long
-as it lives; what a pass derives is named `<source name>/<role>`. A Node keeps the ONNX nodes it came from (`origins`).
-This module knows no op, no target and no file format.
+Everything is frozen; a pass returns a new graph. A Value keeps the name that it has in the ONNX file for as long as it
+exists; a value that a pass derives is named `<source name>/<role>`. A Node keeps the ONNX nodes it came from
+(`origins`). This module knows no op, no target and no file format.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class QType:
 
     @np.errstate(over="ignore")
     def quantize(self, real: Array) -> Array:
-        """clip(round(real / scale) + zero_point), ties to even as in ONNX QuantizeLinear; computed in float64."""
+        """Return clip(round(real / scale) + zero_point), computed in float64, with ties to even as in ONNX
+        QuantizeLinear.
+        """
         scale, zero = self._along(self.scale, real.ndim), self._along(self.zero_point, real.ndim)
         stored = np.rint(real.astype(np.float64) / scale) + zero
         return np.clip(stored, *self.limits).astype(self.dtype)
@@ -63,7 +65,7 @@ class QType:
         return ((stored.astype(np.float64) - zero) * scale).astype(np.float32)
 
     def range(self) -> tuple[float, float]:
-        """Smallest and largest real number that a per-tensor type can hold."""
+        """The smallest and largest real number that a per-tensor type can hold."""
         low, high = self.limits
         return (low - self.zero_point[0]) * self.scale[0], (high - self.zero_point[0]) * self.scale[0]
 
@@ -79,7 +81,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NamedStep:
-    """A Step from a function; `name` is what dumps show, such as `transpose(1,0)` or `pack(ge_conv2d_s8)`."""
+    """A Step made from a function; `name` is shown in dumps, such as `transpose(1,0)` or `pack(ge_conv2d_s8)`."""
 
     name: str
     function: Any
@@ -93,9 +95,9 @@ class NamedStep:
 class Const:
     """A delayed constant: the float array as it was in the model, and the steps still to be applied.
 
-    Nothing is rounded before `materialize`, so a target can re-quantize from the original floats.
-    `grid`: the model stores integers, and this is the scale of each of them (of the shape of `array`); steps that move
-    or scale elements do the same to it, so that the very integers are found again behind them.
+    Nothing is rounded before `materialize`, so a target can re-quantize from the original floats. `grid`: if the model
+    stores integers, the scale of each of them (in the shape of `array`). Steps that move or scale elements do the same
+    to the grid, so that exactly the same integers can be recovered afterwards.
     """
 
     array: Array
@@ -110,7 +112,9 @@ class Const:
         return self._after_steps(self.array)
 
     def materialized_grid(self) -> Array | None:
-        """The grid behind all steps; of no meaning where a step is more than moving and scaling: check it."""
+        """The grid after all steps. It is meaningless if a step does more than move and scale, so callers must check
+        it.
+        """
         return None if self.grid is None else self._after_steps(self.grid)
 
     def _after_steps(self, array: Array) -> Array:
@@ -120,7 +124,9 @@ class Const:
 
 
 Place = Literal["arena", "caller", "rows"]
-"""arena: of the bundle. caller: a buffer of the caller's. rows: nowhere; the caller hands it over row by row."""
+"""arena: in the arena of the bundle. caller: in a buffer of the caller. rows: in no memory of its own; the caller hands
+it over row by row.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +134,9 @@ class Value:
     """A tensor. `shape` is that of the stored tensor.
 
     `dtype` is the numpy name of the logical type (float32 before quantization); `qtype` says how it is stored after.
-    `layout` tells which axis of the ONNX tensor each stored axis is: (0, 2, 3, 1) for NCHW stored as NHWC;
-    None: stored as in the model. `model_dtype` is the integer type that an input or output has in the model file;
-    None: it is a float there. `place`: where an input or output lies that is not in the arena.
+    `layout` gives the axis of the ONNX tensor for each stored axis: (0, 2, 3, 1) for NCHW stored as NHWC; None means
+    stored as in the model. `model_dtype` is the integer type that an input or output has in the model file; None means
+    float. `place` says where an input or output is stored, if not in the arena.
     """
 
     name: str
@@ -162,8 +168,8 @@ class Node:
     """One operation. `op` names a semantic op before lowering, a kernel-level op after it.
 
     `params` (a dataclass, a C struct on the device) and `constants` (packed weights, biases, tables; name -> delayed
-    constant) are there after lowering; `kernel` is the symbol chosen for the target; `shares` is the index of the
-    input whose memory the output is written into, when the op demands that (views and the parts of a concat).
+    constant) are set by lowering; `kernel` is the symbol chosen for the target; `shares` is the index of the input
+    whose memory the output is written into, when the op demands that (views and the parts of a concat).
     """
 
     name: str
@@ -191,7 +197,7 @@ class Graph:
     model_sha256: str = ""
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
-        """Value name -> the nodes that read it, in order."""
+        """A mapping from value name to the nodes that read the value, in order."""
         return self._consumers
 
     @cached_property
@@ -203,7 +209,7 @@ class Graph:
         return readers
 
     def producer(self) -> Mapping[str, Node]:
-        """Value name -> the node that makes it; inputs and constants have none."""
+        """A mapping from value name to the node that makes the value; inputs and constants are not in it."""
         return self._producer
 
     @cached_property
@@ -214,7 +220,7 @@ class Graph:
         return self.values[name].const
 
     def with_nodes(self, nodes: Iterable[Node], values: Mapping[str, Value] | None = None) -> Graph:
-        """A graph with these nodes; values that nobody names any more are dropped."""
+        """A graph with these nodes; values that no node mentions any more are dropped."""
         nodes, known = tuple(nodes), {**self.values, **(values or {})}
         used = dict.fromkeys(
             [*self.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs)), *self.outputs]
@@ -223,13 +229,13 @@ class Graph:
 
 
 class GraphError(AssertionError):
-    """A pass broke an invariant of the graph: always a bug of glowembed, never of the model."""
+    """A pass broke an invariant of the graph. This is always a bug of glowembed, never a fault of the model."""
 
 
 def verify(graph: Graph) -> Graph:
-    """Check the invariants between stages and hand the graph through. Raises GraphError.
+    """Check the invariants between stages and return the graph. Raises GraphError.
 
-    Every name is defined before it is used and defined once; constants are not produced; inputs and outputs exist;
+    Every name is defined once and before it is used; constants are not produced by nodes; inputs and outputs exist;
     node names are unique.
     """
     defined = set(graph.inputs) | {name for name, value in graph.values.items() if value.const is not None}

@@ -1,7 +1,7 @@
-"""Orders of axes and the names of values in another order: `<source>/channels_last`.
+"""Handles orders of axes, and names of values in another order: `<source>/channels_last`.
 
-In: permutations as in ONNX Transpose (output axis i is input axis perm[i]). Out: permutations and names.
-Never touches data.
+In: permutations as in ONNX Transpose (output axis i is input axis perm[i]). Out: permutations and names. It never
+touches data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def inverse(perm: Sequence[int]) -> Perm:
 
 
 def compose(first: Sequence[int], second: Sequence[int]) -> Perm:
-    """One Transpose for `first` and then `second`."""
+    """The one Transpose that does `first` and then `second`."""
     return tuple(first[axis] for axis in second)
 
 
@@ -33,13 +33,15 @@ def permuted(shape: Shape, perm: Sequence[int]) -> Shape:
 
 
 def moves_only_ones(shape: Shape, perm: Sequence[int]) -> bool:
-    """The elements stay where they are: only axes of size 1 change their place."""
+    """Whether the elements stay where they are, because only axes of size 1 move."""
     order = [axis for axis in perm if shape[axis] != 1]
     return order == sorted(order)
 
 
 def layout_name(perm: Sequence[int]) -> str:
-    """channels_last, channels_first, as_in_model (the identity), or the permutation in words."""
+    """The name of an order of axes: channels_last, channels_first, as_in_model (the identity), or the permutation in
+    words.
+    """
     rank, perm = len(perm), tuple(perm)
     if is_identity(perm):
         return "as_in_model"
@@ -51,9 +53,10 @@ def layout_name(perm: Sequence[int]) -> str:
 
 
 def source_name(value: Value) -> str | None:
-    """`v` for a value that is `v` in another order of axes, else None. The layout tells: a name alone may be a stranger's.
+    """`v` for a value that is `v` in another order of axes, else None.
 
-    Primes at the end, which tell equal names apart, do not count.
+    The decision uses the layout, because a name alone may come from the model. Primes at the end, which distinguish
+    equal names, are ignored.
     """
     if value.layout is None:
         return None
@@ -62,7 +65,9 @@ def source_name(value: Value) -> str | None:
 
 
 def name_permuted(value: Value, perm: Sequence[int]) -> tuple[str, Perm | None]:
-    """Name and layout for `value` with its axes permuted; it is the source's own name where that order comes back."""
+    """The name and layout of `value` with its axes permuted; if that restores the order of the source, the source's own
+    name.
+    """
     total = tuple(perm) if value.layout is None else compose(value.layout, perm)
     source = source_name(value)
     if source is not None and is_identity(total):

@@ -1,4 +1,4 @@
-"""What a person would want to know although nothing failed. In: facts. Out: Notes, each with a stable code word.
+"""Facts that the user should know although nothing failed. In: facts. Out: Notes, each with a stable code word.
 
 A `warning` says that a result may not be what it seems; a `note` says what was done or assumed. Commands print them on
 stderr, and they go into the manifest, the profile and the result of `validate --json`. docs/notes.md lists the codes.

@@ -1,8 +1,8 @@
-"""What an op file must say: the contracts Op (meaning), KernelOp (integer arithmetic) and Kernel (C code).
+"""The contracts of an op file: Op (meaning), KernelOp (integer arithmetic) and Kernel (C code).
 
-One file `ops/<family>.py` holds all of a family: how ONNX nodes become it, its shapes, its float reference, how it is
-lowered to a kernel-level op with params, the bit-exact integer reference, and the list of its kernels. It is found by
-being in the folder: there is no list to edit. ops/TEMPLATE.py.txt is the one to copy.
+One file `ops/<family>.py` holds everything about a family: how ONNX nodes are imported, its shapes, its float
+reference, how it is lowered to a kernel-level op with params, the bit-exact integer reference, and the list of its
+portable kernels. Every file in the folder is loaded, so there is no list to edit. To add one, copy ops/TEMPLATE.py.txt.
 
     ONNX node --import_onnx--> Node(op="Conv") --lower--> Node(op="conv2d_s8", params) --choose--> ge_conv2d_s8[_isa]
                Op                                KernelOp                                Kernel
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """Raised by `import_onnx`: this node cannot be had. The importer adds name and op, and lists all of them."""
+    """Raised by `import_onnx` for a node that is not supported. The importer adds name and op, and lists all such
+    nodes.
+    """
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
@@ -49,22 +51,24 @@ class OnnxNode:
     opset: int
 
     def input(self, index: int) -> str | None:
-        """The name of input `index`, None when it is absent."""
+        """The name of input `index`, or None if it is absent."""
         return self.inputs[index] if index < len(self.inputs) and self.inputs[index] else None
 
 
 class Builder(Protocol):
-    """What `import_onnx` builds with. Shapes are known for every value: the importer goes in order of execution."""
+    """The interface with which `import_onnx` builds nodes. Every shape is known, because the importer follows the order
+    of execution.
+    """
 
     def shape(self, name: str) -> Shape: ...
 
     def const(self, name: str) -> Array | None:
-        """The array of a constant (initializer, Constant node or folded), else None."""
+        """The array of a constant (initializer, Constant node or folded), or None if it is not a constant."""
 
     def dtype(self, name: str) -> str: ...
 
     def constant(self, name: str, const: Const) -> str:
-        """Add a constant, named after the value it derives from (`W/matrix`); adding it again is no harm."""
+        """Add a constant, named after the value it derives from (`W/matrix`). Adding it again has no effect."""
 
     def delayed(self, name: str) -> Const:
         """The delayed constant behind a name for which `const` is not None: add steps with `.then`."""
@@ -75,7 +79,7 @@ class Builder(Protocol):
     def transpose(self, name: str, perm: Sequence[int], output: str | None = None) -> str:
         """`name` with its axes permuted; nothing is added for the identity unless `output` is given.
 
-        Without `output` the result is shared: asking twice gives the same value, named `<name>/<layout>`.
+        Without `output` the result is shared: two calls give the same value, named `<name>/<layout>`.
         """
 
 
@@ -85,7 +89,9 @@ CONVERSIONS = ("Rescale", "Quantize", "Dequantize")
 """Ops that store the same real numbers in another type."""
 
 OutputType = Literal["profile", "input"]
-"""Where the QType of an output comes from: the profiled range, or that of the first input. Or a fixed QType."""
+"""The source of an output's QType: the profiled range, or the type of the first input. An op may have a fixed QType
+instead.
+"""
 
 
 class Op(ABC):
@@ -98,19 +104,23 @@ class Op(ABC):
     onnx: ClassVar[tuple[str, ...]] = ()
     output_type: ClassVar[OutputType | QType] = "profile"
     elementwise: ClassVar[bool] = False
-    """Same meaning for every order of axes: a Transpose may be pushed through without touching attrs."""
+    """The op means the same for every order of axes: a Transpose may be pushed through without changing attrs."""
 
     has_weights: ClassVar[bool] = False
-    """Inputs are (x, weights with the output channel as axis 0, bias), the last two constants."""
+    """The inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
 
     rounds_weights: ClassVar[bool] = True
-    """With has_weights: the weights are computed with as their QType rounds them, whatever the requantization."""
+    """For ops with weights: the op computes with the weights as rounded to their QType, whatever the requantization."""
 
     fuses_activation: ClassVar[bool] = False
-    """Takes the attrs `act_min`, `act_max` (floats, may be infinite): a following clip of the real output."""
+    """The op takes the attrs `act_min`, `act_max` (floats, may be infinite), the limits of a clip that follows on the
+    real output.
+    """
 
     law_of_models: ClassVar[Mode] = "default"
-    """The requantization where a quantized model gives the type of the output, unless a setting says another."""
+    """The requantization that is used where a quantized model gives the type of the output, unless a setting names
+    another.
+    """
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
@@ -118,27 +128,29 @@ class Op(ABC):
 
     @abstractmethod
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-        """Output shapes from input shapes."""
+        """Return the output shapes for these input shapes."""
 
     @abstractmethod
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """The float32 reference, numpy in, numpy out."""
+        """Compute the float32 reference, from numpy to numpy."""
 
     def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
-        """Attrs of the same op on inputs whose axes were permuted back: T(perm) then op == new op then T(perm).
+        """Return the attrs of the same op on inputs whose axes were permuted back: T(perm) then op == new op then
+        T(perm).
 
-        `perm` is the Transpose that feeds the op, of the op's rank. None: cannot be pushed through.
+        `perm` is the Transpose that feeds the op, of the op's rank. Returns None if the Transpose cannot be pushed
+        through.
         """
         return attrs if self.elementwise else None
 
     @abstractmethod
     def lower(self, node: Node, c: LowerContext) -> None:
-        """Add the kernel-level nodes for an int8 node to the context; other dtypes are in LOWERINGS of a module."""
+        """Add the kernel-level nodes for an int8 node to the context. Other dtypes are in the LOWERINGS of a module."""
 
 
 @dataclass
 class LowerContext:
-    """What `lower` reads (values with their qtypes) and writes (kernel-level nodes and values, in order)."""
+    """The data that `lower` reads (values with their qtypes) and writes (kernel-level nodes and values, in order)."""
 
     graph: Graph
     nodes: list[Node] = field(default_factory=list)
@@ -153,7 +165,7 @@ class LowerContext:
         return qtype
 
     def dtype(self, name: str) -> str:
-        """How its elements are stored."""
+        """The dtype in which its elements are stored."""
         value = self.value(name)
         return value.qtype.dtype if value.qtype else value.dtype
 
@@ -166,7 +178,9 @@ class LowerContext:
         return self.value(name).shape
 
     def derive(self, name: str, role: str, shape: Shape, qtype: QType) -> str:
-        """A new intermediate value `<name>/<role>`; returns its name, with a ' where the model has one of that name."""
+        """Add an intermediate value `<name>/<role>` and return its name, with a ' appended if the model has a value of
+        that name.
+        """
         value = Value(free_name(f"{name}/{role}", {*self.graph.values, *self.values}), shape, qtype=qtype)
         self.values[value.name] = value
         return value.name
@@ -189,7 +203,7 @@ class LowerContext:
     ) -> None:
         """Add a kernel-level node on behalf of `node`. A node that becomes several gives each a `role`.
 
-        Where the model has a node of the name that this makes, it gets a ' behind it.
+        If the model has a node of the resulting name, a ' is appended.
         """
         taken = {n.name for n in (*self.graph.nodes, *self.nodes)}
         name = free_name(f"{node.name}/{role}", taken) if role else node.name
@@ -199,7 +213,7 @@ class LowerContext:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """`name`, with as many ' behind it as make it one that is not taken."""
+    """`name`, with as many ' appended as are needed to make it unique."""
     while name in taken:
         name += "'"
     return name
@@ -208,19 +222,20 @@ def free_name(name: str, taken: Collection[str]) -> str:
 # ---------------------------------------------------------------------------------------------- arithmetic
 
 Store = Literal["disjoint", "rows", "elements"]
-"""How far an output may lie over an input that dies here, when rows are computed in increasing order.
+"""How far an output may overlap an input that is read for the last time here, when rows are computed in increasing
+order.
 
-disjoint: not at all. rows: row y may be written as soon as no later row reads that memory (row y itself is
-still being read). elements: every element is read before the same element is written: in place, over an input whose rows
-have as many bytes as those of the output; over any other input it is rows.
+disjoint: not at all. rows: row y may be written as soon as no later row reads that memory (row y itself is still being
+read). elements: every element is read before the same element is written: in place, over an input whose rows have as
+many bytes as those of the output; over any other input it means the same as rows.
 """
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An estimate: cycles of one call for everything, and bytes of code at -O2.
+    """An estimate of the cycles of one call for the whole output, and of the bytes of code at -O2.
 
-    code: of one instance of the kernel; shared: of what its instances call, which is there once.
+    code: of one instance of the kernel; shared: of the code that its instances call, which exists once.
     """
 
     cycles: float
@@ -232,18 +247,17 @@ class Cost:
 class Kernel:
     """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
-    template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers of
-    an instance (see csource.py).
-    isa: the word that the target must have ("" = portable C). option: what the user must allow ("" = nothing): an option
-    of `compile`, for kernels that take much flash. when: None where it applies, else why not (proofs
-    about weights go here). pack: constant name -> how this kernel wants it ordered. scratch: bytes. cost: estimate.
-    constants, arrange: where ordering them one by one is not enough: names and C types of the constants that this
-    kernel takes instead of those of the op, and how to make them from those of the op and params.
-    instance: layer constants that the C text has as numbers, by the name of their #define without the kernel's prefix.
-    The kernel is emitted once for each distinct set of them.
-    rows_cost: cycles of one call for so many output rows, where it is not `cost` of a smaller tensor.
-    store: how far an output may lie over an input that dies, for all params or by them.
-    same_place: one call for all rows may write the output exactly where the input lies, though rows are not read in order.
+    template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers
+    of an instance (see csource.py). isa: the ISA word that the target must have ("" = portable C). option: the option
+    of `compile` that allows this kernel ("" = none needed), for kernels that take much flash. when: returns None if the
+    kernel applies, else the reason why not (proofs about weights go here). pack: constant name -> function that orders
+    the constant for this kernel. scratch: bytes. cost: estimate. constants, arrange: for kernels that need more than
+    reordering: names and C types of the constants that this kernel takes instead of those of the op, and the function
+    that makes them from those of the op and params. instance: layer constants that are numbers in the C text, by the
+    name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them.
+    rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
+    far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
+    call for all rows may write the output exactly where the input lies, though rows are not read in order.
     """
 
     symbol: str
@@ -262,7 +276,7 @@ class Kernel:
     same_place: Callable[[Any], bool] = lambda params: False
 
     def store_of(self, params: Any) -> Store:
-        """How far its output may lie over an input that dies, with these params."""
+        """How far the output may overlap an input that is not read again, with these params."""
         return self.store(params) if callable(self.store) else self.store
 
     def symbol_for(self, params: Any) -> str:
@@ -272,22 +286,22 @@ class Kernel:
 
     @property
     def file(self) -> str:
-        """Its file in runtime_c/kernels."""
+        """The name of its file in runtime_c/kernels."""
         return f"{(self.template or self.symbol).removeprefix('ge_')}.c"
 
     def ctypes(self, op: KernelOp) -> Mapping[str, str]:
-        """Names and C types of the constants, in the order of the signature."""
+        """The names and C types of the constants, in the order of the signature."""
         return op.constants if self.constants is None else self.constants
 
     def packed(self, constants: Mapping[str, Array], params: Any) -> Mapping[str, Array]:
-        """The constants of the op as this kernel reads them."""
+        """The constants of the op in the form that this kernel reads."""
         if self.arrange is not None:
             return self.arrange(constants, params)
         return {n: self.pack[n](array, params) if n in self.pack else array for n, array in constants.items()}
 
 
 class KernelOp(ABC):
-    """Integer arithmetic with params: what all kernels of this op compute, bit for bit.
+    """Integer arithmetic with params, which all kernels of this op compute bit for bit.
 
     The C signature of every kernel follows from this class:
 
@@ -296,49 +310,52 @@ class KernelOp(ABC):
 
     It computes output rows first_row <= y < last_row. A tensor is a ge_rows: an address for each of its rows.
     `requantization` is the law by which sums become outputs; an op whose kernels call ge_requantize exists once for
-    each (`in_all_modes`), under names that end in it: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite.
-    `kernels` of the class is portable C alone; `kernel_ops()` adds what the folders of glowembed/kernels offer.
+    each law (`in_all_modes`), under names that end in it: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite. `kernels` of the
+    class lists portable C only; `kernel_ops()` adds what the folders of glowembed/kernels offer.
     """
 
     name: str
     params: ClassVar[type]
     inputs: ClassVar[tuple[str, ...]] = ("x",)
     constants: ClassVar[Mapping[str, str]] = {}
-    """Constant name -> C type of its elements, in the order of the signature."""
+    """A mapping from the name of a constant to the C type of its elements, in the order of the signature."""
 
     kernels: tuple[Kernel, ...] = ()
     requantization: Mode = "default"
     twin_of: str = ""
-    """The name of the op in the default law, where this one was made from it by `in_all_modes`."""
+    """The name of the op in the default law, if this one was made from it by `in_all_modes`."""
 
     accumulates: ClassVar[bool] = False
-    """All output rows are the same memory: row 0 begins a sum, each later row adds to it; rows go in order."""
+    """Whether all output rows are the same memory: row 0 begins a sum and each later row adds to it, so rows must be
+    computed in order.
+    """
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
-        """Add nodes to the context that compute `node` with input rows one after the other, none kept; False: cannot.
+        """Add nodes that compute `node` from input rows one after the other, without keeping them. Returns False if
+        that is impossible.
 
-        The bits are the same. The planner asks for it where it saves memory: a mean over the whole image becomes a sum
-        that goes on row by row, and a division.
+        The bits are the same. The planner uses this where it saves memory: a mean over the whole image becomes a sum
+        that is updated row by row, and a division.
         """
         return False
 
     def rows(self, p: Any) -> int:
-        """Rows of the output; 1 where the op cannot be split."""
+        """The number of rows of the output; 1 if the op cannot be split."""
         return 1
 
     def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
-        """Bytes of one row of each input, and of the output, as ge_rows strides."""
+        """The bytes of one row of each input, and of the output, as strides of ge_rows."""
         raise NotImplementedError
 
     def needs(self, p: Any, y: int) -> tuple[range, ...]:
-        """For each input, the rows read for output row `y` (clipped to those that exist)."""
+        """For each input, the rows that output row `y` reads (clipped to those that exist)."""
         raise NotImplementedError
 
     @abstractmethod
     def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        """The integer reference. Inputs are stored tensors of any shape; constants are not packed.
+        """Compute the integer reference. Inputs are stored tensors of any shape; constants are not packed.
 
-        Returns the stored output, flat or in any shape: the caller gives it the shape of the value.
+        Returns the stored output, flat or in any shape; the caller reshapes it to the shape of the value.
         """
 
 
@@ -348,12 +365,12 @@ def in_mode(op: str, mode: str) -> str:
 
 
 def in_all_modes(op: KernelOp) -> tuple[KernelOp, ...]:
-    """The op, and its twins: same params and constants, kernels with another ge_requantize."""
+    """The op and its twins, which have the same params and constants and kernels with another ge_requantize."""
     return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
 
 
 def law_number(mode: Mode) -> dict[str, int]:
-    """What an instance of a kernel has as a number for its law; the default one is in the text."""
+    """The number by which an instance of a kernel knows its law; empty for the default law, which is in the text."""
     return {} if mode == "default" else {"LAW": MODES.index(mode)}
 
 
@@ -373,11 +390,11 @@ def _of_law(kernel: Kernel, mode: Mode) -> Kernel:
 
 
 KernelsOf = Callable[[Mode], Sequence[Kernel]]
-"""The kernels of a core for one op, in a law."""
+"""A function from a law to the kernels of a core for one op."""
 
 
 def only(*kernels: Kernel) -> KernelsOf:
-    """Kernels that compute the default law alone."""
+    """Kernels that exist in the default law only."""
     return lambda mode: kernels if mode == "default" else ()
 
 
@@ -403,7 +420,8 @@ def kernel_ops() -> Mapping[str, KernelOp]:
 
 
 def _with_kernels(op: KernelOp) -> KernelOp:
-    """The op with the kernels that the modules in glowembed/kernels offer: KERNELS maps names of ops to KernelsOf.
+    """The op with the kernels that the modules in glowembed/kernels offer in KERNELS, a mapping from names of ops to
+    KernelsOf.
 
     A kernel for a twin is offered under the name of the op in the default law, and gets the twin's names; one that is
     offered under the twin's own name has a C file of its own.
@@ -423,7 +441,9 @@ Lowering = Callable[[Node, LowerContext], None]
 
 @cache
 def lowerings() -> Mapping[tuple[str, str], Lowering]:
-    """(semantic op, dtype) -> what lowers it, for dtypes other than int8: LOWERINGS of each module in glowembed/ops."""
+    """A mapping from (semantic op, dtype) to its lowering, for dtypes other than int8: the LOWERINGS of each module in
+    glowembed/ops.
+    """
     found: dict[tuple[str, str], Lowering] = {}
     for module in _modules("ops"):
         found |= getattr(module, "LOWERINGS", {})
@@ -431,23 +451,23 @@ def lowerings() -> Mapping[tuple[str, str], Lowering]:
 
 
 def dtypes_of(op: str) -> tuple[str, ...]:
-    """What nodes of a semantic op can be computed in."""
+    """The dtypes in which nodes of a semantic op can be computed."""
     return ("int8", *(dtype for name, dtype in lowerings() if name == op))
 
 
 @cache
 def importers() -> Mapping[str, Op]:
-    """ONNX op type -> the op whose `import_onnx` takes it."""
+    """A mapping from ONNX op type to the op whose `import_onnx` takes it."""
     return {kind: op for op in ops().values() for kind in op.onnx}
 
 
 def all_kernels() -> Iterator[Kernel]:
-    """Every kernel there is."""
+    """All kernels of all ops."""
     return (k for op in kernel_ops().values() for k in op.kernels)
 
 
 def kernel(symbol: str) -> Kernel:
-    """The Kernel with this symbol. Raises KeyError where there is none."""
+    """The Kernel with this symbol. Raises KeyError if there is none."""
     return _kernels_by_symbol()[symbol]
 
 

@@ -1,4 +1,4 @@
-"""The memory plan as data: what memory.py makes, and emit.py and memory_view.py read."""
+"""The memory plan as data. plan/memory.py makes it; emit/ and show/memory_view.py read it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Optimize = Literal["balanced", "speed", "ram", "size"]
 PlanMode = Literal["exact", "greedy"]
 
 SLOT_UNIT = 4
-"""Rows of streamed tensors lie at multiples of it: GE_SLOT_UNIT of ge.h."""
+"""Rows of streamed tensors start at multiples of this many bytes: GE_SLOT_UNIT of ge.h."""
 
 
 @dataclass(frozen=True)
 class Ram:
-    """A RAM beside the arena: its name in C, and how many bytes of it the plan may use."""
+    """A RAM besides the arena: its name in C, and how many bytes of it the plan may use."""
 
     name: str
     size: int
@@ -23,12 +23,11 @@ class Ram:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a user may ask of the plan.
-
-    mode: `exact` asks the solver where greedy placement leaves a gap, `greedy` never does. effort: how long the solver
-    may try, in its own deterministic units. optimize: `balanced` = least RAM for at most 5 % more cycles, `ram` = least
-    RAM for at most twice the cycles, `speed` and `size` = no layer is called more than once (choose.py says which kernels).
-    ram: bytes that must be enough, of which `reserved` are not for the arena. rams: what else may be used, the fastest first.
+    """The options of planning. mode: `exact` uses the solver where greedy placement leaves a gap, `greedy` never does.
+    effort: how long the solver may search, in its own deterministic units. optimize: `balanced` = least RAM for at most
+    5 % more cycles, `ram` = least RAM for at most twice the cycles, `speed` and `size` = no layer is called more than
+    once (choose.py says which kernels). ram: a limit in bytes, of which `reserved` are not available to the arena.
+    rams: further memories, the fastest first.
     """
 
     mode: PlanMode = "exact"
@@ -40,12 +39,12 @@ class PlanOptions:
 
     @property
     def arena_limit(self) -> int | None:
-        """What the arena may take."""
+        """The limit on the bytes of the arena."""
         return None if self.ram is None else self.ram - self.reserved
 
     @property
     def limit(self) -> int | None:
-        """What the arena and the other RAMs may take together."""
+        """The limit on the bytes of the arena and the other RAMs together."""
         return None if self.arena_limit is None else self.arena_limit + sum(ram.size for ram in self.rams)
 
 
@@ -78,15 +77,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything lives in the arena, in bytes, and what is called when.
-
-    offsets: of every tensor in one piece. slots: of each row of every streamed tensor, whose rows lie anywhere.
-    scratch: of each node that has some. bound: what a planner that keeps whole tensors needs for this order. row_bound:
-    the rows alive at once in these steps: no placement can need less. proof: `optimal` means that no other offsets need
-    less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of what it takes
-    more than `fastest_cycles`, the fastest kernels, each called once. live: bytes that matter, step by step.
-    rams: what lies beside the arena, with the bytes that are used and the offset of the first: offsets go on behind the arena.
-    simpler: what was left out, and why, where the network is too long (limits.py).
+    """Where everything lies in the arena, in bytes, and the order of calls. offsets: the offset of every tensor in one
+    piece. slots: the offset of each row of every streamed tensor, whose rows need not be adjacent. scratch: the offset
+    for each node that has scratch. bound: the bytes that a plan with whole tensors needs for this order. row_bound: the
+    bytes of rows alive at once in these steps; no placement can need less. proof: `optimal` means that no other offsets
+    need less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of the
+    cycles beyond `fastest_cycles`, which is for the fastest kernels, each called once. live: the bytes in use at each
+    step. rams: the memories besides the arena, with the bytes used and the offset of the first byte; offsets continue
+    after the arena. simpler: what was left out, and why, if the network is too long (limits.py).
     """
 
     offsets: Mapping[str, int]
@@ -111,18 +109,18 @@ class Plan:
         return self.rams[0][1] if self.rams else self.size
 
     def ram_at(self, offset: int) -> tuple[Ram | None, int]:
-        """The RAM of an offset, None for the arena, and the offset in it."""
+        """The RAM that an offset lies in (None for the arena), and the offset within it."""
         return next(((ram, offset - start) for ram, start in reversed(self.rams) if offset >= start), (None, offset))
 
     @property
     def streamed(self) -> frozenset[int]:
-        """Numbers of the nodes that are called row by row."""
+        """The numbers of the nodes that are called row by row."""
         return frozenset(i for first, last in self.groups for i in range(first, last))
 
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """A plan among others: bytes of RAM, estimated cycles, and those of the fastest kernels, each called once."""
+    """One of several plans: bytes of RAM, estimated cycles, and the cycles of the fastest kernels, each called once."""
 
     ram: int
     cycles: float
@@ -130,5 +128,5 @@ class Tradeoff:
 
     @property
     def extra(self) -> float:
-        """Share of the cycles that it takes more."""
+        """The share of additional cycles."""
         return self.cycles / self.fastest - 1 if self.fastest else 0.0

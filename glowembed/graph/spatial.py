@@ -36,7 +36,7 @@ class Window:
         return {"kernel": self.kernel, "strides": self.strides, "dilations": self.dilations, "pads": self.pads}
 
     def out_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Windows that fit into the padded size, vertically and horizontally."""
+        """The number of windows that fit into the padded size, vertically and horizontally."""
         h, w = (
             (size[i] + self.pads[i] + self.pads[i + 2] - (self.kernel[i] - 1) * self.dilations[i] - 1)
             // self.strides[i]
@@ -46,19 +46,21 @@ class Window:
         return h, w
 
     def taps(self, axis: int, output: int) -> range:
-        """Where the taps of an output row (axis 0) or column (axis 1) lie in the input; the padding is outside of it."""
+        """The positions in the input of the taps of an output row (axis 0) or column (axis 1); positions outside the
+        input are padding.
+        """
         first, step = output * self.strides[axis] - self.pads[axis], self.dilations[axis]
         return range(first, first + self.kernel[axis] * step, step)
 
     def rows(self, y: int, height: int) -> range:
-        """Input rows that exist and that output row `y` reads, from the first to the last."""
+        """The existing input rows that output row `y` reads, from the first to the last."""
         taps = [row for row in self.taps(0, y) if 0 <= row < height]
         return range(taps[0], taps[-1] + 1) if taps else range(0)
 
     def inside(self, axis: int, size: int) -> range:
-        """From the first to the last tap along an axis that lies inside an input of this size for some output.
+        """The range of taps along an axis that lie inside an input of this size for at least one output.
 
-        One tap at least, and no fewer than leave the padding on either side at 0 or more.
+        It has at least one tap, and enough taps that the padding on either side is not negative.
         """
         kernel, dilation, begin, end = self.kernel[axis], self.dilations[axis], self.pads[axis], self.pads[axis + 2]
         outputs = [self.taps(axis, i) for i in range(self.out_size((size, size))[axis])]
@@ -66,7 +68,7 @@ class Window:
         return range(min(taps[0], begin // dilation), max(taps[-1] + 1, kernel - end // dilation))
 
     def cropped(self, vertical: range, horizontal: range) -> Window:
-        """The window of these taps alone, with as many outputs."""
+        """The window reduced to these taps, with the same number of outputs."""
         taps = (vertical, horizontal)
         before = [self.pads[i] - taps[i].start * self.dilations[i] for i in (0, 1)]
         after = [self.pads[i + 2] - (self.kernel[i] - taps[i].stop) * self.dilations[i] for i in (0, 1)]
@@ -74,7 +76,7 @@ class Window:
         return replace(self, kernel=(len(vertical), len(horizontal)), pads=pads)
 
     def views(self, x: Array, fill: Any) -> Array:
-        """[H, W, C] -> a view [out_h, out_w, k_h, k_w, C] of x padded with `fill`."""
+        """Turn [H, W, C] into a view [out_h, out_w, k_h, k_w, C] of x padded with `fill`."""
         top, left, bottom, right = self.pads
         padded = np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
         out_h, out_w = self.out_size((x.shape[0], x.shape[1]))
@@ -90,7 +92,7 @@ class Window:
 def as_hwc(shape: Shape) -> tuple[int, int, int]:
     """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows.
 
-    Raises ValueError for a batch, which only an operator before can have made.
+    Raises ValueError for a batch, which only an earlier operator can have made.
     """
     if shape[0] != 1:
         raise ValueError(f"a batch of {shape[0]} images: one is supported")
@@ -103,12 +105,12 @@ def from_hwc(size: tuple[int, int], channels: int, rank: int) -> Shape:
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
-    """The Transpose perm from N, C, spatial... to N, spatial..., C."""
+    """The perm of the Transpose from N, C, spatial... to N, spatial..., C."""
     return (0, *range(2, rank), 1)
 
 
 def channels_first(rank: int) -> tuple[int, ...]:
-    """The Transpose perm from N, spatial..., C to N, C, spatial..."""
+    """The perm of the Transpose from N, spatial..., C to N, C, spatial..."""
     return (0, rank - 1, *range(1, rank - 1))
 
 
@@ -132,7 +134,7 @@ def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -
 
 
 def check_steps(rank: int, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> None:
-    """Raises Refused for numbers of a window that are not one for each dimension, below 1 or absurd."""
+    """Raise Refused if the numbers of a window are not one for each dimension, or are below 1 or above MAX_WINDOW."""
     for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
         if len(numbers) != rank or min(numbers) < 1:
             raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
@@ -140,13 +142,13 @@ def check_steps(rank: int, kernel: Sequence[int], strides: Sequence[int], dilati
 
 
 def check_largest(*numbers: int) -> None:
-    """Raises Refused for a kernel, stride, dilation or padding above MAX_WINDOW."""
+    """Raise Refused for a kernel, stride, dilation or padding above MAX_WINDOW."""
     if max(numbers) > MAX_WINDOW:
         raise Refused(f"a kernel, stride, dilation or padding of {max(numbers)}", f"at most {MAX_WINDOW} is supported")
 
 
 def _two(numbers: Sequence[int], fill: int) -> tuple[int, int]:
-    """Time is vertical: a 1-D window is one column wide."""
+    """Two numbers from one or two. Time is vertical: a 1-D window is one column wide."""
     return numbers[0], numbers[1] if len(numbers) == 2 else fill
 
 
@@ -173,7 +175,9 @@ def _pads(
 
 
 def _ceil_extra(size: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
-    """Padding to add at the end so that the last, incomplete window counts (it must start inside input or left pad)."""
+    """The padding to add at the end so that the last, incomplete window counts (it must start inside the input or the
+    left padding).
+    """
     span = size + begin + end - (kernel - 1) * dilation - 1
     count = -(-span // stride) + 1
     if (count - 1) * stride >= size + begin:

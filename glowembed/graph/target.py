@@ -1,8 +1,8 @@
 """Targets and boards. In: targets/NAME.toml, boards/NAME/board.toml. Out: frozen Target and Board.
 
-A Target is a core and the flags that compile for it; its file may inherit another's and say what differs. A Board is a target with memories, a UART and a way to
-run. Nothing else in the project knows a compiler flag or an address. A file that says too little, too much, or
-something of the wrong type is refused with its path and the key.
+A Target is a core and the flags that compile for it; its file may inherit another's and say what differs. A Board is a
+target with memories, a UART and a way to run. Nothing else in the project knows a compiler flag or an address. A file
+with a missing key, an unknown key or a value of the wrong type is refused; the error names the path and the key.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ from glowembed.files import documents
 ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
 ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"
+"""The value of `compile --isa` for C99 only, without assembly and compiler extensions."""
+
 INHERITED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""a target that another inherits: beside it or below"""
-"""For `compile --isa`: C99 alone, no assembly and no extension of a compiler."""
+"""Matches a target that another inherits, which must be beside it or in a folder below it."""
 
 PORTABLE_ALIGN = 8
-"""Of the arena: what C99 can promise, by a union with uint64_t."""
+"""Alignment of the arena that C99 can guarantee, by a union with uint64_t."""
 
 UART_KINDS = ("cmsdk", "nrf51", "ns16550", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
-"""What a firmware can be built to answer: us, in one of two ways, or the official tool of MLPerf Tiny."""
+"""The protocols that a firmware can be built for: ours, in one of two transports, or that of the official tool of
+MLPerf Tiny.
+"""
 
 COMMON = "{common}/"
-"""What stands for boards/common in the sources of a board.toml."""
+"""Stands for boards/common in the sources of a board.toml."""
 
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that a target needs besides its compiler: the words that start it, and the Debian package that has it."""
+    """A program that a target needs besides its compiler: its command, and the Debian package that contains it."""
 
     command: tuple[str, ...]
     package: str
@@ -50,7 +53,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Target:
-    """A core. `isa`: the words of the kernels that it can run, best first. `cflags`, `ldflags`: complete."""
+    """A core. `isa`: the ISA words of the kernels that it can run, best first. `cflags` and `ldflags` are complete."""
 
     name: str
     description: str
@@ -97,7 +100,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Qemu:
-    """How QEMU is this board. An instruction takes 2**icount_shift ns; a tick must not be longer."""
+    """How QEMU emulates this board. An instruction takes 2**icount_shift ns; a tick must not be longer."""
 
     machine: str
     args: tuple[str, ...]
@@ -146,37 +149,37 @@ class Board:
 
     @property
     def reference(self) -> str:
-        """What load_board takes: the name, or the path of a folder that is not among the carried ones."""
+        """The name that load_board takes: the board's name, or the path of a folder outside boards/."""
         return self.name if self.folder.parent == resources.boards() else str(self.folder)
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """How a host can talk to it, the usual way first."""
+        """The transports to this board, the usual one first."""
         return TRANSPORTS if self.qemu is not None else ("serial",)
 
     @property
     def firmwares(self) -> tuple[str, ...]:
-        """What a program for it can be built to answer, the usual one first."""
+        """The protocols that a program for it can be built for, the usual one first."""
         return TRANSPORTS if self.name == "host" else (*self.transports, "mlperf")
 
     def memory(self, name: str) -> Memory:
-        """The memory of this name; KeyError where there is none."""
+        """The memory of this name; raises KeyError if there is none."""
         return {memory.name: memory for memory in self.memories}[name]
 
 
 def target_names() -> tuple[str, ...]:
-    """All targets, sorted."""
+    """The names of all targets, sorted."""
     return tuple(sorted(path.stem for path in resources.targets().glob("*.toml")))
 
 
 def board_names() -> tuple[str, ...]:
-    """All boards, sorted."""
+    """The names of all boards, sorted."""
     return tuple(sorted(path.parent.name for path in resources.boards().glob("*/board.toml")))
 
 
 @cache
 def load_target(name: str) -> Target:
-    """The target of this name, or that of a toml file. A path ends in .toml."""
+    """The target of this name, or the one in a toml file. A path ends in .toml."""
     if name.endswith(".toml"):
         return read_target(Path(name).absolute())
     if name not in target_names():
@@ -185,7 +188,7 @@ def load_target(name: str) -> Target:
 
 
 def with_isa(target: Target, isa: str | None) -> Target:
-    """The target with these of its ISA words alone: `portable`, or some of them with commas between. None: all."""
+    """The target limited to these of its ISA words: `portable`, or some of them separated by commas. None means all."""
     if isa is None:
         return target
     words = () if isa == PORTABLE else tuple(isa.split(","))
@@ -198,7 +201,7 @@ def with_isa(target: Target, isa: str | None) -> Target:
 
 @cache
 def load_board(name: str) -> Board:
-    """The board of this name, or that of a folder with a board.toml. A path has a slash in it."""
+    """The board of this name, or the one in a folder with a board.toml. A path contains a slash."""
     if "/" in name:
         return read_board(Path(name).absolute() / "board.toml")
     if name not in board_names():
@@ -207,7 +210,7 @@ def load_board(name: str) -> Board:
 
 
 def default_board(target: str) -> Board:
-    """The board on which a target is tested where nobody names one."""
+    """The board on which a target is tested by default."""
     matching = boards_of(load_target(target))
     if not matching:
         raise UsageError(f"no board for target {target!r}; add a folder to boards/")
@@ -217,8 +220,9 @@ def default_board(target: str) -> Board:
 def target_of(manifest: Mapping[str, Any], board: Board | None = None) -> Target:
     """The target that a bundle was compiled for.
 
-    A bundle holds no compiler and no flags, which would be those of whoever wrote it. One for a target of the user's own is
-    built with the target that the board names, or with the carried one that runs the same code.
+    A bundle records no compiler and no flags, so that the author of a bundle cannot choose what runs here. A bundle for
+    a target of the user's own is built with the target that the board names, or with the target in targets/ that runs
+    the same code.
     """
     name = manifest["target"]
     if board is not None and (own := load_target(board.target)).name == name:
@@ -232,13 +236,13 @@ def runs(board: Board, target: Target) -> bool:
 
 
 def boards_of(target: Target) -> list[Board]:
-    """The boards that execute the code of this target, those of the very core first."""
+    """The boards that execute the code of this target, those with exactly this core first."""
     boards = [board for name in board_names() if runs(board := load_board(name), target)]
     return sorted(boards, key=lambda board: board.target != target.name)
 
 
 def read_target(path: Path) -> Target:
-    """A Target from a toml file."""
+    """Read a Target from a toml file."""
     table = _Table(path, "", _inherited(path))
     machine = table.strings("machine")
     target = Target(
@@ -277,7 +281,9 @@ def _tool(table: _Table, key: str) -> Tool | None:
 
 
 def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """What the file and those that it inherits say; what is nearest holds, in tables key by key. A name is never inherited."""
+    """The keys of the file and of those that it inherits. The nearest file decides, in tables key by key. A name is
+    never inherited.
+    """
     table = _Table.read(path)
     parent = table.text("inherits", default="")
     if not parent:
@@ -300,7 +306,7 @@ def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def read_board(path: Path) -> Board:
-    """A Board from a toml file; the paths in it are relative to its folder."""
+    """Read a Board from a toml file; the paths in it are relative to its folder."""
     table = _Table.read(path)
     folder = path.parent
     script = table.text("linker_script", default="")
@@ -324,13 +330,13 @@ def read_board(path: Path) -> Board:
 
 
 def _target_reference(table: _Table, folder: Path) -> str:
-    """A name, or the path of a toml file from the folder of the board."""
+    """The name of a target, or the path of a toml file relative to the folder of the board."""
     name = table.text("target")
     return str(table.file(folder, name)) if name.endswith(".toml") else name
 
 
 def _source(table: _Table, folder: Path, name: str) -> Path:
-    """A C file of the board, or behind {common}/ one that all boards share."""
+    """The path of a C file of the board or, after {common}/, of one that all boards share."""
     shared = name.removeprefix(COMMON)
     return table.file(folder, name) if shared == name else table.file(resources.boards() / "common", shared)
 
@@ -395,7 +401,7 @@ def _flash(table: _Table) -> Flash | None:
 
 
 class _Table:
-    """A toml table being read: every key is asked for once, with its type; what is left over is refused."""
+    """A toml table being read: every key is read once, with its type; unread keys are refused."""
 
     def __init__(self, path: Path, prefix: str, values: dict[str, Any]) -> None:
         self.path, self.prefix, self.values = path, prefix, dict(values)

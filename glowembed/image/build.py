@@ -1,4 +1,4 @@
-"""A bundle becomes a program. In: the folder of a bundle, a Board. Out: an Image: an ELF file with its sizes.
+"""Builds a program from a bundle. In: the folder of a bundle, a Board. Out: an Image: an ELF file with its sizes.
 
 The work is done by SCons; this module calls it, reads the result and turns failures into messages.
 """
@@ -27,12 +27,14 @@ from glowembed.image.elf import Depth
 OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
 OUTPUT_LINES = 30
 NOT_BUILT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""What a path must not hold: control characters and, as Python reads them from the disk, bytes that are not UTF-8."""
+"""Matches what a path must not contain: control characters and bytes that are not UTF-8, in the form in which Python
+reads them from the disk.
+"""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A program for a board. Sizes are in bytes, of the bundle alone: no harness, boot code, C library."""
+    """A program for a board. Sizes are in bytes and for the bundle only, without harness, boot code and C library."""
 
     elf: Path
     board: Board
@@ -55,15 +57,15 @@ class Image:
 
     @property
     def stack(self) -> int | None:
-        """Bytes that a run takes at most, or None."""
+        """The most bytes of stack that a run takes, or None if unknown."""
         return None if self.deepest is None else self.deepest.bytes
 
 
 def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = None) -> Image:
-    """Compiles and links the bundle for the board; a second call does only what has changed.
+    """Compile and link the bundle for the board; a second call rebuilds only what has changed.
 
-    `transport`: by default the first that the board has. `serial` for the host makes a program that talks on its
-    standard input and output, else the host gets a shared library.
+    `transport`: the default is the first one of the board. `serial` for the host makes a program that talks on its
+    standard input and output, otherwise the host gets a shared library.
     """
     transport = transport or default_transport(board)
     check_path(bundle.resolve())
@@ -86,7 +88,7 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
 
 @contextmanager
 def _alone(build_dir: Path) -> Iterator[None]:
-    """One build at a time in a folder: a second one waits, and then finds all that it needs up to date."""
+    """A context in which only one build runs in a folder. A second one waits, and then finds everything up to date."""
     with (build_dir / "lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +100,7 @@ def _alone(build_dir: Path) -> Iterator[None]:
 
 
 def check_path(path: Path | str) -> None:
-    """Raises UsageError where SCons cannot read the name."""
+    """Raise UsageError if SCons cannot read the path."""
     if NOT_BUILT.search(str(path)):
         raise UsageError(
             f"{str(path)!r}: a path with control characters, or with bytes that are not UTF-8, cannot be built; rename it"
@@ -106,7 +108,7 @@ def check_path(path: Path | str) -> None:
 
 
 def default_transport(board: Board) -> str:
-    """How a board is talked to where nobody says how."""
+    """The transport of a board if none is given."""
     return "semihosting" if board.name == "host" else board.transports[0]
 
 
@@ -127,7 +129,7 @@ def _scons(bundle: Path, board: Board, build_dir: Path, transport: str) -> subpr
 
 
 def _run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """As subprocess.run; where we are stopped, the compilers that SCons has started end too."""
+    """Like subprocess.run, but when this process is stopped, it also ends the compilers that SCons has started."""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
         env=env, start_new_session=True,

@@ -1,7 +1,8 @@
-"""Several bundles in one program with one arena. In: folders of bundles. Out: one folder with all their C files, a header with
-the arena that they share, and files for build systems.
+"""Combines several bundles into one program with one arena. In: folders of bundles. Out: one folder with all their C
+files, a header with the arena that they share, and files for build systems.
 
-The arena is as large as the largest of theirs: a network runs when no other does, and finds there what the last one left.
+The arena is as large as the largest of theirs: networks run one at a time, and each finds in the arena what the
+previous one left.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ SCHEMA = 1
 
 
 def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> Mapping[str, Any]:
-    """Write the folder, which is replaced as a whole if it is one of these, and return its manifest (combined.json).
+    """Write the folder, which is replaced as a whole if it is such a folder, and return its manifest (combined.json).
 
-    Raises UsageError for bundles of different targets, for two of the same name, and for a name that is not free.
+    Raises UsageError for bundles of different targets, for two of the same name, and for a name that is already taken.
     """
     check_out_dir(out_dir, "combined bundles", MARKER)
     manifests = [glue.read_manifest(path) for path in bundles]
@@ -75,7 +76,7 @@ def _check(manifests: Sequence[glue.Manifest], name: str) -> None:
 
 
 def _files(manifest: glue.Manifest, path: Path) -> list[tuple[str, bytes]]:
-    """The files that a program needs; each has the bundle's name in its own."""
+    """The files that a program needs; the name of each contains the bundle's name."""
     own = manifest.get("weights", {}).get("file")
     names = [*glue.c_sources(manifest), *manifest["headers"], *([own] if own else [])]
     return [(file, read_bytes(path / file)) for file in names]
@@ -116,6 +117,6 @@ union {name}_arena {{
 
 
 def _build_files(manifests: Sequence[glue.Manifest], name: str, sources: Sequence[str]) -> Mapping[str, str]:
-    """The flags are those that all of the bundles want."""
+    """The files for build systems. The flags are those that all of the bundles need."""
     flags = [flag for flag in glue.cflags(manifests[0]) if all(flag in glue.cflags(m) for m in manifests)]
     return buildfiles.build_files(name, sources, flags, "-fPIC" in target_of(manifests[0]).cflags)

@@ -1,4 +1,4 @@
-"""Facts about object files. In: ELF files, gcc's call graphs. Out: sizes, symbols, depth of the stack."""
+"""Reads facts from object files. In: ELF files, gcc's call graphs. Out: sizes, symbols, depth of the stack."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ RISCV_RELOCATIONS = {
     "R_RISCV_BRANCH": 16, "R_RISCV_JAL": 17, "R_RISCV_CALL": 18, "R_RISCV_CALL_PLT": 19, "R_RISCV_ALIGN": 43,
     "R_RISCV_RVC_BRANCH": 44, "R_RISCV_RVC_JUMP": 45, "R_RISCV_RELAX": 51,
 }  # fmt: skip
-"""RISC-V ELF psABI 1.0, table 5: those that are no address, and say how code is laid out."""
+"""The relocations of RISC-V ELF psABI 1.0, table 5, that do not stand for an address but describe how code is laid out.
+"""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes by what they are: executable, read only, initialised, zeroed."""
+    """Bytes by kind: executable, read only, initialised, zeroed."""
 
     code: int = 0
     rodata: int = 0
@@ -35,7 +36,7 @@ class Sizes:
 
 
 def sizes(path: Path) -> Sizes:
-    """The sizes of the sections that are loaded; tables for debuggers and unwinding are not."""
+    """The sizes of the sections that are loaded; tables for debuggers and unwinding do not count."""
     total = Sizes()
     with path.open("rb") as file:
         for section in ELFFile(file).iter_sections():
@@ -55,13 +56,13 @@ def _size_of(flags: int, kind: str, size: int) -> Sizes:
 
 
 def machine(path: Path) -> str:
-    """The architecture of a program, in the words of ELF: EM_ARM, EM_RISCV, EM_X86_64."""
+    """The architecture of a program as ELF names it: EM_ARM, EM_RISCV, EM_X86_64."""
     with path.open("rb") as file:
         return str(ELFFile(file)["e_machine"])
 
 
 def undefined_symbols(objects: Iterable[Path]) -> tuple[str, ...]:
-    """What these objects need from elsewhere, sorted."""
+    """The symbols that these objects need from elsewhere, sorted."""
     needed: set[str] = set()
     defined: set[str] = set()
     for path in objects:
@@ -79,7 +80,7 @@ def _symbols(path: Path) -> list[tuple[str, str | int]]:
 
 
 def loaded_ranges(path: Path) -> list[tuple[int, int]]:
-    """(address, bytes) of everything that takes memory in a firmware, at its place when it runs."""
+    """Pairs (address, bytes) of everything in a firmware that takes memory, at its run-time address."""
     with path.open("rb") as file:
         return [
             (section["sh_addr"], section["sh_size"])
@@ -105,19 +106,23 @@ EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory fu
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 INDIRECT = "__indirect_call"
 ASSEMBLY_FRAME = "ge_frame."
-"""Symbols that begin so, and go on with a function, say what stack its assembly takes (ge_isa_dsp_frame.h)."""
+"""Symbols with this prefix, followed by the name of a function, give the bytes of stack that its assembly takes
+(ge_isa_dsp_frame.h).
+"""
 
 BRANCHES = {
     "EM_RISCV": set(RISCV_RELOCATIONS),
     "EM_ARM": {"R_ARM_CALL", "R_ARM_JUMP24", "R_ARM_THM_CALL", "R_ARM_THM_JUMP24", "R_ARM_THM_JUMP19"},
     "EM_X86_64": {"R_X86_64_PLT32"},
 }
-"""Relocations of calls and jumps: all others put an address somewhere."""
+"""The relocations of calls and jumps; all others store an address somewhere."""
 
 
 @dataclass(frozen=True)
 class Depth:
-    """The deepest stack of a run, its functions with their frames; indirect: what calls through pointers may reach."""
+    """The deepest stack of a run, its functions with their frames; indirect: the functions that calls through pointers
+    may reach.
+    """
 
     bytes: int
     path: tuple[tuple[str, int], ...]
@@ -127,11 +132,12 @@ class Depth:
 def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool = False) -> Depth | None:
     """The deepest stack from the entries, by gcc's own figures (-fcallgraph-info=su, beside each object file).
 
-    A call through a pointer may reach every function whose address these files store or load; callbacks: also functions of
-    the caller, whose stack is not counted.
+    A call through a pointer may reach every function whose address these files store or load; callbacks: also functions
+    of the caller, whose stack is not counted.
 
-    None where there is no bound: a graph is missing, a frame is dynamic, a call is recursive, or goes through a pointer with
-    no function in sight. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME bytes.
+    Returns None if there is no bound: a graph is missing, a frame is dynamic, a call is recursive, or goes through a
+    pointer with no function in sight. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME
+    bytes.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -164,7 +170,7 @@ def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool
 
 
 def addressed_functions(path: Path) -> set[str]:
-    """Functions of an object file whose address is stored or loaded; a mere call does not count."""
+    """The functions of an object file whose address is stored or loaded; a call alone does not count."""
     found: set[str] = set()
     with path.open("rb") as file:
         elf = ELFFile(file)
@@ -196,7 +202,7 @@ def _is_of_program(section: Section) -> bool:
 
 
 def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[str]:
-    """Functions that begin at an offset of a section; -4: relative to the end of an instruction of x86-64."""
+    """The functions that begin at an offset of a section; -4 means relative to the end of an x86-64 instruction."""
     if section["st_info"]["type"] != "STT_SECTION":
         return set()
     return {
@@ -207,7 +213,7 @@ def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[st
 
 
 def _assembly_frames(path: Path, titles: Iterable[str]) -> dict[str, int]:
-    """Bytes of stack that assembly takes in functions of an object file, which gcc does not know of; clones included."""
+    """The bytes of stack that assembly takes in functions of an object file, including clones; gcc does not know them."""
     with path.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()

@@ -1,8 +1,8 @@
-"""What ties a bundle to a board. In: bundle.json, a Board. Out: texts of ge_bundle.c, ge_board.h, memory.ld.
+"""Connects a bundle to a board. In: bundle.json, a Board. Out: texts of ge_bundle.c, ge_board.h, memory.ld.
 
-The harness is the same for all bundles and boards; these three files are all that it learns about either. It knows one
-memory, the window: the arena, and behind a guard what the bundle wants to lie elsewhere. Rows that a bundle asks for come
-from there too.
+The harness is the same for all bundles and boards; these three files are all that it knows about either. It has one
+memory, the window, which holds the arena and, after a guard, the data that the bundle keeps outside the arena. Rows
+that a bundle asks for come from there too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEXADECIMAL = re.compile(r"[0-9a-f]+")
 
 
 def read_manifest(bundle: Path) -> Manifest:
-    """The bundle.json of a bundle, checked as far as text is made from it."""
+    """Read the bundle.json of a bundle, and check the parts from which text is made."""
     path = bundle / "bundle.json"
     if not path.is_file():
         raise UsageError(f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'")
@@ -137,7 +137,7 @@ SCHEMA = {
         "weights_bytes": _COUNT,
     },
 }
-"""Of bundle.json, as JSON Schema: what it has of these is of this form."""
+"""The JSON Schema of bundle.json, for the parts that are checked."""
 
 
 def c_sources(manifest: Manifest) -> list[str]:
@@ -146,7 +146,7 @@ def c_sources(manifest: Manifest) -> list[str]:
 
 
 def cflags(manifest: Manifest) -> list[str]:
-    """Flags for the C files besides those of the target, as far as they are ones that glowembed writes."""
+    """The flags for the C files besides those of the target, limited to flags that glowembed writes."""
     return [flag for flag in manifest.get("cflags", ()) if flag == "-Os"]
 
 
@@ -180,7 +180,9 @@ const ge_bundle ge_the_bundle = {{
 
 
 def host_c(manifest: Manifest) -> str:
-    """ge_host.c: the bundle on a window, as functions ge_host_run and ge_host_run_layers of a shared library."""
+    """ge_host.c: the functions ge_host_run and ge_host_run_layers of a shared library, which run the bundle on a
+    window.
+    """
     run, run_layers, calls = _calls(in_window(manifest))
     return f"""/* Made from bundle.json of {manifest["name"]}. */
 #include "{manifest["name"]}.h"
@@ -202,7 +204,7 @@ int32_t ge_host_run_layers(void *arena, int32_t first, int32_t count) {{
 
 
 def in_window(manifest: Manifest) -> Manifest:
-    """The manifest with an offset for every tensor: those outside the arena lie behind it in the window."""
+    """The manifest with an offset for every tensor: tensors outside the arena lie after it in the window."""
     ends = [*manifest["inputs"], *manifest["outputs"]]
     at, owners = _after(int(manifest["arena"]["size"])), {}
     for tensor in ends:
@@ -223,7 +225,7 @@ def in_window(manifest: Manifest) -> Manifest:
 
 
 def window_size(manifest: Manifest) -> int:
-    """Bytes of the window of a manifest whose tensors are in it; that of the arena where nothing else is there."""
+    """The bytes of the window of a manifest whose tensors are in it; the bytes of the arena if nothing else is in it."""
     size = int(manifest["arena"]["size"])
     return max([size, *(int(t["offset"]) + int(t["bytes"]) for t in (*manifest["inputs"], *manifest["outputs"]))])
 
@@ -237,7 +239,9 @@ def _aligned(offset: int) -> int:
 
 
 def entries(manifest: Manifest) -> tuple[str, str]:
-    """The functions that the harness calls: those of the bundle, or what calls them with all that lies outside the arena."""
+    """The functions that the harness calls: those of the bundle, or wrappers that pass the addresses of all data
+    outside the arena.
+    """
     ends = (*manifest["inputs"], *manifest["outputs"])
     outside = (
         has_weights_file(manifest) or manifest.get("rams") or any(t.get("handed", "arena") != "arena" for t in ends)
@@ -247,7 +251,9 @@ def entries(manifest: Manifest) -> tuple[str, str]:
 
 
 def _calls(manifest: Manifest) -> tuple[str, str, str]:
-    """Names of the functions that run the bundle on a window, and the C that defines them where it is not its own."""
+    """The names of the functions that run the bundle on a window, and the C that defines them if they are not the
+    bundle's own.
+    """
     name, (run, run_layers) = manifest["name"], entries(manifest)
     ends = [
         (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") != "arena"
@@ -287,7 +293,7 @@ static uint8_t ram_{ram["name"].lower()}[{ram["size"]}] __attribute__((aligned({
 
 
 def check_rams(manifest: Manifest, board: Board) -> None:
-    """Raises UsageError where the bundle wants a RAM that the board does not have."""
+    """Raise UsageError if the bundle needs a RAM that the board does not have."""
     there = [memory.name for memory in board.memories if memory.kind != "flash"]
     for ram in manifest.get("rams", []):
         if ram["name"] not in there:
@@ -298,12 +304,12 @@ def check_rams(manifest: Manifest, board: Board) -> None:
 
 
 def has_weights_file(manifest: Manifest) -> bool:
-    """Its constants are a file that the program is given at run time."""
+    """Whether its constants are in a file that the program is given at run time."""
     return bool(manifest.get("weights", {}).get("place") == "file")
 
 
 def weights_c(manifest: Manifest, bundle: Path) -> str | None:
-    """ge_file_weights.c: the weights file of a bundle as an array; None where it has none."""
+    """ge_file_weights.c: the weights file of a bundle as an array; None if the bundle has no such file."""
     if not has_weights_file(manifest):
         return None
     name = str(manifest["weights"]["file"])

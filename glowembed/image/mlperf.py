@@ -1,8 +1,9 @@
-"""What a bundle is in MLPerf Tiny. In: the manifest of a bundle. Out: the text of ge_mlperf.h for the harness.
+"""Describes a bundle to the tool of MLPerf Tiny. In: the manifest of a bundle. Out: the text of ge_mlperf.h for the
+harness.
 
 The official tool asks the board which of its models it is and sends that model's stimuli: bytes that were quantized for
-the reference model, pixels, or floats. A bundle with the shape of one of these models takes them as the tool sends them;
-any other is called by its own name and takes its own input bytes.
+the reference model, pixels, or floats. A bundle with the shape of one of these models takes them as the tool sends
+them; any other is called by its own name and takes its own input bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Tensor = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Stimulus:
-    """A model of the benchmark and what its tool sends: real = scale * (byte - zero_point), or floats."""
+    """A model of the benchmark and the stimuli of the tool: real = scale * (byte - zero_point), or floats."""
 
     model: str
     inputs: int
@@ -40,7 +41,7 @@ STIMULI = (
 
 
 def header(manifest: Mapping[str, Any]) -> str:
-    """ge_mlperf.h. Raises UsageError for a bundle whose tensors the protocol has no words for."""
+    """The text of ge_mlperf.h. Raises UsageError for a bundle whose tensors the protocol cannot describe."""
     source, result = _only(manifest, "inputs"), _only(manifest, "outputs")
     stimulus = _stimulus(manifest["name"], source, result)
     is_float = stimulus.dtype == "float32"
@@ -92,7 +93,9 @@ def _stimulus(name: str, source: Tensor, result: Tensor) -> Stimulus:
 
 
 def _stored(stimulus: Stimulus, byte: int, source: Tensor) -> int:
-    """The input's number for a byte of the stimulus; halves away from zero, as the reference firmware rounds."""
+    """The input's stored number for a byte of the stimulus; halves are rounded away from zero, as in the reference
+    firmware.
+    """
     value = byte - 256 if stimulus.dtype == "int8" and byte > 127 else byte
     scaled = stimulus.scale * (value - stimulus.zero_point) / float(source["scale"])
     return max(-128, min(127, int(math.copysign(math.floor(abs(scaled) + 0.5), scaled)) + int(source["zero_point"])))

@@ -1,14 +1,14 @@
-"""What is stored as bias: corrected for the mean error of the rounded weights, then rounded to the bits asked for.
+"""Computes the stored biases: corrected for the mean error of the rounded weights, then rounded to the requested bits.
 
 In: a quantized graph whose weights have their final types, the settings of its nodes, the mean of each channel of the
-activations. Out: the graph with other constants for biases. The expected value of what rounding the weights W to W~
-does to an output is the same for every sample (Nagel et al., "Data-Free Quantization Through Weight Equalization and
-Bias Correction", 2019, section 4.2), so it is taken off the bias b where the mean of the input E[x] is known:
+activations. Out: the graph with other constants for biases. Rounding the weights W to W~ shifts the expected value of
+an output by the same amount in every sample (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
+Correction", 2019, section 4.2), so the shift is subtracted from the bias b where the mean of the input E[x] is known:
 
     b~ = b - (W~ - W) E[x]
 
 averaged over the positions of the output, where a convolution finds zeros in its padding. E[x] comes from the profile.
-All sums are sums of integers, so the result does not depend on the machine. Knows no target and no kernel.
+All sums are sums of integers, so the result does not depend on the machine. It knows no target and no kernel.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from glowembed.quantize.precision import Precision, Settings
 Floats = NDArray[np.float64]
 
 MeanOf = Callable[[str], Floats | None]
-"""Name of an activation -> the mean of each channel, None where it is not known."""
+"""A function from the name of an activation to the mean of each channel, or None if it is not known."""
 
 BITS = 16
-"""Errors and means become whole numbers of so many bits: exact in the sums of float64 over 2**20 products."""
+"""Errors and means are rounded to whole numbers of this many bits, so sums over 2**20 products are exact in float64."""
 
 
 def finish_biases(graph: Graph, precision: Precision, mean_of: MeanOf) -> Graph:
-    """The graph with the biases that are to be stored; a bias whose type the model gives stays as it is."""
+    """The graph with the biases as stored. A bias whose type the model gives stays as it is."""
     values, nodes = dict(graph.values), []
     for node in graph.nodes:
         if ops()[node.op].has_weights and node.name in precision.nodes and _is_quantized(graph, node):
@@ -67,14 +67,16 @@ def _finished(graph: Graph, node: Node, settings: Settings, mean_of: MeanOf, tak
 
 
 def _rounded(const: Const, dtype: str) -> Callable[[Array], Array]:
-    """To fewer bits than int32: symmetric, one scale; what is stored is still what the sum needs."""
+    """The bias rounded to fewer bits than int32, symmetric with one scale; the stored value is still in the units that
+    the sum needs.
+    """
     array = const.materialize()
     qtype = schema.choose(float(array.min()), float(array.max()), "symmetric", dtype)
     return lambda b: qtype.dequantize(qtype.quantize(b))
 
 
 def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
-    """(W~ - W) E[x] for each element of the bias; None where it is nothing, or not known."""
+    """(W~ - W) E[x] for each element of the bias; None if it is zero or not known."""
     x, w, bias = (graph.values[name] for name in node.inputs)
     mean = _mean(graph, x.name, mean_of)
     if not ops()[node.op].rounds_weights or mean is None or not x.shape or len(mean) != x.shape[-1]:
@@ -96,20 +98,22 @@ def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
 
 
 def weights_error(weights: Array, qtype: QType) -> Floats:
-    """W~ - W: what is stored minus what was meant."""
+    """W~ - W: the stored weights minus the original ones."""
     stored = qtype.dequantize(qtype.quantize(weights))
     error: Floats = stored.astype(np.float64) - weights
     return error
 
 
 def _whole(array: Floats, largest: Floats) -> tuple[Floats, Floats]:
-    """(whole numbers of BITS bits, the power of two that they count)"""
+    """The pair (whole numbers of BITS bits, the power of two that is their unit)."""
     unit = np.ldexp(1.0, np.frexp(largest)[1] - BITS)
     return np.rint(array / unit), unit
 
 
 def _mean(graph: Graph, name: str, mean_of: MeanOf) -> Floats | None:
-    """That of the value, else of the one that was profiled, before the conversions that quantize put behind it."""
+    """The mean of the value or, if it has none, of the profiled value before the conversions that quantize added after
+    it.
+    """
     made = graph.producer()
     while (mean := mean_of(name)) is None and name in made and made[name].op in CONVERSIONS:
         name = made[name].inputs[0]

@@ -1,7 +1,7 @@
-"""Ranges from what was seen: which numbers a type should hold, and which it may clip.
+"""Chooses ranges from the profile: which numbers a type should hold, and which it may clip.
 
-In: the histogram of a value, a method, the schema and dtype that the range is for. Out: (low, high), inside what was
-seen. All methods work on the histogram alone, so they do not depend on the order or number of the samples.
+In: the histogram of a value, a method, the schema and dtype that the range is for. Out: (low, high), inside the range
+seen. All methods use only the histogram, so they do not depend on the order or number of the samples.
 
 minmax      everything that was seen.
 percentile  the smallest run of bins that leaves out at most (100 - p) / 2 % of what was seen at each end.
@@ -11,9 +11,9 @@ kl          the window whose distribution, merged into the numbers of the type, 
 mse         the clip with the least squared error: rounding, taken as even over a step, and what is clipped.
 sqnr        the clip with the highest ratio of what is stored to the error: clips a little less than mse.
 
-An input whose numbers all lie on a grid through zero, as bytes behind a scale do, is stored without any error by a type
-whose scale is the step of the grid, or a whole part of it. All methods but percentile and kl, which are asked to clip,
-give the range of that type.
+An input whose numbers all lie on a grid through zero, such as scaled bytes, is stored without any error by a type whose
+scale is the step of the grid, or the step divided by a whole number. All methods except percentile and kl, whose
+purpose is to clip, give the range of that type.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DEFAULT_PERCENTILE = 99.99
 
 CLIPS = 96
-"""Thresholds that are tried at each end of a range."""
+"""The number of thresholds that are tried at each end of a range."""
 
 GRID_ERROR = 2.0**-20
-"""How far a number may lie from the grid, as a part of the largest: what float32 makes of a product, and a little."""
+"""How far a number may lie from the grid, as a share of the largest number: the error of a float32 product, with a
+margin.
+"""
 
 KL_EPSILON = 1e-4
-"""Count that an empty bin is given, so that the divergence stays finite."""
+"""The count that an empty bin is given, so that the divergence stays finite."""
 
 WEIGHT_BINS = 512
 """kl looks at the weights of a channel through at most this many bins."""
@@ -50,7 +52,7 @@ WEIGHT_BINS = 512
 
 @dataclass(frozen=True)
 class _Case:
-    """What a method is asked: the value with a histogram, and what the range is for."""
+    """The input of a method: the value with a histogram, and what the range is for."""
 
     value: ValueProfile
     histogram: Histogram
@@ -66,7 +68,7 @@ def calibrate(
     dtype: str = "int8",
     percentile: float = DEFAULT_PERCENTILE,
 ) -> Range:
-    """The range to represent, by one of METHODS. A value without a histogram, or of one number, keeps its range."""
+    """The range to represent, by one of METHODS. A value without a histogram, or with only one number, keeps its range."""
     if method not in METHODS:
         raise unknown_name("calibration", method, METHODS)
     if value.histogram is None or value.edited or value.low == value.high:
@@ -79,7 +81,7 @@ def calibrate(
 
 
 def _grid_range(value: ValueProfile, law: Schema) -> Range | None:
-    """The range whose int8 type has every level of the value exactly; None where there is none."""
+    """The range whose int8 type represents every level of the value exactly; None if there is none."""
     step = grid_step(value.levels)
     if step is None or law == "symmetric_with_power2_scale":
         return None
@@ -97,7 +99,9 @@ def _grid_range(value: ValueProfile, law: Schema) -> Range | None:
 
 
 def grid_step(levels: Sequence[float]) -> float | None:
-    """The least difference of the levels and zero, if all are multiples of it, as far as float32 tells, and int8 has as many."""
+    """The smallest difference between the levels and zero, if all are multiples of it within float32 precision and int8
+    has enough levels; else None.
+    """
     numbers = np.unique(np.asarray([0.0, *levels]))
     if len(numbers) < 2:
         return None
@@ -115,7 +119,7 @@ def calibrate_weights(
     dtype: str = "int8",
     percentile: float = DEFAULT_PERCENTILE,
 ) -> Range:
-    """The same for the weights of one channel, or of all."""
+    """The range to represent for the weights of one channel, or of all."""
     value = observe("weights", weights.astype(np.float32).reshape(-1, 1))
     if method == "kl" and value.histogram is not None:
         value = ValueProfile(value.low, value.high, _at_most(value.histogram, WEIGHT_BINS))
@@ -148,7 +152,7 @@ def _percentile(case: _Case) -> Range:
 
 @dataclass(frozen=True)
 class _Errors:
-    """Sums over the bins, so that the error of any clip costs no loop over bins."""
+    """Cumulative sums over the bins, so that the error of any clip is computed without a loop over bins."""
 
     centers: Floats
     counts: Floats
@@ -169,19 +173,21 @@ class _Errors:
         return cls(centers, counts, (padded[0], padded[1], padded[2]), float(zero))
 
     def clipped_below(self, t: Floats) -> tuple[Floats, Floats]:
-        """(how many lie below t, sum of their squared distances to t)"""
+        """The pair (number of values below t, sum of their squared distances to t)."""
         at = np.searchsorted(self.centers, t, side="left")
         n, s1, s2 = (m[at] for m in self.sums)
         return n, s2 - 2 * t * s1 + t * t * n
 
     def clipped_above(self, t: Floats) -> tuple[Floats, Floats]:
-        """(how many lie above t, sum of their squared distances to t)"""
+        """The pair (number of values above t, sum of their squared distances to t)."""
         at = np.searchsorted(self.centers, t, side="right")
         n, s1, s2 = (m[-1] - m[at] for m in self.sums)
         return n, s2 - 2 * t * s1 + t * t * n
 
     def of_clip(self, low: Floats, high: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Sums of squared errors, and of squares of what is stored, for types that hold low..high in steps of scale."""
+        """The sums of squared errors, and of squares of the stored values, for types that hold low..high in steps of
+        scale.
+        """
         below, error_below = self.clipped_below(low)
         above, error_above = self.clipped_above(high)
         inside = np.maximum(self.sums[0][-1] - below - above - self.exact, 0.0)
@@ -193,7 +199,7 @@ class _Errors:
 
 
 def _candidates(case: _Case) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Thresholds low and high, and what the type made of them holds and its scale, all of one shape."""
+    """Thresholds low and high, the range and scale of the type made from each pair; all arrays have the same shape."""
     share = np.arange(1, CLIPS + 1) / CLIPS
     low, high = min(case.value.low, 0.0), max(case.value.high, 0.0)
     steps = float(np.iinfo(case.dtype).max - np.iinfo(case.dtype).min)
@@ -221,7 +227,7 @@ def _sqnr(case: _Case) -> Range:
 
 
 def _last_best(lows: Floats, highs: Floats, goodness: Floats) -> Range:
-    """Of equals the widest."""
+    """The last of the best candidates, which is the widest."""
     best = len(goodness) - 1 - int(np.argmax(goodness[::-1]))
     return float(lows[best]), float(highs[best])
 
@@ -230,7 +236,9 @@ def _last_best(lows: Floats, highs: Floats, goodness: Floats) -> Range:
 
 
 def _kl(case: _Case) -> Range:
-    """The window with the least divergence, shrunk two bins at a time from what was seen (widened to hold zero)."""
+    """The window with the least divergence; it starts from the range seen, widened to hold zero, and shrinks by two
+    bins at a time.
+    """
     levels = int(np.iinfo(case.dtype).max) - int(np.iinfo(case.dtype).min)
     first, counts = _aligned(case)
     if len(counts) < levels:
@@ -246,7 +254,9 @@ def _kl(case: _Case) -> Range:
 
 
 def _aligned(case: _Case) -> tuple[int, Floats]:
-    """The first position and the counts, with empty bins as far as zero, and for a symmetric schema as far as -x."""
+    """The first position and the counts, extended with empty bins to include zero and, for a symmetric schema, -x for
+    every x.
+    """
     first, end = case.histogram.first, case.histogram.first + len(case.histogram.counts)
     low, high = min(first, 0), max(end, 0)
     if case.schema.startswith("symmetric") and not (case.schema == "symmetric_with_uint8" and low >= 0):
@@ -257,9 +267,10 @@ def _aligned(case: _Case) -> tuple[int, Floats]:
 
 
 def _without_spike(counts: Floats, zero: int) -> Floats:
-    """The bin of zero at most as high as its neighbours: a ReLU's zeros are exact in every type, so they say nothing.
+    """Limit the bin of zero to the height of its neighbours, because a ReLU's zeros are exact in every type and carry
+    no information.
 
-    Glow leaves them in. They then are nearly all of the distribution, and any clip of the rest looks harmless.
+    Glow keeps them; they then dominate the distribution, and any clip of the rest looks harmless.
     """
     neighbours = [counts[i] for i in (zero - 1, zero + 1) if 0 <= i < len(counts)]
     if zero < len(counts) and neighbours:
@@ -268,7 +279,9 @@ def _without_spike(counts: Floats, zero: int) -> Floats:
 
 
 def _shrunk(seen: Floats, begin: int, end: int, symmetric: bool) -> tuple[int, int]:
-    """One bin less at both ends; for an asymmetric type the cheapest of that, two on the left, two on the right."""
+    """Remove one bin at both ends or, for an asymmetric type, the cheapest of that, two on the left, and two on the
+    right.
+    """
     both = (begin + 1, end - 1)
     if symmetric:
         return both
@@ -276,7 +289,9 @@ def _shrunk(seen: Floats, begin: int, end: int, symmetric: bool) -> tuple[int, i
 
 
 def _divergence(counts: Floats, begin: int, end: int, levels: int) -> float:
-    """Kullback-Leibler, of the window that took in the outliers from the window merged to `levels` bins."""
+    """The Kullback-Leibler divergence from the window that took in the outliers to the window merged into `levels`
+    bins.
+    """
     window = counts[begin:end]
     p = window.copy()
     p[0] += counts[:begin].sum()
@@ -295,7 +310,7 @@ def _divergence(counts: Floats, begin: int, end: int, levels: int) -> float:
 
 
 def _smooth(counts: Floats) -> Floats | None:
-    """KL_EPSILON for each empty bin, taken evenly from the others; None where these have not that much."""
+    """Give each empty bin KL_EPSILON, taken evenly from the others; None if the others do not have enough."""
     empty = counts <= 0
     taken = KL_EPSILON * empty.sum() / max(1, (~empty).sum())
     smooth = np.where(empty, KL_EPSILON, counts - taken)

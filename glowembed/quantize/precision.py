@@ -1,8 +1,8 @@
-"""The layer-wise precision configuration: rules to settings per node.
+"""Reads the layer-wise precision configuration and turns its rules into settings per node.
 
 In: a precision.yaml (`load`) and a canonical graph. Out: a `Precision`: the settings of every node, and of the values
-that a rule names (`resolve`). Every mistake is a UsageError that names the rule, the node and the setting. Decides no
-type and knows no file but its own.
+that a rule names (`resolve`). Every mistake is a UsageError that names the rule, the node and the setting. It decides
+no type and reads no other file.
 
     defaults: {dtype: int8, calibration: kl}
     rules:
@@ -38,7 +38,7 @@ POSITIONS = ("first", "last")
 
 DEFAULTS = "defaults"
 LEFT_IN_FLOAT = "the model leaves it in float"
-"""Stands in Settings.rules where no rule of a file decides."""
+"""Stands in Settings.rules where the model decides, and no rule of a file."""
 
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")
@@ -46,9 +46,10 @@ VALUE_SETTINGS = ("scale", "zero_point", "range")
 
 @dataclass(frozen=True)
 class Settings:
-    """How one node is computed. `schema` None: asymmetric for int8, symmetric for int16. `calibration` None: mse for
-    int8, whose few numbers are worth a clip; minmax for int16. `percentile` is that of the calibration of this name.
-    `rules`: which rule set what, by setting; what is absent is the default of glowembed.
+    """How one node is computed. `schema` None means asymmetric for int8, symmetric for int16. `calibration` None means
+    mse for int8, which has so few numbers that clipping pays, and minmax for int16. `percentile` applies to the
+    calibration of this name. `rules` maps each setting to the rule that set it; settings that are absent have
+    glowembed's default.
     """
 
     dtype: str = "int8"
@@ -74,11 +75,11 @@ class Settings:
 
     @property
     def explicit_dtype(self) -> bool:
-        """A rule, and not only the defaults, asks for this dtype."""
+        """Whether a rule, and not only the defaults, asks for this dtype."""
         return self.rules.get("dtype", DEFAULTS) != DEFAULTS
 
     def json(self) -> dict[str, Any]:
-        """What of it means something for this dtype."""
+        """The settings that have a meaning for this dtype."""
         if self.dtype == "float32":
             return {"dtype": "float32"}
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rules"}
@@ -90,7 +91,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class ValueSettings:
-    """What is fixed for one value: a range, or scale and zero point; vectors for weights, one per output channel."""
+    """The fixed properties of one value: a range, or scale and zero point; vectors for weights, one element per output
+    channel.
+    """
 
     scale: tuple[float, ...] | None = None
     zero_point: tuple[int, ...] | None = None
@@ -100,7 +103,7 @@ class ValueSettings:
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of `rules`: matchers (all that are given must hold) and the settings that it makes."""
+    """One entry of `rules`: the matchers, all of which must hold, and the settings that it makes."""
 
     label: str
     names: tuple[str, ...] = ()
@@ -112,7 +115,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Config:
-    """A precision.yaml. Without a file: int8 for all. `file`: its name, for messages."""
+    """A precision.yaml. Without a file, everything is int8. `file`: its name, for messages."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
@@ -121,7 +124,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Precision:
-    """Node name -> settings; value name -> what a rule fixes of it. `file`: where the rules stand, for messages."""
+    """Settings by node name, and fixed properties by value name. `file`: the file with the rules, for messages."""
 
     nodes: Mapping[str, Settings]
     values: Mapping[str, ValueSettings] = field(default_factory=dict)
@@ -132,7 +135,7 @@ class Precision:
 
 
 def load(path: Path) -> Config:
-    """The configuration in a file. Raises UsageError that names the file, the rule with its line, and the setting."""
+    """Load a configuration from a file. Raises UsageError that names the file, the rule with its line, and the setting."""
     text = documents.read_text(path)
     document = documents.parse_yaml(text, str(path))
     lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
@@ -141,7 +144,7 @@ def load(path: Path) -> Config:
 
 
 def _lines(root: yaml.Node | None) -> list[int]:
-    """In which line of the file each rule begins, from 1."""
+    """The line of the file, from 1, on which each rule begins."""
     entries = root.value if isinstance(root, yaml.MappingNode) else ()
     lists = [value for key, value in entries if key.value == "rules" and isinstance(value, yaml.SequenceNode)]
     return [rule.start_mark.line + 1 for rule in lists[-1].value] if lists else []
@@ -149,7 +152,7 @@ def _lines(root: yaml.Node | None) -> list[int]:
 
 @contextmanager
 def named(file: str) -> Iterator[None]:
-    """UsageErrors from within begin with the name of the file, if there is one."""
+    """A context in which the messages of UsageErrors begin with the name of the file, if there is one."""
     try:
         yield
     except UsageError as error:
@@ -157,7 +160,7 @@ def named(file: str) -> Iterator[None]:
 
 
 def parse(document: Any, lines: Sequence[int] = ()) -> Config:
-    """The configuration in what YAML gave. `lines`: in which line of a file each rule begins."""
+    """The configuration in a parsed YAML document. `lines`: the line of the file on which each rule begins."""
     document = {} if document is None else document
     if not isinstance(document, dict):
         raise UsageError("expected 'defaults:' and 'rules:'; `glowembed precision MODEL --template` writes an example")
@@ -178,7 +181,7 @@ def _known(entry: Mapping[Any, Any], known: Sequence[str], kind: str) -> None:
 
 
 def _rule(entry: Any, label: str) -> Rule:
-    """`label`: which rule it is; what it matches is put behind."""
+    """One rule. `label` says which rule it is; its matchers are appended for messages."""
     if not isinstance(entry, dict) or not entry:
         raise UsageError(f"{label}: expected matchers ({', '.join((*NODE_MATCHERS, 'value'))}) and settings")
     matchers = {key: entry[key] for key in (*NODE_MATCHERS, "value") if key in entry}
@@ -203,7 +206,7 @@ def _rule(entry: Any, label: str) -> Rule:
 
 
 def _unknown_op(kind: str) -> str:
-    """ONNX operators go by the name of the op that computes them."""
+    """The error for an unknown op. ONNX operators are named by the op that computes them."""
     known = next((name for name, op in ops().items() if kind in op.onnx), None)
     return f"{kind} is computed as {known}: write 'op: {known}'" if known else str(unknown_name("op", kind, ops()))
 
@@ -346,7 +349,9 @@ def _resolved(graph: Graph, config: Config) -> Precision:
 
 
 def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -> Precision:
-    """The same with float32 for the nodes that read or write one of these values, where no rule gives them a dtype."""
+    """The precision with float32 for the nodes that read or write one of these values, unless a rule gives them a
+    dtype.
+    """
     nodes = dict(precision.nodes)
     for node in graph.nodes:
         settings = nodes[node.name]
@@ -357,7 +362,9 @@ def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -
 
 
 def _preset(graph: Graph, node: Node) -> Settings:
-    """The start: the dtype of a type that the model itself fixes, and the law that comes nearest to what it means."""
+    """The initial settings of a node: the dtype of a type that the model fixes, and the law closest to the model's
+    meaning.
+    """
     qtype = graph.values[node.outputs[0]].qtype
     if qtype is None or qtype.dtype not in DTYPES:
         return Settings()
@@ -369,7 +376,7 @@ def _applied(settings: Settings, new: Mapping[str, Any], label: str) -> Settings
 
 
 def _ends(graph: Graph) -> tuple[frozenset[str], frozenset[str]]:
-    """The nodes up to the first layer with weights, and those from the last one on."""
+    """The nodes up to the first layer with weights, and those from the last such layer on."""
     names = [node.name for node in graph.nodes]
     layers = [i for i, node in enumerate(graph.nodes) if ops()[node.op].has_weights] or [0, len(names) - 1]
     return frozenset(names[: layers[0] + 1]), frozenset(names[layers[-1] :])
@@ -383,7 +390,7 @@ def _matches(node: Node, rule: Rule, first: frozenset[str], last: frozenset[str]
 
 
 def _nearest(rule: Rule, graph: Graph) -> str:
-    """What there is, nearest first."""
+    """The available names, nearest first."""
     if rule.names and not any("*" in name for name in rule.names):
         names = {n for node in graph.nodes for n in (node.name, *node.origins)}
         return " " + str(unknown_name("node", rule.names[0], names))
@@ -413,7 +420,7 @@ def _check_length(rule: Rule, value: Value, is_weights: bool) -> None:
 
 
 def _check(node: Node, settings: Settings) -> None:
-    """Raise for settings that cannot be had together, or not by this op."""
+    """Raise UsageError for settings that exclude each other or that this op does not support."""
     where, op = f"{node.op} {node.name!r}", ops()[node.op]
     if settings.dtype not in dtypes_of(node.op):
         known = ", ".join(dtypes_of(node.op))
@@ -447,7 +454,9 @@ def _check(node: Node, settings: Settings) -> None:
 
 
 def _narrow(asked: Mapping[str, str], key: str, node: Node) -> bool:
-    """The rule names this very node: not a glob, and not a position, which may hold many kinds."""
+    """Whether the rule names exactly this node: not by a glob, and not by a position, which may include several kinds
+    of nodes.
+    """
     return f"name: {node.name}" in asked[key]
 
 
@@ -455,7 +464,7 @@ def _narrow(asked: Mapping[str, str], key: str, node: Node) -> bool:
 
 
 def template(graph: Graph) -> str:
-    """A precision.yaml to edit: the defaults spelled out, and a rule for every node with weights as a comment."""
+    """A precision.yaml to edit: the defaults in full, and a rule for every node with weights as a comment."""
     lines = [
         "# How each node is computed. Later rules win; a rule that matches nothing is an error.",
         "defaults:",

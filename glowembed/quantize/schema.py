@@ -1,9 +1,9 @@
-"""Ranges to types: the formulas that turn a range of real numbers, or weights, into scale and zero point.
+"""Turns ranges into types: the formulas that turn a range of real numbers, or weights, into scale and zero point.
 
-In: a range, a schema, a dtype. Out: a QType. The formulas are those of Glow, with these differences, all where its
-result is of no use: weights and other symmetric types may use the narrow range (-127..127); "low == -high" is judged
-relative to the range and not with an absolute 1.2e-7, so that tiny ranges keep their zero point; a range whose scale
-float32 cannot hold counts as empty. Zero is always exactly representable. Knows no graph.
+In: a range, a schema, a dtype. Out: a QType. The formulas are those of Glow, with these differences, all in cases where
+Glow's result is of no use: weights and other symmetric types may use the narrow range (-127..127); "low == -high" is
+judged relative to the range and not with an absolute 1.2e-7, so that tiny ranges keep their zero point; a range whose
+scale float32 cannot hold counts as empty. Zero is always exactly representable. It knows no graph.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 Range = tuple[float, float]
 
 BIAS_LIMIT = 2.0**29
-"""Largest |bias| in steps of s_x * s_w for activations in int8: leaves int32 room for the sum of products."""
+"""The largest |bias| in steps of s_x * s_w for activations in int8; it leaves int32 room for the sum of products."""
 
 WIDE_BIAS_LIMITS = {"int8": 2.0**32, "int16": 2.0**36}
-"""The same for activations in int16, by the dtype of the weights: the sum of a channel whose weights are nearly zero is no
-larger than that of others, so that all keep the bits of their multipliers."""
+"""The largest |bias| for activations in int16, by the dtype of the weights: the sum of a channel whose weights are
+nearly zero is then no larger than that of others, so that all keep the bits of their multipliers.
+"""
 
 WEIGHT_LIMIT = 127
 """Weights use -127..127, so that negation and pairing tricks of the kernels never overflow."""
 
 EMPTY_SCALE = 0.1
-"""Of a range that holds nothing but zero. Any scale will do; this is Glow's."""
+"""The scale for a range that holds only zero. Any scale is correct; this is the one that Glow uses."""
 
 FLOAT32 = np.finfo(np.float32)
 
@@ -42,9 +43,9 @@ def choose(low: float, high: float, schema: Schema = "asymmetric", dtype: str = 
     """The type for [low, high], widened to hold zero. Infinite ends count as the largest float32; NaN is refused.
 
     asymmetric: scale (high - low) / 255, any zero point. symmetric: zero point 0, scale max(-low / 128, high / 127).
-    symmetric_with_uint8: as asymmetric when low >= 0 (zero point -128), else symmetric.
-    symmetric_with_power2_scale: symmetric, the scale raised to the next power of two.
-    `narrow` leaves out the lowest number of a symmetric type. For int16 read 65535, 32768 and 32767.
+    symmetric_with_uint8: like asymmetric when low >= 0 (zero point -128), else symmetric. symmetric_with_power2_scale:
+    symmetric, the scale raised to the next power of two. `narrow` leaves out the lowest number of a symmetric type. For
+    int16 read 65535, 32768 and 32767.
     """
     if math.isnan(low) or math.isnan(high) or low > high:
         raise ValueError(f"no range: {low}..{high}")
@@ -66,12 +67,14 @@ def power_of_two(scale: float) -> float:
 
 
 def asymmetric(low: float, high: float) -> QType:
-    """`choose` for int8 activations by default."""
+    """The result of `choose` for int8 activations with the default schema."""
     return choose(low, high)
 
 
 def _asymmetric(low: float, high: float, dtype: str, qmin: int, qmax: int) -> QType:
-    """The zero point comes from the end where the division loses less; a range around zero has 0."""
+    """The asymmetric type. The zero point is computed from the end where the division loses less; a range symmetric
+    around zero gets 0.
+    """
     scale = (high - low) / (qmax - qmin)
     if scale < FLOAT32.tiny:
         return _type(0.0, 0, dtype)
@@ -88,7 +91,7 @@ def _half_away(x: float) -> int:
 
 
 def _type(scale: float, zero_point: int, dtype: str) -> QType:
-    """Scales are float32; an empty range has EMPTY_SCALE."""
+    """The type with these numbers. Scales are float32; an empty range gets EMPTY_SCALE."""
     scale = float(np.float32(scale))
     return QType(dtype, (scale if scale >= FLOAT32.tiny else EMPTY_SCALE,), (zero_point,))
 
@@ -96,7 +99,7 @@ def _type(scale: float, zero_point: int, dtype: str) -> QType:
 # ---------------------------------------------------------------------------------------------- weights
 
 RangeOfWeights = Callable[[Array], Range]
-"""A calibration of weights: the array of one channel (or of all) -> the range to represent."""
+"""A calibration of weights: a function from the array of one channel (or of all) to the range to represent."""
 
 
 def minmax(weights: Array) -> Range:
@@ -115,9 +118,9 @@ def weights_type(
 ) -> QType:
     """The type of weights with the output channel as axis 0, a scale and a zero point per channel.
 
-    Symmetric types are narrow. A scale is at least what keeps the bias inside `bias_limit` steps of x_scale * scale.
-    A channel of zeros, or of what float32 has no scale for, takes the largest scale of the others, so it never dictates
-    the shift of the tensor.
+    Symmetric types are narrow. A scale is at least so large that the bias stays inside `bias_limit` steps of x_scale *
+    scale. A channel of zeros, or of numbers for which float32 has no scale, takes the largest scale of the others, so
+    that it never determines the shift of the tensor.
     """
     flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
     parts = list(flat) if per_channel else [flat]
@@ -142,5 +145,5 @@ def _raised(scales: NDArray[np.float64], least: NDArray[np.float64] | float, sch
 
 
 def symmetric_weights(weights: Array, bias: Array, x_scale: float, per_channel: bool) -> QType:
-    """`weights_type` for int8 weights by default."""
+    """The result of `weights_type` for int8 weights with the default schema."""
     return weights_type(weights, bias, x_scale, "symmetric", per_channel)

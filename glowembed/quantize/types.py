@@ -1,9 +1,10 @@
-"""Ranges and settings to types: gives every value of the canonical graph a type, and says node by node what it did.
+"""Gives every value of the canonical graph a type from ranges and settings, and reports node by node what it did.
 
 In: the canonical float graph, the range of every activation, the settings of every node. Out: the same graph with
-`Value.qtype` set (None: it stays float32), and conversion nodes where producer and consumer differ; constants stay float
-and delayed. The type of an output: the one the model brings along, else what a rule fixes, else a fixed type of the op
-(Softmax), else the type of the first input (MaxPool, Reshape), else the range. Weights take theirs from the constant.
+`Value.qtype` set (None: it stays float32), and conversion nodes where producer and consumer differ; constants stay
+float and delayed. The type of an output is the one that the model defines, else what a rule fixes, else a fixed type of
+the op (Softmax), else the type of the first input (MaxPool, Reshape), else the range. The type of weights follows from
+the constant.
 
 A node that only moves values, and whose dtype no rule names, runs on whichever side makes the conversion cheaper.
 """
@@ -25,17 +26,21 @@ from glowembed.quantize.precision import DTYPES, Precision, Settings, ValueSetti
 
 Range = tuple[float, float]
 RangeOf = Callable[[str, Settings], Range]
-"""Name of an activation, settings -> (lowest, highest) real number to represent."""
+"""A function from the name of an activation and settings to the (lowest, highest) real number to represent."""
 
 WeightsRangeOf = Callable[[Array, Settings], Range]
-"""Weights of one channel (or of all), settings -> the same."""
+"""A function from the weights of one channel (or of all) and settings to the (lowest, highest) real number to
+represent.
+"""
 
 INT16_HEADROOM = 2.0
-"""What was seen is this much of what int16 can hold: a bit that is not missed, where the first sample beyond would be."""
+"""int16 holds this many times the range seen: the lost bit does not matter, while clipping the first sample beyond the
+range would.
+"""
 
 
 def minmax(weights: Array, settings: Settings) -> Range:
-    """The range of weights as they are."""
+    """The range of weights, unclipped."""
     return schema.minmax(weights)
 
 
@@ -72,7 +77,9 @@ def refuse_unused(graph: Graph, precision: Precision) -> None:
 
 
 def node_dtypes(graph: Graph, precision: Precision) -> dict[str, str]:
-    """Node name -> the dtype that it computes in: that of its settings, or of a neighbour where it only moves values."""
+    """A mapping from node name to the dtype that the node computes in: that of its settings or, for a node that only
+    moves values, that of a neighbour.
+    """
     free = {node.name for node in graph.nodes if _moves_only(graph, node, precision.nodes[node.name])}
     readers, wanted = graph.consumers(), dict[str, str | None]()
     for node in reversed(graph.nodes):
@@ -100,7 +107,7 @@ def _stored_dtype(value: Value) -> str | None:
 
 
 def _cheaper(graph: Graph, node: Node, source: str | None, demand: str | None) -> str | None:
-    """The side of the node on which the conversion moves fewer elements, and of equals the one with fewer bytes."""
+    """The side of the node on which the conversion moves fewer elements; if equal, the side with fewer bytes."""
     if source is None or demand is None or source == demand:
         return source or demand
     before, after = graph.values[node.inputs[0]].elements, graph.values[node.outputs[0]].elements
@@ -118,7 +125,7 @@ def _dtype(value: Value) -> str:
 
 @dataclass
 class _Typing:
-    """The walk over the graph: what is known so far."""
+    """The state of the walk over the graph."""
 
     graph: Graph
     precision: Precision
@@ -133,13 +140,13 @@ class _Typing:
         self.dtypes = node_dtypes(self.graph, self.precision)
 
     def settings(self, node: Node) -> Settings:
-        """Those of the node, with the dtype that it really computes in."""
+        """The settings of the node, with the dtype that it really computes in."""
         return replace(self.precision.nodes[node.name], dtype=self.dtypes[node.name])
 
     def input(self, name: str) -> None:
-        """An input has the widest dtype of the nodes that read it, so that nothing is lost before it gets there.
+        """Type an input with the widest dtype of the nodes that read it, so that none of them loses precision.
 
-        One that a quantized model itself rounds, in two ways, stays float.
+        An input that a quantized model rounds in two ways stays float.
         """
         consumers = self.graph.consumers()[name]
         if self.values[name].qtype is not None or any(node.op in CONVERSIONS for node in consumers):
@@ -170,7 +177,7 @@ class _Typing:
         self.values[name] = replace(self.values[name], qtype=qtype)
 
     def given_type(self, name: str, settings: Settings) -> QType | None:
-        """The type that the model brings along or that a rule fixes; a rule for the node may overrule its dtype."""
+        """The type that the model defines or that a rule fixes; a rule for the node may override its dtype."""
         if settings.dtype == "float32":
             return None
         if (fixed := self.precision.values.get(name)) is not None:
@@ -179,7 +186,7 @@ class _Typing:
         return given if given is not None and given.dtype == settings.dtype else None
 
     def own_type(self, name: str, settings: Settings) -> QType | None:
-        """The type of an activation for these settings: from a rule, else from its range."""
+        """The type of an activation for these settings: from a rule, or else from its range."""
         if settings.dtype == "float32":
             return None
         if (fixed := self.precision.values.get(name)) is not None:
@@ -219,7 +226,7 @@ class _Typing:
         return self.convert(node, name, self.own_type(name, settings))
 
     def convert(self, node: Node, name: str, qtype: QType | None) -> str:
-        """The value in another type: one conversion for all that read it."""
+        """The value in another type; all readers share one conversion."""
         if (name, qtype) not in self.converted:
             value = replace(self.values[name], qtype=qtype, dtype="float32", model_dtype=None)
             value = replace(value, name=self.free_name(f"{name}/{_dtype(value)}", node))
@@ -279,7 +286,7 @@ class _Typing:
         return schema.weights_type(w, known, x_type.scale[0], law, settings.per_channel, dtype, range_of, limit)
 
     def typed(self, node: Node, name: str, qtype: QType | None) -> str:
-        """The constant in this type: the value itself, or a twin where another node has it in another type."""
+        """The constant in this type: the value itself, or a copy if another node needs it in another type."""
         if (name, qtype) not in self.converted:
             first = not any(known == name for known, _ in self.converted)
             twin = name if first else self.free_name(f"{name}/{qtype.dtype if qtype else 'float32'}", node)
@@ -289,13 +296,15 @@ class _Typing:
 
 
 def _law(settings: Settings) -> dict[str, Any]:
-    """The attr of the node by which its sums become int8."""
+    """The attr of the node that names the law of its requantization."""
     other = settings.dtype == "int8" and settings.requantization != "default"
     return {"requantization": settings.requantization} if other else {}
 
 
 def _kept_limits(node: Node, given: QType | None, settings: Settings) -> dict[str, float]:
-    """A type that the model brings along also clamps, often instead of a ReLU: in another dtype that becomes a clip."""
+    """A type that the model defines also clamps, often in place of a ReLU; in another dtype, add a clip with its
+    limits.
+    """
     if given is None or given.dtype == settings.dtype or not ops()[node.op].fuses_activation:
         return {}
     low, high = given.range()
@@ -317,7 +326,7 @@ def _chosen(low: float, high: float, settings: Settings) -> QType:
 
 
 def _of_dtype(fixed: QType, dtype: str) -> QType:
-    """A fixed type of an op, which is int8, or that of an input. For int16: the same range, symmetric."""
+    """A fixed int8 type of an op, or the type of an input, in this dtype. For int16: the same range, symmetric."""
     if fixed.dtype == dtype:
         return fixed
     low, high = fixed.range()
@@ -348,7 +357,9 @@ def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None)
 
 @dataclass(frozen=True)
 class Coverage:
-    """What became of one node. dtype: what it computes in; weights: their dtype and how many scales; reason: why float."""
+    """How one node is computed. dtype: the dtype it computes in; weights: their dtype and number of scales; reason: why
+    it is float.
+    """
 
     node: str
     op: str
@@ -363,7 +374,7 @@ class Coverage:
 
 
 def coverage(graph: Graph, precision: Precision) -> tuple[Coverage, ...]:
-    """Node by node of a quantized graph, conversions included: quantized how, or kept float why."""
+    """The coverage of each node of a quantized graph, conversions included: how it is quantized, or why it is float."""
     return tuple(_covered(graph, node, precision.nodes.get(node.name)) for node in graph.nodes)
 
 
@@ -381,7 +392,7 @@ def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
 
 
 def describe(value: Value) -> str:
-    """`int8 0.0235 -128`, or `float32`."""
+    """A type in words: `int8 0.0235 -128`, or `float32`."""
     if value.qtype is None:
         return value.dtype
     return f"{value.qtype.dtype} {value.qtype.scale[0]:.6g} {value.qtype.zero_point[0]}"
@@ -398,11 +409,13 @@ def require_all_quantized(table: tuple[Coverage, ...]) -> None:
 # ---------------------------------------------------------------------------------------------- what int8 cannot hold
 
 FINE_CLASSES = 256
-"""Steps of a probability in int8: with more classes, what is evenly spread is less than one of them."""
+"""The number of steps of a probability in int8: with more classes, an even distribution has less than one step for
+each.
+"""
 
 
 def coarse_softmaxes(graph: Graph) -> Iterator[Note]:
-    """Outputs of a quantized graph that are a Softmax in int8 over more classes than it has steps."""
+    """Notes about outputs of a quantized graph that are an int8 Softmax over more classes than it has steps."""
     made = graph.producer()
     for output in graph.outputs:
         name = output

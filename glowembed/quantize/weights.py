@@ -1,9 +1,9 @@
-"""What a target may do to the types of weights. In: a quantized graph and the name in the target's toml. Out: a graph.
+"""Lets a target choose the types of weights. In: a quantized graph and the name in the target's toml. Out: a graph.
 
 Weights are float until a bundle is emitted, so a target that cannot use the scales that were chosen chooses others from
 the original numbers, without rounding twice. `weights = "power2"` in targets/NAME.toml names a function of
-REQUANTIZERS; `weights = "package.module:function"` names one of anybody's. It gets the constant and the type chosen so
-far, and returns the type to store; bias and multipliers follow from it.
+REQUANTIZERS; `weights = "package.module:function"` names a function of the user. It gets the constant and the type
+chosen so far, and returns the type to store; bias and multipliers follow from it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from glowembed.graph.op import ops
 from glowembed.quantize.schema import WEIGHT_LIMIT, power_of_two
 
 RequantizeWeights = Callable[..., QType]
-"""The constant as in the model, the type chosen so far, and as keywords `name` of the weights, `op` and `node` that read them
--> the type to store."""
+"""A function from the constant as in the model, the type chosen so far, and the keywords `name` of the weights, `op`
+and `node` that read them, to the type to store.
+"""
 
 
 def power2(const: Const, qtype: QType, **of: str) -> QType:
-    """Symmetric, every scale the next power of two: for cores that shift instead of multiplying."""
+    """Symmetric types whose scales are raised to the next power of two, for cores that shift instead of multiplying."""
     weights = np.abs(const.materialize().astype(np.float64))
     peaks = weights.reshape(len(weights), -1).max(axis=1) / WEIGHT_LIMIT
     if len(qtype.scale) == 1:
@@ -41,7 +42,7 @@ REQUANTIZERS: Mapping[str, RequantizeWeights] = {"power2": power2}
 
 
 def requantizer(name: str) -> RequantizeWeights:
-    """The function that a target names. Raises UsageError when there is none."""
+    """The function that a target names. Raises UsageError if there is none."""
     if ":" not in name:
         if name not in REQUANTIZERS:
             raise unknown_name("weights of a target:", name, REQUANTIZERS)

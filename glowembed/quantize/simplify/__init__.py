@@ -1,8 +1,8 @@
 """Exact rewrites that need quantized values: fewer nodes and fewer channels.
 
 In: the quantized semantic graph, and which values have types that the model gives. Out: a smaller graph, and what was
-saved. Channels go without a change in any bit of any output; Rescales go where one rounding takes the place of two.
-Inputs and outputs of the graph keep their shapes and types.
+saved. Removing channels changes no bit of any output; Rescales are removed where one rounding replaces two. Inputs and
+outputs of the graph keep their shapes and types.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ __all__ = ["Savings", "of_any_data", "simplify", "typed_names"]
 
 @dataclass(frozen=True)
 class Savings:
-    """Multiply-accumulates, bytes of weights and biases, and channels of all tensors that went.
-
-    `kept`: the channels that stay of the tensors that became smaller.
+    """Multiply-accumulates, bytes of weights and biases, and channels of all tensors that were removed. `kept`: the
+    remaining channels of the tensors that became smaller.
     """
 
     macs_before: int
@@ -44,12 +43,12 @@ class Savings:
 
 
 def of_any_data(graph: Graph, given: Collection[str] = ()) -> Graph:
-    """The rewrites that hold whatever the ranges are: which channels are dead, samples tell."""
+    """The rewrites that hold for any ranges; which channels are dead depends on the samples, so channels are kept."""
     return verify(remove_clips(verify(fold_rescales(graph, given))))
 
 
 def simplify(graph: Graph, given: Collection[str] = ()) -> tuple[Graph, Savings]:
-    """The smaller graph. `given` are the values whose types are the model's own and stay."""
+    """The smaller graph. `given` are the values whose types the model defines; they are kept."""
     before = figures(graph)
     graph = of_any_data(graph, given)
     smaller, kept = drop_channels(graph)
