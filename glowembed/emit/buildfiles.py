@@ -1,4 +1,4 @@
-"""What the bundles and combinations of bundles have in common around their C: files for make and CMake, macros of headers.
+"""The parts that bundles and combinations of bundles share around their C: files for make and CMake, macros of headers.
 
 In: names. Out: texts.
 """
@@ -63,7 +63,9 @@ def aligned(prefix: str, align: int) -> str:
 
 
 def build_files(name: str, sources: Sequence[str], flags: Sequence[str], shared: bool) -> Mapping[str, str]:
-    """NAME.mk and CMakeLists.txt. flags: what the C files ask for; shared: a PC, where they may become part of a library."""
+    """NAME.mk and CMakeLists.txt. flags: those that the C files need; shared: the target is a PC, where the C may
+    become part of a shared library.
+    """
     return {f"{name}.mk": _makefile(name, sources, flags), "CMakeLists.txt": _cmake(name, sources, flags, shared)}
 
 

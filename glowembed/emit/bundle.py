@@ -1,7 +1,7 @@
-"""Graph and plan to a bundle: a folder of C that drops into any project.
+"""Turns graph and plan into a bundle: a folder of C that can be added to any project.
 
-In: a kernel-level graph with kernels and a Plan. Out: the text of every file of the bundle, the same bytes for the
-same input on every machine. Decisions are made here and named; the templates only loop.
+In: a kernel-level graph with kernels and a Plan. Out: the text of every file of the bundle, the same bytes for the same
+input on every machine. Decisions are made here and named; the templates only loop.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from glowembed.graph.target import Target
 from glowembed.plan.rows import outside
 
 SCHEMA = 1
-"""Version of bundle.json."""
+"""The version of bundle.json."""
 
 OFFSET_MAX = 2**31 - 1
-"""Bytes of an arena, and of a tensor, at most."""
+"""The most bytes of an arena, and of a tensor."""
 
 SIZE_FLAGS = ("-Os",)
-"""What a bundle for the least flash is compiled with, behind the flags of its target."""
+"""The flags for a bundle with the least flash, added to those of its target."""
 
 OWN_MACROS = frozenset(
     """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN API ARENA ARENA_SIZE ARENA_ALIGN ALIGNED CAST HIDDEN LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
     MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
-"""What a macro of a bundle may be called behind its name, besides those of inputs and outputs."""
+"""The suffixes of a bundle's macros, besides those of inputs and outputs."""
 
 CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
 NUMPY = {
@@ -61,7 +61,7 @@ IN_FLASH = Weights()
 
 @dataclass(frozen=True)
 class Origin:
-    """What the bundle was made from and by; goes into the header and the manifest."""
+    """The sources and options from which the bundle was made, for the header and the manifest."""
 
     version: str
     model_file: str
@@ -72,7 +72,7 @@ class Origin:
 
 
 def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
-    """File name -> content of the whole bundle."""
+    """A mapping from file name to content, for the whole bundle."""
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
     constants = _constants(graph, name)
@@ -144,7 +144,7 @@ def _build_files(target: Target, context: Mapping[str, Any]) -> Mapping[str, str
 
 
 def _refuse_too_large(graph: Graph, plan: Plan) -> None:
-    """Kernels compute offsets in int32_t."""
+    """Refuse bundles that are too large, because kernels compute offsets in int32_t."""
     sizes = {value.name: value.bytes for value in graph.values.values()}
     largest = max(sizes, key=sizes.__getitem__)
     if max(plan.arena_size, sizes[largest]) > OFFSET_MAX:
@@ -160,7 +160,7 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    """One for all bundles: it keeps the compiled templates."""
+    """The template environment, which is shared by all bundles because it keeps the compiled templates."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("glowembed.emit", "templates"),
         undefined=jinja2.StrictUndefined,
@@ -177,10 +177,10 @@ def _environment() -> jinja2.Environment:
 def _placeholders(
     tensors: Mapping[str, list[dict[str, Any]]], align: int, arena: int, rams: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Where inputs and outputs lie in the mutable memory of the Glow interface, each aligned, one after the other; and where
-    other RAMs lie behind the arena in the activations.
+    """The offsets of inputs and outputs in the mutable memory of the Glow interface, each aligned, one after the other,
+    and the offsets of other RAMs after the arena in the activations.
 
-    A placeholder whose macro would be one of the bundle's own gets _TENSOR behind its name.
+    A placeholder whose macro would be one of the bundle's own gets _TENSOR appended to its name.
     """
     offset, at, names = 0, {}, {}
     for tensor in (*tensors["inputs"], *tensors["outputs"]):
@@ -206,13 +206,15 @@ def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 
 def _ids(graph: Graph) -> dict[str, str]:
-    """Input or output -> what it is called in macros."""
+    """A mapping from an input or output to its name in macros."""
     ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
     return dict(zip(ends, distinct(ends, upper=True), strict=True))
 
 
 def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dict[str, Any]:
-    """An input or output. handed: `arena`, `caller` or `rows`; rows: those that are handed over one by one."""
+    """An input or output. handed: `arena`, `caller` or `rows`; rows: the number of rows if they are handed over one by
+    one.
+    """
     value = graph.values[name]
     taker = next((n for n in graph.nodes if n.op == "take_rows" and n.inputs[0] == name), None)
     return {
@@ -232,7 +234,9 @@ def _declaration(value: Value, member: str, is_input: bool) -> str:
 
 
 def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Weights, plan: Plan) -> dict[str, Any]:
-    """What is outside the arena: members of the struct, how functions take it and pass it on, what is wrong with it."""
+    """The data outside the arena: members of the struct, parameters and arguments of functions, and the checks of
+    pointers.
+    """
     ends = [*tensors["inputs"], *tensors["outputs"]]
     for end in ends:
         end["where"] = _where(end, ends, name.upper())
@@ -267,7 +271,7 @@ def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Wei
 
 
 def _where(end: Mapping[str, Any], ends: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
-    """For the header: where an input or output lies, and over what."""
+    """A comment for the header: where an input or output lies, and what it overlaps."""
     start, stop = end["offset"], end["bytes"] + (end["offset"] or 0)
     if end["handed"] == "rows":
         macro = f"{prefix}_INPUT_{end['id']}"
@@ -332,8 +336,9 @@ class _Stored:
 
 
 def _constants(graph: Graph, bundle: str) -> dict[tuple[str, str], _Stored]:
-    """(node name, constant name) or ("", value name) -> its array. Equal contents of the same type are one array, which has
-    the name of the first.
+    """A mapping from (node name, constant name) or ("", value name) to an array.
+
+    Equal contents of the same type are one array, which has the name of the first.
     """
     found: dict[tuple[str, str], tuple[str, Array]] = {}
     for node in (n for n in graph.nodes if n.kernel):
@@ -350,7 +355,7 @@ def _constants(graph: Graph, bundle: str) -> dict[tuple[str, str], _Stored]:
 
 
 def _packed(node: Node) -> dict[str, tuple[str, Array]]:
-    """Name -> C type and content of the constants of a node with a kernel, as the kernel reads them."""
+    """A mapping from name to C type and content of the constants of a node, in the form that its kernel reads."""
     chosen = kernel(node.kernel or "")
     arrays = chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params)
     types = chosen.ctypes(kernel_ops()[node.op])
@@ -358,7 +363,7 @@ def _packed(node: Node) -> dict[str, tuple[str, Array]]:
 
 
 def _of_type(ctype: str, packed: Array) -> Array:
-    """The content in its C type. Raises ValueError where that cannot hold a number of it."""
+    """The content in its C type. Raises ValueError if that type cannot hold one of the numbers."""
     stored = np.ascontiguousarray(packed).astype(NUMPY[ctype], casting="same_kind")
     if stored.dtype.kind in "iu" and not np.array_equal(stored, packed):
         raise ValueError(f"{packed.min()} to {packed.max()} does not fit {ctype}")
@@ -366,7 +371,7 @@ def _of_type(ctype: str, packed: Array) -> Array:
 
 
 def _arrays(constants: Iterable[_Stored]) -> list[dict[str, Any]]:
-    """For the templates: every array once."""
+    """Every array once, for the templates."""
     return [
         {
             "id": one.id,
@@ -381,7 +386,7 @@ def _arrays(constants: Iterable[_Stored]) -> list[dict[str, Any]]:
 
 
 def weights_bytes(graph: Graph) -> int:
-    """Bytes of all constants of a graph with kernels."""
+    """The bytes of all constants of a graph with kernels."""
     return sum({one.id: one.array.nbytes for one in _constants(graph, "").values()}.values())
 
 
@@ -442,11 +447,11 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Store
 
 
 ORIGINS_SHOWN = 6
-"""Names of ONNX nodes in a comment; bundle.json has all."""
+"""The most names of ONNX nodes in a comment; bundle.json has all of them."""
 
 
 def _from(node: Node) -> str:
-    """The ONNX nodes that a layer came from, for a comment; empty where it is the one of its own name."""
+    """The ONNX nodes from which a layer came, for a comment; empty if it came from the one node of its own name."""
     if node.origins in ((), (node.name,)):
         return ""
     more = f" and {len(node.origins) - ORIGINS_SHOWN} more" if len(node.origins) > ORIGINS_SHOWN else ""
@@ -461,7 +466,7 @@ def _initialiser(node: Node) -> str:
 
 
 def _members(graph: Graph) -> dict[str, str]:
-    """Value outside the arena -> C expression of where it lies."""
+    """A mapping from each value outside the arena to the C expression of its address."""
     ids = _ids(graph)
     found = {}
     for name, owner in outside(graph).items():
@@ -475,8 +480,8 @@ def _rows(
     graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], _Stored], slots: Mapping[str, str],
     members: Mapping[str, str], name: str,
 ) -> str:  # fmt: skip
-    """Data and slots of the ge_rows of a value; constants and inputs of the caller are only read: their const is cast away
-    here and nowhere else.
+    """The data and slots of the ge_rows of a value. Constants and inputs of the caller are only read; their const is
+    cast away here and nowhere else.
     """
     if graph.values[name].const is not None:
         return f"(void *)(uintptr_t){constants['', name].id}, NULL"
@@ -497,7 +502,7 @@ def _base(ram: Ram | None) -> str:
 
 
 def ram_member(ram: Ram) -> str:
-    """What a RAM beside the arena is called among the places."""
+    """The name of a RAM besides the arena in the struct of places."""
     return f"ram_{ram.name.lower()}"
 
 
@@ -565,7 +570,7 @@ def _manifest(
 
 
 def _sizes(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """For the header: every size that this bundle has, and what is proved about it."""
+    """Every size of this bundle, and what is proved about it, for the header."""
     weights: Weights = context["weights"]
     ends = [*context["inputs"], *context["outputs"]]
     inside, outside = ([t for t in ends if (t["offset"] is None) == out] for out in (False, True))

@@ -1,4 +1,5 @@
-"""A kernel-level graph as the files reference/ of a bundle, and back: what its bits must be goes with it.
+"""Writes a kernel-level graph to the folder reference/ of a bundle, and reads it back, so that a bundle carries its own
+reference.
 
 graph.json is the structure, constants.npz the stored constants.
 """
@@ -26,7 +27,7 @@ from glowembed.graph.op import kernel_ops
 
 
 def files(graph: Graph) -> dict[str, bytes]:
-    """File name -> content, the same bytes for the same graph."""
+    """A mapping from file name to content, with the same bytes for the same graph."""
     return {
         "reference/graph.json": (json.dumps(_structure(graph), indent=1) + "\n").encode("ascii"),
         "reference/constants.npz": _constants(graph),
@@ -36,8 +37,8 @@ def files(graph: Graph) -> dict[str, bytes]:
 def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
     """The graph of the bundle in a folder.
 
-    sums: the SHA-256 of files of the bundle, by name, as its manifest has them. Raises UsageError where a file differs
-    from them, is missing or damaged.
+    sums: the SHA-256 of files of the bundle, by name, as in its manifest. Raises UsageError if a file differs from
+    them, is missing or damaged.
     """
     for name, known in sums.items():
         if hashlib.sha256(read_bytes(path / name)).hexdigest() != known:
@@ -59,7 +60,7 @@ def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """JSON Schema of an object that has all of these."""
+    """The JSON Schema of an object with all of these keys."""
     return {"type": "object", "properties": properties, "required": sorted(properties)}
 
 
@@ -137,7 +138,7 @@ def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
 
 
 def stored_constant(value: Value) -> Array:
-    """The stored tensor of a constant that a kernel reads as an input: it ends in a quantize step already."""
+    """The stored tensor of a constant that a kernel reads as an input; its last step is already a quantization."""
     assert value.const is not None, value.name
     array = value.const.materialize()
     dtype = value.qtype.dtype if value.qtype else value.dtype
@@ -146,7 +147,7 @@ def stored_constant(value: Value) -> Array:
 
 
 def _structure(graph: Graph) -> dict[str, Any]:
-    """The kernel-level graph as data, so that a bundle carries what its bits must be."""
+    """The kernel-level graph as data."""
     return {
         "name": graph.name,
         "inputs": list(graph.inputs),
@@ -183,7 +184,9 @@ def _structure(graph: Graph) -> dict[str, Any]:
 
 
 def _key(owner: str, name: str) -> str:
-    """Key of a constant in reference/constants.npz. Names are hashed: they may hold anything, a zip entry may not."""
+    """The key of a constant in reference/constants.npz. Names are hashed, because they may contain characters that a
+    zip entry must not.
+    """
     return hashlib.sha256(f"{owner}\0{name}".encode()).hexdigest()[:24]
 
 

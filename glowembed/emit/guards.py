@@ -1,6 +1,7 @@
-"""What a bundle's kernels ask of a compiler, checked before it reads them. In: the ISA words of the kernels. Out: C text.
+"""Checks for the requirements of a bundle's kernels, which the compiler sees before the kernels. In: the ISA words of
+the kernels. Out: C text.
 
-Each check is an #error with a sentence, where an assembler would name instructions that it does not know.
+Each check is an #error with a sentence, which is clearer than an assembler's error about unknown instructions.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NEEDS: Mapping[str, tuple[str, str]] = {
         "a core with Helium, such as Cortex-M55: compile it with -mcpu=cortex-m55 -mthumb -mfloat-abi=hard, not soft",
     ),
 }
-"""ISA word with assembly -> what is defined on a core that has it, and the sentence where it is not."""
+"""ISA word with assembly -> a condition that is true on a core that has it, and the sentence for other cores."""
 
 
 def guards(words: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
-"""The runtime and the kernels of a bundle, in one header. In: a graph with kernels. Out: its text.
+"""Writes the runtime and the kernels of a bundle into one header. In: a graph with kernels. Out: its text.
 
-Includes, their guards and what no layer needs are left out; kernels with instances are there once for each set of numbers,
-kernels with levels once for each level.
+Includes, include guards and code that no layer needs are left out; kernels with instances are emitted once for each set
+of numbers, kernels with levels once for each level.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
 
 
 def _pragmas(text: str) -> list[str]:
-    """What a compiler has to know before it reads these kernels."""
+    """The pragmas that a compiler needs before these kernels."""
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return [*([FLOATS] if re.search(r"\bfloat\b", code) else []), *([LONG_TEXTS] if "__asm__" in code else [])]
 
@@ -115,7 +115,9 @@ def _types(text: str, slot_type: str) -> str:
 
 
 def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
-    """The headers of the runtime that these kernels include besides those that every bundle has, each behind its own."""
+    """The headers of the runtime that these kernels include, besides those that every bundle has; each follows the
+    headers that it includes.
+    """
     found: dict[str, None] = {}
 
     def include(text: str) -> None:
@@ -130,7 +132,7 @@ def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
 
 
 def _inlined(text: str) -> str:
-    """Runtime files without their #include lines, those of intrinsics excepted, and include guards."""
+    """The text of runtime files without include guards and #include lines, except those of intrinsics."""
     text = re.sub(r"^#include (?!<(cpuid|immintrin)\.h>).*\n", "", text, flags=re.MULTILINE)
     guard = re.search(r"^#ifndef (GE_\w+_H|GE_H)\n#define \1\n", text, flags=re.MULTILINE)
     if guard:

@@ -1,4 +1,4 @@
-"""The schedule of a plan as the C and the manifest of a bundle want it: tapes, row tables, buffers.
+"""Turns the schedule of a plan into tapes, row tables and buffers for the C and the manifest of a bundle.
 
 In: a kernel-level graph and its Plan. Out: rows for the templates, entries for bundle.json. Layers are the nodes with a
 kernel, numbered in order.
@@ -17,7 +17,7 @@ from glowembed.graph.plan import SLOT_UNIT, Plan
 
 
 def layer_numbers(graph: Graph) -> dict[int, int]:
-    """Node number -> layer number."""
+    """A mapping from node number to layer number."""
     computed = [i for i, node in enumerate(graph.nodes) if node.kernel]
     return {node: layer for layer, node in enumerate(computed)}
 
@@ -46,7 +46,9 @@ def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int) -> None:
-    """The tape gives back the steps: each call takes the next `block` rows of its layer, the last one what is left."""
+    """Check that the tape gives the steps: each call takes the next `block` rows of its layer, the last one the
+    remaining rows.
+    """
     done = dict.fromkeys(nodes, 0)
     for step in steps:
         rows = kernel_ops()[graph.nodes[step.node].op].rows(graph.nodes[step.node].params)
@@ -55,7 +57,9 @@ def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int)
 
 
 def slot_ids(plan: Plan) -> dict[str, str]:
-    """Value in slots -> name of its table, without the bundle's prefix; values that share memory share the table."""
+    """A mapping from each value in slots to the name of its table, without the bundle's prefix; values that share
+    memory share the table.
+    """
     tables: dict[tuple[str, ...], str] = {}
     for name in plan.slots:
         tables.setdefault(_key(plan, name), name)
@@ -80,13 +84,13 @@ def slot_type(plan: Plan) -> str:
 
 
 def _slots(plan: Plan, offsets: Sequence[int]) -> list[int]:
-    """Offsets from the start of their RAM, in units of GE_SLOT_UNIT."""
+    """The offsets from the start of their RAM, in units of GE_SLOT_UNIT."""
     start = min(offsets) - plan.ram_at(min(offsets))[1]
     return [(offset - start) // SLOT_UNIT for offset in offsets]
 
 
 def group_types(found: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str, str]:
-    """The C types of what groups and layers of so many rows count."""
+    """The C types of the counts of groups and of layers with this many rows."""
     layers, most = max((group["count"] for group in found), default=0), max(rows, default=0)
     return {
         "tape_type": counting_type(layers - 1),
@@ -100,7 +104,7 @@ def _lines(numbers: Sequence[int], width: int) -> list[str]:
 
 
 def is_whole(plan: Plan, node: int, value: str) -> bool:
-    """The value is in one piece when its layer, or the group that it is in, has run, and the arena holds it."""
+    """Whether the value is in one piece in the arena when its layer, or the group of its layer, has run."""
     if value in plan.slots or plan.ram_at(plan.offsets.get(value, 0))[0] is not None:
         return False
     return all(not first <= node < last - 1 for first, last in plan.groups)
@@ -124,7 +128,7 @@ def buffers(plan: Plan) -> list[dict[str, Any]]:
 
 
 def schedule_entry(graph: Graph, plan: Plan) -> dict[str, Any]:
-    """What bundle.json says about the plan."""
+    """The entry of bundle.json for the plan."""
     layer = layer_numbers(graph)
     return {
         "calls_by_layer": [layer.get(step.node, -1) for step in plan.steps],

@@ -1,7 +1,7 @@
-"""Where the constants of a bundle lie: in flash, in RAM, or in a file of their own that the program is given at run time.
+"""Places the constants of a bundle: in flash, in RAM, or in a file of their own that the program is given at run time.
 
-In: the constant arrays. Out: one file of bytes with its hash, and where each array lies in it. Numbers are little-endian,
-as on every target.
+In: the constant arrays. Out: one file of bytes with its hash, and where each array lies in it. Numbers are
+little-endian, as on every target.
 
     bytes 0..7    FNV-1a, 64 bits, of all bytes from HEAD on
     HEAD..        the arrays, each aligned as the kernels want it, to a word of the target or to a vector
@@ -22,7 +22,9 @@ FNV_OFFSET, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 @dataclass(frozen=True)
 class Weights:
-    """place: `flash` = constants of the program, `ram` = variables that start-up code fills, `file` = in `file`."""
+    """place: `flash` makes them constants of the program, `ram` variables that start-up code fills, `file` puts them in
+    `file`.
+    """
 
     place: WeightsPlace = "flash"
     file: str | None = None
@@ -33,7 +35,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class WeightsFile:
-    """offsets: of each array from the start of the content."""
+    """A file of weights. offsets: the offset of each array from the start of the content."""
 
     content: bytes
     offsets: tuple[int, ...]
@@ -41,7 +43,7 @@ class WeightsFile:
 
 
 def weights_file(arrays: Sequence[Array], alignment: int) -> WeightsFile:
-    """All arrays one after the other, behind their hash."""
+    """All arrays one after the other, after their hash."""
     content, offsets = bytearray(), []
     for array in arrays:
         content += bytes(-(HEAD + len(content)) % alignment)
@@ -52,7 +54,9 @@ def weights_file(arrays: Sequence[Array], alignment: int) -> WeightsFile:
 
 
 def fnv1a(content: bytes | bytearray) -> int:
-    """http://www.isthe.com/chongo/tech/comp/fnv: sees every change of a single byte; no protection against intent."""
+    """The hash of http://www.isthe.com/chongo/tech/comp/fnv: it detects every change of a single byte, but is no
+    protection against intent.
+    """
     digest = FNV_OFFSET
     for byte in content:
         digest = (digest ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF

@@ -1,6 +1,8 @@
-"""What a firmware executed. In: the text of the counting plugin and a Listing. Out: per phase, Blocks with their counts.
+"""Reads what a firmware executed. In: the text of the counting plugin and a Listing. Out: per phase, Blocks with their
+counts.
 
-A block is a run of instructions with one way in; QEMU cuts code so. Nothing here knows what an instruction costs.
+A block is a sequence of instructions with one entry, as QEMU divides code. Nothing here knows what an instruction
+costs.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ TARGET = re.compile(r"\b([0-9a-f]+) <")
 
 @dataclass(frozen=True)
 class Block:
-    """`times` executed, of which `through` went on to the instruction that follows in memory."""
+    """A block executed `times` times, of which `through` continued with the instruction that follows in memory."""
 
     instructions: tuple[Instruction, ...]
     times: int
@@ -80,5 +82,5 @@ def _run(listing: Listing, address: int, length: int) -> Iterator[Instruction]:
 
 
 def instructions(phase: Phase) -> int:
-    """All that was executed in a phase."""
+    """The number of instructions executed in a phase."""
     return sum(block.executed for block in phase)

@@ -1,6 +1,7 @@
-"""The machine code of a firmware as data. In: an ELF file. Out: a Listing: instructions by address, and functions.
+"""Reads the machine code of a firmware as data. In: an ELF file. Out: a Listing: instructions by address, and
+functions.
 
-Read from GNU objdump, which alone decodes Helium. Nothing here knows what an instruction costs.
+It is read from GNU objdump, the only disassembler that decodes Helium. Nothing here knows what an instruction costs.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Function:
 
 @dataclass(frozen=True)
 class Listing:
-    """Code of one firmware. `build_id`: the hash of the ELF file, which ties what was counted to what was counted on."""
+    """The code of one firmware. `build_id`: the hash of the ELF file, which ties counts to the firmware that was
+    counted.
+    """
 
     build_id: str
     instructions: Mapping[int, Instruction]
@@ -65,14 +68,14 @@ class Listing:
         return [function.start for function in self.functions]
 
     def function_at(self, address: int) -> str:
-        """The function that holds the address; `?` where there is none."""
+        """The function that holds the address; `?` if there is none."""
         index = bisect.bisect_right(self._starts, address) - 1
         if index >= 0 and address < self.functions[index].end:
             return self.functions[index].name
         return "?"
 
     def function(self, name: str) -> Function:
-        """The function of this name. KeyError where there is none."""
+        """The function of this name. Raises KeyError if there is none."""
         return {function.name: function for function in self.functions}[name]
 
     def body(self, name: str) -> list[Instruction]:
@@ -82,12 +85,12 @@ class Listing:
 
 
 def build_id(elf: Path) -> str:
-    """What identifies a firmware: any change of a byte changes it."""
+    """An identifier of a firmware that changes with every byte."""
     return hashlib.sha256(elf.read_bytes()).hexdigest()
 
 
 def read(elf: Path, target: Target) -> Listing:
-    """Disassemble a firmware. Raises ToolError where the target's disassembler is not there, or fails."""
+    """Disassemble a firmware. Raises ToolError if the target's disassembler is missing or fails."""
     if (tool := target.disassembler) is None:
         raise ToolError(f"target {target.name!r} has no disassembler: its toml has no [disassembler]", "binutils")
     if shutil.which(tool.command[0]) is None:
@@ -100,7 +103,7 @@ def read(elf: Path, target: Target) -> Listing:
 
 
 def parse(text: str) -> dict[int, Instruction]:
-    """Instructions by address from the output of objdump -d."""
+    """The instructions by address, from the output of objdump -d."""
     found = (LINE.match(line) for line in text.splitlines())
     return {i.address: i for i in (_instruction(match) for match in found if match is not None)}
 
@@ -111,7 +114,7 @@ def _instruction(match: re.Match[str]) -> Instruction:
 
 
 def _functions(elf: Path) -> tuple[Function, ...]:
-    """By address; of several names for one address the last of the alphabet."""
+    """Functions by address; of several names for one address, the last in alphabetical order."""
     with elf.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []

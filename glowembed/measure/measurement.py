@@ -1,8 +1,8 @@
-"""What a bundle costs on a core, without hardware. In: an Image, its manifest, samples. Out: a Measurement.
+"""Measures what a bundle costs on a core, without hardware. In: an Image, its manifest, samples. Out: a Measurement.
 
 QEMU runs the firmware with the counting plugin (runtime_c/plugin) and counts instructions by itself at the same time:
-where the two differ by one, the measurement is refused. A pipeline model then turns the counts into cycles.
-Where the plugin cannot be had, there are QEMU's own counts and no cycles, and the result says why.
+if the two differ at all, the measurement is refused. A pipeline model then turns the counts into cycles. Without the
+plugin, the result has QEMU's own counts and no cycles, and says why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEED = 4
 
 @dataclass(frozen=True)
 class Figures:
-    """Of a layer, a function or a whole inference. cycles is None where only instructions are known."""
+    """The figures of a layer, a function or a whole inference. cycles is None if only instructions are known."""
 
     name: str
     instructions: int
@@ -51,7 +51,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class HotLine:
-    """One instruction: how often it ran, and what one execution costs in the mean."""
+    """One instruction: how often it ran, and the mean cost of one execution."""
 
     address: int
     text: str
@@ -61,7 +61,7 @@ class HotLine:
 
 @dataclass(frozen=True)
 class HotSpot:
-    """Instructions that follow each other and run equally often; `share` of all cycles."""
+    """Consecutive instructions that run equally often; `share` of all cycles."""
 
     function: str
     share: float
@@ -121,7 +121,9 @@ def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -
 
 
 def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0) -> Measurement:
-    """Every layer and function on the samples; of several samples the costliest is told. `hot`: how many hot spots."""
+    """Measure every layer and function on the samples; of several samples, the costliest is reported. `hot`: the number
+    of hot spots.
+    """
     target = target_of(manifest, image.board)
     try:
         if not target.pipeline:
@@ -171,7 +173,9 @@ class _Profiler:
     folder: Path
 
     def phases(self, layers: bool) -> list[list[Phase]]:
-        """[sample][layer], or [sample][0] of whole runs; checked against the instructions that QEMU counts."""
+        """The phases as [sample][layer], or [sample][0] for whole runs, checked against the instructions that QEMU
+        counts.
+        """
         out = self.folder / ("layers" if layers else "whole")
         result = qemu.run(self.image, self.manifest, self.samples, layers=layers, plugin=self._option(out, layers))
         if listing.build_id(self.image.elf) != self.code.build_id:
@@ -196,7 +200,7 @@ class _Profiler:
 
 
 def _return_address(code: Listing, function: str) -> int:
-    """Where the one call through a pointer in the function comes back."""
+    """The address to which the one call through a pointer in the function returns."""
     calls = [i for i in code.body(function) if i.mnemonic == "blx" and not i.operands.split()[-1].endswith(">")]
     assert len(calls) == 1, f"{function} calls one pointer, found {len(calls)}"
     return calls[0].next
@@ -255,7 +259,7 @@ def _worst(figures: Sequence[Figures]) -> Figures:
 
 
 def _functions(phase: Phase, code: Listing, core: Pipeline) -> tuple[Figures, ...]:
-    """By cycles, the costliest first."""
+    """The functions by cycles, the costliest first."""
     groups: dict[str, list[counts.Block]] = {}
     for block in phase:
         groups.setdefault(code.function_at(block.instructions[0].address), []).append(block)
@@ -264,7 +268,7 @@ def _functions(phase: Phase, code: Listing, core: Pipeline) -> tuple[Figures, ..
 
 
 def _hot_spots(phase: Phase, code: Listing, core: Pipeline) -> tuple[HotSpot, ...]:
-    """All stretches of code by cycles, the costliest first."""
+    """All sequences of code by cycles, the costliest first."""
     lines = _lines(phase, core)
     total = sum(line.cycles * line.times for line in lines) or 1.0
     stretches: list[list[HotLine]] = []

@@ -1,8 +1,9 @@
-"""What code costs on a core. In: a Block with its counts, the name of a pipeline. Out: cycles, as low, point and high.
+"""Estimates what code costs on a core. In: a Block with its counts, the name of a pipeline. Out: cycles, as low, point
+and high.
 
-A pipeline is a table of timings from the core's reference manual; targets/NAME.toml names the one of its core.
-Memories without wait states are assumed; caches, contention, interrupts and unaligned accesses are not modelled. How far
-to trust each of them is in docs/measuring.md, section by section. Nothing here has seen silicon.
+A pipeline is a table of timings from the core's reference manual; targets/NAME.toml names the one of its core. Memories
+without wait states are assumed; caches, contention, interrupts and unaligned accesses are not modelled. How far to
+trust each of them is in docs/measuring.md, section by section. Nothing here was measured on silicon.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from glowembed.measure.listing import Instruction
 
 @dataclass(frozen=True)
 class Timing:
-    """Cycles of scalar instructions. What is not listed takes one.
+    """Cycles of scalar instructions. Instructions that are not listed take one.
 
     Cortex-M4: technical reference manual (Arm 100166) table 3-1; loads, stores and their pairing as in section 3.3.2 of
     that of the Cortex-M3 (DDI 0337).
@@ -27,12 +28,12 @@ class Timing:
 
     load: int = 2
     load_after_load: int = 1
-    """where the address is not what the load before has just fetched"""
+    """if its address is not the result of the preceding load"""
     store: int = 1
     store_by_register: int = 2
-    """with a register as offset; one where a load goes before"""
+    """with a register as offset; one after a load"""
     address_wait: int = 1
-    """more where the instruction just before computes the address"""
+    """additional cycles if the preceding instruction computes the address"""
     multiply_accumulate: int = 1
     long_multiply: int = 1
     long_accumulate: int = 1
@@ -40,17 +41,17 @@ class Timing:
     divide: int = 7
     """2 to 12, by the operands"""
     taken: int = 1
-    """refilling the pipeline at a target that the instruction names"""
+    """to refill the pipeline at a target that the instruction names"""
     call: int = 1
-    """the same of BL"""
+    """the same for BL"""
     indirect: int = 2
-    """the same where a register or the stack holds the target"""
+    """the same if a register or the stack holds the target"""
     popped_target: int = 2
-    """the same of POP and LDM"""
+    """the same for POP and LDM"""
     loaded_target: int = 3
-    """the same of a load into the program counter and of a table branch"""
+    """the same for a load into the program counter and for a table branch"""
     misaligned_target: int = 1
-    """more where the target is a 32-bit instruction across two words"""
+    """additional cycles if the target is a 32-bit instruction across two words"""
     system: int = 2
     float_divide: int = 14
     float_accumulate: int = 3
@@ -58,8 +59,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A core. low, point, high: what the cycles by `timing` are multiplied by. `slow_multiply`: the multiplier's cycles
-    on chips with the small one, which gives the high end. `vector`: has Helium.
+    """A core. low, point, high: factors for the cycles by `timing`. `slow_multiply`: the multiplier's cycles on chips
+    with the small one, which gives the high end. `vector`: has Helium.
     """
 
     timing: Timing
@@ -112,7 +113,7 @@ def pipeline(name: str) -> Pipeline:
 
 
 def cycles(block: Block, core: Pipeline) -> list[Cycles]:
-    """Of each instruction of the block, over all its executions."""
+    """The cycles of each instruction of the block, over all its executions."""
     return _vector_cycles(block) if core.vector else _scalar_cycles(block, core)
 
 
@@ -133,7 +134,7 @@ def _totals(block: Block, timing: Timing) -> list[float]:
 
 @lru_cache(maxsize=65536)
 def static_cost(instructions: tuple[Instruction, ...], timing: Timing) -> tuple[tuple[int, ...], int]:
-    """Cycles of each instruction when it falls through, and what the last one adds when it branches."""
+    """The cycles of each instruction when it falls through, and the additional cycles of the last one when it branches."""
     before: Sequence[Instruction | None] = [None, *instructions[:-1]]
     costs = tuple(_cost(i, previous, timing) for i, previous in zip(instructions, before, strict=True))
     return costs, _refill(instructions[-1], timing)
@@ -206,7 +207,7 @@ def _memory_cost(i: Instruction, before: Instruction | None, timing: Timing) -> 
 
 
 def _address_wait(i: Instruction, before: Instruction | None, timing: Timing) -> int:
-    """One more where the instruction before, which is no load, has computed a register of the address."""
+    """1 if the preceding instruction, which is not a load, has computed a register of the address, else 0."""
     if before is None or _is(NO_RESULT, before) or any(_is(kind, before) for kind in (LOAD, PAIR, MULTIPLE)):
         return 0
     return timing.address_wait if _destination(before) in REGISTER.findall(_address(i)) else 0
@@ -217,13 +218,13 @@ def _destination(i: Instruction) -> str:
 
 
 def _address(i: Instruction) -> str:
-    """What a load or store computes its address from."""
+    """The registers from which a load or store computes its address."""
     _, bracket, inside = i.operands.partition("[")
     return inside if bracket else ("sp" if i.operands[:1] == "{" else i.operands.split(",")[0].rstrip("!"))
 
 
 def _listed(operands: str) -> int:
-    """How many words a {list} of registers has."""
+    """The number of words in a {list} of registers."""
     inside = operands[operands.find("{") + 1 : operands.find("}")]
     return sum(_span(part.strip()) for part in inside.split(","))
 
@@ -266,13 +267,13 @@ VECTOR_REGISTER = re.compile(r"\bq\d\b")
 GATHER = re.compile(r"\[(?:\w+, *)?q\d")
 VECTOR_CYCLES = 2
 GATHER_CYCLES = 6
-"""more than other vector memory instructions: one element at a time"""
+"""Additional cycles of a gather: it accesses one element at a time."""
 
 
 def _vector_cycles(block: Block) -> list[Cycles]:
-    """Helium has two beats a cycle, so that a vector instruction takes two; one of each kind may overlap.
-
-    Low: memory, multiplication and the rest wholly overlap, and a scalar instruction takes one. High: nothing overlaps.
+    """The cycles of vector code. Helium has two beats a cycle, so a vector instruction takes two cycles; one of each
+    kind may overlap. Low: memory, multiplication and the rest overlap completely, and a scalar instruction takes one.
+    High: nothing overlaps.
     """
     highs = [cost / block.times if block.times else 0.0 for cost in _totals(block, _M4)]
     kinds = {"memory": 0, "multiply": 0, "other": 0}
@@ -296,7 +297,7 @@ def _share(each: float, low: float, high: float, total: float) -> Cycles:
 
 
 def vector_kind(i: Instruction) -> str | None:
-    """Which of Helium's pipes an instruction uses; None for a scalar one."""
+    """The Helium pipe that an instruction uses; None for a scalar one."""
     if not i.mnemonic.startswith("v") or not VECTOR_REGISTER.search(i.operands):
         return None
     if VECTOR_MEMORY.fullmatch(_bare(i)) and "[" in i.operands:

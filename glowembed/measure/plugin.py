@@ -1,4 +1,4 @@
-"""The counting plugin of QEMU, built on the user's machine. In: nothing. Out: the shared object, or why there is none.
+"""Builds QEMU's counting plugin on the user's machine. In: nothing. Out: the shared object, or why there is none.
 
 It is compiled once with `cc` and kept under the hash of its source, the compiler's version and QEMU's interface.
 """
@@ -18,7 +18,7 @@ from glowembed.errors import ToolError
 FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 VERSION = re.compile(r"version (\d+)\.(\d+)")
 SECOND_INTERFACE = 9
-"""From this version of QEMU on the plugin must say that it was made for the second interface."""
+"""From this version of QEMU on, the plugin must declare that it was made for the second interface."""
 
 
 def source() -> Path:
@@ -39,7 +39,7 @@ def plugin(emulator: str, cache: Path | None = None) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where built plugins are kept: the user's cache, or where there is no home, the folder of temporary files."""
+    """The folder for built plugins: the user's cache or, if there is no home, the folder of temporary files."""
     home = Path.home() / ".cache" / "glowembed"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def _output(command: list[str]) -> str:
 
 
 def _build(command: list[str], path: Path) -> None:
-    """Written beside its place and renamed: several runs at once do no harm."""
+    """Build the plugin under another name and rename it, so that several runs at once do no harm."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix="building-", suffix=".so", delete=False) as file:
         partial = Path(file.name)
     done = subprocess.run([*command, "-o", str(partial), str(source())], capture_output=True, text=True, check=False)

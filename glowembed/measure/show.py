@@ -1,4 +1,4 @@
-"""A measurement for a person. In: a Measurement. Out: rich tables, readable at 80 columns without colour."""
+"""Shows a measurement to a person. In: a Measurement. Out: rich tables, readable at 80 columns without colour."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _functions(found: Measurement) -> list[tuple[str, ...]]:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> Table:
-    """A table of numbers, but for the columns `left`."""
+    """A table of numbers, except for the columns `left`."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         words = index in left
@@ -68,7 +68,7 @@ def _cycles(found: Figures) -> str:
 
 
 def _weight(found: Figures) -> float:
-    """What shares are of: cycles, or instructions where there are no cycles."""
+    """The figure to which shares relate: cycles, or instructions if there are no cycles."""
     return found.instructions if found.cycles is None else found.cycles.point
 
 

@@ -1,4 +1,4 @@
-"""What kernels take, whole and called for some rows: what the planner weighs memory against.
+"""Estimates the cycles of kernels, for a whole output or for some rows, which the planner weighs against memory.
 
 In: the kernels that may compute each node, a target. Out: estimated cycles.
 """
@@ -13,27 +13,30 @@ from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.target import Target
 
 CALL_CYCLES = 150.0
-"""An estimate of what a call takes besides its work: the tape, the switch, the arguments, the kernel's beginning."""
+"""An estimate of the cycles of a call besides its work: the tape, the switch, the arguments, the start of the kernel.
+"""
 
 ROW_FIELDS = ("out_h", "rows")
-"""Params that say how many output rows there are."""
+"""The params that give the number of output rows."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """legal: node -> the kernels that may compute it, each with its cycles. Without a target all is the number of calls."""
+    """legal: node -> the kernels that may compute it, each with its cycles. Without a target, the cost is the number of
+    calls.
+    """
 
     target: Target | None = None
     legal: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
 
     def whole(self, node: Node) -> float:
-        """Cycles of one call for everything."""
+        """The cycles of one call for the whole output."""
         if self.target is None or node.kernel is None:
             return 0.0
         return kernel(node.kernel).cost(node, self.target).cycles
 
     def rows(self, node: Node, count: int) -> float:
-        """Cycles of one call for `count` output rows."""
+        """The cycles of one call for `count` output rows."""
         if node.kernel is None:
             return 0.0
         if self.target is None:
@@ -45,7 +48,7 @@ class Costs:
 
 
 def _smaller(node: Node, count: int) -> Node:
-    """The node with `count` output rows; a cost that looks at `macs` sees its share of them."""
+    """The node with `count` output rows; its `macs` are reduced in proportion."""
     op = kernel_ops()[node.op]
     total = op.rows(node.params)
     if count == total or not is_dataclass(node.params) or isinstance(node.params, type):

@@ -1,6 +1,6 @@
-"""Bytes against cycles: which kernel each node gets where only so much memory is left.
+"""Weighs bytes against cycles: chooses the kernel of each node for a limit of memory.
 
-In: for each node, what it needs and takes with each kernel that may compute it. Out: a Curve, and the kernels for a limit.
+In: for each node, the bytes and cycles with each kernel that may compute it. Out: a Curve, and the kernels for a limit.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from math import inf
 NEVER = 1 << 40
 
 SLACK = 1e-3
-"""Cycles by which sums in another order may differ."""
+"""The cycles by which sums in a different order may differ."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """Kernel number `index` of a node: with `need` bytes in all while it runs, its calls take `cycles`."""
+    """One choice for a node: with kernel number `index`, it needs `need` bytes in all while it runs, and its calls take
+    `cycles`.
+    """
 
     need: int
     cycles: float
@@ -27,23 +29,23 @@ class Option:
 
 @dataclass(frozen=True)
 class Curve:
-    """With needs[i] bytes and more, all takes cycles[i]. Needs rise, cycles fall."""
+    """With at least needs[i] bytes, everything takes cycles[i]. Needs rise, cycles fall."""
 
     needs: tuple[int, ...]
     cycles: tuple[float, ...]
 
     @property
     def least(self) -> int:
-        """The fewest bytes that are enough for something."""
+        """The fewest bytes with which there is a solution."""
         return self.needs[0]
 
     def at(self, limit: int) -> float:
-        """Cycles within so many bytes."""
+        """The cycles within this many bytes."""
         i = bisect_right(self.needs, limit)
         return self.cycles[i - 1] if i else inf
 
     def within(self, cycles: float) -> int:
-        """The fewest bytes with which no more cycles are taken."""
+        """The fewest bytes with which the cycles do not exceed this number."""
         return next((n for n, c in zip(self.needs, self.cycles, strict=True) if c <= cycles + SLACK), NEVER)
 
 
@@ -67,7 +69,9 @@ def curve_of(nodes: Sequence[Sequence[Option]], floor: int) -> Curve:
 
 
 def chosen(nodes: Sequence[Sequence[Option]], limit: int, aim: int) -> list[int]:
-    """For each node the fastest kernel within the aim, or the one that needs the least within the limit."""
+    """For each node, the fastest kernel within the aim or, if there is none, the one that needs the least within the
+    limit.
+    """
 
     def rank(option: Option) -> tuple[int, float, int, int]:
         above = max(0, option.need - aim)

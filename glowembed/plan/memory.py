@@ -1,9 +1,9 @@
-"""Where every tensor lives: order of execution, rows and offsets in one static arena.
+"""Plans memory: order of execution, rows, and offsets in one static arena.
 
-In: a kernel-level graph with kernels chosen. Out: a Plan, and the graph in the order that it stands for. Values that must
-share memory (views, the parts of a concat) are one storage. Constants are not here: they are in flash. The plan states
-the liveness bound (what a perfect planner that keeps whole tensors would need), what its own steps need at least, and
-whether its offsets are proved to be the best for these steps.
+In: a kernel-level graph with kernels chosen. Out: a Plan, and the graph in the order of the plan. Values that must
+share memory (views, the parts of a concat) are one storage. Constants are in flash and not planned here. The plan
+states the liveness bound (the least that any plan with whole tensors needs), a lower bound for its own steps, and
+whether its offsets are proved to be optimal for these steps.
 """
 
 from __future__ import annotations
@@ -32,39 +32,42 @@ DEFAULT = PlanOptions()
 NO_COSTS = Costs()
 
 BUDGETS = {"speed": 0.0, "balanced": 0.025, "ram": 1.0}
-"""Share of the estimated cycles that additional calls may cost. 5 % is promised: a call costs more than is estimated."""
+"""The share of the estimated cycles that additional calls may cost. The documented limit is 5 %, because a call costs
+more than estimated.
+"""
 
 SMALL, SMALL_SHARE = 12_000.0, 0.04
-"""Cycles that nobody notices (0.1 ms at 120 MHz): small networks may spend them, up to this share of theirs."""
+"""Cycles that do not matter (0.1 ms at 120 MHz): small networks may spend them, up to this share of their cycles."""
 
 EFFORT_UNIT = 0.05
-"""Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds by the clock."""
+"""Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds of real time."""
 
 SOLVED, PAIRS = 2, 5_000
-"""Candidates that go to the solver, from the smallest greedy placement on, as long as they have no more conflicts together
-for a unit of effort: with more it finds nothing in its time.
+"""The number of candidates that go to the solver, from the smallest greedy placement on, and the most conflicts that
+they may have together for a unit of effort; with more, the solver finds nothing in its time.
 """
 
 PLACED = 12
-"""Candidates of a schedule that are placed: their bounds differ, and so does how close the placement comes."""
+"""The number of candidates of a schedule that are placed: both their bounds and the quality of their placements differ.
+"""
 
 REPAIRED, LEAST = 6, 2
-"""Of all candidates, those whose greedy placement is improved; and of networks of many rows."""
+"""The number of candidates whose greedy placement is improved, and that number for networks of many rows."""
 
 MANY = 60
-"""A graph of more nodes is planned in one way besides the plain one."""
+"""For a graph with more nodes, only one alternative to the plain plan is tried."""
 
 WORK, FEWEST = 80_000, 3
-"""When so many items have been placed, no further candidate is, but for the first three."""
+"""After this many items have been placed, no further candidate is placed, except for the first three."""
 
 REPAIRS = 50
-"""Placements of one that is improved."""
+"""The number of improved placements that are tried for one candidate."""
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """A graph to plan. cycles: more than the fastest kernels take; budgets: what additional calls may take, the
-    largest first, as what is cheaper is not always larger.
+    """A graph to plan. cycles: the cycles beyond those of the fastest kernels; budgets: the cycles that additional
+    calls may take, the largest first, because a cheaper plan is not always larger.
     """
 
     graph: Graph
@@ -79,9 +82,9 @@ def plan_network(
 ) -> tuple[Graph, Plan]:
     """The graph in the best order of execution with the best kernels for it, and its plan.
 
-    `costs` has the kernels to choose from; the graph has the fastest. Kernels with less scratch are taken where they save
-    memory within the budget (curve.py), and means over whole images become sums that go row by row. With `options.ram` the
-    fastest plan that fits; raises UsageError where none does.
+    `costs` contains the kernels to choose from; the graph has the fastest ones. Kernels with less scratch are taken
+    where they save memory within the budget (curve.py), and means over whole images become sums that are updated row by
+    row. With `options.ram`, the result is the fastest plan that fits; raises UsageError if none does.
     """
     ordered = best_order(graph)
     best, plan = _best(_ways(ordered, options, costs), alignment, options)
@@ -91,8 +94,10 @@ def plan_network(
 
 
 def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) -> tuple[Tradeoff, ...]:
-    """RAM against cycles: of all plans that are tried for at most twice the cycles, those that no other beats in both. The
-    smallest first; limits in `options` are not looked at, the solver sees the smallest only.
+    """The trade-off between RAM and cycles: of all plans tried for at most twice the cycles, those that no other plan
+    beats in both.
+
+    The smallest comes first. Limits in `options` are ignored, and only the smallest plan goes to the solver.
     """
     wanted, ordered = replace(options, optimize="ram", ram=None), best_order(graph)
     prepared = [
@@ -110,7 +115,7 @@ def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) 
 
 
 def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
-    """All that may be planned for a graph in its order."""
+    """All variants of a graph, in its order, that may be planned."""
     plain = _variant(ordered, replace(options, optimize="speed", ram=None), costs)
     if options.optimize == "speed" and options.ram is None:
         return [plain]
@@ -125,12 +130,12 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
 
 
 def _whole(graph: Graph, costs: Costs) -> float:
-    """Cycles of one call of each node's own kernel."""
+    """The cycles of one call of each node's own kernel."""
     return sum(costs.whole(node) for node in graph.nodes)
 
 
 def _fastest(graph: Graph, costs: Costs) -> float:
-    """The same with the fastest kernels that are legal."""
+    """The same graph with the fastest legal kernels."""
     return sum(min((cycles for _, cycles in _legal(n, costs)), default=costs.whole(n)) for n in graph.nodes)
 
 
@@ -140,14 +145,14 @@ def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Co
 
 
 def _shares(options: PlanOptions) -> tuple[float, ...]:
-    """Of the cycles, the largest first."""
+    """The shares of the cycles that may be spent, the largest first."""
     if options.ram is not None or options.optimize == "ram":
         return BUDGETS["ram"], BUDGETS["balanced"]
     return (BUDGETS[options.optimize],)
 
 
 def budget(share: float, cycles: float) -> float:
-    """Cycles that may be spent by a network that takes `cycles`."""
+    """The cycles that a network that takes `cycles` may spend."""
     return max(share * cycles, min(SMALL, SMALL_SHARE * cycles)) if share else 0.0
 
 
@@ -164,8 +169,9 @@ def _variant(graph: Graph, options: PlanOptions, costs: Costs, base: float | Non
 
 
 def _variants(graph: Graph, options: PlanOptions, costs: Costs, base: float) -> list[_Variant]:
-    """The graph with the fastest kernels, and with those whose output may lie the farthest over an input; what they take
-    beyond `base` is of the budget.
+    """The graph with the fastest kernels, and with those whose output may overlap an input the most.
+
+    The cycles beyond `base` count against the budget.
     """
     nodes = tuple(_most_overlapping(n, costs) for n in graph.nodes)
     graphs = [graph] if nodes == graph.nodes else [graph, replace(graph, nodes=nodes)]
@@ -186,20 +192,20 @@ def _most_overlapping(node: Node, costs: Costs) -> Node:
 
 
 def _overlap(symbol: str, node: Node) -> tuple[int, bool]:
-    """How far its output may lie over its input: by the store rule, and then exactly."""
+    """How far the output may overlap its input: first by the store rule, then exactly."""
     one = kernel(symbol)
     return STORES.index(one.store_of(node.params)), one.same_place(node.params)
 
 
 def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
-    """Kernels that may compute a node, with their cycles; none for a node that the planner itself made."""
+    """The kernels that may compute a node, with their cycles; none for a node that the planner itself made."""
     op = kernel_ops().get(node.op)
     own = {kernel.symbol for kernel in op.kernels} if op is not None else set()
     return [(symbol, cycles) for symbol, cycles in costs.legal.get(node.name, ()) if symbol in own]
 
 
 def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
-    """All candidates that can be the best placed greedily, the best of them by the solver."""
+    """The best plan: all promising candidates are placed greedily, and the best of them by the solver."""
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
     placed = _placed(prepared, every=options.ram is not None, apart=bool(options.rams))
     limit = options.limit
@@ -222,13 +228,13 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
 
 
 def _finished(best: _Placed, alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
-    """A candidate with its kernels, in the RAMs."""
+    """A candidate with its kernels, distributed over the RAMs."""
     graph = _with_kernels(best)
     return graph, _plan(best, alignment, graph, _split(best, options.rams, alignment))
 
 
 class _Cycles:
-    """schedule.Cycles of a graph; every number is computed once."""
+    """The function schedule.Cycles of a graph, which computes every number once."""
 
     def __init__(self, graph: Graph, rows: Rows, costs: Costs) -> None:
         self.graph, self.rows, self.costs = graph, rows, costs
@@ -246,7 +252,7 @@ class _Cycles:
 
 
 def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: bool = False) -> list[_Placed]:
-    """Schedules of a variant that are worth a placement."""
+    """The schedules of a variant that are worth placing."""
     legal = {n.name: [symbol for symbol, _ in _legal(n, variant.costs)] for n in variant.graph.nodes}
     rows = rows_of(variant.graph, legal, finest(variant.graph))
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
@@ -260,8 +266,10 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: 
 
 
 def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> list[_Placed]:
-    """Those that can be the smallest, or with `every` any that is not above a faster one, placed greedily; the smallest
-    first. `apart`: in several RAMs, a larger one of `every` may leave less in the arena.
+    """Candidates placed greedily, the smallest first: those that can be the smallest or, with `every`, any that is not
+    larger than a faster one.
+
+    `apart`: with several RAMs, a larger candidate may leave less in the arena.
     """
     placed: list[_Placed] = []
     work = 0
@@ -286,7 +294,9 @@ def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> li
 
 
 def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
-    """The lowest bounds first, in turn of each budget: what is cheaper may come closer to its own."""
+    """The candidates with the lowest bounds first, alternating between budgets, because a cheaper candidate may come
+    closer to its bound.
+    """
     ranked = []
     for budgets in sorted({one.affordable for one in prepared}):
         same = sorted((one for one in prepared if one.affordable == budgets), key=lambda p: p.bound)
@@ -295,7 +305,9 @@ def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
 
 
 def by_rows(graph: Graph) -> Graph:
-    """The same bits with nodes that need a whole tensor replaced by ones that take it row by row, where there are such."""
+    """A graph with the same bits in which nodes that need a whole tensor are replaced, where possible, by nodes that
+    take it row by row.
+    """
     context = LowerContext(graph)
     changed = False
     for node in graph.nodes:
@@ -329,7 +341,7 @@ def peak_step(plan: Plan) -> int:
 
 
 class _Placed:
-    """A candidate with its items, where they lie, and what is proved about it."""
+    """A candidate with its items, their offsets, and what is proved about them."""
 
     def __init__(
         self, variant: _Variant, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
@@ -345,7 +357,7 @@ class _Placed:
 
 
 def _solve(candidates: Sequence[_Placed], options: PlanOptions) -> None:
-    """The first few of these, if that is wanted and there is a solver."""
+    """Let the solver place the first few of these, if that is wanted and there is a solver."""
     left = PAIRS * options.effort if options.mode == "exact" and placement.have_solver() else 0
     for one in candidates[:SOLVED]:
         left -= one.forbidden.pairs
@@ -390,7 +402,7 @@ def _items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> lis
 
 
 def _merged(rows: Rows, candidate: Candidate, life: Lives, items: list[Item]) -> list[Item]:
-    """Outputs that are written exactly over their input become one item with it."""
+    """Merge outputs that are written exactly over their input into one item with it."""
     place = {item.storage: item for item in items if item.row is None}
     for (position, first, last), span in zip(candidate.calls, life.spans, strict=True):
         work = rows.works[position]
@@ -418,7 +430,7 @@ def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int
 
 
 def _in_place(placed: _Placed) -> placement.InPlace:
-    """By items: of those that share a place, the first storage stands for all."""
+    """By item: the first storage stands for all that share a place."""
     first = {storage: item.storage for item in placed.items for storage in (item.storage, *item.also)}
     allowed: dict[tuple[int, int], frozenset[int]] = {}
     for (position, _, _), (begin, end) in zip(placed.candidate.calls, placed.life.spans, strict=True):
@@ -443,7 +455,9 @@ def _with_kernels(best: _Placed) -> Graph:
 
 
 def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ram, int], ...]:
-    """Move what is used most to other RAMs; their offsets go on behind the arena. Where each begins."""
+    """Move the data that is used most to other RAMs, whose offsets continue after the arena. Returns where each RAM
+    begins.
+    """
     if not rams:
         return ()
     rows, items = best.rows, best.items
@@ -466,7 +480,7 @@ def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ra
 
 
 def _traffic(best: _Placed) -> dict[int, float]:
-    """Bytes read and written of every item; scratch is taken to be written and read once in each call for each row."""
+    """The bytes read and written of every item; scratch counts as written and read once in each call for each row."""
     rows, bytes_of = best.rows, [0.0] * len(best.rows.storages)
     calls: dict[str, int] = {}
     for position, first, last in best.candidate.calls:
@@ -509,12 +523,12 @@ def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, in
 
 
 def _step(graph: Graph, work: Work, first: int, last: int) -> Step:
-    """A call, in rows of the kernel: the only row of a work may stand for all of them."""
+    """A call, in rows of the kernel: the single row of a work may stand for all of them."""
     return Step(work.index, first, last if work.rows > 1 else row_count(graph.nodes[work.index]))
 
 
 def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
-    """For people: births and deaths in steps."""
+    """The buffers as shown to people, with births and deaths in steps."""
     first = np.asarray([begin for begin, _ in best.life.spans], np.int64)
 
     def step(tick: int) -> int:
@@ -532,7 +546,9 @@ def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
 
 
 def liveness_bound(rows: Rows, alignment: int = 1) -> int:
-    """What keeping whole tensors needs in this order, without any overlap; scratch included, padded to the alignment."""
+    """The bytes that whole tensors need in this order without any overlap, including scratch and padded to the
+    alignment.
+    """
     birth = [-1 if s.is_input else (w[0] if w else -1) for s, w in zip(rows.storages, rows.writers, strict=True)]
     death = [
         len(rows.works) if s.is_output else max((*r, *w), default=-1)
@@ -555,9 +571,10 @@ def _aligned(size: int, alignment: int) -> int:
 
 
 def overlap_distance(node: Node, index: int = 0) -> int | None:
-    """How many bytes the output must start before input `index` for rows computed in order; None: no overlap.
+    """The number of bytes by which the output must start before input `index` for rows computed in order; None means no
+    overlap.
 
-    Safe if and only if output offset <= input offset - distance (it may be negative). Found by scanning the rows:
+    Safe if and only if output offset <= input offset - distance (it may be negative). It is found by scanning the rows:
     when row y has been written, no later row may need what lies below its end.
     """
     op = kernel_ops()[node.op]

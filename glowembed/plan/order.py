@@ -1,8 +1,8 @@
-"""The order of execution that needs the least memory when tensors are kept whole.
+"""Finds the order of execution that needs the least memory when tensors are kept whole.
 
-In: a kernel-level graph. Out: the same graph with its nodes in the best order found. Exact for networks with few sets of
-nodes that can be done at some time (all chains, all with some branches); beyond that, the best of a wide beam. The order
-of the model is kept unless another one is better.
+In: a kernel-level graph. Out: the same graph with its nodes in the best order found. The search is exact for networks
+in which few sets of completed nodes are possible (chains, and networks with some branches); for others it is a wide
+beam search. The order of the model is kept unless another one is better.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from glowembed.graph.ir import Graph
 from glowembed.plan.rows import rows_of
 
 STATES = 2000
-"""Sets of done nodes that the exact search looks at before it gives up."""
+"""The number of sets of completed nodes that the exact search looks at before it gives up."""
 
 BEAM_WORK = 12_000
-"""Nodes times width of the beam."""
+"""The product of the number of nodes and the width of the beam."""
 
 BEAM = 1024
 
 
 def best_order(graph: Graph) -> Graph:
-    """The nodes in an order that needs the fewest bytes at once; ties go to the order that there is."""
+    """The nodes in an order that needs the fewest bytes at once; ties are resolved in favour of the existing order."""
     search = _search(graph)
     natural = _peak(search, range(len(graph.nodes)))
     found = _exact(search, natural)
@@ -37,7 +37,7 @@ def best_order(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Search:
-    """Sets of nodes are bits of an int. A storage is alive from its first writer to its last user."""
+    """The search. Sets of nodes are the bits of an int. A storage is alive from its first writer to its last user."""
 
     before: tuple[int, ...]
     storages: tuple[tuple[int, int, bool, bool], ...]
@@ -46,7 +46,7 @@ class _Search:
     touched: tuple[tuple[int, ...], ...]
 
     after: tuple[tuple[int, ...], ...]
-    """Nodes that read what a node makes."""
+    """The nodes that read the output of each node."""
 
 
 def _search(graph: Graph) -> _Search:
@@ -68,7 +68,7 @@ def _search(graph: Graph) -> _Search:
 
 
 def _step(search: _Search, done: int, live: int, node: int) -> tuple[int, int]:
-    """Bytes while `node` runs, and after it; `live` are those before."""
+    """The bytes while `node` runs, and after it; `live` are those before."""
     during, dead, now = live, 0, done | 1 << node
     for s in search.touched[node]:
         size, users, old, kept = search.storages[s]
@@ -93,18 +93,20 @@ def _peak(search: _Search, order: Sequence[int]) -> int:
 
 
 def _first(search: _Search) -> tuple[int, ...]:
-    """Nodes that need no other."""
+    """The nodes that need no other node."""
     return tuple(i for i, needed in enumerate(search.before) if not needed)
 
 
 def _next(search: _Search, ready: tuple[int, ...], node: int, done: int) -> tuple[int, ...]:
-    """Nodes whose inputs are there when `node`, one of those before, is the last that was done."""
+    """The nodes whose inputs are complete when `node` was the last to be done."""
     free = (i for i in search.after[node] if search.before[i] & ~done == 0)
     return tuple(sorted({*ready, *free} - {node}))
 
 
 def _exact(search: _Search, limit: int) -> list[int] | None:
-    """Cheapest path by its largest step from nothing done to all done; None when there are too many states."""
+    """The path from nothing done to everything done whose largest step is the smallest; None if there are too many
+    states.
+    """
     full = (1 << len(search.before)) - 1
     heap: list[tuple[int, int, int, int]] = [(0, 0, 0, _start(search))]
     came: dict[int, tuple[int, int]] = {}
@@ -138,7 +140,7 @@ def _path(came: dict[int, tuple[int, int]], done: int) -> list[int]:
 
 
 def _beam(search: _Search, width: int) -> list[int]:
-    """The `width` best sets of each size; ties by bytes alive, then by the nodes themselves."""
+    """Search with the `width` best sets of each size; ties are resolved by bytes alive, then by the nodes themselves."""
     beam: list[tuple[int, int, int, tuple[int, ...]]] = [(0, _start(search), 0, ())]
     ready = {0: _first(search)}
     for _ in search.before:

@@ -1,8 +1,9 @@
-"""Offsets for things that are alive at different times: a greedy portfolio, then a solver where it leaves a gap.
+"""Finds offsets for items that are alive at different times: by several greedy orders, then by a solver if a gap
+remains.
 
 In: items made of cells (bytes at a place inside the item, alive from tick to tick). Out: offsets, the size that they
-need, and whether that is proved to be the least. Two items conflict where cells of both are alive at the same tick; what
-that forbids is one interval of the difference of their offsets, and the only thing that greedy and solver know. The
+need, and whether it is proved to be the smallest. Two items conflict if cells of both are alive at the same tick; a
+conflict forbids one interval of the difference of their offsets. Greedy placement and solver use nothing else. The
 overlap of an output with its own input, in-place execution, rings and single rows are all such intervals.
 """
 
@@ -18,15 +19,15 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
-"""Greedy placements that are improved, how often each, and how often without getting smaller."""
+"""The number of greedy placements that are improved, how often each, and how often without getting smaller."""
 
 MANY = 2000
-"""Items of all placements that are improved; one always is."""
+"""The total number of items of all placements that are improved; at least one placement always is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """Cells [offset, size, birth, death] inside one piece of `size` bytes. also: other storages in the same place."""
+    """Cells (offset, size, birth, death) inside one piece of `size` bytes. also: other storages in the same place."""
 
     name: str
     row: int | None
@@ -46,22 +47,24 @@ class Item:
 
 
 Near = tuple[Ints, Ints, Ints]
-"""Numbers of items, and what each forbids to another one: offsets above its own plus the second, below its own plus the third."""
+"""The numbers of items, and the offsets that each forbids to another item: those above its own offset plus the second,
+and below its own offset plus the third.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Conflicts:
     """near[j] = (i, lo, hi): offset[j] - offset[i] must not lie strictly between lo and hi, lo < hi.
 
-    Only pairs that do conflict are kept: most items are not alive together, and a matrix of all pairs does not fit in memory
-    where thousands of rows are items of their own.
+    Only conflicting pairs are kept, because most items are not alive together, and a matrix of all pairs would not fit
+    in memory when thousands of rows are items of their own.
     """
 
     near: tuple[Near, ...]
 
     @property
     def pairs(self) -> int:
-        """How many of them there are."""
+        """The number of conflicting pairs."""
         return sum(others.size for others, _, _ in self.near) // 2
 
     def among(self, numbers: Sequence[int]) -> Conflicts:
@@ -78,18 +81,20 @@ class Conflicts:
 
 @dataclass(frozen=True)
 class Placement:
-    """Offset of each item, and the largest end."""
+    """The offset of each item, and the largest end."""
 
     offsets: tuple[int, ...]
     size: int
 
 
 InPlace = Callable[[int, int, int], bool]
-"""(storage written, storage read, tick): may the row written lie at or below the row read that dies in that tick?"""
+"""A function of (storage written, storage read, tick): may the row written lie at or below the row read that dies in
+that tick?
+"""
 
 
 def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
-    """What the cells of each pair of items forbid."""
+    """The conflicts between the cells of each pair of items."""
     owner = np.repeat(np.arange(len(items)), [len(item.cells) for item in items])
     cells = np.concatenate([item.cells for item in items]) if items else np.zeros((0, 4), np.int64)
     found = [(np.zeros((4, 0), np.int64))]
@@ -103,7 +108,7 @@ def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
 
 
 def _both_ways(count: int, i: Ints, j: Ints, lo: Ints, hi: Ints) -> Conflicts:
-    """Conflicts of pairs i < j, seen from both."""
+    """The conflicts of pairs i < j, seen from both items."""
     seen, others = np.concatenate([j, i]), np.concatenate([i, j])
     low, high = np.concatenate([lo, -hi]), np.concatenate([hi, -lo])
     order = np.lexsort((others, seen))
@@ -113,7 +118,7 @@ def _both_ways(count: int, i: Ints, j: Ints, lo: Ints, hi: Ints) -> Conflicts:
 
 
 def _forbidden(item: Item, items: Sequence[Item], owner: Ints, cells: Ints, in_place: InPlace) -> Near:
-    """What an item forbids to those that own these cells, in pieces that bound the memory."""
+    """The intervals that an item forbids to the owners of these cells, computed in pieces that bound the memory."""
     low, high = np.full(len(cells), NOTHING, np.int64), np.full(len(cells), -NOTHING, np.int64)
     step = max(1, PIECE // len(cells))
     for first in range(0, len(item.cells), step):
@@ -127,7 +132,7 @@ def _forbidden(item: Item, items: Sequence[Item], owner: Ints, cells: Ints, in_p
 def _forbidden_by(
     item: Item, mine: Ints, items: Sequence[Item], owner: Ints, cells: Ints, in_place: InPlace
 ) -> tuple[Ints, Ints]:
-    """For each of `cells`, the lowest and the highest difference that some cells of an item forbid."""
+    """For each of `cells`, the lowest and the highest difference that the cells of an item forbid."""
     x, y = mine[:, None, :], cells[None, :, :]
     meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
     low = np.where(meet, x[..., 0] - y[..., 0] - y[..., 1], NOTHING)
@@ -143,10 +148,10 @@ def _forbidden_by(
 
 
 PIECE = 1 << 20
-"""Pairs of cells that are compared at once."""
+"""The number of pairs of cells that are compared at once."""
 
 NOTHING = 1 << 40
-"""The lowest difference of two cells that do not meet; above any arena."""
+"""The lowest difference of two cells that do not meet: a number above any arena."""
 
 
 # ----------------------------------------------------------------------------------------------- greedy
@@ -154,7 +159,7 @@ NOTHING = 1 << 40
 
 @dataclass(frozen=True)
 class Fit:
-    """A greedy placement: items in this order, inputs of the network at the bottom (0) or below `top`."""
+    """A greedy placement with this order of items, and with inputs of the network at the bottom (0) or below `top`."""
 
     placement: Placement
     order: tuple[int, ...]
@@ -162,8 +167,10 @@ class Fit:
 
 
 def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
-    """First fits in some orders, the smallest first: inputs at the bottom or at the top of the bound; scratch, alive
-    now and then, at the bottom or anywhere. None follow one that meets the bound.
+    """Greedy placements in several orders, the smallest first.
+
+    Inputs are at the bottom or at the top of the bound; scratch, which is alive intermittently, is at the bottom or
+    anywhere. The search ends with a placement that meets the bound.
     """
     near, found = forbidden.near, list[Fit]()
     for order in _orders(items):
@@ -175,7 +182,9 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]
 
 
 def repaired(items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int) -> Placement:
-    """What reaches highest is placed earlier next time, again and again; the best of all."""
+    """Improve a placement repeatedly by placing the item that reaches highest earlier the next time; returns the best
+    placement.
+    """
     near, best = forbidden.near, fits[0].placement
     count = min(REPAIRED, max(1, MANY // max(1, len(items))))
     for fit in fits[:count] if best.size > bound else ():
@@ -196,7 +205,7 @@ def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int)
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
-    """Large ones first, or what dies last, which leaves the space below to what came before it."""
+    """Orders of items: large ones first, or those that die last, which leaves the space below to earlier ones."""
     birth = np.asarray([i.birth for i in items])
     death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])
@@ -209,7 +218,7 @@ def _orders(items: Sequence[Item]) -> list[list[int]]:
 
 
 def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int], top: int) -> Placement:
-    """Each item at the lowest allowed offset; with `top`, inputs of the network end there."""
+    """Place each item at the lowest allowed offset; with `top`, inputs of the network end there."""
     offsets = np.full(len(items), NOWHERE, np.int64)
     if top:
         order = sorted(order, key=lambda i: items[i].birth >= 0)
@@ -222,11 +231,11 @@ def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int]
 
 
 NOWHERE = -(1 << 40)
-"""The offset of what is not placed yet: so low that it forbids nothing."""
+"""The offset of an item that is not placed yet: so low that it forbids nothing."""
 
 
 def _lowest(item: Item, near: Near, offsets: Ints, start: int) -> int:
-    """The lowest offset that no item placed before forbids."""
+    """The lowest offset that no earlier item forbids."""
     others, lo, hi = near
     there, at = offsets[others], _aligned(start, item.alignment)
     low, high = there + lo, there + hi
@@ -248,7 +257,7 @@ def _aligned(x: int, alignment: int) -> int:
 
 
 def have_solver() -> bool:
-    """OR-tools is optional: without it plans are greedy."""
+    """Whether OR-tools is installed. It is optional; without it, plans are greedy."""
     try:
         import ortools.sat.python.cp_model  # noqa: F401
     except ImportError:
@@ -259,9 +268,10 @@ def have_solver() -> bool:
 def solve(
     items: Sequence[Item], forbidden: Conflicts, bound: int, hint: Placement, effort: float
 ) -> tuple[Placement, int]:
-    """A placement no larger than `hint`, and a proved lower bound. The same on every machine.
+    """A placement no larger than `hint`, and a proved lower bound; both are the same on every machine.
 
-    One worker, a fixed seed and a deterministic limit: a limit by the clock would give other plans on other machines.
+    The solver has one worker, a fixed seed and a deterministic limit, because a limit on time would give different
+    plans on different machines.
     """
     from ortools.sat.python import cp_model
 

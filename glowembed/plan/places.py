@@ -1,7 +1,8 @@
-"""Where inputs and outputs lie: in the arena, in buffers of the caller, or nowhere, where rows are handed over one by one.
+"""Decides where inputs and outputs lie: in the arena, in buffers of the caller, or nowhere, if rows are handed over one
+by one.
 
-In: a kernel-level graph. Out: the same bits with `Value.place` set, with nodes that take the rows of an input, and with
-copies where two tensors of the caller would be one memory.
+In: a kernel-level graph. Out: a graph with the same bits and with `Value.place` set, with nodes that take the rows of
+an input, and with copies where two tensors of the caller would share one memory.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ IO = Literal["arena", "caller"]
 
 @dataclass(frozen=True)
 class Places:
-    """io: `arena` = inputs and outputs lie in the arena, `caller` = in buffers of the caller. input: `rows` = no input lies
-    anywhere: the bundle asks the caller for row after row.
+    """io: `arena` puts inputs and outputs into the arena, `caller` into buffers of the caller. input: with `rows`, no
+    input lies in memory, and the bundle asks the caller for one row after another.
     """
 
     io: IO = "arena"
@@ -40,7 +41,7 @@ def place(graph: Graph, places: Places) -> Graph:
 
 
 def _by_rows(graph: Graph) -> Graph:
-    """A node behind each input, which asks for its rows: as many as the nodes that read it want."""
+    """Add a node after each input that asks for its rows, in the size that the nodes that read it want."""
     values, nodes, fed = dict(graph.values), [], {}
     taken = {node.name for node in graph.nodes}
     for name in graph.inputs:
@@ -56,7 +57,7 @@ def _by_rows(graph: Graph) -> Graph:
 
 
 def _row_bytes(graph: Graph, name: str) -> int:
-    """Bytes of a row as those who read it know it; all of the tensor where they do not agree on any."""
+    """The bytes of a row as its readers define it; the whole tensor if they do not agree."""
     size, found = graph.values[name].bytes, set()
     for node in graph.nodes:
         for i in (i for i, n in enumerate(node.inputs) if n == name):
@@ -69,7 +70,7 @@ def _row_bytes(graph: Graph, name: str) -> int:
 
 
 def _of_the_caller(graph: Graph, inputs: Iterable[str]) -> Graph:
-    """Inputs and outputs in buffers of their own; a copy for each that would be in the same memory as another one."""
+    """Give inputs and outputs buffers of their own, with a copy for each that would share memory with another one."""
     kept: set[tuple[str, ...]] = set()
     together = stored_together(graph)
     apart = []
@@ -84,7 +85,7 @@ def _of_the_caller(graph: Graph, inputs: Iterable[str]) -> Graph:
 
 
 def _copied(graph: Graph, name: str) -> Graph:
-    """The output is a copy of what it was."""
+    """Make the output a copy of its former value."""
     value = graph.values[name]
     inner: Value = replace(value, name=free_name(f"{name}/kept", graph.values))
     params = kernel_ops()["copy_rows"].params(1, value.bytes)

@@ -1,6 +1,7 @@
-"""Proof of a plan by replay: every read finds the value that was written there.
+"""Proves a plan by replaying it: every read must find the value that was written there.
 
-Separate from the planner on purpose: this knows addresses, steps and store rules, not storages, lifetimes or overlaps.
+It is separate from the planner on purpose: it uses addresses, steps and store rules, not storages, lifetimes or
+overlaps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Plan, Step
 
 Reads = list[list[tuple[str, int, int]]]
-"""For each row, for each input: (input, first byte, last byte + 1)."""
+"""For each row and each input: (input, first byte, last byte + 1)."""
 
 Extent = tuple[int, int]
 """The lowest and the highest of some addresses."""
@@ -23,24 +24,26 @@ Extent = tuple[int, int]
 Ints = NDArray[np.int64]
 
 AT_ONCE = 1024
-"""Rows of a call up to which they are replayed one by one."""
+"""The most rows of a call that are replayed one by one."""
 
 PIECE = 1 << 20
-"""Bytes that are read or written at once."""
+"""The number of bytes that are read or written at once."""
 
 
 def check(graph: Graph, plan: Plan) -> None:
-    """Run the steps of the plan on addresses. Raises AssertionError, naming the reader, where it would not be right.
+    """Run the steps of the plan on addresses. Raises AssertionError, naming the reader, if a read would find wrong
+    data.
 
-    Each byte of the arena carries a tag, which byte of which tensor it is; rows are read, written and read again. What is
-    of the caller lies behind the arena.
+    Each byte of the arena carries a tag that says which byte of which tensor it is; rows are read, written and read
+    again. Data of the caller lies after the arena.
     """
     _Replay(graph, plan).run()
 
 
 class _Replay:
-    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage. Of a tensor of
-    several parts each has a number of its own: the next one, and who reads it all, want that of the one before.
+    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage. Each part of
+    a tensor has a number of its own: the next part, and readers of the whole tensor, expect the number of the part
+    before it.
     """
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
@@ -106,12 +109,14 @@ class _Replay:
                     self.read(*reads[later][k], node.name)
 
     def reach(self, reads: Reads) -> Ints:
-        """The lowest and the highest address of each span, by row and input; high < low where it is empty."""
+        """The lowest and the highest address of each span, by row and input; high < low if the span is empty."""
         ends = [[self.extent(*span) for span in spans] for spans in reads]
         return np.asarray(ends, np.int64).reshape(len(reads), -1, 2)
 
     def touched(self, reach: Ints, first: int, *changed: Extent) -> list[list[int]]:
-        """[row, input] from row `first` on whose span may hold one of the changed bytes: the others are as they were."""
+        """Pairs [row, input], from row `first` on, whose span may hold one of the changed bytes; the others are
+        unchanged.
+        """
         low, high = reach[first:, :, 0], reach[first:, :, 1]
         met = np.zeros(low.shape, bool)
         for start, end in changed:
@@ -121,7 +126,9 @@ class _Replay:
         return found.tolist()
 
     def at_once(self, node: Node, store: str, reads: Reads) -> bool:
-        """All rows as one; False where the output lies over what is read, but not element by element over its own row."""
+        """Replay all rows as one. Returns False if the output overlaps what is read, other than element by element over
+        its own row.
+        """
         op = kernel_ops()[node.op]
         if op.accumulates or node.shares is not None:
             return False
@@ -143,14 +150,14 @@ class _Replay:
         return True
 
     def whole_in_place(self, node: Node, store: str, k: int, reads: Reads) -> bool:
-        """Element by element over input k, row y for row y, from the first to the last."""
+        """Whether all rows, from the first to the last, are written element by element over the same row of input k."""
         if not all(self.in_place(node, store, k, y) for y in (0, len(reads) - 1)):
             return False
         one_piece = node.outputs[0] not in self.plan.slots and node.inputs[k] not in self.plan.slots
         return one_piece and all(spans[k][1:] == self.output(node, y) for y, spans in enumerate(reads))
 
     def same_place(self, node: Node, step: Step) -> bool:
-        """All rows in one call, exactly over the input, by a kernel that may."""
+        """Whether all rows are written in one call exactly over the input, by a kernel that allows it."""
         whole = (step.first, step.last) == (0, self.row_count(node))
         if not whole or node.params is None or not kernel(node.kernel or "").same_place(node.params):
             return False
@@ -158,7 +165,9 @@ class _Replay:
         return node.inputs[0] in offsets and offsets[node.inputs[0]] == offsets.get(node.outputs[0])
 
     def in_place(self, node: Node, store: str, k: int, y: int) -> bool:
-        """Element by element over input k: right if the output row does not begin behind the input row."""
+        """Whether the row is written element by element over input k, which is right if the output row does not begin
+        after the input row.
+        """
         op = kernel_ops().get(node.op)
         strides, stride = (
             op.row_bytes(node.params) if op is not None and node.params is not None
@@ -172,7 +181,7 @@ class _Replay:
         return self.address(node.outputs[0], first) <= self.address(name, start)
 
     def spans(self, node: Node, y: int) -> list[tuple[str, int, int]]:
-        """(input, first byte, last byte + 1) read for output row y."""
+        """The (input, first byte, last byte + 1) that output row y reads."""
         op = kernel_ops().get(node.op)
         if op is None or node.params is None:
             return [(name, 0, self.graph.values[name].bytes) for name in node.inputs]
@@ -210,7 +219,7 @@ class _Replay:
         return self.plan.offsets[name] if outside is None else outside
 
     def extent(self, name: str, start: int, end: int) -> Extent:
-        """The lowest and the highest address of bytes start..end-1; of constants, none."""
+        """The lowest and the highest address of bytes start..end-1; constants have none."""
         if start >= end or self.graph.values[name].const is not None or name in self.reserved:
             return 1, 0
         slots = self.plan.slots.get(name)
@@ -221,7 +230,7 @@ class _Replay:
         return min(mine), max(mine) + row - 1
 
     def places(self, name: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Addresses and tags of bytes start..end-1 of a tensor."""
+        """The addresses and tags of bytes start..end-1 of a tensor."""
         inside = np.arange(start, end, dtype=np.int64)
         slots = self.plan.slots.get(name)
         if slots is None:
@@ -236,7 +245,7 @@ class _Replay:
         return where, (self.number[name] << 32) + inside
 
     def write(self, name: str, start: int, end: int) -> Extent:
-        """Where it has written."""
+        """Write a row, and return the addresses written."""
         for first in range(start, end, PIECE):
             where, tags = self.places(name, first, min(end, first + PIECE))
             self.tags[where] = tags
@@ -257,7 +266,7 @@ class _Replay:
             raise AssertionError(f"{reader} reads {name!r}, but {lies} lies at byte {int(where[wrong[0]])}")
 
     def scratch(self, node: Node) -> Extent:
-        """Fill the scratch of a node with garbage. Where that is."""
+        """Fill the scratch of a node with garbage, and return its addresses."""
         size = kernel(node.kernel or "").scratch(node.params)
         if not size:
             return 1, 0
@@ -268,7 +277,7 @@ class _Replay:
 
 
 def _union(spans: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """The same bytes of one input in as few spans as there can be."""
+    """The same bytes of one input in the fewest possible spans."""
     merged: list[tuple[str, int, int]] = []
     for name, start, end in sorted(set(spans)):
         if merged and start <= merged[-1][2]:

@@ -1,8 +1,8 @@
-"""What every node reads and writes, row by row: the facts that order, streaming, placement and their checks share.
+"""Computes what every node reads and writes, row by row, for order, streaming, placement and their checks.
 
-In: a kernel-level graph. Out: Rows. Values that share memory (views, the parts of a concat) are one Storage. A storage is
-cut into rows as its producer writes them; an access in other rows touches all rows that it covers. Constants are in
-flash and do not appear.
+In: a kernel-level graph. Out: Rows. Values that share memory (views, the parts of a concat) are one Storage. A storage
+is cut into rows as its producer writes them; an access in rows of another size touches all rows that it overlaps.
+Constants are in flash and do not appear.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import KernelOp, Store, kernel, kernel_ops
 
 Span = tuple[int, int]
-"""Rows first..last-1 of a storage."""
+"""The rows first..last-1 of a storage."""
 
 NO_OTHERS: Mapping[str, Sequence[str]] = {}
 
 STORES: tuple[Store, ...] = ("disjoint", "rows", "elements")
-"""From the strictest on."""
+"""The store rules, the strictest first."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel that may compute a node in the place of its own. in_parts: only in calls for some of the rows."""
+    """A kernel that may compute a node instead of its own. in_parts: only in calls for some of the rows."""
 
     symbol: str
     scratch: int
@@ -36,9 +36,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory of one or several values. `whole`: its rows must follow each other, because somebody looks at them so.
+    """The memory of one or several values.
 
-    outside: it is not in the arena, but of the caller, who does not want an input changed.
+    `whole`: its rows must be contiguous, because a reader needs them so. outside: it is not in the arena but belongs to
+    the caller, who does not want an input changed.
     """
 
     values: tuple[str, ...]
@@ -56,12 +57,13 @@ class Storage:
 
 @dataclass(frozen=True)
 class Work:
-    """What a node does for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`. The output is not among
-    them: a part goes where the parts before it are.
+    """The accesses of a node for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`. The output is
+    not among them; a part is written after the parts before it.
 
     in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
-    for some rows at a time while others are not there. same_place: one call for all rows may write the output exactly
-    over input 0. kernels: those that may compute it with these facts, its own first; none where there is nothing to call.
+    for some rows at a time while others do not exist. same_place: one call for all rows may write the output exactly
+    over input 0. kernels: those that may compute it with these accesses, its own first; none if there is nothing to
+    call.
     """
 
     index: int
@@ -79,18 +81,18 @@ class Work:
 
     @property
     def scratch(self) -> int:
-        """Bytes that its own kernel needs during a call."""
+        """The bytes that its own kernel needs during a call."""
         return self.kernels[0].scratch if self.kernels else 0
 
     @cached_property
     def needs(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """(storage, its rows that must be there, by the number of rows computed): the output first, then the inputs."""
+        """(storage, the rows that must exist, by the number of rows computed): the output first, then the inputs."""
         spans = ((self.output, self.writes), *zip(self.inputs, self.reads, strict=True))
         return tuple((storage, tuple(accumulate((b for _, b in rows), max, initial=0))) for storage, rows in spans)
 
     @cached_property
     def row_that_completes(self) -> tuple[int, ...]:
-        """Storage rows 0..i of the output are all written when this many rows are computed."""
+        """Rows 0..i of the output's storage are all written when this many rows are computed."""
         last = [0] * max((end for _, end in self.writes), default=0)
         for y, (first, end) in enumerate(self.writes):
             last[first:end] = [y + 1] * (end - first)
@@ -124,9 +126,10 @@ class Rows:
 
 
 def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS, finest: int = limits.ROWS_OF_A_NODE) -> Rows:
-    """The facts of a graph whose nodes have kernels; `legal`: by name of a node, kernels that could take their place.
+    """The accesses of a graph whose nodes have kernels.
 
-    A node of more than `finest` rows has one: its whole tensor.
+    `legal`: by name of a node, kernels that could replace its own. A node of more than `finest` rows has one row, its
+    whole tensor.
     """
     members = _members(graph)
     storage_of = {name: i for i, names in enumerate(members) for name in names}
@@ -141,29 +144,31 @@ def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS, finest
 
 
 def total_rows(graph: Graph, finest: int = limits.ROWS_OF_A_NODE) -> int:
-    """Rows of all nodes, as `rows_of` knows them."""
+    """The number of rows of all nodes, as `rows_of` counts them."""
     return sum(count if (count := row_count(n)) <= finest else 1 for n in graph.nodes)
 
 
 def accesses(rows: Rows) -> int:
-    """How many rows all nodes read and write, one by one."""
+    """The number of rows that all nodes read and write."""
     return sum(b - a for work in rows.works for spans in (*work.reads, work.writes) for a, b in spans)
 
 
 def finest(graph: Graph) -> int:
-    """Rows of a node up to which they are known one by one."""
+    """The most rows of a node that are treated one by one."""
     many = total_rows(graph) > limits.TOLD_APART or accesses(rows_of(graph)) > limits.ACCESSES
     return 1 if many else limits.ROWS_OF_A_NODE
 
 
 def too_long(graph: Graph) -> bool:
-    """Too many rows or nodes for a search of what is computed row by row."""
+    """Whether there are too many rows or nodes to search for layers that run row by row."""
     many = len(graph.nodes) > limits.STREAMED_NODES or total_rows(graph) > limits.STREAMED_ROWS
     return many or finest(graph) == 1
 
 
 def simpler(graph: Graph, streaming: bool) -> str:
-    """What the plan of a long network leaves out, and why; nothing for others. streaming: row by row was wanted."""
+    """What the plan of a long network leaves out, and why; empty for others. streaming: row-by-row computation was
+    wanted.
+    """
     longest = max(graph.nodes, key=row_count, default=None)
     rows = total_rows(graph)
     if finest(graph) == 1:
@@ -179,12 +184,12 @@ def simpler(graph: Graph, streaming: bool) -> str:
 
 
 def _is_view(node: Node) -> bool:
-    """Or memory that the nodes behind it fill: it is there when the first of them writes."""
+    """Whether a node is a view, or memory that the nodes after it fill, which exists when the first of them writes."""
     return node.kernel is None and (node.shares is not None or not node.inputs)
 
 
 def _members(graph: Graph) -> list[tuple[str, ...]]:
-    """Values that are one memory because a node says so (`shares`), in order of the graph."""
+    """The values that share one memory because a node says so (`shares`), in order of the graph."""
     root: dict[str, str] = {}
     for node in graph.nodes:
         if node.shares is not None and graph.values[node.inputs[node.shares]].const is None:
@@ -198,12 +203,12 @@ def _members(graph: Graph) -> list[tuple[str, ...]]:
 
 
 def stored_together(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """Value -> all values that are one memory with it."""
+    """A mapping from each value to all values that share its memory."""
     return {name: names for names in _members(graph) for name in names}
 
 
 def outside(graph: Graph) -> dict[str, str]:
-    """Value -> the input or output in whose memory it lies, for all that is not in the arena."""
+    """A mapping from each value outside the arena to the input or output in whose memory it lies."""
     found: dict[str, str] = {}
     for names in _members(graph):
         owner = next((n for n in names if graph.values[n].place != "arena"), None)
@@ -216,7 +221,7 @@ Touched = Mapping[str, Sequence[int]]
 
 
 def _touched(graph: Graph, finest: int) -> tuple[Touched, Touched]:
-    """What is read, and what is written."""
+    """The values that are read, and those that are written."""
     read: dict[str, list[int]] = {}
     written: dict[str, list[int]] = {}
     for node in graph.nodes:
@@ -241,7 +246,7 @@ def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touch
 
 
 def _op(node: Node, finest: int) -> KernelOp | None:
-    """None for a node without params that can be asked, or with too many rows."""
+    """The kernel-level op of a node; None for a node without params that can be queried, or with too many rows."""
     op = kernel_ops().get(node.op)
     return op if op is not None and node.params is not None and op.rows(node.params) <= finest else None
 
@@ -289,13 +294,13 @@ def _work(
 
 
 def row_count(node: Node) -> int:
-    """Rows that its kernel computes."""
+    """The number of rows that the node's kernel computes."""
     op = kernel_ops().get(node.op)
     return op.rows(node.params) if op is not None and node.params is not None else 1
 
 
 def _row_for_row(node: Node, index: int) -> bool:
-    """Row y of the output needs row y of this input, of the same size."""
+    """Whether row y of the output needs exactly row y of this input, of the same size."""
     op = kernel_ops().get(node.op)
     if op is None or node.params is None:
         return True
@@ -309,7 +314,7 @@ def _same_place(node: Node, symbol: str | None) -> bool:
 
 
 def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
-    """The node's own kernel, and those that keep its promises: an output may lie no farther over an input than for it."""
+    """The node's own kernel, and those that keep its promises: their output may overlap an input at least as far."""
     if node.kernel is None:
         return ()
     store = STORES.index(kernel(node.kernel).store_of(node.params))
@@ -323,7 +328,7 @@ def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
 
 
 def _cover(rows: range, stride: int, storage: Storage) -> Span:
-    """Rows of `stride` bytes as rows of the storage; all of them where an access is not in whole rows."""
+    """Rows of `stride` bytes as rows of the storage; all of them if an access is not in whole rows."""
     if not rows:
         return 0, 0
     if stride == storage.row_bytes:

@@ -1,9 +1,9 @@
-"""Which rows of which node are computed when, so that few of them are alive at once.
+"""Decides when each row of each node is computed, so that few rows are alive at once.
 
-In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to make rows of
-the last node, the rows that its window needs are made first, and so on back to the inputs of the group. Nothing is computed
-twice. Where to cut the network into groups is found by dynamic programming over the cut points, with the bytes alive
-at once as limit and the cycles of additional calls and of slower kernels with less scratch as cost.
+In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to make rows
+of the last node, the rows that its window needs are made first, and so on back to the inputs of the group. Nothing is
+computed twice. Where to cut the network into groups is found by dynamic programming over the cut points, with the bytes
+alive at once as limit and the cycles of additional calls and of slower kernels with less scratch as cost.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ from glowembed.plan.rows import Rows, Work
 
 Ints = NDArray[np.int64]
 Call = tuple[int, int, int]
-"""Position in Rows.works, first row, last row + 1."""
+"""The position in Rows.works, the first row, and the last row + 1."""
 
 NONE: Ints = np.zeros(0, np.int64)
 
 SEGMENTS, SHORTEST = 500, 6
-"""Segments to look at: so many over the number of nodes is the longest group, but never less than a few."""
+"""The number of segments to look at: this number divided by the number of nodes is the length of the longest group, but
+at least SHORTEST.
+"""
 
 PAIRED = 14
-"""Joins and forks of a group up to which two of them are changed at a time."""
+"""The most joins and forks of a group for which two of them are changed at a time."""
 
 NOBODY: frozenset[int] = frozenset()
 
 CHEAP = 0.1
-"""Share of the budget up to which a group needs no larger blocks of rows."""
+"""The share of the budget up to which a group needs no larger blocks of rows."""
 
 BLOCKS = (2, 4, 8, 16)
 
 ROOMS = (0.0, 0.06)
-"""Shares of the limit that kernels leave where they can."""
+"""Shares of the limit that kernels leave free where they can."""
 
 STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Limits to try: the least that is possible, and so much more."""
+"""Limits to try: the smallest possible one, and multiples above it by these shares."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class Pull:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Calls in order; `groups` are positions first..last-1 in Rows.works; kernels: for each of Rows.works which of its
-    kernels computes it; extra: cycles beyond one call of its own kernel for each node.
+    """Calls in order; `groups` are positions first..last-1 in Rows.works; kernels: for each of Rows.works the number of
+    the kernel that computes it; extra: cycles beyond one call of its own kernel for each node.
     """
 
     calls: tuple[Call, ...]
@@ -75,7 +77,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Lives:
-    """Tick of the first and of the last access to each row of each storage; one tick per row computed.
+    """The ticks of the first and of the last access to each row of each storage; there is one tick per row computed.
 
     Rows that exist from the start have birth -1, those that the caller reads have death `ticks`. A row that is never
     touched has death -2. spans: first and last tick of each call. touched: the storages that have rows here.
@@ -89,7 +91,7 @@ class Lives:
 
 
 def lives(rows: Rows, calls: Sequence[Call]) -> Lives:
-    """When each row is alive, for calls that compute everything."""
+    """The lifetimes of all rows, for calls that compute everything."""
     return _lives(rows, calls, lambda storage: rows.storages[storage].is_input, lambda s: rows.storages[s].is_output)
 
 
@@ -129,7 +131,7 @@ def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_
 
 
 def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
-    """Bytes alive at each tick, -1 first and the caller's last, without scratch; rows of streamed tensors are rounded
+    """The bytes alive at each tick (-1 first, the caller's last), without scratch; rows of streamed tensors are rounded
     up to `unit`.
     """
     change = np.zeros(life.ticks + 3, np.int64)
@@ -152,7 +154,7 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
 
 
 def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> Ints:
-    """The same with the scratch of the kernels that the candidate calls."""
+    """The bytes alive at each tick, including the scratch of the kernels that the candidate calls."""
     live = live.copy()
     for (position, _, _), (begin, end) in zip(candidate.calls, life.spans, strict=True):
         live[begin + 1 : end + 2] += scratch_of(rows, candidate, position)
@@ -160,14 +162,14 @@ def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> I
 
 
 def scratch_of(rows: Rows, candidate: Candidate, position: int) -> int:
-    """Bytes that a call of this node needs."""
+    """The bytes of scratch that a call of this node needs."""
     kernels = rows.works[position].kernels
     return kernels[candidate.kernels[position]].scratch if kernels else 0
 
 
 def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, int], life: Lives) -> bool:
-    """This call may write its output exactly over its input: all rows in one call, both in one piece, and nobody needs the
-    input after.
+    """Whether this call may write its output exactly over its input: all rows in one call, both in one piece, and the
+    input not needed afterwards.
     """
     if not work.same_place or (first, last) != (0, work.rows) or work.inputs[0] == work.output:
         return False
@@ -177,9 +179,10 @@ def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, i
 
 
 def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
-    """The same with all storages whole but those whose rows lie anywhere: a group touches them, and nobody needs them whole.
+    """The lifetimes with all storages whole except those whose rows may lie anywhere: a group uses them, and nothing
+    needs them whole.
 
-    What a node outside of the groups may overwrite with its output stays in one piece, and so does that output.
+    An input that a node outside the groups may overwrite with its output stays in one piece, and so does that output.
     """
     inside = {p for first, last in groups for p in range(first, last)}
     touched = {s for p in inside for s in (*rows.works[p].inputs, rows.works[p].output)}
@@ -190,7 +193,7 @@ def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
 
 
 def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> int:
-    """Bytes of the output row that lie on an input row that dies in this tick."""
+    """The bytes of the output row that lie on an input row that dies in this tick."""
     for k in work.in_place:
         first, last = work.reads[k][y]
         if last == first + 1 and life.death[work.inputs[k]][first] == tick:
@@ -203,7 +206,7 @@ def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> i
 
 @dataclass
 class _Puller:
-    """Emits the calls of works[first:last]; everything before is complete."""
+    """Emits the calls of works[first:last]; everything before them is complete."""
 
     rows: Rows
     first: int
@@ -225,7 +228,7 @@ class _Puller:
         return any(self.first <= r < self.last for r in readers)
 
     def produce(self, position: int, count: int) -> None:
-        """Rows of a node up to `count`."""
+        """Compute the rows of a node up to `count`."""
         work = self.rows.works[position]
         while (begin := self.done.get(position, 0)) < count:
             end = min(begin + self.pull.block, work.rows)
@@ -238,7 +241,9 @@ class _Puller:
             self._push(work.output)
 
     def _needs(self, position: int, end: int) -> Iterator[tuple[int, int]]:
-        """(node of this group, how many of its rows) for rows up to `end`; of a row of several parts, those before come first."""
+        """(node of this group, number of its rows) that are needed for rows up to `end`; for a row of several parts,
+        earlier parts come first.
+        """
         work = self.rows.works[position]
         own, *inputs = work.needs
         for storage, up_to in (own, *(inputs[::-1] if position in self.pull.reverse else inputs)):
@@ -249,7 +254,7 @@ class _Puller:
                     yield producer, self.rows.works[producer].row_that_completes[needed - 1]
 
     def _push(self, storage: int) -> None:
-        """Compute what is eager and now can be."""
+        """Compute eager nodes that have become computable."""
         for reader in self.rows.readers[storage]:
             if reader not in self.pull.eager or not self.first <= reader < self.last:
                 continue
@@ -271,12 +276,12 @@ def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
 
 
 Cycles = Callable[[int, int, int], float]
-"""(position in Rows.works, number of the kernel, rows) -> what a call for so many rows takes."""
+"""A function of (position in Rows.works, number of the kernel, rows): the cycles of a call for this many rows."""
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """A way to compute works[first:last] together. curve: cycles more than if each node's own kernel were called once."""
+    """A way to compute works[first:last] together. curve: the cycles beyond one call of each node's own kernel."""
 
     curve: Curve
     pull: Pull | None
@@ -284,7 +289,7 @@ class _Segment:
 
 @dataclass
 class _Segments:
-    """Costs of all segments that may be streamed."""
+    """The costs of all segments that may be streamed."""
 
     rows: Rows
     unit: int
@@ -301,18 +306,20 @@ class _Segments:
         return self.known[key]
 
     def curve(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> Curve:
-        """`live`: without scratch, with what comes before the first call and after the last one."""
+        """The trade-off of a segment. `live`: bytes without scratch, including those before the first call and after
+        the last one.
+        """
         options = self.options(positions, calls, life, live)
         curve = curve_of(options, int(live[1:-1].max(initial=0)))
         whole = self.whole(positions)
         return replace(curve, cycles=tuple(c - whole for c in curve.cycles))
 
     def whole(self, positions: Iterable[int]) -> float:
-        """Cycles of one call of each node's own kernel."""
+        """The cycles of one call of each node's own kernel."""
         return sum(self.cycles(p, 0, self.rows.works[p].rows) for p in positions)
 
     def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
-        """For each position, what its calls need and take with each kernel that may be called so."""
+        """For each position, the bytes and cycles of its calls with each kernel that may be called this way."""
         floor: dict[int, int] = {}
         counts: dict[int, Counter[int]] = {}
         alive = live.tolist()
@@ -337,7 +344,7 @@ class _Segments:
 
     @cached_property
     def users(self) -> tuple[tuple[int, int], ...]:
-        """First writer (-1: none) and last user of each storage."""
+        """The first writer (-1: none) and last user of each storage."""
         return tuple(
             (w[0] if w else -1, max((*r, *w), default=-1))
             for r, w in zip(self.rows.readers, self.rows.writers, strict=True)
@@ -345,11 +352,11 @@ class _Segments:
 
     @cached_property
     def pieces(self) -> Rows:
-        """Where nothing is streamed."""
+        """The pieces if nothing is streamed."""
         return in_one_piece(self.rows, ())
 
     def _alive(self, rows: Rows, first: int, last: int, calls: Sequence[Call]) -> tuple[Lives, Ints, int]:
-        """Lives while these calls run, bytes alive, and bytes of what only lies there meanwhile."""
+        """The lifetimes while these calls run, the bytes alive, and the bytes of storages that merely exist meanwhile."""
         storages = rows.storages
 
         def is_old(s: int) -> bool:
@@ -368,7 +375,7 @@ class _Segments:
 
     @cached_property
     def storages(self) -> tuple[Ints, Ints, Ints]:
-        """First writer (-1: none) and last user of each storage, NEVER for outputs, and its bytes in the arena."""
+        """The first writer (-1: none) and last user of each storage (NEVER for outputs), and its bytes in the arena."""
         pairs = list(zip(self.rows.storages, self.users, strict=True))
         born, dies = [b for _, (b, _) in pairs], [NEVER if s.is_output else d for s, (_, d) in pairs]
         return np.asarray(born), np.asarray(dies), np.asarray([0 if s.outside else s.bytes for s, _ in pairs])
@@ -377,10 +384,10 @@ class _Segments:
 def candidates(
     rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float], limit: int | None = None
 ) -> list[Candidate]:
-    """For each budget from the least memory on; behind them those that stream nothing.
+    """The candidates for each budget, from the least memory on; after them those that stream nothing.
 
-    Only those that take at most so many cycles more than if each node's own kernel were called once. With a limit of
-    bytes, no fewer than it are aimed at.
+    A candidate for a budget takes at most that many cycles beyond one call of each node's own kernel. With a limit of
+    bytes, the search does not aim below it.
     """
     segments = _Segments(rows, unit, cycles)
     found = _each(budgets, lambda budget: _within(segments, budget, limit))
@@ -394,7 +401,7 @@ def unstreamed(rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float]) 
 
 
 def _each(budgets: Sequence[float], within: Callable[[float], list[Candidate]]) -> list[Candidate]:
-    """Those of every budget, each once."""
+    """The candidates of every budget, without duplicates."""
     found: list[Candidate] = []
     for budget in budgets:
         found += [candidate for candidate in within(budget) if candidate not in found]
@@ -423,7 +430,7 @@ def _aims(
     budget: float,
     limit: int | None,
 ) -> list[int]:
-    """The least bytes within the budget, and more; with a limit also what is a little below it."""
+    """Aims for the search: the least bytes within the budget, and more; with a limit also a little less than it."""
     ways = [*single, *(s for way in options.values() for s in way)]
     needs = sorted({n for way in ways for n in way.curve.needs})
     low, high = 0, len(needs) - 1
@@ -437,7 +444,7 @@ def _aims(
 
 
 def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_Segment]]:
-    """Segments of two and more nodes that are worth a look, with larger blocks of rows where calls are dear."""
+    """Segments of two and more nodes that are worth trying, with larger blocks of rows where calls are expensive."""
     works = segments.rows.works
     longest = max(SHORTEST, SEGMENTS // max(1, len(works)))
     options: dict[tuple[int, int], list[_Segment]] = {}
@@ -459,7 +466,7 @@ def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_
 def _cut(
     options: Mapping[tuple[int, int], list[_Segment]], single: Sequence[_Segment], limit: int
 ) -> tuple[float, list[tuple[int, int, Pull | None]]] | None:
-    """The fewest additional cycles with no segment above `limit` bytes."""
+    """The cut with the fewest additional cycles in which no segment takes more than `limit` bytes."""
     count = len(single)
     best: list[tuple[int, int, Pull | None] | None] = [None] * (count + 1)
     total = [0.0] + [inf] * count
@@ -493,15 +500,16 @@ Way = tuple[int, int, Pull | None]
 def _candidates(
     segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None
 ) -> list[Candidate]:
-    """Improve each group by itself, then put the calls together."""
+    """Improve each group separately, then put the calls together."""
     better = [(a, b, _improved(segments, aim, a, b, pull) if pull is not None else None) for a, b, pull in ways]
     return _assembled(segments, aim, better, budget, limit)
 
 
 def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> list[Candidate]:
-    """All calls, with the kernels that need the least memory within the budget; or, with a limit, the fastest for the aim.
+    """All calls, with the kernels that need the least memory within the budget or, with a limit, the fastest ones for
+    the aim.
 
-    Also with kernels that leave some room beside what needs the most: that is easier to place.
+    There are also candidates with kernels that leave some room at the peak, because they are easier to place.
     """
     rows = segments.rows
     calls = tuple(call for way in ways for call in segments.calls(*way))
@@ -527,7 +535,7 @@ def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float
 
 
 def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) -> Pull:
-    """Try other orders of pulling at joins, and eager side branches, one or two changes at a time while it helps."""
+    """Try other orders of pulling at joins, and eager side branches, one or two changes at a time as long as it helps."""
     works = segments.rows.works
     joins = [p for p in range(first, last) if len(set(works[p].inputs)) > 1]
     forks = sorted(

@@ -1,7 +1,8 @@
-"""What lies in a RAM beside the arena: the items of a plan that are used most, as far as they fit there.
+"""Moves the items of a plan that are used most to other RAMs, as far as they fit there.
 
-In: the items of a schedule, what they forbid each other, which of them go together, how much each is read and written. Out: for
-each RAM its items and their offsets. All rows of a tensor go to one RAM, because its table of rows counts from one address.
+In: the items of a schedule, their conflicts, which of them move together, and how much each is read and written. Out:
+for each RAM its items and their offsets. All rows of a tensor go to one RAM, because its table of rows is relative to
+one address.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from glowembed.plan.placement import Conflicts, Item, Placement
 
 @dataclass(frozen=True)
 class Part:
-    """Numbers of the items in one RAM, and where they lie there. ram: None for the arena."""
+    """The numbers of the items in one RAM, and their offsets there. ram: None for the arena."""
 
     ram: Ram | None
     items: tuple[int, ...]
@@ -26,7 +27,7 @@ class Part:
 
 
 Unit = tuple[int, ...]
-"""Items that go together."""
+"""Items that move together."""
 
 
 def split(
@@ -36,9 +37,8 @@ def split(
     stays: Callable[[Item], bool],
     traffic: Mapping[int, float],
 ) -> list[Part]:
-    """The parts, the arena last; RAMs in which nothing would lie are left out.
-
-    stays: must be in the arena. traffic: bytes read and written of an item, by its number.
+    """The parts, the arena last; RAMs that would stay empty are left out. stays: must be in the arena. traffic: bytes
+    read and written of an item, by its number.
     """
     units = _units(items)
     heat = {unit: sum(traffic[i] for i in unit) / peak([items[i] for i in unit]) for unit in units}
@@ -63,7 +63,7 @@ def split(
 
 
 def _units(items: Sequence[Item]) -> list[Unit]:
-    """Items of one storage, or of storages that an item joins, are one unit; each scratch is one."""
+    """The units: items of one storage, or of storages that an item joins, are one unit; each scratch is one."""
     found: dict[object, list[int]] = {}
     for number, item in enumerate(items):
         found.setdefault(item.storage if item.storage >= 0 else (number,), []).append(number)
@@ -71,7 +71,7 @@ def _units(items: Sequence[Item]) -> list[Unit]:
 
 
 def peak(items: Sequence[Item]) -> int:
-    """Bytes of these that are alive at once: no placement needs less, as long as none lies over another."""
+    """The bytes of these items that are alive at once: no placement needs less, as long as none overlaps another."""
     cells = np.concatenate([item.cells for item in items])
     change: dict[int, int] = {}
     for _, size, birth, death in cells.tolist():
@@ -82,7 +82,9 @@ def peak(items: Sequence[Item]) -> int:
 
 
 def _placed(items: Sequence[Item], forbidden: Conflicts, numbers: Sequence[int], size: int | None) -> Placement | None:
-    """None where these items do not fit. Rows in place of dying ones may need less than their peak, never less than half."""
+    """A placement of these items; None if they do not fit. Rows in place of dying ones may need less than their peak,
+    but never less than half.
+    """
     mine = [items[i] for i in numbers]
     if not mine:
         return Placement((), 0)

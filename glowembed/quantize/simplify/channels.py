@@ -1,15 +1,15 @@
-"""Constant and dead channels: what no output depends on is not computed, what is always one value goes into a bias.
+"""Removes dead channels, on which no output depends, and folds channels with a constant value into biases.
 
 In: a quantized semantic graph. Out: the same graph with fewer channels, and every bit of every output the same.
 
 A channel of a tensor is live if an output of the graph, or an op that is not understood, reads it, or a sum of products
 whose own channel is live reads it with a weight that is not 0. A channel that holds one value k for every input is not
 read by a sum without padding, nor by one whose padding is k: k times the weights goes into the bias. Ops that work
-channel by channel tie channels together: all of them stay or none. The groups of a convolution that stay keep as many
-channels each. A Softmax reads what may add to its sum.
+channel by channel tie channels together: all of them stay or none. The remaining groups of a convolution keep the same
+number of channels each. A Softmax reads the channels that may add to its sum.
 
-Why no bit changes: an integer accumulator loses terms that are 0, or that are in the bias now; a removed channel is
-read by nobody. Multipliers are made per channel but share a shift: where the shift would change, a channel stays.
+Why no bit changes: an integer accumulator loses terms that are 0, or that are in the bias now; nothing reads a removed
+channel. Multipliers are made per channel but share a shift; if the shift would change, a channel stays.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from glowembed.quantize.simplify.intervals import (
 )
 
 Kept = Mapping[str, Array]
-"""Value name -> the channels that stay, ascending, where some go."""
+"""A mapping from the name of a value to its remaining channels, ascending; only for values that lose some."""
 
 
 def drop_channels(graph: Graph) -> tuple[Graph, Kept]:
-    """The graph without dead channels, and what stays of the tensors that became smaller."""
+    """The graph without dead channels, and the remaining channels of the tensors that became smaller."""
     known = intervals(graph)
     ties = _tie(graph, known)
     while True:
@@ -64,7 +64,7 @@ def drop_channels(graph: Graph) -> tuple[Graph, Kept]:
 
 @dataclass
 class _Ties:
-    """Channels of all tensors numbered through; tied ones have one root; a root is live or not."""
+    """The channels of all tensors, numbered consecutively. Tied channels have one root; a root is live or not."""
 
     first: dict[str, int]
     count: dict[str, int]
@@ -81,7 +81,7 @@ class _Ties:
         self.parent[self.root(a)] = self.root(b)
 
     def mark(self, name: str, channels: Array | range | None = None) -> bool:
-        """Make channels (all by default) of a tensor live; whether any was not."""
+        """Make channels (all by default) of a tensor live. Returns whether any of them was not live before."""
         indices = range(self.count[name]) if channels is None else channels
         roots = {self.root(self.first[name] + int(c)) for c in indices}
         new = roots - self.live
@@ -97,7 +97,7 @@ class _Ties:
 
 
 def _tie(graph: Graph, known: Intervals) -> _Ties:
-    """All ties, and what is live from the start."""
+    """All ties, and the channels that are live from the start."""
     parameters = {name for node in graph.nodes if ops()[node.op].has_weights for name in node.inputs[1:]}
     names = [name for name, value in graph.values.items() if value.shape and name not in parameters]
     count = {name: graph.values[name].shape[-1] for name in names}
@@ -114,7 +114,9 @@ def _tie(graph: Graph, known: Intervals) -> _Ties:
 
 
 def _tie_node(graph: Graph, node: Node, ties: _Ties, known: Intervals) -> bool:
-    """False for an op that needs all channels of its inputs and makes all of its output."""
+    """Tie the channels of a node. Returns False for an op that needs all channels of its inputs and makes all of its
+    output.
+    """
     y = node.outputs[0]
     if not is_understood(graph, node):
         return False
@@ -155,7 +157,7 @@ def _tie_move(graph: Graph, node: Node, ties: _Ties) -> bool:
 
 
 def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
-    """From live channels of sums to the channels that they read, to a fixed point."""
+    """Propagate liveness from channels of sums to the channels that they read, until nothing changes."""
     reads = {
         node.name: _reads(graph, node, known)
         for node in graph.nodes
@@ -171,12 +173,12 @@ def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
 
 
 def _is_long(graph: Graph, node: Node) -> bool:
-    """Too long for a table of which element needs which."""
+    """Whether a tensor is too long for a table of which element needs which."""
     return graph.values[node.outputs[0]].shape[-1] > limits.SOFTMAX
 
 
 def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
-    """[outputs, inputs]: which channels a sum needs."""
+    """[outputs, inputs]: whether the sum for an output needs an input channel."""
     outputs, inputs = (graph.values[name].shape[-1] for name in (node.outputs[0], node.inputs[0]))
     needed = np.zeros((outputs, inputs), dtype=bool)
     if node.op == "Softmax":
@@ -189,14 +191,14 @@ def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
 
 
 def foldable(graph: Graph, node: Node, known: Intervals) -> Array:
-    """Input channels that are one value, also in the padding."""
+    """The input channels that hold one value, which padding holds too."""
     x, zero = known[node.inputs[0]], graph.values[node.inputs[0]].qtype
     assert zero is not None
     return np.asarray(x.constant & ((x.low == zero.zero_point[0]) | (not is_padded(node))))
 
 
 def _keep_one(ties: _Ties) -> bool:
-    """A tensor must have a channel."""
+    """Keep one channel of a tensor that would lose all of them."""
     changed = False
     for name in ties.first:
         if not ties.is_live(name).any():
@@ -205,7 +207,7 @@ def _keep_one(ties: _Ties) -> bool:
 
 
 def _keep_groups(graph: Graph, ties: _Ties) -> bool:
-    """Groups with any live channel keep as many inputs, and as many outputs, as the one that needs most."""
+    """Let groups with any live channel keep as many inputs, and as many outputs, as the one that needs most."""
     changed = False
     for node in graph.nodes:
         if node.attrs.get("group", 1) == 1 or not is_understood(graph, node) or not is_sum(graph, node):
@@ -222,7 +224,7 @@ def _keep_groups(graph: Graph, ties: _Ties) -> bool:
 
 
 def _keep_laws(graph: Graph, ties: _Ties) -> bool:
-    """Where the shift that channels share would become another one, the channel of the largest scale stays."""
+    """Keep the channel of the largest scale if the shift that channels share would change without it."""
     changed = False
     for node in graph.nodes:
         if not ops()[node.op].has_weights or not is_understood(graph, node):
@@ -234,7 +236,7 @@ def _keep_laws(graph: Graph, ties: _Ties) -> bool:
 
 
 def _same_law(graph: Graph, node: Node, live: Array) -> bool:
-    """Whether the constants of the live channels are what they were, when made for them alone."""
+    """Whether the constants of the live channels stay the same when they are made for these channels only."""
     if is_sum(graph, node):
         return _same_multipliers(graph, node, live)
     before, after = (lowered(g, node).nodes[0] for g in (graph, _with_outputs(graph, node, live)))
@@ -250,7 +252,7 @@ def _same_law(graph: Graph, node: Node, live: Array) -> bool:
 
 
 def _same_multipliers(graph: Graph, node: Node, live: Array) -> bool:
-    """The same of a sum, whose multipliers depend on nothing but the scales of its outputs."""
+    """Whether the multipliers of a sum stay the same; they depend only on the scales of its outputs."""
     values = dict(graph.values)
     for name in node.inputs[1:]:
         values[name] = _taken(values[name], live, 0, name)
@@ -260,7 +262,7 @@ def _same_multipliers(graph: Graph, node: Node, live: Array) -> bool:
 
 
 def _with_outputs(graph: Graph, node: Node, live: Array) -> Graph:
-    """The graph where this depthwise node alone makes only these output channels; only good for lowering it."""
+    """The graph in which this depthwise node makes only these output channels; it is only fit for lowering this node."""
     x = graph.values[node.inputs[0]].shape[-1]
     kept = {
         node.outputs[0]: live,
@@ -276,7 +278,7 @@ def _with_outputs(graph: Graph, node: Node, live: Array) -> Graph:
 
 
 def _largest(graph: Graph, node: Node, ties: _Ties) -> Array:
-    """The channel that dictates the shift; all of them where it is not that of the largest scale."""
+    """The channel that determines the shift; all of them if it is not determined by the largest scale."""
     everything, w = np.arange(ties.count[node.outputs[0]]), graph.values[node.inputs[1]]
     if node.op == "Affine" or w.qtype is None:
         return everything
@@ -294,7 +296,7 @@ def _rewritten(graph: Graph, kept: Kept, known: Intervals) -> Graph:
 
 
 def _checked(graph: Graph) -> Graph:
-    """Every node makes the shape that its output has."""
+    """Check that every node makes the shape that its output has."""
     for node in graph.nodes:
         shapes = ops()[node.op].infer(node.attrs, [graph.values[name].shape for name in node.inputs])
         if tuple(shapes[0]) != graph.values[node.outputs[0]].shape:
@@ -309,7 +311,7 @@ def _narrowed(value: Value, channels: Array) -> Value:
 
 
 def _taken(value: Value, channels: Array, axis: int, name: str) -> Value:
-    """A constant with these indices of an axis; its type keeps one scale for each of them."""
+    """A constant reduced to these indices of an axis; its type keeps one scale for each of them."""
     assert value.const is not None
     const = value.const.then(f"take({len(channels)})", lambda a: np.take(a, channels, axis=axis))
     qtype = value.qtype
@@ -343,7 +345,7 @@ def _smaller(graph: Graph, node: Node, kept: Kept, known: Intervals, values: dic
 
 
 def _smaller_by_channel(graph: Graph, node: Node, kept: Kept, values: dict[str, Value]) -> Node:
-    """Depthwise Conv or Affine."""
+    """A smaller depthwise Conv or Affine."""
     x, *parameters = node.inputs
     channels, names = kept[node.outputs[0]], []
     for name in parameters:
@@ -359,8 +361,9 @@ def _smaller_by_channel(graph: Graph, node: Node, kept: Kept, values: dict[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """What stays of a sum. `outputs`: channels; `columns` [outputs, kept inputs of a group]: their weights' second
-    indices; `stays` [all outputs, inputs of a group]: whether the channel of a weight stays; `group`: how many groups.
+    """The remaining parts of a sum. `outputs`: channels; `columns` [outputs, kept inputs of a group]: their weights'
+    second indices; `stays` [all outputs, inputs of a group]: whether the channel of a weight stays; `group`: the number
+    of groups.
     """
 
     outputs: Array
@@ -383,7 +386,9 @@ def _cut(graph: Graph, node: Node, kept: Kept) -> _Cut:
 
 
 def _smaller_sum(graph: Graph, node: Node, kept: Kept, known: Intervals, values: dict[str, Value]) -> Node:
-    """Conv, ConvTranspose or Gemm: weights without what went, and the constants among it in the bias."""
+    """A smaller Conv, ConvTranspose or Gemm: its weights without the removed channels, and constant channels folded
+    into the bias.
+    """
     x, w, b = node.inputs
     cut, before = _cut(graph, node, kept), constants_of(graph, node)
     weights = _taken(graph.values[w], cut.outputs, 0, _fresh(values, f"{w}/kept", node))
@@ -407,7 +412,9 @@ def _per_input(before: LinearConstants) -> Array:
 
 
 def _folded_bias(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: LinearConstants) -> tuple[Array, Array]:
-    """The step of the bias, and the bias in steps with w * (k - zero point) of each constant channel that goes."""
+    """The step of the bias, and the bias in steps with w * (k - zero point) added for each constant channel that is
+    removed.
+    """
     x, w = graph.values[node.inputs[0]].qtype, graph.values[node.inputs[1]].qtype
     assert x is not None and w is not None
     per_input, zero = _per_input(before), x.zero_point[0]
@@ -418,7 +425,9 @@ def _folded_bias(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: 
 
 
 def _lost(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: LinearConstants) -> Array:
-    """What the accumulator of each output loses with the channels that go, which are constant or have weights of 0."""
+    """The amount that the accumulator of each output loses with the removed channels, which are constant or have
+    weights of 0.
+    """
     x = graph.values[node.inputs[0]].qtype
     assert x is not None
     given = x.zero_point[0] - folded_zero(graph, node)
@@ -429,7 +438,9 @@ def _lost(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: LinearC
 def _prove(
     graph: Graph, made: Node, values: Mapping[str, Value], before: LinearConstants, cut: _Cut, lost: Array
 ) -> None:
-    """What lowering will make of the smaller node is what it would have made, less what went."""
+    """Check that lowering makes the same constants for the smaller node as for the original, except for the removed
+    channels.
+    """
     after = constants_of(replace(graph, values={**graph.values, **values}), made)
     old, outputs = weights_of(before), cut.outputs
     expected = before.bias.materialize().astype(np.int64)[outputs] + lost[outputs]
@@ -454,12 +465,12 @@ def _fresh(values: Mapping[str, Value], name: str, node: Node) -> str:
 
 
 def count(kept: Kept, graph: Graph) -> int:
-    """Channels that went."""
+    """The number of removed channels."""
     return sum(graph.values[name].shape[-1] - len(channels) for name, channels in kept.items())
 
 
 def figures(graph: Graph) -> tuple[int, int]:
-    """Multiply-accumulates, and bytes of weights and biases, of all sums of products."""
+    """The multiply-accumulates, and the bytes of weights and biases, of all sums of products."""
     macs = weights = 0
     for node in graph.nodes:
         if ops()[node.op].has_weights:

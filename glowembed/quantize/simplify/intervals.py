@@ -1,8 +1,8 @@
-"""What stored values each channel of each tensor can take, whatever the input: exact bounds by the integer law.
+"""Bounds the stored values that each channel of each tensor can take for any input, exactly by the integer law.
 
-In: a quantized semantic graph. Out: per value the lowest and highest stored integer of each channel (last axis).
-Sums of products are bounded by interval arithmetic on the accumulators that lowering will really make; everything
-else by running its lowered kernel on the ends of the intervals, between which it is monotone.
+In: a quantized semantic graph. Out: per value the lowest and highest stored integer of each channel (last axis). Sums
+of products are bounded by interval arithmetic on exactly the accumulators that lowering makes; everything else is
+bounded by running its lowered kernel on the ends of the intervals, between which it is monotone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOVES = ("Concat", "Pad", "Reshape", "Slice", "Transpose")
 POOLS = ("AveragePool", "MaxPool")
 PAIRS = ("Add", "Sub", "Mul")
 MOST_ELEMENTS = 2**22
-"""A larger tensor is not evaluated at its ends: its channels may be anything."""
+"""The most elements of a tensor that is evaluated at its ends; the channels of a larger one are not bounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ Intervals = Mapping[str, Interval]
 
 
 def intervals(graph: Graph) -> dict[str, Interval]:
-    """Of every value of type int8 per tensor, constants too."""
+    """The intervals of every value of type int8 per tensor, constants included."""
     known: dict[str, Interval] = {}
     for name in graph.inputs:
         known[name] = _anything(graph.values[name])
@@ -62,13 +62,15 @@ def is_int8(value: Value) -> bool:
 
 
 def is_understood(graph: Graph, node: Node) -> bool:
-    """int8 in and out, so that nothing but the ops named here decides about channels."""
+    """Whether a node has int8 inputs and outputs and an op that is handled here, so that its effect on channels is
+    known.
+    """
     data = node.inputs[:1] if ops()[node.op].has_weights else node.inputs
     return all(is_int8(graph.values[name]) and graph.values[name].shape for name in (*data, *node.outputs))
 
 
 def is_pointwise(node: Node) -> bool:
-    """Each output depends on one input element of its channel, by one function."""
+    """Whether each output depends on one input element of its channel, by one function."""
     return node.op in ("Affine", "Rescale") or hasattr(ops()[node.op], "formula")
 
 
@@ -77,12 +79,12 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
 
 
 def is_sum(graph: Graph, node: Node) -> bool:
-    """Each output channel sums over the input channels of its group."""
+    """Whether each output channel sums over the input channels of its group."""
     return node.op in ("Gemm", "ConvTranspose") or (node.op == "Conv" and not is_depthwise(graph, node))
 
 
 def channels_read(graph: Graph, node: Node) -> Array:
-    """[outputs, inputs of a group]: the input channel that each weight of a sum belongs to."""
+    """[outputs, inputs of a group]: the input channel to which each weight of a sum belongs."""
     outputs, inputs = graph.values[node.inputs[1]].shape[:2]
     group = node.attrs.get("group", 1)
     return np.asarray(np.arange(outputs)[:, None] // (outputs // group) * inputs + np.arange(inputs))
@@ -122,7 +124,7 @@ def _of_output(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def constants_of(graph: Graph, node: Node) -> LinearConstants:
-    """The very constants that lowering makes of a sum or a depthwise Conv."""
+    """Exactly the constants that lowering makes for a sum or a depthwise Conv."""
     x, w, b = (graph.values[name] for name in node.inputs)
     y = graph.values[node.outputs[0]]
     assert w.const is not None and b.const is not None
@@ -132,14 +134,16 @@ def constants_of(graph: Graph, node: Node) -> LinearConstants:
 
 
 def folded_zero(graph: Graph, node: Node) -> int:
-    """What the bias takes care of: the input's zero point, but 0 for a ConvTranspose, which subtracts it by itself."""
+    """The zero point that the bias compensates: that of the input, but 0 for a ConvTranspose, which subtracts it
+    itself.
+    """
     x = graph.values[node.inputs[0]].qtype
     assert x is not None
     return 0 if node.op == "ConvTranspose" else x.zero_point[0]
 
 
 def weights_of(k: LinearConstants) -> Array:
-    """Stored weights less their zero points, int64: what the accumulator is made with."""
+    """The stored weights minus their zero points, as int64, which the accumulator uses."""
     stored = k.weights.materialize().astype(np.int64)
     if k.weight_zero_point is None:
         return stored
@@ -148,7 +152,7 @@ def weights_of(k: LinearConstants) -> Array:
 
 
 def is_padded(node: Node) -> bool:
-    """Whether an output may see less than all taps; the others count as the input's zero point."""
+    """Whether an output may see fewer than all taps; the others count as the input's zero point."""
     return node.op == "ConvTranspose" or any(node.attrs.get("pads", ()))
 
 
@@ -180,9 +184,9 @@ def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def sources(graph: Graph, node: Node) -> Array:
-    """For each output element of a move, laid out as [elements, channels]: which channel it comes from.
+    """The source channel of each output element of a move, laid out as [elements, channels].
 
-    Channels of all inputs are numbered through, from 1; 0 is the zero of a Pad.
+    Channels of all inputs are numbered consecutively from 1; 0 stands for the zero of a Pad.
     """
     arrays, first = [], 1
     for name in node.inputs:
@@ -214,7 +218,9 @@ def _of_pointwise(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def _of_pair(graph: Graph, node: Node, known: Intervals) -> Interval:
-    """Monotone in each operand, or bilinear: the ends are among those of the four corners."""
+    """The interval of a function that is monotone in each operand, or bilinear, so that its ends are among the four
+    corners.
+    """
     channels = graph.values[node.outputs[0]].shape[-1]
     if any(name not in known for name in node.inputs):
         return _anything(graph.values[node.outputs[0]])
@@ -235,14 +241,15 @@ def _of_pool(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def distances(known: Interval) -> Array:
-    """At least so far is each channel from the largest of its vector, in steps, at most 255."""
+    """A lower bound for the distance of each channel from the largest of its vector, in steps, at most 255."""
     return np.asarray(np.clip(known.low.max() - known.high, 0, 255))
 
 
 def softmax_terms(graph: Graph, node: Node, known: Interval) -> tuple[Array, Array] | None:
-    """The most that each channel adds to the sum, and whether its own output is always 0; None for another law.
+    """An upper bound for each channel's term of the sum, and whether the channel's output is always 0; None for another
+    law.
 
-    The sum holds at least the term of the largest, table[0].
+    The sum is at least the term of the largest channel, table[0].
     """
     made, *rest = lowered(graph, node).nodes
     if rest or made.op != "softmax_s8" or made.params.n > 256:  # more channels would mean another table
@@ -263,7 +270,7 @@ def _of_softmax(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def evaluate(graph: Graph, node: Node, stored: list[Array]) -> Array:
-    """What the lowered node makes of [rows, channels] in place of its inputs."""
+    """The output of the lowered node for [rows, channels] in place of its inputs."""
     values = dict(graph.values)
     for name, array in zip(node.inputs, stored, strict=False):
         values[name] = replace(values[name], shape=array.shape, const=None)
@@ -272,7 +279,7 @@ def evaluate(graph: Graph, node: Node, stored: list[Array]) -> Array:
 
 
 def lowered(graph: Graph, node: Node) -> LowerContext:
-    """What lowering makes of this one node."""
+    """The kernel-level nodes that lowering makes for this one node."""
     context = LowerContext(graph)
     ops()[node.op].lower(node, context)
     return context
