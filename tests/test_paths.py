@@ -99,6 +99,37 @@ def test_compile_and_validate(place: Path) -> None:
     nothing_was_run(place)
 
 
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_every_command(tmp_path: Path) -> None:
+    """Models, data, profiles, bundles, boards, pictures and pages in one folder that says something to everybody."""
+    folder = (
+        tmp_path
+        / "`touch canary`$(touch canary);${__import__('os').mkdir('canary')}[exec touch canary] it's \"a\",#b=%d"
+    )
+    folder.mkdir()
+    for name in ("model.onnx", "data.npz"):
+        shutil.copy(DIGITS / name, folder)
+    for name in ("mps2-an386", "common"):
+        shutil.copytree(ROOT / "boards" / name, folder / name)
+    model, data, net = (str(folder / name) for name in ("model.onnx", "data.npz", "net"))
+    profile, board = str(folder / "p.yaml"), str(folder / "mps2-an386")
+    made = ["compile", model, "--profile", profile, "--target", "cortex-m4", "-o"]
+    for words in (
+        ["profile", model, "--data", data, "-o", profile],
+        [*made, net, "--curve", str(folder / "c.svg")],
+        [*made, f"{net}2", "--name", "two"],
+        ["inspect", net, "--quantization", "--graph", str(folder / "g.svg")],
+        ["validate", net, "--data", data, "--samples", "1", "--board", board, "--html", str(folder / "v.html")],
+        ["debug", net, "--data", data, "--samples", "1", "--dump", str(folder / "d.npz"), "--board", "mps2-an386"],
+        ["measure", net, "--board", board],
+        ["combine", net, f"{net}2", "-o", str(folder / "both")],
+    ):
+        done = glowembed(*words)
+        assert done.returncode == 0, (words[0], done.stderr)
+    assert list(tmp_path.rglob("canary")) == []
+
+
 def glowembed(*words: str) -> subprocess.CompletedProcess[str]:
     command, env = [sys.executable, "-m", "glowembed", *words], {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from glowembed.errors import ToolError, UsageError
+from glowembed.files import documents
 
 PREFIX = "labgrid:"
 CLIENT = "labgrid-client"
@@ -56,9 +55,16 @@ def acquire(name: str, baud: int) -> Place:
 
 def _port(name: str, described: str, baud: int) -> str:
     """What labgrid says of a place's one NetworkSerialPort, as a port."""
-    found = yaml.safe_load(described)
-    resources = [entry for target in found["targets"].values() for entry in target["resources"]]
-    ports: list[Mapping[str, Any]] = [entry["NetworkSerialPort"] for entry in resources if "NetworkSerialPort" in entry]
+    found = documents.parse_yaml(described, f"{PREFIX}{name}")
+    try:
+        resources = [entry for target in found["targets"].values() for entry in target["resources"]]
+        ports: list[Mapping[str, Any]] = [
+            entry["NetworkSerialPort"] for entry in resources if "NetworkSerialPort" in entry
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{PREFIX}{name}: labgrid-client describes it in a way that is not known: {described[:200]!r}"
+        ) from error
     if len(ports) != 1:
         others = ", ".join(sorted(kind for entry in resources for kind in entry)) or "nothing"
         raise UsageError(
