@@ -23,6 +23,7 @@ from glowembed.graph import limits
 from glowembed.graph.ir import Array
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.ranges.datasets import Dataset
+from glowembed.read import importer
 from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
@@ -177,7 +178,15 @@ def test_an_arena_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             compile_model(saved(proto, place), place / "bundle", CompileOptions("x86-64"), samples(proto))
 
 
-def bomb() -> onnx.ModelProto:
-    """A small file whose constant is large."""
-    nodes = [node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")]
-    return model(nodes, {"x": [1, 1]}, {"s": np.array([1 << 14, 1 << 14])})
+def test_small_files_whose_constants_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each constant alone is within its limit; the third is too much for all."""
+    nodes = [node("ConstantOfShape", "s", f"c{i}") for i in range(3)]
+    sums = [node("Add", f"{a} c{i}", b) for i, (a, b) in enumerate((("x", "a"), ("a", "b"), ("b", "y")))]
+    path = saved(model([*nodes, *sums], {"x": [1, 40]}, {"s": np.array([1, 40])}), tmp_path)
+    monkeypatch.setattr(limits, "FOLDED_IN_ALL", 120)
+    importer.load(path)
+    monkeypatch.setattr(limits, "FOLDED_IN_ALL", 119)
+    with pytest.raises(
+        UnsupportedModelError, match=r"ConstantOfShape 'n_c2': with its result, 120 elements .* more than 119"
+    ):
+        importer.load(path)

@@ -11,6 +11,9 @@ ELEMENTS = 2**27
 FOLDED = 2**26
 """The most elements of a constant that is computed while a model is read; models with more are refused."""
 
+FOLDED_IN_ALL = 2**27
+"""Elements of all constants that are computed while a model is read; more are refused."""
+
 NODES = 5_000
 """The most nodes of a model; models with more are refused."""
 

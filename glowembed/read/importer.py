@@ -22,6 +22,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
+from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Shape, verify
 from glowembed.graph.op import OnnxNode, Refused, importers
 from glowembed.read import onnxfold, onnxquant
@@ -148,6 +149,8 @@ class _Walk:
     alias: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     found: list[Problem] = field(default_factory=list)
+    folded: int = 0
+    """Elements of the constants that were computed so far."""
     integers: set[str] = field(default_factory=set)
     """Names in the file whose tensors are integers: DequantizeLinear gives the same value a second name that is not."""
 
@@ -475,6 +478,12 @@ def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
 
 
 def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
+    walk.folded += sum(array.size for array in results)
+    if walk.folded > limits.FOLDED_IN_ALL:
+        raise Refused(
+            f"with its result, {walk.folded} elements are constants that are computed, more than {limits.FOLDED_IN_ALL}",
+            "compute them before the export",
+        )
     for name, array in zip(filter(None, node.outputs), results, strict=False):
         _add_constant(walk, name, array, node.name, node.op_type)
 
