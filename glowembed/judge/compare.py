@@ -1,4 +1,4 @@
-"""How near two sets of outputs are. In: float outputs, quantized outputs, labels. Out: metrics, and the first difference.
+"""Compares two sets of outputs. In: float outputs, quantized outputs, labels. Out: metrics, and the first difference.
 
 Outputs are dicts of name -> [n, ...], one row per sample. The float reference is onnxruntime on the original model,
 single-threaded, so that it gives the same bits on every run. Nothing here knows how the quantized outputs were made.
@@ -23,12 +23,14 @@ from glowembed.ranges.datasets import Dataset
 from glowembed.read import onnxfile, onnxquant
 
 EXACT_DB = 200.0
-"""What sqnr_db says where there is no noise at all (JSON has no infinity)."""
+"""The value of sqnr_db if there is no noise at all, because JSON has no infinity."""
 
 
 @dataclass(frozen=True)
 class OutputMetrics:
-    """One output over all samples. top1_agreement: share of samples with the same class; None: not classes."""
+    """The metrics of one output over all samples. top1_agreement: share of samples with the same class; None if the
+    output is not classes.
+    """
 
     name: str
     cosine: float
@@ -40,7 +42,7 @@ class OutputMetrics:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Against labels. metric: top1 (share that is right) or rmse (of targets of the output's shape)."""
+    """The accuracy against labels. metric: top1 (share that is right) or rmse (of targets of the output's shape)."""
 
     metric: str
     of_float: float
@@ -52,7 +54,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element that is not what it must be; index is into the output as the model has it."""
+    """The first element that is wrong; index is into the output as the model has it."""
 
     sample: int
     output: str
@@ -70,7 +72,7 @@ def metrics(expected: Mapping[str, Array], found: Mapping[str, Array]) -> tuple[
 
 
 def output_metrics(name: str, expected: Array, found: Array) -> OutputMetrics:
-    """All samples count as one long vector."""
+    """The metrics of one output; all samples count as one long vector."""
     a, b = expected.astype(np.float64), found.reshape(expected.shape).astype(np.float64)
     noise = a - b
     return OutputMetrics(
@@ -97,7 +99,7 @@ def _decibel(signal: float, noise: float) -> float:
 
 
 def _is_vector(outputs: Array) -> bool:
-    """Two classes or more per sample, all on one axis."""
+    """Whether an output has two classes or more per sample, all on one axis."""
     return bool(max(outputs.shape[1:], default=1) == outputs[0].size >= 2)
 
 
@@ -106,7 +108,9 @@ def _classes(outputs: Array) -> Array:
 
 
 def accuracy(labels: Array | None, expected: Mapping[str, Array], found: Mapping[str, Array]) -> Accuracy | None:
-    """Against labels, for the first output that they fit; None where there are none, or they fit no output."""
+    """The accuracy against labels, for the first output that they fit; None if there are no labels, or if they fit no
+    output.
+    """
     if labels is None:
         return None
     flat = labels.reshape(len(labels), -1)
@@ -128,13 +132,13 @@ def _rmse(targets: Array, outputs: Array) -> float:
 
 LOW_DB = 10.0
 LARGE_DROP = 0.05
-"""Of a share of samples that is right."""
+"""A loss of accuracy that is worth a warning, as a share of samples."""
 
 
 def doubts(
     found: Sequence[OutputMetrics], reached: Accuracy | None, labels: Array | None, expected: Mapping[str, Array]
 ) -> Iterator[Note]:
-    """What the figures say that should not be overlooked."""
+    """Notes about figures that should not be overlooked."""
     for one in found:
         if one.sqnr_db < LOW_DB:
             text = f"{one.name}: signal-to-noise ratio of {one.sqnr_db:.1f} dB against the float model, below {LOW_DB:.0f} dB"
@@ -152,7 +156,7 @@ def doubts(
 
 
 def first_difference(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Difference | None:
-    """The first difference of bits: by sample, then in the order of outputs. Values of different dtype differ too."""
+    """The first difference of bits: by sample, then in the order of outputs. A different dtype is a difference too."""
     firsts = [_first(name, array, found[name]) for name, array in expected.items()]
     return min((d for d in firsts if d is not None), key=lambda d: d.sample, default=None)
 
@@ -187,7 +191,7 @@ def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) 
 
 
 def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:
-    """For inputs of these shapes, also where the model fixes another batch."""
+    """A session for inputs of these shapes, even if the model fixes another batch."""
     integers = not onnxfile.operators(model).isdisjoint(onnxquant.INTEGER_OPERATORS)
     session = _session(str(model), integers)
     fixed = {i.name: i.shape[0] for i in session.get_inputs() if i.shape and isinstance(i.shape[0], int)}
@@ -197,10 +201,11 @@ def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:
 
 
 def _session(model: str | bytes, integers: bool) -> Any:
-    """Operator by operator, as the model says: optimizations round floats to integers that do not hold them.
+    """A session that runs operator by operator, because optimizations round floats to integers that do not hold them.
 
-    `integers`: it has operators on integers. As they are, a CPU without VNNI cuts the sum of two products of uint8 and
-    int8 off at 16 bits; optimized, onnxruntime rewrites them for the sums that a CPU with VNNI computes, where it can.
+    `integers`: the model has operators on integers. Without optimization, a CPU without VNNI saturates the sum of two
+    products of uint8 and int8 at 16 bits; with optimization, onnxruntime rewrites them to give the sums of a CPU with
+    VNNI where it can.
     """
     options = session_options()
     if not integers:
@@ -214,7 +219,7 @@ def _session(model: str | bytes, integers: bool) -> Any:
 
 
 def session_options() -> Any:
-    """One thread, and the same bits every time."""
+    """Options for one thread, and the same bits every time."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
@@ -229,6 +234,6 @@ def _typed(session: Any, sample: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _stacked(outputs: list[Array]) -> Array:
-    """[n, ...] of one output per sample."""
+    """One output stacked over samples as [n, ...]."""
     alone = outputs[0].ndim > 0 and outputs[0].shape[0] == 1
     return np.concatenate(outputs) if alone else np.stack(outputs)

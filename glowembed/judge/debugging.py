@@ -1,8 +1,9 @@
-"""Where accuracy, or a bit, is lost: every tensor of a run on the board, of the integer reference and of the float model.
+"""Finds where accuracy, or a bit, is lost: compares every tensor on the board, in the integer reference and in the
+float model.
 
-In: a bundle, samples, a board. Out: one row per layer and all tensors side by side. A layer's error is given twice:
-cumulated (what it and all layers before it lost) and isolated (its reference fed with the float model's own input, so
-that it is charged only with what it loses itself).
+In: a bundle, samples, a board. Out: one row per layer, and all tensors. A layer's error is given twice: cumulated (what
+it and all layers before it lost) and isolated (its reference fed with the float model's own input, so that it is
+charged only with what it loses itself).
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from glowembed.ranges.profile import Profile, profile
 from glowembed.reference import run_float, run_int, run_node
 
 SAMPLES = 8
-"""Every tensor of every sample is kept: a few samples say enough."""
+"""The number of samples: every tensor of every sample is kept, so a few must suffice."""
 
 SEEN = 32
-"""Samples of histograms."""
+"""The number of samples for histograms."""
 
 Tensors = Mapping[str, Array]
 """Value name -> [samples, stored shape]."""
@@ -55,10 +56,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class LayerReport:
-    """One layer. `differs`: the board's bits are not the reference's; None: the tensor cannot be read back there.
+    """One layer. `differs`: whether the board's bits differ from the reference; None if the tensor cannot be read back.
 
-    `saturated` is the share of stored outputs at an end of their type that is not a fused ReLU's zero. `cumulated`
-    and `isolated` are None for a tensor that the float model does not have, as the parts of a concat.
+    `saturated` is the share of stored outputs at an end of their type that is not a fused ReLU's zero. `cumulated` and
+    `isolated` are None for a tensor that the float model does not have, such as the parts of a concat.
     """
 
     name: str
@@ -72,9 +73,9 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class DebugRun:
-    """All of it; `tensors` maps `board/`, `reference/` or `float/` + value name to [samples, shape].
+    """The whole result; `tensors` maps `board/`, `reference/` or `float/` + value name to [samples, shape].
 
-    Inputs are under `board/` as they were written there, views as what they are views of.
+    Inputs are under `board/` as they were written, views with the contents of the tensors that they are views of.
     """
 
     layers: tuple[LayerReport, ...]
@@ -91,7 +92,7 @@ class DebugRun:
         return tuple(sorted(known, key=lambda layer: layer.isolated.sqnr_db if layer.isolated else 0.0)[:count])
 
     def save(self, path: Path) -> None:
-        """All tensors as one .npz; written whole or not at all."""
+        """Write all tensors to one .npz, completely or not at all."""
         content = BytesIO()
         np.savez_compressed(content, **self.tensors)  # type: ignore[arg-type]
         write_file(path, content.getvalue())
@@ -124,7 +125,7 @@ def debug(
 
 
 def _with_views(graph: Graph, tensors: Tensors) -> dict[str, Array]:
-    """The tensors, and those that are the same memory under another name and shape."""
+    """The tensors, and those that share their memory under another name and shape."""
     complete = dict(tensors)
     for node in graph.nodes:
         if node.kernel is None and node.shares == 0 and node.inputs[0] in complete:
@@ -140,7 +141,7 @@ def losses(
     progress: Progress = SILENT,
     model: Path | None = None,
 ) -> tuple[LayerReport, ...]:
-    """The same of the references alone: what every layer loses against float, without a board."""
+    """The losses of every layer against float, from the references only, without a board."""
     graph = bundle.graph
     chosen = samples_for(bundle, data).every(samples or SAMPLES)
     floats = _floats(bundle, find_model(bundle, model), chosen, progress)
@@ -155,7 +156,7 @@ def seen(
     progress: Progress = SILENT,
     model: Path | None = None,
 ) -> Profile:
-    """What the values of the float model are on some of these samples (SEEN by default): ranges and histograms."""
+    """The values of the float model on some of these samples (SEEN by default), as ranges and histograms."""
     graph = _float_graph(bundle, find_model(bundle, model))
     return profile(graph, samples_for(bundle, data).every(samples or SEEN), progress)
 
@@ -178,13 +179,13 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
 
 
 def _float_graph(bundle: Bundle, model: Path) -> Graph:
-    """The canonical float graph, which has the names and layouts of the bundle's tensors."""
+    """The canonical float graph, with the names and layouts of the bundle's tensors."""
     layout = bundle.manifest["options"]["input_layout"]
     return pipeline.import_model(model, CompileOptions(shapes=pipeline.shapes_of(bundle), input_layout=layout))
 
 
 def _kept(bundle: Bundle, name: str, array: Array) -> Array:
-    """The channels that the bundle computes: those that no output depends on are not there."""
+    """The channels that the bundle computes; channels on which no output depends are missing."""
     simplified = bundle.manifest.get("simplified") or {"kept": {}}
     channels = simplified["kept"].get(name)
     return array if channels is None else array[..., channels]
@@ -215,7 +216,7 @@ def _layer(graph: Graph, node: Node, reference: Tensors, floats: Tensors, found:
 def _isolated(graph: Graph, node: Node, reference: Tensors, floats: Tensors) -> Array:
     """The reference of one node on the float model's tensors.
 
-    An input that the float model does not have, as the sums of a mean, is computed from those it has.
+    An input that the float model does not have, such as the sums of a mean, is computed from those that it has.
     """
     inputs = [_as_stored(graph, graph.values[name], reference, floats) for name in node.inputs]
     count = len(next(iter(reference.values())))

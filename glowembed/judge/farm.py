@@ -1,4 +1,5 @@
-"""A list of boards side by side. In: farm.yaml, a bundle, data. Out: a Row per board; one that hangs fails alone.
+"""Validates on a list of boards at the same time. In: farm.yaml, a bundle, data. Out: a Row per board; a board that
+hangs does not affect the others.
 
     boards:
       - {name: bench, board: nucleo-l4r5zi, port: /dev/ttyACM0}
@@ -51,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a board: the result of validate, or an error in words."""
+    """The outcome for a board: the result of validate, or an error message."""
 
     name: str
     board: str
@@ -61,7 +62,7 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """It ran, and every bit was right."""
+        """Whether it ran and every bit was right."""
         return self.result is not None and bool(self.result["bit_exact"])
 
 
@@ -101,13 +102,13 @@ def _place(path: Path, entry: Mapping[str, Any], bundle: Path, data: Path) -> Pl
 
 
 def run(places: Sequence[Place], words: Sequence[str]) -> list[Row]:
-    """`glowembed validate` on every board at once; `words`: more of its options."""
+    """Run `glowembed validate` on every board at once; `words`: further options for it."""
     with ThreadPoolExecutor(len(places)) as pool:
         return list(pool.map(lambda place: _run(place, words), places))
 
 
 def _build_dir(place: Place) -> Path:
-    """Of its own: two boards may have the same bundle."""
+    """A build folder for each board, because two boards may have the same bundle."""
     bundle = place.bundle.resolve()
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in place.name)
     return bundle.parent / f"{bundle.name}.build" / "farm" / name
@@ -136,7 +137,9 @@ def _run(place: Place, words: Sequence[str]) -> Row:
 
 
 def _command(words: Sequence[str], env: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """As subprocess.run, but what does not end in time may still clean up: a board of a labgrid must be released."""
+    """Like subprocess.run, but a process that exceeds its time may still clean up, because a board of a labgrid must be
+    released.
+    """
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
     ) as process:

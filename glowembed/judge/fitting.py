@@ -1,7 +1,8 @@
-"""Whether a network fits a board. In: a lowered graph, a target, its boards. Out: a verdict for each board, with its options.
+"""Decides whether a network fits a board. In: a lowered graph, a target, its boards. Out: a verdict for each board,
+with its options.
 
-The arena is that of the plan; constants are counted exactly; code is estimated, and so is what the harness of `validate`
-takes, so that the demand has a low and a high end. Between them the verdict is open: only a build can tell.
+The arena is that of the plan, and constants are counted exactly. Code is estimated, and so is the harness of
+`validate`, so the demand has a low and a high end. If the memory of a board lies between them, only a build can decide.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from glowembed.pipeline import CompileOptions, planned
 REGION = re.compile(r'REGION_ALIAS\("(\w+)",\s*(\w+)\)')
 
 CODE = (0.7, 1.3)
-"""What is built, as a share of what footprint.py estimates of code and tables."""
+"""The actual size of code and tables, as a share of the estimate of footprint.py."""
 
 HARNESS_FLASH, HARNESS_RAM = (4600, 6400), (400, 1200)
-"""Bytes of start-up code, transport and line buffers; 5.1 to 5.9 KB and 424 to 816 bytes on all boards here."""
+"""Bytes of start-up code, transport and line buffers; on all boards here, 5.1 to 5.9 KB and 424 to 816 bytes."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of a network alone. code: as estimated."""
+    """The bytes of a network only. code: estimated."""
 
     arena: int
     constants: int
@@ -42,7 +43,9 @@ class Needs:
 
 @dataclass(frozen=True)
 class Fit:
-    """A board. fits: None where it is too close to tell, or on the host. options: what `compile` must be given for it."""
+    """The verdict for a board. fits: None if it is too close to call, or on the host. options: those that `compile`
+    needs for it.
+    """
 
     board: str
     ram: int
@@ -57,7 +60,7 @@ def needs(graph: Graph, plan: Plan, target: str) -> Needs:
 
 
 def fits(graph: Graph, options: CompileOptions, usual: Needs) -> tuple[Fit, ...]:
-    """All boards of the target; `usual` is what the options take as they are."""
+    """The verdicts for all boards of the target; `usual` is what the given options need."""
 
     @cache
     def limited(ram: int | None, flash: int | None) -> Needs | None:
@@ -93,13 +96,13 @@ def _fit(board: Board, usual: Needs, limited: Any) -> Fit:
 
 
 def _regions(board: Board) -> dict[str, str]:
-    """What link.ld calls CODE, WEIGHTS, DATA and ARENA: names of memories."""
+    """The names of the memories that link.ld calls CODE, WEIGHTS, DATA and ARENA."""
     text = board.linker_script.read_text(encoding="utf-8") if board.linker_script is not None else ""
     return {role: name for role, name in REGION.findall(text) if name in {memory.name for memory in board.memories}}
 
 
 def _demand(board: Board, regions: dict[str, str], found: Needs, end: int) -> dict[str, int]:
-    """Bytes of each memory, at the low end (0) or the high one (1)."""
+    """The bytes needed of each memory, at the low end (0) or the high one (1)."""
     parts = {
         "CODE": round(found.code * CODE[end]) + HARNESS_FLASH[end],
         "WEIGHTS": found.constants,
@@ -119,7 +122,7 @@ def _verdict(board: Board, regions: dict[str, str], found: Needs) -> bool | None
 
 
 def _limits(board: Board, regions: dict[str, str], usual: Needs, end: int) -> tuple[int | None, int | None]:
-    """What --ram and --flash would have to say; None where the usual plan has enough."""
+    """The values for --ram and --flash; None if the usual plan fits."""
     demand = _demand(board, regions, usual, end)
     rest = {name: board.memory(name).size - size for name, size in demand.items()}
     arena, code = rest[regions["ARENA"]], min(rest[regions["CODE"]], rest[regions["WEIGHTS"]])

@@ -1,8 +1,9 @@
-"""What a model is, before anything is compiled. In: an ONNX file. Out: an Inspection: tensors, layers, sizes, problems.
+"""Describes a model before anything is compiled. In: an ONNX file. Out: an Inspection: tensors, layers, sizes,
+problems.
 
-All that keeps the model from being compiled is listed at once. The arena is that of the plan which `compile` makes by
-default; flash is its constants and an estimate of its code. Without samples, random ones give the ranges, and no channel
-is taken for dead, so that a network may be smaller when it is compiled.
+Everything that prevents compilation is listed at once. The arena is that of the default plan of `compile`; flash is its
+constants and an estimate of its code. Without samples, random ones give the ranges, and no channel is assumed to be
+dead, so the network may become smaller when it is compiled.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OF_RANDOM = "RAM and flash are those of random samples; with --data they have th
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output. layout: NCHW or NHWC where that can be told, else empty."""
+    """An input or output. layout: NCHW or NHWC if it can be determined, else empty."""
 
     name: str
     shape: Shape
@@ -46,7 +47,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Layer:
-    """A node of the canonical graph; shape is that of its output, as it is stored."""
+    """A node of the canonical graph; shape is that of its output as stored."""
 
     name: str
     op: str
@@ -57,7 +58,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Empty but for `model` and `unsupported` where something is not supported. Estimates in bytes, for `target`."""
+    """The result. If something is not supported, only `model` and `unsupported` are set. Estimates are in bytes, for
+    `target`.
+    """
 
     model: str
     model_sha256: str = ""
@@ -86,7 +89,7 @@ def inspect_model(
     input_layout: InputLayout = "model",
     data: Dataset | Source | None = None,
 ) -> Inspection:
-    """Look at a model; `target` adds whether it fits the boards of that target, `data` what its samples tell."""
+    """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples."""
     options = CompileOptions(load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout)
     model = Path(model)
     info = importer.describe(model)
@@ -103,7 +106,7 @@ def inspect_model(
 
 
 def _sized(found: Inspection, model: Path, options: CompileOptions, data: Dataset | None, boards: bool) -> Inspection:
-    """With what the network takes, as it is compiled; with a note where that cannot be told."""
+    """The inspection with the sizes of the compiled network, or with a note if these cannot be determined."""
     try:
         samples = _random(input_specs(import_model(model, options)))
         graph = lowered(model, options, data, samples)
@@ -143,7 +146,9 @@ def _tensor(graph: Graph, name: str) -> Tensor:
 
 
 def _layout(graph: Graph, value: Value) -> str:
-    """Of four axes: what a Transpose to or from channels-last next to it tells, else the axis that is as short as colours."""
+    """The layout of four axes: that of a neighbouring Transpose to or from channels-last, or else by the axis that is
+    as short as a number of colours.
+    """
     if len(value.shape) != 4:
         return ""
     if value.layout is not None:
@@ -166,7 +171,7 @@ def _layer(graph: Graph, node: Node) -> Layer:
 
 
 def _macs(node: Node, shape: Shape, constants: list[Value]) -> int:
-    """Every output element is a sum over the weights of its channel; only layers with a matrix of weights count."""
+    """The MACs of a layer with a matrix of weights: every output element is a sum over the weights of its channel."""
     weights = next((value for value in constants if len(value.shape) >= 2), None)
     if weights is None or node.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
         return 0

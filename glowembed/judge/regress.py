@@ -1,7 +1,9 @@
-"""Models times targets in one table. In: models with their datasets, targets. Out: a Row each, as text and JSON.
+"""Validates models on targets and prints one table. In: models with their datasets, targets. Out: a Row each, as text
+and JSON.
 
-Each cell is what a user would type: `glowembed compile`, then `glowembed validate --json` on the target's own board,
-in processes of their own, several at a time. A cell that fails becomes a row that says why; the others go on.
+Each cell runs the commands that a user would type: `glowembed compile`, then `glowembed validate --json` on the
+target's own board, in processes of their own, several at a time. A cell that fails becomes a row that says why; the
+others continue.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a Job. `error` is None where it ran; all figures are None where it did not."""
+    """The outcome of a Job. `error` is None if it ran; all figures are None if it did not."""
 
     model: str
     target: str
@@ -56,7 +58,7 @@ class Row:
 
 
 def jobs(models: Sequence[tuple[Path, Path]], targets: Iterable[str]) -> list[Job]:
-    """All cells, models outermost; files that are not there are refused at once."""
+    """All cells, models outermost; missing files are refused before anything runs."""
     for path in (path for pair in models for path in pair):
         if not path.exists():
             raise UsageError(f"there is no file {path}")
@@ -70,7 +72,7 @@ def jobs(models: Sequence[tuple[Path, Path]], targets: Iterable[str]) -> list[Jo
 
 
 def _names(models: list[Path]) -> list[str]:
-    """The file's name, or its folder's with it where files share one or it says nothing."""
+    """The file's name, with the name of its folder if several files share the name or it is uninformative."""
     stems = [path.stem for path in models]
     generic = [stem == "model" or stems.count(stem) > 1 for stem in stems]
     return [
@@ -82,7 +84,7 @@ def _names(models: list[Path]) -> list[str]:
 
 
 def run(job: Job, build: Path, samples: int | None = None) -> Row:
-    """Compiles and validates one cell."""
+    """Compile and validate one cell."""
     place = build / job.name / job.target
     place.mkdir(parents=True, exist_ok=True)
     bundle, result = place / "bundle", place / "result.json"
@@ -114,7 +116,7 @@ def _failed(job: Job, process: subprocess.CompletedProcess[str]) -> Row:
 
 
 def row(job: Job, result: dict[str, Any], exit_code: int) -> Row:
-    """A Row from what `validate --json` writes."""
+    """A Row made from the output of `validate --json`."""
     memory = result["memory"]
     accuracy = result.get("accuracy") or {}
     return Row(
@@ -172,7 +174,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def exit_code(rows: Sequence[Row]) -> int:
-    """0 where all is well, else the gravest of the cells."""
+    """0 if everything succeeded, else the gravest exit code of the cells."""
     return max((row.exit_code for row in rows), default=0)
 
 

@@ -1,12 +1,14 @@
-"""What a network needs besides plain int8: a calibration, and the fewest nodes in int16 or float32, to keep its accuracy.
+"""Finds what a network needs besides plain int8 to keep its accuracy: a calibration, and the fewest nodes in int16 or
+float32.
 
-In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration and what every
-configuration that was tried gave and cost. Deterministic: the same input gives the same answer, however many workers.
+In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration, and the score and
+cost of every configuration that was tried. The search is deterministic: the same input gives the same answer with any
+number of workers.
 
-Another calibration costs nothing, so all are tried first, and the best stays. Then every node is lifted alone once; its
-gain is the noise at the outputs that this takes away. Nodes are taken by gain until the goal is met, the shortest such
-list is found by bisection, and nodes that prove needless are dropped.
-An evaluation is a pure function of picklable data, so any `concurrent.futures.Executor` can run them.
+Another calibration costs nothing at run time, so all are tried first, and the best is kept. Then every node is lifted
+alone once; its gain is the reduction of noise at the outputs. Nodes are taken by gain until the goal is met, the
+shortest such list is found by bisection, and nodes that turn out to be unnecessary are dropped. An evaluation is a pure
+function of picklable data, so any `concurrent.futures.Executor` can run them.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from glowembed.version import VERSION
 
 METRICS = ("top1", "rmse", "cosine")
 LIFTS = ("int16", "int16 weights", "float32")
-"""What a node may be lifted to, the cheapest first; int16 alone has weights of int8."""
+"""The types to which a node may be lifted, the cheapest first; int16 alone has weights of int8."""
 
 CHANGES: Mapping[str, Mapping[str, str]] = {
     "int16": {"dtype": "int16"},
@@ -52,10 +54,10 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
     "float32": {"dtype": "float32"},
     **{name: {"calibration": name} for name in CALIBRATIONS},
 }
-"""Change -> the settings of a rule that makes it."""
+"""A mapping from change to the settings of a rule that makes it."""
 
 ALL = ""
-"""As the name of a node: all of them."""
+"""In place of the name of a node, this stands for all nodes."""
 
 PYTHON = "python:"
 
@@ -63,12 +65,12 @@ Outputs = Mapping[str, Array]
 """Output name -> [n, ...] real numbers."""
 
 Lifted = tuple[tuple[str, str], ...]
-"""(node name, change), sorted, so that what holds for ALL comes first; the rest is as the options say."""
+"""Pairs (node name, change), sorted, so that ALL comes first; all other settings are those of the options."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What stays the same in all evaluations. Paths, not contents: it travels to the workers."""
+    """The input that all evaluations share. It holds paths instead of contents, because it is sent to the workers."""
 
     model: Path
     data: Path
@@ -82,7 +84,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a configuration gives and costs. score: higher is better; noise: RMS error over RMS output.
+    """The result and cost of a configuration. score: higher is better; noise: RMS error over RMS output.
 
     arena: bytes of RAM. flash: bytes of weights, exact, and of kernels, estimated. cycles: estimated.
     """
@@ -96,7 +98,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a configuration may cost at most; None: anything."""
+    """The limits on the cost of a configuration; None means no limit."""
 
     arena: int | None = None
     flash: int | None = None
@@ -109,9 +111,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The answer. `tried` is in the order in which it was asked for; `lifted` None: the goal cannot be met.
-
-    remembered: how many of them an earlier, interrupted search had evaluated.
+    """The answer. `tried` is in the order of requests; `lifted` is None if the goal cannot be met. remembered: how many
+    of them an earlier, interrupted search had evaluated.
     """
 
     goal: float
@@ -126,7 +127,7 @@ class Tuned:
         return self.tried[()]
 
     def yaml(self) -> str:
-        """The precision.yaml."""
+        """The text of the precision.yaml."""
         defaults: dict[str, str] = {"dtype": "int8"}
         for name, change in self.lifted or ():
             if name == ALL:
@@ -145,10 +146,10 @@ def tune(
     state: Path | None = None,
     progress: Progress = SILENT,
 ) -> Tuned:
-    """Find the set. `drop`: what may be lost of the float score (a share of samples for top1; relative otherwise).
+    """Find the set. `drop`: the acceptable loss of the float score (a share of samples for top1; relative otherwise).
 
-    `state` remembers evaluations, so that an interrupted search goes on where it was. Raises UsageError for a metric
-    that does not fit the data or that fails.
+    `state` remembers evaluations, so that an interrupted search continues where it stopped. Raises UsageError for a
+    metric that does not fit the data or that fails.
     """
     search = _Search(task, executor, state, progress)
     loaded = _loaded(task)
@@ -162,7 +163,7 @@ def tune(
 
 
 def table(result: Tuned) -> str:
-    """Accuracy against cost of all that was tried, the best score first, as a Markdown table."""
+    """Accuracy against cost of everything that was tried, the best score first, as a Markdown table."""
     order = sorted(result.tried, key=lambda s: (-result.tried[s].score, result.tried[s].cycles, s))
     lines = [
         f"float scores {result.float_score:.6g}, the goal is {result.goal:.6g}; noise: RMS error over RMS output",
@@ -178,7 +179,7 @@ def table(result: Tuned) -> str:
 
 
 def described(lifted: Lifted) -> str:
-    """`sqnr; conv_1: int16`, or `nothing`."""
+    """A set in words: `sqnr; conv_1: int16`, or `nothing`."""
     words = (change if name == ALL else f"{name}: {change}" for name, change in lifted)
     return "; ".join(words).replace("|", "\\|") or "nothing"
 
@@ -192,7 +193,7 @@ def glob(name: str) -> str:
 
 
 class _Search:
-    """Asks for evaluations, remembers them in memory and in the state file."""
+    """The state of the search: it requests evaluations, and remembers them in memory and in the state file."""
 
     def __init__(self, task: Task, executor: Executor | None, state: Path | None, progress: Progress) -> None:
         self.task, self.executor, self.state, self.progress = task, executor, state, progress
@@ -202,7 +203,7 @@ class _Search:
         self.remembered = set(self.known)
 
     def all(self, wanted: Iterable[Lifted], label: str) -> list[Evaluation]:
-        """Evaluations of these sets, side by side where there is an executor."""
+        """The evaluations of these sets, in parallel if there is an executor."""
         sets = list(dict.fromkeys(wanted))
         fresh = [s for s in sets if s not in self.known]
         with self.progress.counter(label) as count:
@@ -214,7 +215,7 @@ class _Search:
         return [self.known[s] for s in sets]
 
     def evaluated(self, sets: Sequence[Lifted]) -> Iterator[tuple[Lifted, Evaluation]]:
-        """In the order in which they are ready, so that an interruption loses only what was under way."""
+        """Evaluations in the order in which they complete, so that an interruption loses only those under way."""
         if self.executor is None:
             yield from ((lifted, evaluate(self.task, lifted)) for lifted in sets)
             return
@@ -231,7 +232,9 @@ class _Search:
 
 
 def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Sequence[str]) -> Lifted | None:
-    """The first answer within the budget. Only the score guides the search: with more nodes it rises, as the cost does."""
+    """The first answer within the budget. Only the score guides the search, because both score and cost rise with the
+    number of nodes.
+    """
 
     def good(lifted: Lifted) -> bool:
         return search.one(lifted).score >= goal
@@ -255,7 +258,7 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
 
 
 def _recalibrated(search: _Search) -> Lifted:
-    """The calibration of the whole network that leaves least noise; () is its own."""
+    """The calibration of the whole network that leaves the least noise; () stands for the given one."""
     own = Settings(**search.task.options.config().defaults).activation_calibration
     sets: list[Lifted] = [(), *(((ALL, name),) for name in CALIBRATIONS if name != own)]
     results = search.all(sets, "calibration")
@@ -263,7 +266,7 @@ def _recalibrated(search: _Search) -> Lifted:
 
 
 def _ranked(search: _Search, graph: Graph, change: str, base: Lifted) -> list[tuple[str, str]]:
-    """(node, change), the one first whose lifting alone takes most noise away."""
+    """(node, change) by the noise that lifting the node alone removes, the largest first."""
     nodes = [(n.name, _possible(change, n.op)) for n in graph.nodes if _computes(n.op)]
     results = search.all([_set([*base, node]) for node in nodes], "sensitivity")
     order = sorted(range(len(nodes)), key=lambda i: (results[i].noise, i))
@@ -271,14 +274,14 @@ def _ranked(search: _Search, graph: Graph, change: str, base: Lifted) -> list[tu
 
 
 def _possible(change: str, op: str) -> str:
-    """The change, or what comes nearest for this op: plain int16 without weights, float32 where there is no int16."""
+    """The change, or the nearest one for this op: int16 without weights, or float32 if there is no int16."""
     if CHANGES[change]["dtype"] not in dtypes_of(op):
         return "float32"
     return change if ops()[op].has_weights or change == "float32" else "int16"
 
 
 def _computes(op: str) -> bool:
-    """A node that loses something itself; those that only move values follow their neighbours."""
+    """Whether a node computes and so may lose accuracy; nodes that only move values follow their neighbours."""
     return ops()[op].output_type != "input"
 
 
@@ -297,7 +300,7 @@ def _shortest(good: Callable[[int], bool], count: int) -> int | None:
 
 
 def _pruned(base: Lifted, nodes: Sequence[tuple[str, str]], good: Callable[[Lifted], bool]) -> Lifted:
-    """Without the nodes that are not needed, the least useful first."""
+    """The set without the nodes that are not needed; the least useful are tried first."""
     kept = list(nodes)
     for node in reversed(nodes):
         without = [n for n in kept if n != node]
@@ -314,12 +317,12 @@ def _set(nodes: Iterable[tuple[str, str]]) -> Lifted:
 
 
 class _Stop(Exception):
-    """Ends a compilation after the plan: nothing is to be written."""
+    """Ends a compilation after the plan, because nothing is to be written."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Loaded:
-    """What a worker needs besides the set: read once."""
+    """The data that a worker needs besides the set, loaded once."""
 
     graph: Graph
     profile: Profile
@@ -332,7 +335,7 @@ _CACHE: dict[str, _Loaded] = {}
 
 
 def _loaded(task: Task) -> _Loaded:
-    """Read once per process: a worker gets many sets of the same task."""
+    """Load once per process, because a worker gets many sets of the same task."""
     key = repr(task)
     if key not in _CACHE:
         _CACHE.clear()
@@ -387,7 +390,7 @@ def _compiled(task: Task, options: CompileOptions, profile: Profile) -> tuple[Gr
 
 
 def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
-    """What the integer reference gives for every sample, as real numbers in the layout of the model."""
+    """The outputs of the integer reference for every sample, as real numbers in the layout of the model."""
     rows = []
     for index in range(len(dataset)):
         sample = dataset.sample(index)
@@ -397,7 +400,7 @@ def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
 
 
 def stored(value: Value, real: Array) -> Array:
-    """One sample of an input as the bundle takes it."""
+    """One sample of an input in the form that the bundle takes."""
     array = datasets.stored(value, real)
     return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
 
@@ -417,7 +420,7 @@ def _goal(metric: str, loaded: _Loaded, drop: float) -> float:
 
 
 def _score(metric: str, found: Outputs, floats: Outputs, labels: Array | None) -> float:
-    """Higher is better. rmse: minus the error relative to the float outputs' RMS, all outputs together."""
+    """The score; higher is better. For rmse it is minus the error relative to the float outputs' RMS, over all outputs."""
     if metric.startswith(PYTHON):
         return _python(metric, found, labels)
     if metric == "top1":
@@ -437,7 +440,7 @@ def _relative_error(real: Array, found: Array) -> float:
 
 
 def metric_function(metric: str) -> Callable[[Outputs, Array | None], float]:
-    """The function behind `python:module.function`; it takes outputs by name and labels. Raises UsageError."""
+    """The function named by `python:module.function`; it takes outputs by name and labels. Raises UsageError."""
     module, _, name = metric.removeprefix(PYTHON).rpartition(".")
     try:
         function: Callable[[Outputs, Array | None], float] = getattr(importlib.import_module(module), name)
@@ -464,14 +467,14 @@ def _python(metric: str, found: Outputs, labels: Array | None) -> float:
 
 
 def _identity(task: Task) -> str:
-    """What the remembered evaluations depend on."""
+    """The key on which remembered evaluations depend."""
     files = [_digest(path) for path in (task.model, task.data, task.profile)]
     rest = [task.metric, task.samples, task.labels, repr(task.options), repr(task.images), VERSION]
     return hashlib.sha256(json.dumps([*files, *rest]).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
-    """Of a file, or of all files of a folder and their names."""
+    """The hash of a file, or of all files of a folder and their names."""
     if path.is_file():
         return hashlib.sha256(path.read_bytes()).hexdigest()
     inside = sorted(file for file in path.rglob("*") if file.is_file())
@@ -480,7 +483,7 @@ def _digest(path: Path) -> str:
 
 
 def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:
-    """Evaluations of an earlier run with the same input; of another input, nothing."""
+    """The evaluations of an earlier run with the same input; none if the input differs."""
     if path is None or not path.exists():
         return {}
     try:

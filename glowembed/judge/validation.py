@@ -1,4 +1,5 @@
-"""Is the bundle right? In: a bundle, samples, a board. Out: a Validation: bits, metrics, figures, as JSON too.
+"""Checks whether a bundle is right. In: a bundle, samples, a board. Out: a Validation: bits, metrics, figures, as JSON
+too.
 
 The same samples go through the float model (onnxruntime), the integer reference of the bundle (Python) and the program
 on the board. Board and integer reference must agree in every bit; both are judged against the float model.
@@ -35,16 +36,16 @@ from glowembed.run.ondevice import Link, Reference, Wrong
 
 SCHEMA = 1
 LAYER_SAMPLES = 20
-"""Layers are looked at on at most this many samples: every layer of every sample is much data."""
+"""The most samples for which layers are checked, because every layer of every sample is much data."""
 
 Arrays = Mapping[str, Array]
 EMULATED = Link()
-"""As the board has it: by semihosting where it is emulated."""
+"""The board's own way: semihosting if it is emulated."""
 
 
 @dataclass(frozen=True)
 class LayerCheck:
-    """One layer on the board against the integer reference. saturated: share of its outputs at an end of int8."""
+    """One layer on the board compared with the integer reference. saturated: share of its outputs at an end of int8."""
 
     name: str
     difference: Difference | None
@@ -97,7 +98,7 @@ def validate(
 ) -> Validation:
     """Run all samples (or `samples` of them, evenly spaced) on the board and compare.
 
-    `model`: where the ONNX file is. `link`: how to reach the board.
+    `model`: the path of the ONNX file. `link`: how to reach the board.
     """
     bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
     place = load_board(board)
@@ -122,7 +123,7 @@ def validate(
 
 
 def _transport(board: Board, link: Link) -> str:
-    """What to build for. Raises UsageError where the board cannot do what is asked for."""
+    """The transport to build for. Raises UsageError if the board does not support the request."""
     if link.port is not None and link.transport == "semihosting":
         raise UsageError("--port is for --transport serial; semihosting needs no port")
     if (link.flash or link.resume) and link.transport == "semihosting":
@@ -150,7 +151,7 @@ def _run_on_device(
 
 
 def _value_bytes(bundle: Bundle, sample: Arrays) -> dict[str, bytes]:
-    """What every layer must give for one sample."""
+    """The expected bytes of every layer for one sample."""
     values = run_int(bundle.graph, sample)
     made = (name for node in bundle.graph.nodes if node.kernel for name in node.outputs)
     return {name: np.ascontiguousarray(values[name]).tobytes() for name in made}
@@ -166,7 +167,9 @@ def _layers_of(bundle: Bundle, result: RunResult, expected: Arrays, estimate: Me
 def _estimate(
     bundle: Bundle, place: Board, build_dir: Path | None, inputs: Arrays, progress: Progress
 ) -> Measurement | None:
-    """Of the same core under QEMU, to stand beside what a board has measured; None where there is no emulator."""
+    """An estimate for the same core under QEMU, for comparison with a board's measurement; None if there is no
+    emulator.
+    """
     board = place if place.qemu is not None else default_board(target_of(bundle.manifest).name)
     if not qemu.is_here(board):
         return None
@@ -180,7 +183,7 @@ def _estimate(
 
 
 def find_model(bundle: Bundle, model: Path | None) -> Path:
-    """The original model: the path that was given, else the one remembered when the bundle was made."""
+    """The original model: at the path that was given, or at the one recorded when the bundle was made."""
     path, recorded = model or bundle.model_path, bundle.manifest["model"]
     if path is None or not path.is_file():
         where = f"is not at {path} any more" if path is not None else "was not remembered"
@@ -194,7 +197,7 @@ def find_model(bundle: Bundle, model: Path | None) -> Path:
 
 
 def samples_for(bundle: Bundle, data: Path | str | Source | Dataset, labels: str | None = None) -> Dataset:
-    """The samples of a test, images read as when the bundle was calibrated."""
+    """The samples of a test. Images are read as they were when the bundle was calibrated."""
     if isinstance(data, Dataset):
         return data
     source = data if isinstance(data, Source) else Source(Path(data), labels, images_of(bundle))
@@ -202,7 +205,7 @@ def samples_for(bundle: Bundle, data: Path | str | Source | Dataset, labels: str
 
 
 def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
-    """[n, stored shape] of every input as the bundle takes it."""
+    """Every input as [n, stored shape], in the form that the bundle takes."""
     samples = [dataset.sample(index) for index in range(len(dataset))]
     return {name: np.stack([_stored(graph.values[name], sample[name]) for sample in samples]) for name in graph.inputs}
 
@@ -213,13 +216,13 @@ def _stored(value: Value, real: Array) -> Array:
 
 
 def _real(value: Value, stored: Array) -> Array:
-    """[n, ...] real numbers in the layout of the model from [n, stored shape]."""
+    """Convert [n, stored shape] to [n, ...] real numbers in the layout of the model."""
     logical = _logical(value, stored)
     return logical.astype(np.float32) if value.qtype is None else value.qtype.dequantize(logical)
 
 
 def _model_outputs(graph: Graph, outputs: Arrays) -> dict[str, Array]:
-    """Real numbers, also where the model has integers."""
+    """The model's outputs as real numbers, even if the model has integers."""
     known = {name: datasets.integers(graph, name) for name in outputs}
     return {name: k.from_model(outputs[name]) if (k := known[name]) else array for name, array in outputs.items()}
 
@@ -234,7 +237,9 @@ def _logical(value: Value, stored: Array) -> Array:
 
 
 def _int_reference(bundle: Bundle, inputs: Arrays, progress: Progress, layers: bool) -> dict[str, Array]:
-    """[n, stored shape] of the outputs; with `layers` also of what every layer makes, of the first samples."""
+    """The outputs of the integer reference as [n, stored shape]; with `layers` also those of every layer, for the first
+    samples.
+    """
     graph, count = bundle.graph, len(next(iter(inputs.values())))
     wanted = list(graph.outputs)
     inner = [name for node in graph.nodes if node.kernel for name in node.outputs] if layers else []
@@ -257,7 +262,7 @@ def _run(
 
 
 def _rows(bundle: Bundle, inputs: Arrays) -> Bytes:
-    """uint8 [n, bytes]: all inputs of a sample one after the other."""
+    """The inputs as uint8 [n, bytes]: all inputs of a sample one after the other."""
     parts = [np.ascontiguousarray(inputs[t["name"]]).reshape(_count(inputs), -1) for t in bundle.manifest["inputs"]]
     return np.concatenate([part.view(np.uint8) for part in parts], axis=1)
 
@@ -294,7 +299,7 @@ def _layers_here(model: host.HostModel, manifest: Mapping[str, Any], sample: Arr
 
 
 def _columns(rows: Sequence[Sequence[Array]]) -> tuple[Bytes, ...]:
-    """[samples][tensors] of arrays to, per tensor, uint8 [samples, bytes]."""
+    """Turn arrays [samples][tensors] into uint8 [samples, bytes] per tensor."""
     return tuple(
         np.stack([np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in tensor])
         for tensor in zip(*rows, strict=True)
@@ -325,7 +330,7 @@ class _Layers:
     checks: tuple[LayerCheck, ...] = ()
     instructions: tuple[int, ...] | None = None
     measurement: Measurement | None = None
-    """cycles, of the first sample"""
+    """The cycles of the first sample."""
 
 
 _NO_LAYERS = _Layers()
@@ -346,7 +351,7 @@ def _layer_checks(
 
 
 def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0) -> Measurement:
-    """Totals and functions of the bundle itself; layers that it streams by a twin that does not."""
+    """Measure totals and functions in the bundle itself, and layers that it streams in a second build that does not."""
     found = measure(image, bundle.manifest, samples, hot)
     with _whole(bundle, image) as (twin, twin_image):
         if twin is bundle:
@@ -356,7 +361,9 @@ def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0) -
 
 @contextmanager
 def _whole(bundle: Bundle, image: Image) -> Iterator[tuple[Bundle, Image]]:
-    """The bundle, or where it streams layers a twin that does not: rows that were there and are gone tell nothing."""
+    """The bundle or, if it streams layers, a second build that does not, because rows that were overwritten cannot be
+    compared.
+    """
     if not any(layer.get("streamed") for layer in bundle.manifest["layers"]) and not bundle.manifest.get("rams"):
         yield bundle, image
         return
@@ -368,7 +375,7 @@ def _whole(bundle: Bundle, image: Image) -> Iterator[tuple[Bundle, Image]]:
 def run_layers(
     bundle: Bundle, board: str, image: Image, inputs: Arrays, progress: Progress = SILENT
 ) -> dict[str, Array]:
-    """[n, stored shape] of what every layer made on the board, read back as soon as it had run."""
+    """The outputs of every layer on the board as [n, stored shape], each read back as soon as the layer had run."""
     with _whole(bundle, image) as (twin, twin_image):
         result = _run(twin, load_board(board), twin_image, inputs, progress, layers=True)
     assert result.layer_outputs is not None, "a run with layers gives their outputs"
@@ -393,12 +400,14 @@ def _layer_check(graph: Graph, layer: Mapping[str, Any], raw: Sequence[Bytes], e
 
 
 def unfinished_tensors(graph: Graph) -> frozenset[str]:
-    """Tensors that a later node goes on writing, as the parts of a concat: on the board the rest is not yet defined."""
+    """Tensors that a later node continues to write, such as the parts of a concat; on the board, the rest is not yet
+    defined.
+    """
     return frozenset(n.inputs[n.shares] for n in graph.nodes if n.shares is not None and n.op != "view")
 
 
 def saturated(value: Value, stored: Array) -> float:
-    """Share at the ends of the type; where the lower end stands for 0, it is not lost range but a ReLU."""
+    """The share of values at the ends of the type; if the lower end stands for 0, it is a ReLU and does not count."""
     if value.qtype is None or stored.dtype.kind != "i":
         return 0.0
     low, high = value.qtype.limits
@@ -411,7 +420,7 @@ def saturated(value: Value, stored: Array) -> float:
 
 @dataclass(frozen=True)
 class _Run:
-    """All that is known when everything has run."""
+    """The state when everything has run."""
 
     bundle: Bundle
     board: Board
@@ -465,7 +474,7 @@ def _validation(run: _Run) -> Validation:
 
 
 def _doubts(run: _Run, metrics: Sequence[OutputMetrics], accuracy: Accuracy | None) -> Iterator[Note]:
-    """What a person should know before the figures are believed."""
+    """Notes that the user should read before trusting the figures."""
     calibrated, images, recorded = run.bundle.manifest.get("calibration"), run.dataset.images, images_of(run.bundle)
     if images is not None and images != recorded and calibrated is not None and calibrated["images"] is not None:
         yield Note(
@@ -476,14 +485,16 @@ def _doubts(run: _Run, metrics: Sequence[OutputMetrics], accuracy: Accuracy | No
 
 
 def _without_classes(run: _Run, metrics: OutputMetrics) -> OutputMetrics:
-    """Without labels, an output of an input's very shape is taken for a reconstruction, its elements for no classes."""
+    """Without labels, an output with exactly the shape of an input is a reconstruction, so its elements are not
+    classes.
+    """
     shapes = [array.shape for array in run.dataset.inputs.values()]
     reconstruction = run.dataset.labels is None and run.floats[metrics.name].shape in shapes
     return replace(metrics, top1_agreement=None) if reconstruction else metrics
 
 
 def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -> dict[str, Any] | None:
-    """The first layer that differs says more than the output that differs because of it."""
+    """The first difference. A layer that differs says more than the output that differs because of it."""
     for check in layers:
         if check.difference is not None:
             return {**check.difference.json(), "layer": check.name}
@@ -491,7 +502,7 @@ def _first_difference(output: Difference | None, layers: Sequence[LayerCheck]) -
 
 
 def _located(run: _Run, wrong: Wrong, output: Difference | None) -> dict[str, Any]:
-    """What the device told about the sample that is wrong, and about its flash."""
+    """The device's findings about the sample that is wrong, and about its flash."""
     layers = run.bundle.manifest["layers"]
     flash = {"constants_in_flash_differ": list(wrong.constants)}
     if wrong.located is None:
@@ -548,7 +559,7 @@ def _figures(run: _Run) -> dict[str, Any]:
 
 
 def _layer_rows(manifest: Mapping[str, Any], layers: _Layers, result: RunResult) -> list[dict[str, Any]]:
-    """cycles_measured is there where the device has a clock that counts them."""
+    """One row per layer; cycles_measured is present if the device has a clock that counts them."""
     rows = _rows_of_layers(manifest, layers)
     cycles: Sequence[int] = result.layer_cycles or ()
     return [{**row, "cycles_measured": count} for row, count in zip(rows, cycles, strict=True)] if cycles else rows

@@ -13,7 +13,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run of many samples gave; raw bytes, as they lay in the arena."""
+    """The results of a run of many samples, as raw bytes from the arena."""
 
     outputs: tuple[Bytes, ...]
     """per output of the bundle: (samples, bytes)"""

@@ -1,8 +1,9 @@
-"""One device at the end of a line. In: a Line. Out: a Device: hello, write, infer, read, layers, checksum, stack ...
+"""Talks to one device at the end of a line. In: a Line. Out: a Device: hello, write, infer, read, layers, checksum,
+stack ...
 
-Stop and wait: every request is sent until its answer has come, within a bounded time. What is returned was asked for
-in this session, of this bundle, and arrived whole; everything else is an exception that says what to check. The
-protocol is docs/protocol.md.
+The protocol is stop-and-wait: every request is repeated until its answer has arrived, within a bounded time. Every
+result was requested in this session, comes from this bundle, and arrived complete; everything else is an exception that
+says what to check. docs/protocol.md describes the protocol.
 """
 
 from __future__ import annotations
@@ -26,31 +27,31 @@ TICKS = struct.Struct("<QI")
 SMALLEST_CHUNK = 16
 SHOWN = 60
 LATENCY = (0.03, 0.5)
-"""Seconds to wait for an answer beyond what sending and working take: at least, at most."""
+"""The least and the most seconds to wait for an answer beyond the time of transmission and computation."""
 
 SHORT = 64
-"""Bytes: a frame that is longer is cut into smaller ones when it does not come through."""
+"""The bytes of a frame above which it is split into smaller ones when it does not get through."""
 
 LONG_ATTEMPTS = 6
 HELLO_SECONDS = (0.1, 0.4)
 SILENCE = "no answer to any request"
-"""Why a session is lost in which the device has answered hello, and then nothing at all."""
+"""The reason for a lost session in which the device answered hello and then nothing at all."""
 
 
 class DeviceError(ToolError):
-    """The device cannot be worked with; the message says what to check."""
+    """The device does not work; the message says what to check."""
 
 
 class NoAnswer(DeviceError):
-    """Nothing that belongs to the protocol came back in time."""
+    """Nothing that belongs to the protocol arrived in time."""
 
 
 class WrongFirmware(DeviceError):
-    """Another protocol, another bundle."""
+    """The device has another protocol or another bundle."""
 
 
 class Malformed(DeviceError):
-    """An answer that came back whole, but has not the length that the protocol says."""
+    """An answer arrived intact, but its length is not the one that the protocol defines."""
 
 
 class DeviceFault(DeviceError):
@@ -62,7 +63,7 @@ class DeviceFault(DeviceError):
 
 
 class Refused(DeviceError):
-    """The device will not or cannot do it, or the bundle failed on it."""
+    """The device refuses or is unable to execute the request, or the bundle failed."""
 
     def __init__(self, message: str, reason: int, detail: int) -> None:
         super().__init__(message)
@@ -70,7 +71,7 @@ class Refused(DeviceError):
 
 
 class SessionLost(Exception):
-    """Start again from hello: `reason` says why. Never leaves this package."""
+    """The session must start again from hello; `reason` says why. This exception never leaves the package."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -79,7 +80,7 @@ class SessionLost(Exception):
 
 @dataclass(frozen=True)
 class Welcome:
-    """What a device answers to hello. of_hash: CRC32 of the hash of its bundle."""
+    """The answer of a device to hello. of_hash: CRC32 of the hash of its bundle."""
 
     protocol: int
     chunk: int
@@ -89,7 +90,7 @@ class Welcome:
 
 @dataclass(frozen=True)
 class Info:
-    """What a device says about itself."""
+    """The properties that a device reports."""
 
     clock_hz: int
     arena_size: int
@@ -105,7 +106,7 @@ class Info:
 
 @dataclass(frozen=True)
 class Ticks:
-    """Of the device's counter, and the interrupts that are in them."""
+    """Ticks of the device's counter, and the interrupts that occurred during them."""
 
     ticks: int
     interrupts: int
@@ -113,7 +114,7 @@ class Ticks:
 
 @dataclass
 class Traffic:
-    """Bytes on the line, and of them those of tensors; requests sent again; new sessions; seconds."""
+    """Bytes on the line, and how many of them belong to tensors; repeated requests; new sessions; seconds."""
 
     sent: int = 0
     received: int = 0
@@ -125,7 +126,7 @@ class Traffic:
 
     @property
     def overhead(self) -> float:
-        """Share of the bytes that are not tensors."""
+        """The share of the bytes that do not belong to tensors."""
         return 1 - self.tensors / self.total if self.total else 0.0
 
     @property
@@ -134,8 +135,10 @@ class Traffic:
         return self.sent + self.received
 
     def json(self, baud: int) -> dict[str, int | float | None]:
-        """All of it, with what follows from it. capacity_share: of what the line could carry in one direction, ten bits
-        for each byte; an emulated UART keeps to no rate, so that it may be more than 1 there.
+        """All figures, with those derived from them.
+
+        capacity_share: the share of what the line could carry in one direction, with ten bits for each byte; it may be
+        more than 1 for an emulated UART, which is not limited to a rate.
         """
         per_second = self.total / self.seconds if self.seconds else None
         return {
@@ -150,8 +153,8 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Settings:
-    """baud: of the line, for timeouts. patience: seconds without any progress before we give up. attempts: of one
-    request. chunk: most bytes of a tensor in a frame.
+    """baud: the rate of the line, for timeouts. patience: seconds without any progress before the device is given up.
+    attempts: how often one request is sent. chunk: the most bytes of a tensor in a frame.
     """
 
     baud: int = 115200
@@ -162,7 +165,7 @@ class Settings:
 
 
 def printable(text: bytes) -> str:
-    """What a device says, for a terminal: escape codes and bytes that are not ASCII are spelled out."""
+    """Text from a device made safe for a terminal: escape codes and bytes that are not ASCII are spelled out."""
     return text.decode("ascii", "backslashreplace").encode("unicode_escape").decode("ascii").replace("\\\\", "\\")
 
 
@@ -171,7 +174,7 @@ def _name(command: int) -> str:
 
 
 class Device:
-    """See the module. After SessionLost, call hello again."""
+    """A device; the module describes it. After SessionLost, call hello again."""
 
     def __init__(self, line: Line, settings: Settings | None = None) -> None:
         self.line, self.settings = line, settings or Settings()
@@ -189,7 +192,7 @@ class Device:
     # ------------------------------------------------------------------------------------------ hello
 
     def hello(self) -> Welcome:
-        """A new session. Raises NoAnswer, WrongFirmware, DeviceFault."""
+        """Start a new session. Raises NoAnswer, WrongFirmware, DeviceFault."""
         nonce = self.settings.nonce()
         end = time.monotonic() + self.settings.patience
         wait = HELLO_SECONDS[0]
@@ -208,7 +211,7 @@ class Device:
         raise NoAnswer(self._silence())
 
     def _hello_answer(self, nonce: int, seconds: float) -> Frame | None:
-        """None where nothing came, or the device has told that our frame was broken."""
+        """The answer to hello; None if nothing arrived, or if the device reported that our frame was broken."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             frame = self._next(left)
@@ -241,7 +244,7 @@ class Device:
         return Welcome(version, chunk, sessions, of_hash)
 
     def info(self, names: bool = True) -> Info:
-        """All that the device says about itself; without `names` only the numbers and the hash of its bundle."""
+        """Everything that the device reports about itself; without `names` only the numbers and the hash of its bundle."""
         numbers = NUMBERS.unpack(self._exactly(NUMBERS.size, Command.INFO, b"\0"))
         texts = [printable(self.request(Command.INFO, bytes([n]))) for n in range(1, 5 if names else 2)]
         return Info(*numbers, *texts)
@@ -270,7 +273,7 @@ class Device:
     # ------------------------------------------------------------------------------------------ requests
 
     def write(self, offset: int, data: bytes, new_sample: bool = False) -> None:
-        """Into the arena."""
+        """Write bytes into the arena."""
         for start in range(0, max(1, len(data)), self.chunk):
             part = data[start : start + self.chunk]
             flag = NEW_SAMPLE if new_sample and start == 0 else 0
@@ -278,26 +281,26 @@ class Device:
             self.traffic.tensors += len(part)
 
     def infer(self, offset: int, data: bytes, new_sample: bool, seconds: float) -> bytes:
-        """Write a last piece that fits one chunk, run once; the first chunk of the first output."""
+        """Write a last piece that fits one chunk and run once; returns the first chunk of the first output."""
         flag = NEW_SAMPLE if new_sample else 0
         found = self.request(Command.INFER, struct.pack("<I", offset | flag) + data, seconds)
         self.traffic.tensors += len(data) + len(found)
         return found
 
     def run(self, times: int, seconds: float) -> tuple[Ticks, Ticks, Ticks]:
-        """Run so often; ticks of the first, the shortest and the longest run."""
+        """Run this many times; returns the ticks of the first, the shortest and the longest run."""
         found = self._exactly(3 * TICKS.size, Command.RUN, struct.pack("<I", times), seconds * times)
         first, shortest, longest = (Ticks(*entry) for entry in TICKS.iter_unpack(found))
         return first, shortest, longest
 
     def layers(self, first: int, count: int, seconds: float) -> Ticks:
-        """Run some layers and stop; ticks of the last one."""
+        """Run some layers and stop; returns the ticks of the last one."""
         return Ticks(
             *TICKS.unpack(self._exactly(TICKS.size, Command.LAYERS, struct.pack("<HH", first, count), seconds))
         )
 
     def read(self, offset: int, length: int) -> bytes:
-        """From the arena."""
+        """Read bytes from the arena."""
         parts = []
         for start in range(0, length, self.chunk):
             size = min(self.chunk, length - start)
@@ -309,23 +312,23 @@ class Device:
         return b"".join(parts)
 
     def checksum(self, offset: int, length: int, weights: bool = False) -> int:
-        """CRC32 of a piece of the arena, or of the weights in flash."""
+        """The CRC32 of a piece of the arena, or of the weights in flash."""
         payload = struct.pack("<BII", weights, offset, length)
         found = self._exactly(4, Command.CHECKSUM, payload, 2.0 + length / 1e5)
         return int.from_bytes(found, "little")
 
     def stack(self, seconds: float) -> int:
-        """Bytes of stack that one inference takes. Raises Refused where the firmware cannot tell."""
+        """The bytes of stack that one inference takes. Raises Refused if the firmware cannot measure it."""
         return int.from_bytes(self._exactly(4, Command.STACK, b"", seconds), "little")
 
     def calibrate(self) -> tuple[Ticks, ...]:
-        """Ticks of an empty run, of an empty layer, of a loop, of the same loop with interrupts."""
+        """The ticks of an empty run, of an empty layer, of a loop, and of the same loop with interrupts."""
         return tuple(
             Ticks(*entry) for entry in TICKS.iter_unpack(self._exactly(4 * TICKS.size, Command.CALIBRATE, b"", 2.0))
         )
 
     def echo(self, data: bytes) -> bytes:
-        """The same bytes, by way of the device."""
+        """Send bytes to the device, which returns them."""
         return self.request(Command.ECHO, data)
 
     def reset(self) -> None:
@@ -333,7 +336,7 @@ class Device:
         self.request(Command.RESET)
 
     def _exactly(self, size: int, command: Command, payload: bytes, seconds: float = 0.0) -> bytes:
-        """A request whose answer has so many bytes. Raises Malformed where it has others."""
+        """Send a request whose answer has this many bytes. Raises Malformed if its length differs."""
         answer = self.request(command, payload, seconds)
         if len(answer) != size:
             raise self._malformed(command, answer, size)
@@ -346,11 +349,11 @@ class Device:
         )
 
     def request(self, command: int, payload: bytes = b"", seconds: float = 0.0) -> bytes:
-        """One request and its answer. `seconds`: how long the device is expected to work on it at most; it is given up
-        after twice that time and twice the patience of the settings.
+        """Send one request and return its answer. `seconds`: how long the device is expected to work on it at most; it
+        is given up after twice that time and twice the patience of the settings.
 
-        After silence we ask for the answer again, which is a short frame; the request itself goes out again where the
-        device says that it has not got it.
+        After silence, the answer is requested again, which is a short frame; the request itself is repeated if the
+        device says that it has not received it.
         """
         self._sequence = (self._sequence + 1) & 0xFFFF
         self.traffic.requests += 1
@@ -375,7 +378,7 @@ class Device:
         raise SessionLost("too many broken frames" if self.traffic.received > heard else SILENCE)
 
     def _attempts(self, command: int, payload: bytes) -> int:
-        """Frames that can be cut are given up sooner."""
+        """The number of attempts; frames that can be split are given up sooner."""
         answered = self.chunk if command in (Command.READ, Command.INFER) else 0
         can_be_cut = max(len(payload), answered) > SHORT and self.chunk > SMALLEST_CHUNK
         return LONG_ATTEMPTS if can_be_cut and command != Command.ECHO else self.settings.attempts
@@ -384,7 +387,9 @@ class Device:
         return 10 * 2 * count / self.settings.baud
 
     def _answer(self, command: int, seconds: float, asked_again: bool) -> tuple[bytes | None, bool]:
-        """The payload of the answer, or None where it must be asked for again; and has the device lost the request?"""
+        """The payload of the answer, or None if it must be requested again; and whether the device has lost the
+        request.
+        """
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             frame = self._next(left)
@@ -410,7 +415,7 @@ class Device:
         return None, False
 
     def _is_missing(self, frame: Frame) -> bool:
-        """Does the device say that it has not got the request that goes with this AGAIN?"""
+        """Whether the device says that it has not received the request that belongs to this AGAIN."""
         last = ((self._sequence - 1) & 0xFFFF).to_bytes(4, "little")
         return frame.command == Command.REFUSED and frame.payload == bytes([Refusal.SEQUENCE]) + last
 
@@ -420,7 +425,7 @@ class Device:
             raise DeviceFault(f"{self.line.name}: the board {what.describe(None)}", what)
 
     def _check_session(self, frame: Frame) -> None:
-        """The device tells its session with every broken frame."""
+        """Check the session, which the device reports with every broken frame."""
         session = int.from_bytes(frame.payload[:4], "little")
         if session == self._run:
             return
@@ -447,7 +452,7 @@ class Device:
     # ------------------------------------------------------------------------------------------ line
 
     def _send(self, command: int, sequence: int, payload: bytes, again: bool) -> None:
-        """With a zero before it, if the line may hold half a frame."""
+        """Send a frame, after a zero if the line may hold half a frame."""
         data = protocol.encode(self._run, command, sequence, payload)
         self._write(b"\0" + data if again else data)
 
@@ -456,7 +461,7 @@ class Device:
         self.traffic.sent += len(data)
 
     def _next(self, seconds: float) -> Frame | protocol.Noise | None:
-        """The next frame or piece of noise, or None after so many seconds without one."""
+        """The next frame or piece of noise, or None after this many seconds without one."""
         end = time.monotonic() + seconds
         while not self._frames:
             left = end - time.monotonic()

@@ -1,4 +1,4 @@
-"""What a core says when it has died. In: the registers of a fault. Out: words, with the function that it happened in."""
+"""Explains a fault of a core. In: the registers of a fault. Out: a description, with the function in which it happened."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REGISTERS = struct.Struct("<8I")
 
 @dataclass(frozen=True)
 class Fault:
-    """ge_fault of boards/common/board.h."""
+    """The ge_fault of boards/common/board.h."""
 
     exception: int
     pc: int
@@ -64,10 +64,10 @@ class Fault:
         return f"raised {name} at pc=0x{self.pc:08x} ({where}): {', '.join(causes) or 'the core gives no cause'}"
 
     def registers(self) -> str:
-        """All of them in one line."""
+        """All registers in one line."""
         return " ".join(f"{key}=0x{value:08x}" for key, value in vars(self).items())
 
 
 def unpack(payload: bytes) -> Fault:
-    """From the payload of a FAULT frame."""
+    """Read a Fault from the payload of a FAULT frame."""
     return Fault(*REGISTERS.unpack(payload))

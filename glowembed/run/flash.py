@@ -1,4 +1,6 @@
-"""Firmware onto a board. In: an Image. Out: nothing; the board runs it. The tool and its words stand in board.toml."""
+"""Writes firmware to a board. In: an Image. Out: nothing; the board runs it. The tool and its arguments are in
+board.toml.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ UF2_DRIVES = ("/media", "/run/media", "/Volumes", "/mnt")
 
 
 def flash(image: Image, port: str | None = None) -> None:
-    """Writes the firmware into the board's flash with the tool of its board.toml."""
+    """Write the firmware into the board's flash with the tool of its board.toml."""
     how = image.board.flash
     if how is None:
         why = "it is emulated: its firmware is loaded as it starts" if image.board.qemu else "board.toml has no [flash]"
@@ -40,7 +42,9 @@ def flash(image: Image, port: str | None = None) -> None:
 
 
 def _run(command: list[str], board: str, folder: Path) -> None:
-    """In the folder of the firmware: the tool, whose words may be a script, reads the plain names of files alone."""
+    """Run the tool in the folder of the firmware, so that its arguments, which may be a script, contain only plain file
+    names.
+    """
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
@@ -56,7 +60,7 @@ def _run(command: list[str], board: str, folder: Path) -> None:
 
 
 def _file(image: Image, kind: str) -> Path:
-    """The firmware in the format that a tool wants, beside the ELF file."""
+    """The firmware in the format that a tool needs, beside the ELF file."""
     if kind == "elf":
         return image.elf
     path = image.elf.with_suffix(f".{kind}")
@@ -67,7 +71,7 @@ def _file(image: Image, kind: str) -> Path:
 
 
 def segments(elf: Path) -> list[tuple[int, bytes]]:
-    """(address in flash, bytes) of all that is loaded, by address."""
+    """Pairs (address in flash, bytes) of everything that is loaded, by address."""
     with elf.open("rb") as file:
         found = [
             (segment["p_paddr"], bytes(segment.data()))
@@ -78,7 +82,7 @@ def segments(elf: Path) -> list[tuple[int, bytes]]:
 
 
 def as_bin(pieces: list[tuple[int, bytes]]) -> bytes:
-    """From the lowest address on; 0xFF between the pieces, as erased flash has it."""
+    """The bytes from the lowest address on, with 0xFF between the pieces, as in erased flash."""
     start = pieces[0][0]
     out = bytearray()
     for address, data in pieces:
@@ -119,13 +123,15 @@ def _uf2_block(start: int, number: int, count: int, page: bytes) -> bytes:
 
 
 def _with_checksum(data: bytes) -> bytes:
-    """The boot ROM runs the first 256 bytes if their last four are the checksum of the others."""
+    """The block with its checksum: the boot ROM runs the first 256 bytes if their last four are the checksum of the
+    others.
+    """
     stage = data[: UF2_PAYLOAD - 4]
     return stage + crc32_mpeg2(stage).to_bytes(4, "little") + data[UF2_PAYLOAD:]
 
 
 def crc32_mpeg2(data: bytes) -> int:
-    """The polynomial 0x04C11DB7, not reflected, from all ones (RP2040 data sheet, 2.8.1.3.1)."""
+    """The CRC with polynomial 0x04C11DB7, not reflected, starting from all ones (RP2040 data sheet, 2.8.1.3.1)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte << 24

@@ -1,4 +1,4 @@
-"""A bundle on this computer: compiled by `cc` into a shared library and called on numpy arrays.
+"""Runs a bundle on this computer: compiles it with `cc` into a shared library and calls it on numpy arrays.
 
 In: a bundle made for x86-64. Out: a HostModel. The arena lies between guard bytes, which are checked after every run.
 """
@@ -27,11 +27,13 @@ GUARD_BYTE = 0xA5
 class HostModel:
     """A compiled bundle in this process. Call it with float arrays by input name, or with one array.
 
-    `run_stored` works on the stored bytes instead. Not safe for several threads at once: there is one arena.
+    `run_stored` works on the stored bytes instead. It is not thread-safe, because there is one arena.
     """
 
     def __init__(self, bundle: Path, built: Path | None = None) -> None:
-        """`built`: the shared library that build.py made of the bundle for the board host; without it, one is made."""
+        """`built`: the shared library that build.py made of the bundle for the board host; without it, a library is
+        built.
+        """
         self.manifest: Manifest = in_window(read_manifest(bundle))
         with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
             # A copy, as the loader would take a file that it knows for what it has loaded before.
@@ -50,7 +52,7 @@ class HostModel:
         self._arena = self._memory[self._start : self._start + window]
 
     def __call__(self, *arrays: Array, **named: Array) -> dict[str, Array]:
-        """Outputs by name for one sample, in real numbers; inputs in the order of the model, or by name."""
+        """The outputs by name for one sample, in real numbers; inputs are given in the order of the model, or by name."""
         feeds = {t["name"]: a for t, a in zip(self.manifest["inputs"], arrays, strict=False)} | named
         stored = {}
         for tensor in self.manifest["inputs"]:
@@ -63,13 +65,15 @@ class HostModel:
         return {t["name"]: _to_real(t, outputs[t["name"]]) for t in self.manifest["outputs"]}
 
     def run_stored(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Stored outputs by name for stored inputs (int8, or float32 with float edges) of the bundle's shapes."""
+        """The stored outputs by name for stored inputs (int8, or float32 with float inputs and outputs) of the bundle's
+        shapes.
+        """
         self.write(inputs)
         self._check(self._run(self._arena.ctypes.data))
         return {t["name"]: self.read(t) for t in self.manifest["outputs"]}
 
     def use_level(self, most: str) -> str:
-        """From now on use the best instruction set of this computer that is not above `most`; which that is.
+        """Use the best instruction set of this computer that is not above `most` from now on, and return its name.
 
         The names are those of levels.py. Raises UsageError for a bundle that was compiled without `most`.
         """
@@ -92,11 +96,11 @@ class HostModel:
             self._arena[start : start + tensor["bytes"]] = array.reshape(-1).view(np.uint8)
 
     def run_layer(self, layer: int) -> None:
-        """Compute one layer on what is in the arena."""
+        """Compute one layer on the contents of the arena."""
         self._check(self._layers(self._arena.ctypes.data, layer, 1))
 
     def read(self, tensor: Mapping[str, Any]) -> Array:
-        """A copy of a tensor of the manifest as it is in the arena now."""
+        """A copy of a tensor of the manifest from the arena as it is now."""
         raw = self._arena[tensor["offset"] : tensor["offset"] + tensor["bytes"]].tobytes()
         return np.frombuffer(raw, dtype=tensor["dtype"]).reshape(tensor["shape"])
 
@@ -110,12 +114,12 @@ class HostModel:
 
 
 def load(bundle: Path | str) -> HostModel:
-    """The bundle, compiled for this computer. Raises UsageError for another target, ToolError without `cc`."""
+    """Load the bundle, compiled for this computer. Raises UsageError for another target, ToolError without `cc`."""
     return HostModel(Path(bundle))
 
 
 def _compile(bundle: Path, manifest: Manifest, folder: Path) -> Path:
-    """The shared library in `folder`; once it is loaded, the file is not needed any more."""
+    """Compile the shared library in `folder`; once it is loaded, the file is no longer needed."""
     target = target_of(manifest)
     if target.compiler != "cc":
         raise UsageError(f"{bundle} was compiled for {target.name}; compile it with --target x86-64 to run it here")
@@ -141,7 +145,7 @@ def _names(tensors: list[Mapping[str, Any]]) -> str:
 
 
 def _to_stored(tensor: Mapping[str, Any], real: Array) -> Array:
-    """Real numbers in the layout of the model to the bundle's type and layout."""
+    """Convert real numbers in the layout of the model to the bundle's type and layout."""
     from glowembed.graph.ir import QType
 
     array = np.asarray(real)
@@ -154,7 +158,7 @@ def _to_stored(tensor: Mapping[str, Any], real: Array) -> Array:
 
 
 def _to_real(tensor: Mapping[str, Any], stored: Array) -> Array:
-    """Stored numbers to real ones, axes in the order of the model."""
+    """Convert stored numbers to real ones, with the axes in the order of the model."""
     array = (
         stored
         if tensor["scale"] is None

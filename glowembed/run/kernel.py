@@ -1,8 +1,9 @@
-"""One kernel on the host: compile its C file, lay tensors into an arena, call it, see every byte that it touched.
+"""Runs one kernel on the host: compiles its C file, places tensors in an arena, calls it, and checks every byte that it
+changed.
 
-In: a KernelOp, one of its Kernels, params and arrays. Out: the output, or KernelFault when a byte changed that is
-not the kernel's to change. Any row range can be asked for, rows may lie scattered or in a ring, and the output may lie
-over an input: what the memory plan does on a device can be done here. Nothing here knows models or bundles.
+In: a KernelOp, one of its Kernels, params and arrays. Out: the output, or KernelFault if the kernel changed a byte that
+it must not change. Any range of rows can be computed, rows may be scattered or in a ring, and the output may overlap an
+input, as a memory plan may demand on a device. Nothing here knows models or bundles.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SLOT_UNIT = 4
 
 HOST_WORD = 8
 GUARD = 64
-"""Bytes before and after every tensor that nobody may change."""
+"""Bytes before and after every tensor that must not change."""
 
 NUMPY_TYPES = {
     "int8_t": np.int8,
@@ -65,7 +66,7 @@ TRAP = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
 
 class KernelFault(AssertionError):
-    """A kernel wrote where it may not: always a bug of the kernel or of its op file."""
+    """A kernel wrote where it must not. This is always a bug of the kernel or of its op file."""
 
 
 # ------------------------------------------------------------------------------------------------ memory
@@ -73,7 +74,7 @@ class KernelFault(AssertionError):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the rows of a tensor lie in an arena: their byte offsets, and whether a slot table tells the kernel."""
+    """The byte offsets of the rows of a tensor in an arena, and whether the kernel finds them by a slot table."""
 
     offsets: tuple[int, ...]
     row_bytes: int
@@ -85,7 +86,7 @@ class Placement:
 
 
 def in_one_piece(offset: int, rows: int, row_bytes: int) -> Placement:
-    """Rows one after another from `offset`."""
+    """Rows one after another from `offset` on."""
     return Placement(tuple(offset + y * row_bytes for y in range(rows)), row_bytes)
 
 
@@ -100,7 +101,7 @@ def _up(n: int, unit: int) -> int:
 
 
 class Arena:
-    """Host memory filled with noise, so that a change anywhere shows; aligned to a word of the host, and to no more."""
+    """Host memory filled with noise, so that any change shows; it is aligned to a word of the host and no more."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         noise = np.random.default_rng(seed).integers(0, 256, size + 3 * GUARD, np.uint8)
@@ -108,7 +109,7 @@ class Arena:
         self.memory: NDArray[np.uint8] = noise[start : start + size + 2 * GUARD]
 
     def write(self, place: Placement, tensor: Array, rows: Sequence[int] | None = None) -> None:
-        """Copy the rows (all of them by default) of a stored tensor to where they lie."""
+        """Copy the rows (all of them by default) of a stored tensor to their places."""
         data = np.ascontiguousarray(tensor).view(np.uint8).reshape(len(place.offsets), place.row_bytes)
         for y in range(len(place.offsets)) if rows is None else rows:
             self.row(place, y)[:] = data[y]
@@ -129,14 +130,14 @@ class Arena:
 
 
 class _Rows(ctypes.Structure):
-    """ge_rows of ge.h."""
+    """The ge_rows of ge.h."""
 
     _fields_ = [("data", ctypes.c_void_p), ("slots", ctypes.c_void_p), ("stride", ctypes.c_int32)]
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """One call: memory that the kernel sees, by reference. `tables` are the slots of the places that have some."""
+    """One call: memory that the kernel sees, by reference. `tables` are the slots of the placements that have some."""
 
     params: ctypes.Structure
     arena: Arena
@@ -153,7 +154,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A compiled kernel. `execute` calls it, here or on an emulated core; `where` names what is special, for messages."""
+    """A compiled kernel. `execute` calls it, here or on an emulated core; `where` names the variant, for messages."""
 
     op: KernelOp
     kernel: Kernel
@@ -169,7 +170,7 @@ class HostKernel:
         output: Placement,
         rows: range,
     ) -> None:
-        """Compute output rows `rows` in the arena. Raises KernelFault when any other byte changed.
+        """Compute output rows `rows` in the arena. Raises KernelFault if any other byte changed.
 
         packed: `packed_constants`.
         """
@@ -200,7 +201,9 @@ class HostKernel:
 
 
 def packed_constants(op: KernelOp, kernel: Kernel, constants: Mapping[str, Array], params: Any) -> list[Array]:
-    """The constants as the kernel reads them, in the order of its signature. Raises KernelFault for a wrong type."""
+    """The constants in the form that the kernel reads, in the order of its signature. Raises KernelFault for a wrong
+    type.
+    """
     packed, types = kernel.packed(constants, params), kernel.ctypes(op)
     for name, ctype in types.items():
         if packed[name].dtype != NUMPY_TYPES[ctype]:
@@ -218,7 +221,7 @@ def _slot_table(place: Placement) -> NDArray[np.uint16] | None:
 def call(
     op: KernelOp, kernel: Kernel, params: Any, inputs: Sequence[Array], constants: Mapping[str, Array], dtype: Any
 ) -> Array:
-    """The whole output, flat, from tensors in one piece each."""
+    """Compute the whole output, flat, from tensors in one piece each."""
     in_bytes, out_bytes = op.row_bytes(params)
     places, at = [], 0
     for tensor, row_bytes in zip(inputs, in_bytes, strict=True):
@@ -237,7 +240,9 @@ def call(
 
 
 def variants(kernel: Kernel) -> tuple[Level | None, ...]:
-    """What this host can execute of a kernel: its levels, None for the one of a kernel without; empty: nothing."""
+    """The variants of a kernel that this host can execute: its levels, or None for a kernel without levels; empty if
+    there are none.
+    """
     if kernel.isa in LEVELS:
         return tuple(level for level in LEVELS[kernel.isa] if level.cpu <= _cpu_flags())
     return () if kernel.isa else (None,)
@@ -262,7 +267,7 @@ def _call(function: Any, i: Invocation) -> None:
 
 
 def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
-    """Compile (once per process). Raises ToolError when there is no compiler, or when it does not like the kernel."""
+    """Compile a kernel (once per process). Raises ToolError if there is no compiler, or if it reports an error."""
     library = shared_library(wrapper(op, [kernel], params, level), params_header([op.params]))
     function = library.call
     function.argtypes = [ctypes.c_int32] + [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
@@ -273,9 +278,10 @@ def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) 
 def wrapper(
     op: KernelOp, kernels: Sequence[Kernel], params: Any, level: Level | None = None, known: bool = False
 ) -> str:
-    """A C file with the kernels, for these params where they have instances, and one `call` for all, by their number.
+    """A C file with the kernels, as instances for these params if they have instances, and one `call` that selects a
+    kernel by number.
 
-    known: they get these params as a constant, as in a bundle, so that the compiler knows the numbers.
+    known: the kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
     texts = [kernel_source(kernel, resources.runtime_c(), params) for kernel in kernels]
     if level is not None:
@@ -304,7 +310,7 @@ def _call_text(op: KernelOp, kernel: Kernel, params: Any, level: Level | None, p
 
 @cache
 def shared_library(source: str, params: str = "") -> ctypes.CDLL:
-    """A C file, with `params` as its ge_params.h, as a library in this process."""
+    """Compile a C file, with `params` as its ge_params.h, and load it into this process."""
     compiler, flags = _compiler(), (*FLAGS, *TRAP)
 
     def make(folder: Path) -> Path:

@@ -1,8 +1,8 @@
-"""One kernel on an emulated core: what run/kernel.py does on the host, for instructions that the host does not have.
+"""Runs one kernel on an emulated core, as run/kernel.py does on the host, for instructions that the host does not have.
 
 In: a KernelOp, one of its Kernels, a Board. Out: a HostKernel whose calls go to a firmware that waits for them; it is
 built once per process and stays in QEMU until the process ends or RUNNING_MAX others have started since. Requests and
-answers go through two named pipes by semihosting; both carry a whole image of memory
+answers go through two named pipes by semihosting; both contain a whole image of memory
 (runtime_c/harness/kernel_pipe.c), so every changed byte is seen.
 """
 
@@ -47,11 +47,11 @@ TENSORS_MAX, CONSTANTS_MAX = 8, 8
 FIELDS = 6
 HEADER_BYTES = 4 * (FIELDS + 3 * TENSORS_MAX + CONSTANTS_MAX)
 LINE, WORD = 16, 4
-"""All that a kernel gets is aligned to a word and to no more, as in a bundle."""
+"""The alignment of the memory that a kernel gets: to a word and no more, as in a bundle."""
 
 SECONDS = 60
 RUNNING_MAX = 64
-"""Firmwares in QEMU at one time: each has a process and two file descriptors of ours."""
+"""The most firmwares in QEMU at one time; each has a process and two of our file descriptors."""
 
 MIB = 1 << 20
 
@@ -63,9 +63,9 @@ def available() -> bool:
 
 
 def load(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
-    """Kernels of one ISA word, from few firmwares: all whose text is the same for all params are in one.
+    """Load kernels of one ISA word from few firmwares: all kernels whose text does not depend on params are in one.
 
-    They are built once per process. Raises ToolError when the compiler does not like a kernel.
+    They are built once per process. Raises ToolError if the compiler reports an error.
     """
     own = [kernel for kernel in kernels if kernel.instance is not None]
     words = {kernel.isa for kernel in kernels if kernel.instance is None}
@@ -75,7 +75,7 @@ def load(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> 
 
 
 def load_known(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
-    """One firmware with several kernels, each as a bundle calls it: with params that the compiler knows."""
+    """Load several kernels in one firmware, each called as in a bundle, with params that the compiler knows."""
     return _loaded(op, kernels, params, board, known=True)
 
 
@@ -89,7 +89,7 @@ def _loaded(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board, 
 
 
 def close() -> None:
-    """End all firmwares; what is loaded next is built anew."""
+    """End all firmwares; kernels that are loaded later are built anew."""
     for session in _STARTED:
         session.end()
     _STARTED.clear()
@@ -100,7 +100,7 @@ _STARTED: list[_Session] = []
 """Sessions of this process whose firmware is built."""
 
 _RUNNING: list[_Session] = []
-"""Those of them with a QEMU, the one that was started first in front."""
+"""The sessions with a running QEMU, the oldest first."""
 
 
 @cache
@@ -118,7 +118,7 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
 
 
 def _build(folder: Path, symbol: str, board: Board) -> Path:
-    """kernel.elf from kernel.c and ge_params.h in `folder`."""
+    """Build kernel.elf from kernel.c and ge_params.h in `folder`."""
 
     def make(place: Path) -> Path:
         rest = _rest(board)
@@ -138,13 +138,13 @@ def _build(folder: Path, symbol: str, board: Board) -> Path:
 
 
 def _image_bytes(board: Board) -> int:
-    """What a request and its answer may take."""
+    """The most bytes of a request and its answer."""
     return min(4 * MIB, max(m.size for m in board.memories if m.kind != "flash") * 3 // 4) // LINE * LINE
 
 
 @cache
 def _rest(board: Board) -> Path:
-    """A folder with the objects of all that is not the kernel; it lives as long as the process."""
+    """A folder with the objects of everything except the kernel; it exists as long as the process."""
     folder, harness = Path(tempfile.mkdtemp(prefix="glowembed-board-")), resources.runtime_c() / "harness"
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "ge_board.h").write_text(glue.board_h(board), encoding="utf-8")
@@ -175,7 +175,7 @@ def _compile(folder: Path, board: Board, words: Sequence[str | Path], what: str)
 
 @dataclass
 class _Session:
-    """A firmware in QEMU that answers requests; started by the first of them."""
+    """A firmware in QEMU that answers requests; the first request starts it."""
 
     folder: Path
     elf: Path
@@ -186,7 +186,7 @@ class _Session:
     ticks: int = 0
 
     def execute(self, number: int, invocation: Invocation) -> None:
-        """Send the memory, wait for kernel `number`, and write what came back over it."""
+        """Send the memory, wait for kernel `number`, and copy its results back into the memory."""
         image, parts = _image(number, invocation)
         answer = self._exchange(image)
         self.ticks = int.from_bytes(answer[:4], "little")
@@ -211,7 +211,9 @@ class _Session:
         return bytes(received)
 
     def _wait(self, poll: select.poll) -> dict[int, int]:
-        """What the pipes are ready for. A QEMU that has ended does not show there: both ends of them are ours too."""
+        """Wait until the pipes are ready. The end of QEMU does not show on them, because this process has both ends
+        open.
+        """
         assert self.process is not None
         for _ in range(SECONDS):
             if events := dict(poll.poll(1000)):
@@ -259,13 +261,13 @@ class _Session:
         _RUNNING[:] = [session for session in _RUNNING if session is not self]
 
     def end(self) -> None:
-        """Stop, and forget the firmware."""
+        """Stop and forget the firmware."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _image(number: int, i: Invocation) -> tuple[bytes, list[tuple[int, NDArray[np.generic]]]]:
-    """The request, and what to copy back from its answer: (offset, memory)."""
+    """The request, and the memory to update from its answer: (offset, memory)."""
     places: list[tuple[int, NDArray[np.generic]]] = []
     params = np.frombuffer(ctypes.string_at(ctypes.byref(i.params), ctypes.sizeof(i.params)), np.uint8)
     end = HEADER_BYTES

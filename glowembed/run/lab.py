@@ -1,7 +1,8 @@
-"""Boards of a labgrid, which may sit on other machines. In: the name of a place. Out: the port to its serial line.
+"""Reaches boards of a labgrid, which may be connected to other machines. In: the name of a place. Out: the port to its
+serial line.
 
 labgrid (https://labgrid.readthedocs.io) is reached through its own `labgrid-client`, which finds the coordinator by
-LG_COORDINATOR. The place is acquired as long as we use it, unless its user has acquired it before.
+LG_COORDINATOR. The place is acquired while it is used, unless the user has acquired it already.
 """
 
 from __future__ import annotations
@@ -24,20 +25,22 @@ PROTOCOLS = {"raw": "socket://{host}:{port}", "rfc2217": "rfc2217://{host}:{port
 
 @dataclass(frozen=True)
 class Place:
-    """A place that is ours now. port: for `open_port`. ours: we have acquired it, and release it."""
+    """A place that this process uses. port: for `open_port`. ours: this process acquired it, and releases it."""
 
     name: str
     port: str
     ours: bool
 
     def release(self) -> None:
-        """For others. What goes wrong here does not matter for a result that we have."""
+        """Release the place for others. An error here does not matter, because the result exists already."""
         if self.ours:
             _client(self.name, "release")
 
 
 def acquire(name: str, baud: int) -> Place:
-    """The place of this name. Raises UsageError where it is another's, or has not one serial port that fits."""
+    """Acquire the place of this name. Raises UsageError if another user holds it, or if it does not have exactly one
+    suitable serial port.
+    """
     if shutil.which(CLIENT) is None:
         raise ToolError(f"{CLIENT} is not there; install it: pipx install labgrid, or pip install glowembed[labgrid]")
     acquired = _client(name, "acquire")
@@ -54,7 +57,7 @@ def acquire(name: str, baud: int) -> Place:
 
 
 def _port(name: str, described: str, baud: int) -> str:
-    """What labgrid says of a place's one NetworkSerialPort, as a port."""
+    """The port of a place's one NetworkSerialPort, as labgrid describes it."""
     found = documents.parse_yaml(described, f"{PREFIX}{name}")
     try:
         resources = [entry for target in found["targets"].values() for entry in target["resources"]]

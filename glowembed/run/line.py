@@ -1,7 +1,7 @@
-"""Lines of bytes to a device. In: the name of a port, or a program. Out: a Line: read, write, close.
+"""Opens lines of bytes to a device. In: the name of a port, or a program. Out: a Line: read, write, close.
 
-A port is what pyserial opens (/dev/ttyACM0, COM3, a pty, rfc2217://...), socket://host:port, or labgrid:PLACE. A program
-is an emulator, whose UART is a socket, or one that talks on its standard input and output.
+A port is what pyserial opens (/dev/ttyACM0, COM3, a pty, rfc2217://...), socket://host:port, or labgrid:PLACE. A
+program is an emulator, whose UART is a socket, or one that talks on its standard input and output.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class LineClosed(ToolError):
 
 
 class Line(Protocol):
-    """A line that is open. `name`: for messages."""
+    """An open line. `name`: for messages."""
 
     name: str
 
     def read(self, seconds: float) -> bytes:
-        """What has come, waiting at most so long for the first byte. Raises LineClosed."""
+        """The bytes that have arrived, after waiting at most this long for the first one. Raises LineClosed."""
 
     def write(self, data: bytes) -> None:
-        """Send all of it. Raises LineClosed."""
+        """Send all bytes. Raises LineClosed."""
 
     def close(self) -> None:
-        """May be called twice."""
+        """Close the line. It may be called twice."""
 
 
 class FileLine:
-    """A line of file descriptors: a socket, pipes, a terminal."""
+    """A line over file descriptors: a socket, pipes, or a terminal."""
 
     def __init__(self, name: str, reader: int, writer: int) -> None:
         self.name, self._reader, self._writer = name, reader, writer
@@ -68,7 +68,9 @@ class FileLine:
         return data
 
     def write(self, data: bytes) -> None:
-        """A device that takes no bytes for LINGER_SECONDS loses the rest: the protocol asks again."""
+        """Send all bytes. If a device takes no bytes for LINGER_SECONDS, the rest is dropped, and the protocol asks
+        again.
+        """
         end = time.monotonic() + LINGER_SECONDS
         while data and time.monotonic() < end:
             if not _ready(self._writer, select.POLLOUT, 0.1):
@@ -85,14 +87,16 @@ class FileLine:
 
 
 def _ready(descriptor: int, event: int, seconds: float) -> bool:
-    """Whether it can be read or written within so long, or is closed; not select(), which takes numbers below 1024 only."""
+    """Whether the descriptor becomes readable, writable or closed within this time. poll() is used because select()
+    takes only numbers below 1024.
+    """
     poll = select.poll()
     poll.register(descriptor, event)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 class SocketLine(FileLine):
-    """A stream socket."""
+    """A line over a stream socket."""
 
     def __init__(self, name: str, end: socket.socket) -> None:
         self._socket = end
@@ -105,7 +109,7 @@ class SocketLine(FileLine):
 
 
 class PortLine:
-    """A port that pyserial opens, for us alone."""
+    """A port that pyserial opens for exclusive use."""
 
     def __init__(self, name: str, port: serial.SerialBase) -> None:
         self.name, self._port = name, port
@@ -132,7 +136,7 @@ class PortLine:
 
 
 class PlaceLine:
-    """The port of a labgrid place, which is released with it."""
+    """The port of a labgrid place, which is released when the line is closed."""
 
     def __init__(self, name: str, place: lab.Place, line: Line) -> None:
         self.name, self._place, self._line = name, place, line
@@ -147,7 +151,7 @@ class PlaceLine:
 
 
 def open_port(name: str, baud: int = 115200) -> Line:
-    """The line of a port. Raises UsageError for one that is absent, not ours, or in use."""
+    """The line of a port. Raises UsageError if the port is missing, not accessible, or in use."""
     if name.startswith("socket://"):
         return _open_socket(name)
     if name.startswith(lab.PREFIX):
@@ -196,7 +200,7 @@ def _open_place(name: str, baud: int) -> Line:
 
 @contextlib.contextmanager
 def qemu_line(command: Sequence[str], name: str) -> Iterator[Line]:
-    """The UART of an emulator: `command` is run with `-serial` added, and ended with the context."""
+    """The UART of an emulator: `command` is run with `-serial` added, and ends with the context."""
     if shutil.which(command[0]) is None:
         raise ToolError(f"{command[0]} is not there; please install it", command[0])
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder, socket.socket(socket.AF_UNIX) as listener:
@@ -228,7 +232,7 @@ def _accept(listener: socket.socket, process: subprocess.Popen[bytes], said: Pat
 
 @contextlib.contextmanager
 def program_line(command: Sequence[str], name: str) -> Iterator[Line]:
-    """Standard input and output of a program, which is ended with the context."""
+    """Standard input and output of a program, which ends with the context."""
     process = subprocess.Popen(
         list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
     )

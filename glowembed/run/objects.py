@@ -1,7 +1,7 @@
-"""Compiled kernels, kept by the hash of all that they are made from, for all processes and runs of a user.
+"""Caches compiled kernels by the hash of everything they are made from, for all processes and runs of a user.
 
-In: what goes into a build, as texts, and a function that builds. Out: the file. Nothing of a path goes into the hash, so
-that checkouts share what they have in common. Files appear by renaming; what was not used for longest goes first.
+In: the inputs of a build, as texts, and a function that builds. Out: the file. Paths are not part of the hash, so that
+checkouts share equal objects. Files appear by renaming; those that were unused for longest are removed first.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from functools import cache
 from pathlib import Path
 
 MOST = 20_000
-"""Files that are kept; about 2 GB."""
+"""The most files that are kept, about 2 GB."""
 
 
 def built(parts: Iterable[str], suffix: str, make: Callable[[Path], Path]) -> Path:
-    """The file that `make` builds in a folder from these parts, built now or before. What `make` raises goes through."""
+    """The file that `make` builds in a folder from these parts, either now or earlier. Exceptions of `make` are passed
+    on.
+    """
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     path = _folder() / key[:2] / f"{key}{suffix}"
     if path.is_file():
@@ -42,7 +44,7 @@ def _keep(made: Path, path: Path) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Leave the half that was used last, where there are more than MOST."""
+    """If there are more than MOST files, remove all but the half that was used last."""
     files = sorted((path.stat().st_mtime, path) for path in folder.glob("??/*"))
     for _, path in files[: len(files) // 2] if len(files) > MOST else ():
         path.unlink(missing_ok=True)
@@ -50,7 +52,9 @@ def _prune(folder: Path) -> None:
 
 @cache
 def _folder() -> Path:
-    """In the user's cache; where there is no home, of this process alone: a library from anybody's folder is not loaded."""
+    """The folder in the user's cache or, if there is no home, a folder of this process only, because libraries from a
+    folder of others must not be loaded.
+    """
     home = Path.home() / ".cache" / "glowembed" / "kernels"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -72,5 +76,5 @@ def tree(*folders: Path) -> str:
 
 @cache
 def version(compiler: str) -> str:
-    """What a compiler says of its version."""
+    """The version text of a compiler."""
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout

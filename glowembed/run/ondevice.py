@@ -1,7 +1,8 @@
-"""A whole validation run over a serial line. In: an Image, a Link, samples, what they must give. Out: RunResult, Located.
+"""Runs a whole validation over a serial line. In: an Image, a Link, samples, the expected results. Out: RunResult,
+Located.
 
-This is the order of things: flash if asked to, open the line, hello, all samples, figures, and where a result is wrong,
-the layer that it comes from.
+The order is: flash if requested, open the line, hello, all samples, figures and, if a result is wrong, the layer from
+which it comes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from glowembed.run.store import Store, key
 
 @dataclass(frozen=True)
 class Link:
-    """How to reach a board. transport: `semihosting`, `serial`, or None for what the board has first; a port means
-    serial. resume: go on with the results that an earlier run has left in `results`. patience: see Settings.
+    """How to reach a board. transport: `semihosting`, `serial`, or None for the first one of the board; a port means
+    serial. resume: continue with the results that an earlier run has left in `results`. patience: see Settings.
     """
 
     transport: str | None = None
@@ -41,8 +42,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the samples must give: outputs, one row each; and of one sample, raw bytes of every value. made: the values of
-    each layer.
+    """The expected results of the samples: outputs, one row each; and for one sample, the raw bytes of every value.
+    made: the values of each layer.
     """
 
     outputs: Bytes
@@ -52,8 +53,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Wrong:
-    """sample: the first with a wrong result, None where there is none. located: the layer that it comes from; None where
-    every layer was right by itself. constants: those in flash that are not the bundle's, shown by a sample or not.
+    """sample: the first with a wrong result, None if there is none. located: the layer from which it comes; None if
+    every layer was right by itself. constants: those in flash that differ from the bundle's, even if no sample shows
+    it.
     """
 
     sample: int | None
@@ -70,7 +72,7 @@ def run(
     layer_samples: int,
     progress: Callable[[int, int], None],
 ) -> tuple[RunResult, Wrong | None]:
-    """All samples; of the first `layer_samples` also every layer."""
+    """Run all samples and, for the first `layer_samples`, every layer."""
     if link.flash:
         flash.flash(image, link.port)
     with serial.board_line(image, link.port, link.baud) as line:
@@ -94,7 +96,7 @@ def run(
 
 
 def _kept(store: Store, samples: Bytes) -> list[str]:
-    """How to go on after a run that was broken off, if anything is left of it."""
+    """A sentence that says how to continue an interrupted run, if anything is left of it."""
     if store.path is None or not store.done:
         return []
     return [f"{len(store.done)} of {len(samples)} results are on disk: the same command with --resume goes on"]
@@ -120,7 +122,7 @@ def _wrong(session: Session, image: Image, samples: Bytes, result: RunResult, re
 
 
 def _layers(session: Session, samples: Bytes, reference: Reference) -> tuple[tuple[Bytes, ...], ...]:
-    """Per layer and output: [samples, bytes]. Only checksums cross the line, and what differs."""
+    """The layers' results, per layer and output: [samples, bytes]. Only checksums and differing data cross the line."""
     rows = [
         session.step(partial(_layers_of, session, sample.tobytes(), reference.values(index)))
         for index, sample in enumerate(samples)

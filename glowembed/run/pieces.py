@@ -1,8 +1,8 @@
-"""Where on a device the values of a plan can be read, and when. In: the manifest of a bundle. Out: Pieces.
+"""Finds where and when the values of a plan can be read on a device. In: the manifest of a bundle. Out: Pieces.
 
-A tensor in one piece lies there when its layer has run. Of one that is kept row by row only the rows that nothing has
-overwritten are left when its group of layers has run: those of the last calls, as each call overwrites what is not needed
-any more. They are enough to say which layer of the group went wrong first.
+A tensor in one piece can be read when its layer has run. For a tensor that is kept row by row, only the rows that were
+not overwritten remain when its group of layers has run: those of the last calls, because each call overwrites rows that
+are no longer needed. They are enough to say which layer of the group went wrong first.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Piece:
 
 
 def pieces(manifest: Mapping[str, Any], made: Sequence[Sequence[str]] | None = None) -> list[Piece]:
-    """In the order in which they can be read, those of one moment in the order of their layers.
+    """The pieces in the order in which they can be read, and at the same moment in the order of their layers.
 
-    made: the values of each layer; without it only those in one piece.
+    made: the values of each layer; without it, only values in one piece are included.
     """
     found: list[Piece] = []
     for layer, entry in enumerate(manifest["layers"]):
@@ -40,7 +40,7 @@ def pieces(manifest: Mapping[str, Any], made: Sequence[Sequence[str]] | None = N
 
 
 def _left(manifest: Mapping[str, Any], made: Sequence[Sequence[str]], layer: int, name: str) -> Iterator[Piece]:
-    """What is left of a value, row by row, when its group has run."""
+    """The remaining rows of a value when its group has run."""
     groups = manifest["schedule"]["groups"]
     after = next((group["last"] for group in groups if group["first"] <= layer <= group["last"]), layer)
     calls: list[int] = manifest["schedule"]["calls_by_layer"]
@@ -56,7 +56,7 @@ def _left(manifest: Mapping[str, Any], made: Sequence[Sequence[str]], layer: int
 
 
 def _writes(buffer: Mapping[str, Any]) -> list[tuple[int, int, int]]:
-    """(step, offset, bytes) of everything that is written into a buffer."""
+    """(step, offset, bytes) of every write into a buffer."""
     size = buffer["bytes"]
     if "rows" in buffer:
         return [(birth, offset, size) for offset, birth, _ in buffer["rows"]]

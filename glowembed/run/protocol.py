@@ -1,6 +1,6 @@
-"""Frames of the serial line: bytes to frames and back. In: bytes. Out: Frame, Broken, Text. Knows no line and no bundle.
-
-docs/protocol.md is the law, runtime_c/harness/protocol.c the twin, tests/vectors/frames.json what both must do:
+"""Encodes and decodes the frames of the serial line. In: bytes. Out: Frame, Broken, Text. It knows no line and no
+bundle. docs/protocol.md is the specification, runtime_c/harness/protocol.c the C counterpart, and
+tests/vectors/frames.json holds frames for both:
 
     00 | COBS( command, sequence lo, sequence hi, payload ..., crc32 lo .. hi ) | 00
 """
@@ -15,16 +15,16 @@ from enum import IntEnum
 VERSION = 1
 ANSWER = 0x80
 NEW_SAMPLE = 0x80000000
-"""In the offset of WRITE and INFER: the arena is filled with junk first."""
+"""A bit in the offset of WRITE and INFER: the arena is filled with garbage first."""
 
 HEAD = struct.Struct("<BH")
 TAIL = struct.Struct("<I")
 SHORTEST = HEAD.size + TAIL.size
 BLOCK = 254
-"""Most bytes without a zero in a COBS block."""
+"""The most bytes without a zero in a COBS block."""
 
 LONGEST = 1 << 17
-"""More bytes without a zero than this are no frame of anybody's."""
+"""More bytes than this without a zero are no frame."""
 
 
 class Command(IntEnum):
@@ -49,7 +49,7 @@ class Command(IntEnum):
 
 
 class Refusal(IntEnum):
-    """Why a request was not done: the first byte of REFUSED."""
+    """The reason why a request was refused: the first byte of REFUSED."""
 
     COMMAND = 1
     PAYLOAD = 2
@@ -72,7 +72,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Noise:
-    """Bytes between two zeros that are no frame: a broken one, or the READY line."""
+    """Bytes between two zeros that are not a frame: a broken one, or the READY line."""
 
     raw: bytes
 
@@ -83,18 +83,18 @@ def crc32(run_id: int, body: bytes) -> int:
 
 
 def run_id(of_hash: int, nonce: int) -> int:
-    """The run id of a session, from the CRC32 of the bundle's hash: never 0, which stands for none."""
+    """The run id of a session, from the CRC32 of the bundle's hash. It is never 0, which means no session."""
     return zlib.crc32(struct.pack("<I", nonce), of_hash) or 1
 
 
 def encode(run: int, command: int, sequence: int, payload: bytes = b"") -> bytes:
-    """A frame with its closing zero."""
+    """Encode a frame with its closing zero."""
     body = HEAD.pack(command, sequence) + payload
     return cobs_encode(body + TAIL.pack(crc32(run, body))) + b"\0"
 
 
 def decode(raw: bytes, runs: tuple[int, ...]) -> Frame | Noise:
-    """What lies between two zeros, if its checksum fits one of these run ids."""
+    """Decode the bytes between two zeros, if their checksum fits one of these run ids."""
     body = cobs_decode(raw)
     if body is None or len(body) < SHORTEST:
         return Noise(raw)
@@ -107,7 +107,7 @@ def decode(raw: bytes, runs: tuple[int, ...]) -> Frame | Noise:
 
 
 def cobs_encode(data: bytes) -> bytes:
-    """Consistent Overhead Byte Stuffing (Cheshire and Baker, 1999): the same data without zeros."""
+    """Encode data without zeros by Consistent Overhead Byte Stuffing (Cheshire and Baker, 1999)."""
     out = bytearray()
     parts = data.split(b"\0")
     for index, part in enumerate(parts):
@@ -123,7 +123,7 @@ def cobs_encode(data: bytes) -> bytes:
 
 
 def cobs_decode(raw: bytes) -> bytes | None:
-    """The data of `cobs_encode`, or None where that cannot have made it."""
+    """Decode the output of `cobs_encode`; None if it cannot be such output."""
     out = bytearray()
     at = 0
     while at < len(raw):
@@ -139,18 +139,18 @@ def cobs_decode(raw: bytes) -> bytes | None:
 
 
 class Splitter:
-    """Cuts what a line gives at its zeros. What is left over waits for more."""
+    """Splits the bytes of a line at zeros. An incomplete piece is kept for later."""
 
     def __init__(self) -> None:
         self.rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The pieces that have now ended, empty ones left out."""
+        """Add bytes, and return the pieces that are now complete, without empty ones."""
         self.rest += data
         *pieces, rest = bytes(self.rest).split(b"\0")
         self.rest = bytearray(rest[-LONGEST:])
         return [piece for piece in pieces if piece]
 
     def clear(self) -> None:
-        """Forget what has not ended."""
+        """Discard the incomplete piece."""
         self.rest.clear()

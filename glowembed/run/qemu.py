@@ -45,11 +45,10 @@ def run(
     uart: Path | None = None,
     plugin: str | None = None,
 ) -> RunResult:
-    """Runs all samples, each a row with all inputs of the bundle in order.
-
-    `layers`: also the outputs and instructions of every layer. `timeout`: seconds for all of it, by default ten
-    per sample and ten minutes (QEMU does some 700 million instructions per second). `progress` is told (samples
-    done, samples). `uart`: a file for what the firmware says on its serial port. `plugin`: QEMU's -plugin option.
+    """Run all samples, each a row with all inputs of the bundle in order. `layers`: also record the outputs and
+    instructions of every layer. `timeout`: seconds for the whole run, by default ten per sample plus ten minutes (QEMU
+    does some 700 million instructions per second). `progress` is called with (samples done, samples). `uart`: a file
+    for the output of the firmware's serial port. `plugin`: QEMU's -plugin option.
     """
     _check_samples(manifest, samples)
     _qemu(image.board)
@@ -74,7 +73,7 @@ def _qemu(board: Board) -> Qemu:
 
 
 def emulator(target: Target) -> Tool:
-    """The emulator of a target. Raises ToolError, with the package to install, where it is not there."""
+    """The emulator of a target. Raises ToolError, with the package to install, if it is missing."""
     tool = target.emulator
     if tool is None:
         raise UsageError(f"target {target.name!r} has no emulator: its toml has no [emulator]")
@@ -97,7 +96,7 @@ def _check_samples(manifest: Mapping[str, Any], samples: Bytes) -> None:
 
 
 def machine(board: Board, elf: Path) -> list[str]:
-    """The command that starts a firmware; every instruction takes the same time of the guest."""
+    """The command that starts a firmware; every instruction takes the same time in the guest."""
     qemu = _qemu(board)
     return [
         *emulator(load_target(board.target)).command, "-M", qemu.machine, *qemu.args,
@@ -121,7 +120,7 @@ def _serial(uart: Path | None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Watch:
-    """Follows a run by the size of its output file."""
+    """Follows the progress of a run by the size of its output file."""
 
     out: Path
     sample_bytes: int
@@ -187,7 +186,7 @@ def _describe_fault(image: Image, found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class _Stats:
-    """The text that the firmware reports in: what it says once, and ticks with interrupts, by key."""
+    """The text report of the firmware, by key: values that it gives once, and ticks with interrupts."""
 
     texts: Mapping[str, str]
     ticks: Mapping[str, list[tuple[int, int]]]
@@ -221,10 +220,10 @@ def _check_stats(stats: _Stats, manifest: Mapping[str, Any], samples: int, layer
 class Counter:
     """Turns ticks into instructions.
 
-    From the start of the counter to n instructions later, SysTick counts ceil(n * ticks per instruction) - 1:
-    time moves by whole instructions, and the first tick goes into loading the counter. With a tick shorter than
-    an instruction, n follows from it without doubt. Each interrupt adds its handler, whose length follows from
-    two runs of one loop, with and without interrupts. A counter wide enough to need none gives the same twice.
+    From the start of the counter to n instructions later, SysTick counts ceil(n * ticks per instruction) - 1: time
+    moves by whole instructions, and the first tick goes into loading the counter. With a tick shorter than an
+    instruction, this determines n. Each interrupt adds its handler, whose length follows from two runs of one loop,
+    with and without interrupts. A counter wide enough to need no interrupts gives the same value twice.
     """
 
     def __init__(self, board: Board, qemu: Qemu, ticks: Mapping[str, Sequence[tuple[int, int]]]) -> None:
@@ -249,13 +248,13 @@ class Counter:
         return int((ticks + 1) / self.ticks_per_instruction)
 
     def instructions(self, kind: str, measured: tuple[int, int]) -> int:
-        """Of the called function alone, its return included; the empty function is one return long."""
+        """The instructions of the called function only, including its return; the empty function is just a return."""
         ticks, interrupts = measured
         return self.raw(ticks) - self.empty[kind] + 1 - interrupts * self.handler
 
 
 def counter(board: Board, ticks: Mapping[str, Sequence[tuple[int, int]]]) -> Counter:
-    """From ticks to instructions, by what measuring costs: `empty`, `empty_layer`, twice `loop`."""
+    """The conversion of ticks to instructions, from the cost of measuring: `empty`, `empty_layer`, and `loop` twice."""
     return Counter(board, _qemu(board), ticks)
 
 

@@ -1,8 +1,9 @@
-"""A bundle on a device at the end of a line. In: a Line, the manifest of the bundle, samples as bytes. Out: RunResult.
+"""Runs a bundle on a device at the end of a line. In: a Line, the manifest of the bundle, samples as bytes. Out:
+RunResult.
 
-Every sample is written, run and read in one session. Whatever goes wrong on the way, a restart of the device too, the
-sample is done again from its beginning; what cannot be mended is an error within a bounded time. Results go to a Store
-as they come, so that a run which was broken off can go on.
+Every sample is written, run and read in one session. If anything goes wrong, including a restart of the device, the
+sample is repeated from its beginning; a permanent failure becomes an error within a bounded time. Results are stored as
+they arrive, so that an interrupted run can be continued.
 """
 
 from __future__ import annotations
@@ -46,29 +47,30 @@ from glowembed.run.store import Store
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 TRIES = 24
-"""Of one step, each in a session of its own."""
+"""How often one step is tried, each time in a new session."""
 
 CLEAN_STEPS = 16
-"""After so many without a lost session, larger frames are tried again."""
+"""After this many steps without a lost session, larger frames are tried again."""
 
 PATIENCES = 6
-"""No step takes more than so many times the patience of the settings."""
+"""No step takes longer than this many times the patience of the settings."""
 
 SILENT_PATIENCES = 2
-"""The same where the device answers hello and nothing else; the request that is under way by then is waited for."""
+"""The same limit for a device that answers hello and nothing else; the request that is under way by then is waited for.
+"""
 
 RUN_SECONDS = 30.0
-"""For the first inference, whose time nobody knows yet."""
+"""Seconds allowed for the first inference, whose time is not known yet."""
 
 CYCLES_PER_MAC = 100
-"""More than any core needs."""
+"""A bound on the cycles per MAC, higher than any core needs."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """Where a wrong result comes from: the first layer whose output differs, and what it should have been.
+    """The source of a wrong result: the first layer whose output differs, and the expected output.
 
-    expected, found: the whole tensor; where only a part of it could be read, the rest of `found` is as expected.
+    expected, found: the whole tensor; if only a part could be read, the rest of `found` is as expected.
     """
 
     layer: int
@@ -79,7 +81,7 @@ class Located:
 
 @dataclass(frozen=True)
 class Weights:
-    """What must be in flash. constants: name, offset and size of each."""
+    """The expected contents of flash. constants: name, offset and size of each."""
 
     data: bytes
     constants: tuple[tuple[str, int, int], ...]
@@ -113,7 +115,7 @@ def _started(image: Image) -> AbstractContextManager[Line]:
 
 
 class Session:
-    """A Device that is asked again in a new session until it has answered, or cannot."""
+    """A Device whose requests are repeated in new sessions until they are answered or fail for good."""
 
     def __init__(self, device: Device, manifest: Mapping[str, Any], image: Image | None) -> None:
         self.device, self.manifest, self.image = device, manifest, image
@@ -124,7 +126,7 @@ class Session:
         self._reasons: list[str] = []
 
     def connect(self) -> None:
-        """Hello, and is it the right firmware? Raises WrongFirmware."""
+        """Start a session and check that the firmware is the right one. Raises WrongFirmware."""
         welcome = self.device.hello()
         self._fresh = True
         right = crc32(self.manifest["hash"].encode("ascii"))
@@ -136,7 +138,7 @@ class Session:
             self.seconds = min(self.seconds, 2.0 + macs * CYCLES_PER_MAC / clock) if clock else self.seconds
 
     def step(self, work: Callable[[Device], T]) -> T:
-        """`work`, from its beginning in a new session as often as one is lost."""
+        """Do `work`, and repeat it from its beginning in a new session each time one is lost."""
         begun, patience, only_silence = time.monotonic(), self.device.settings.patience, True
         for attempt in range(TRIES):
             try:
@@ -198,7 +200,7 @@ class Session:
 
 
 def wrong_firmware(info: Info, manifest: Mapping[str, Any], name: str) -> WrongFirmware:
-    """The firmware is that of another bundle: what to do."""
+    """The error for firmware of another bundle, with what to do."""
     return WrongFirmware(
         f"{name} runs the bundle {info.name!r} ({info.hash[:12]}...) for {info.target}, not {manifest['name']!r} "
         f"({manifest['hash'][:12]}...): flash the firmware of this bundle with 'glowembed validate --flash', or "
@@ -216,7 +218,7 @@ def run(
     progress: Progress | None = None,
     board: Board | None = None,
 ) -> RunResult:
-    """All samples that the store does not have yet, then the figures of the last one."""
+    """Run all samples that the store does not have yet, then collect the figures of the last one."""
     begun = time.monotonic()
     session.step(lambda device: None)
     missing = [index for index in range(len(samples)) if index not in store.done]
@@ -253,14 +255,14 @@ def infer(session: Session, sample: bytes, device: Device) -> bytes:
 
 
 def _infer_carefully(session: Session, sample: bytes, device: Device) -> bytes:
-    """The same in small frames."""
+    """The outputs of one sample, in small frames."""
     write_sample(device, session.manifest, sample)
     device.run(1, session.seconds)
     return b"".join(device.read(t["offset"], int(t["bytes"])) for t in session.manifest["outputs"])
 
 
 def _pieces(manifest: Mapping[str, Any], sample: bytes, chunk: int) -> list[tuple[int, bytes]]:
-    """What to write where, in pieces of a chunk."""
+    """The pieces to write and their addresses, each at most a chunk."""
     pieces, at = [], 0
     for tensor in manifest["inputs"]:
         data = sample[at : at + tensor["bytes"]]
@@ -270,7 +272,7 @@ def _pieces(manifest: Mapping[str, Any], sample: bytes, chunk: int) -> list[tupl
 
 
 def write_sample(device: Device, manifest: Mapping[str, Any], sample: bytes) -> None:
-    """All inputs, without a run."""
+    """Write all inputs without running."""
     for index, (offset, data) in enumerate(_pieces(manifest, sample, device.chunk)):
         device.write(offset, data, new_sample=index == 0)
 
@@ -279,7 +281,7 @@ def write_sample(device: Device, manifest: Mapping[str, Any], sample: bytes) -> 
 
 
 def _figures(session: Session, sample: bytes, board: Board | None) -> RunResult:
-    """Cycles or instructions of one inference and of its layers, and its stack."""
+    """The cycles or instructions of one inference and of its layers, and its stack."""
     whole, layers = session.step(lambda device: _timed(session, device, sample))
     stack = _optional(session, lambda device: device.stack(session.seconds))
     base = RunResult(outputs=(), instructions=None, stack=stack)
@@ -314,7 +316,7 @@ def _timed(session: Session, device: Device, sample: bytes) -> tuple[Ticks, list
 
 
 def _counted(base: RunResult, board: Board, whole: Ticks, layers: Sequence[Ticks], costs: Sequence[Ticks]) -> RunResult:
-    """Under an emulator ticks are instructions."""
+    """The instructions, which under an emulator follow from ticks."""
     pairs = [(entry.ticks, entry.interrupts) for entry in costs]
     named = {"empty": pairs[:1], "empty_layer": pairs[1:2], "loop": pairs[2:]}
     counter = qemu.counter(board, named)
@@ -327,9 +329,10 @@ def _counted(base: RunResult, board: Board, whole: Ticks, layers: Sequence[Ticks
 
 
 def locate(session: Session, sample: bytes, expected: Mapping[str, bytes], where: Sequence[Piece]) -> Located | None:
-    """The first layer that makes a value which is not the expected one, in order of execution; None where all are right.
+    """The first layer, in order of execution, that makes a wrong value; None if all are right.
 
-    Layer by layer the device sums up its outputs, so that only checksums cross the line, and one piece that differs.
+    The device computes a checksum of each layer's outputs, so that only checksums cross the line, and one piece that
+    differs.
     """
     return session.step(lambda device: _locate(session, device, sample, expected, where))
 
@@ -349,7 +352,7 @@ def _locate(
 
 
 def constants_that_differ(session: Session, weights: Weights) -> tuple[str, ...]:
-    """Names of the constants in flash that are not the bundle's."""
+    """The names of the constants in flash that differ from the bundle's."""
     return session.step(lambda device: _constants_that_differ(session, device, weights))
 
 
@@ -374,7 +377,7 @@ def open_session(
 
 
 def weights_of(program: Path) -> Weights:
-    """The weights of a firmware, as they must be in flash."""
+    """The expected weights of a firmware in flash."""
     with program.open("rb") as file:
         elf = ELFFile(file)
         section, symbols = elf.get_section_by_name(".weights"), elf.get_section_by_name(".symtab")

@@ -1,7 +1,7 @@
-"""Results on disk while they come in, so that a run that was broken off goes on where it was.
+"""Stores results on disk as they arrive, so that an interrupted run continues where it stopped.
 
 In: outputs by number of the sample. Out: a file with one checked record per sample. A file of another bundle, or of
-other samples, is not taken.
+other samples, is ignored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Store:
                 raise
 
     def _read(self, path: Path, head: bytes) -> int:
-        """Takes all whole records; returns the length up to the last of them, 0 for a file that is not ours."""
+        """Read all complete records; returns the length up to the last of them, 0 for a file of another kind."""
         data = path.read_bytes()
         if not data.startswith(head):
             return 0
@@ -58,7 +58,7 @@ class Store:
         return at
 
     def add(self, index: int, output: bytes) -> None:
-        """Keep a result, on disk before this returns. One that cannot be written is not kept."""
+        """Add a result, which is on disk before this returns. If it cannot be written, it is not kept."""
         if self._file is not None and self.path is not None:
             with named_errors(self.path):
                 self._write(self._file, RECORD.pack(index, len(output), zlib.crc32(output, index)) + output)
@@ -66,12 +66,12 @@ class Store:
         self.done[index] = output
 
     def _write(self, file: FileIO, data: bytes) -> None:
-        """All of it, without a buffer, which would fail again when it is closed."""
+        """Write all bytes without a buffer, which would fail a second time when it is closed."""
         while data:
             data = data[file.write(data) :]
 
     def close(self, finished: bool) -> None:
-        """The file of a run that is finished is removed."""
+        """Remove the file of a run that is finished."""
         if self._file is not None and self.path is not None:
             with named_errors(self.path):
                 self._file.close()
@@ -80,5 +80,5 @@ class Store:
 
 
 def key(bundle_hash: str, samples: Bytes) -> str:
-    """What tells one run from another."""
+    """A key that distinguishes one run from another."""
     return f"{bundle_hash} {hashlib.sha256(samples.tobytes()).hexdigest()} {len(samples)}"

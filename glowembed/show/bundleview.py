@@ -1,7 +1,7 @@
-"""A bundle's integers for a person: types as Glow prints them, multipliers, shifts, biases, and the graph as a picture.
+"""Shows a bundle's integers: types as Glow prints them, multipliers, shifts, biases, and the graph as a picture.
 
-In: a Bundle. Out: rows, JSON, an SVG, GraphViz text. All that is needed to redo any layer by hand is in the JSON; see
-`glowembed.reference` for replaying one in Python.
+In: a Bundle. Out: rows, JSON, an SVG, GraphViz text. The JSON has everything that is needed to recompute any layer by
+hand; see `glowembed.reference` for replaying one in Python.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from glowembed.show import graph_view
 
 SHORT = {"int8": "i8", "int16": "i16", "int32": "i32", "uint8": "ui8", "float32": "float"}
 SHOWN = 4
-"""Elements of a per-channel array that a table shows; the JSON has all."""
+"""The number of elements of a per-channel array that a table shows; the JSON has all."""
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node with the types of what it reads and writes, its params, and its constants in full.
+    """A node with the types of its inputs and outputs, its params, and its constants in full.
 
-    origins: the ONNX nodes. words: for a constant that interleaves several numbers, as the requantization of other
-    engines does, what these are, in their order; an empty name is not used.
+    origins: the ONNX nodes. words: for a constant that interleaves several numbers, as in the requantization of other
+    engines, their names in order; a number with an empty name is not used.
     """
 
     name: str
@@ -45,7 +45,9 @@ class NodeView:
     words: Mapping[str, tuple[str, ...]]
 
     def named(self) -> dict[str, Array]:
-        """The constants, those of several numbers taken apart: `multiplier` and `pre_shift`, each by channel."""
+        """The constants; those that interleave several numbers are separated: `multiplier` and `pre_shift`, each by
+        channel.
+        """
         apart: dict[str, Array] = {}
         for name, array in self.constants.items():
             words = self.words.get(name, (name,))
@@ -56,7 +58,9 @@ class NodeView:
 
 
 def type_text(value: Value) -> str:
-    """`i8[S:0.025510000 O:-128][-0.000,6.505]<1 x 56 x 56 x 64>`; only dtype and shape where it is float."""
+    """A type as Glow prints it, `i8[S:0.025510000 O:-128][-0.000,6.505]<1 x 56 x 56 x 64>`; only dtype and shape for
+    float.
+    """
     shape = " x ".join(map(str, value.shape))
     q = value.qtype
     if q is None:
@@ -87,7 +91,7 @@ def _view(graph: Graph, node: Node) -> NodeView:
 
 
 def _words(mode: Mode, node: Node) -> dict[str, tuple[str, ...]]:
-    """Of this node's constants that hold several numbers: their names."""
+    """The names of the numbers that this node's constants interleave."""
     found = {"multiplier": WORD_NAMES[mode], "words": EACH_NAMES.get(mode, ())}
     return {name: names for name, names in found.items() if name in node.constants and len(names) > 1}
 
@@ -130,7 +134,7 @@ def _quoted(text: str) -> str:
 
 
 def svg(bundle: Bundle) -> str:
-    """The same as a picture, without GraphViz."""
+    """The graph as an SVG, made without GraphViz."""
     graph = bundle.graph
     rows = [graph_view.Row(name, "input", (), name, round=True) for name in graph.inputs]
     for node in graph.nodes:

@@ -1,7 +1,8 @@
-"""RAM against cycles for people. In: the plans that were tried and are not beaten (memory.tradeoffs). Out: a table in words, an SVG,
-an HTML page.
+"""Draws RAM against cycles. In: the plans that no other plan beats in both (memory.tradeoffs). Out: a table as text, an
+SVG, an HTML page.
 
-RAM to the right, cycles up. Each dot is a plan; the steps are what a limit of RAM costs: `--ram` takes the fastest within it.
+RAM runs to the right, cycles run up. Each dot is a plan; the steps show the cost of a limit of RAM: `--ram` takes the
+fastest plan within it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def text(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles"
 
 
 def svg(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
-    """The plans as dots on steps; hovering tells bytes, cycles and how many they are more than the fastest kernels take."""
+    """The plans as dots on steps; a tooltip gives bytes, cycles and how many these are beyond the fastest kernels."""
     right, top = max(p.ram for p in points) * 1.03, max(p.cycles for p in points) * 1.03
 
     def x(ram: float) -> float:
@@ -60,7 +61,7 @@ def svg(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles")
 
 
 def html(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
-    """The drawing and the table on one page, without anything from elsewhere."""
+    """The drawing and the table on one self-contained page."""
     return (
         f"<!doctype html>\n<meta charset='utf-8'>\n<title>RAM and cycles of {escape(name)}</title>\n"
         f"{svg(name, points, cycles)}<pre>{escape(text(name, points, cycles))}</pre>\n"

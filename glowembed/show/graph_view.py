@@ -1,7 +1,8 @@
-"""A graph as a picture that any browser shows: one row for each node in order of execution, tensors as lines.
+"""Draws a graph as an SVG: one row for each node in order of execution, tensors as lines.
 
-In: rows, and a text for each tensor. Out: an SVG. A tensor that the next row reads is an arrow down; one that is read later
-keeps a lane at the left until its last reader. Knows nothing of bundles; what does not fit a label is in its tooltip.
+In: rows, and a text for each tensor. Out: an SVG. A tensor that the next row reads is an arrow down; one that is read
+later keeps a lane at the left until its last reader. It knows nothing of bundles; text that does not fit a label is in
+its tooltip.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from dataclasses import dataclass
 from html import escape
 
 BOX, GAP, LANE = 36, 26, 14
-"""Heights of a row and of what is between two rows, width of a lane."""
+"""The height of a row, the space between two rows, and the width of a lane."""
 
 LETTER = 7
-"""Width of a letter of the font, about."""
+"""The approximate width of a letter of the font."""
 
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#4a5568", "#b7791f", "#2c7a7b")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A node, or an input or output of the graph (`round`): two lines of text, what it reads, what it makes."""
+    """A node, or an input or output of the graph (`round`): two lines of text, the tensors that it reads, and those
+    that it makes.
+    """
 
     label: str
     detail: str
@@ -31,7 +34,7 @@ class Row:
 
 
 def svg(title: str, rows: Sequence[Row], texts: Mapping[str, str]) -> str:
-    """The picture; `texts`: what is written at each tensor."""
+    """The picture; `texts`: the label of each tensor."""
     made = {row.makes: i for i, row in enumerate(rows) if row.makes is not None}
     readers: dict[str, list[int]] = {name: [] for name in made}
     for i, row in enumerate(rows):
@@ -60,7 +63,7 @@ def svg(title: str, rows: Sequence[Row], texts: Mapping[str, str]) -> str:
 
 
 def _lanes(made: Mapping[str, int], readers: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The lane of each tensor that is not only read by the next row: the first that is free as long as it lives."""
+    """The lane of each tensor that is read later than by the next row: the first one that is free throughout its life."""
     busy_until, lanes = list[int](), dict[str, int]()
     for name, i in made.items():
         if not readers[name] or max(readers[name]) == i + 1:
@@ -90,7 +93,7 @@ def _down(x: float, row: int) -> str:
 
 
 def _aside(left: float, lane: float, row: int, reader: int) -> str:
-    """Out of the lower left side of one box, along the lane, into the upper left side of the other."""
+    """A line out of the lower left side of one box, along the lane, into the upper left side of the other."""
     return f"M{left:g} {_top(row) + BOX - 8}H{lane:g}V{_top(reader) + 10}H{left:g}"
 
 
@@ -99,5 +102,5 @@ def _edge(path: str, colour: str, tip: str) -> str:
 
 
 def _xml(text: str) -> str:
-    """Names of a model may hold anything; what XML does not allow is left out."""
+    """A name without characters that XML does not allow; names in a model may contain anything."""
     return escape("".join(c for c in text if c.isprintable()))

@@ -1,7 +1,7 @@
-"""The memory plan for people. In: bundle.json. Out: a table in words, an SVG and an HTML page: time by address.
+"""Shows the memory plan. In: bundle.json. Out: a table as text, an SVG and an HTML page: time by address.
 
-One rectangle for each tensor or streamed row, from the step that writes it to the last one that reads it; hovering tells
-name, size and life. Two lines: the arena, and the least that a planner needs that keeps whole tensors.
+There is one rectangle for each tensor or streamed row, from the step that writes it to the last one that reads it; a
+tooltip gives name, size and lifetime. Two lines mark the arena, and the least that any plan with whole tensors needs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WIDTH, HEIGHT, LEFT, TOP = 1100, 560, 80, 50
 
 @dataclass(frozen=True)
 class Block:
-    """Memory of a value, or of one row of it, from step to step."""
+    """The memory of a value, or of one row of it, from step to step."""
 
     name: str
     row: int | None
@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Moment:
-    """What is alive while one layer, or one streamed group, runs."""
+    """The memory that is alive while one layer, or one streamed group, runs."""
 
     name: str
     first: int
@@ -40,7 +40,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class View:
-    """All that is shown. bound: for planners that keep whole tensors; row_bound: the least for these steps."""
+    """Everything that is shown. bound: for plans with whole tensors; row_bound: the least for these steps."""
 
     name: str
     size: int
@@ -58,7 +58,7 @@ class View:
 
 
 def view(manifest: Mapping[str, Any]) -> View:
-    """From bundle.json."""
+    """The view of a bundle.json."""
     blocks = tuple(_blocks(manifest))
     schedule, arena = manifest["schedule"], manifest["arena"]
     moments = tuple(_moments(manifest))
@@ -86,7 +86,7 @@ def _blocks(manifest: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _moments(manifest: Mapping[str, Any]) -> Iterator[Moment]:
-    """One for each layer that runs by itself, and one for each group."""
+    """One moment for each layer that runs by itself, and one for each group."""
     names, calls = [layer["name"] for layer in manifest["layers"]], manifest["schedule"]["calls_by_layer"]
     group_of = {i: g for g in manifest["schedule"]["groups"] for i in range(g["first"], g["last"] + 1)}
     at = 0
@@ -130,7 +130,7 @@ def _life(block: Block) -> str:
 
 
 def svg(shown: View) -> str:
-    """Time runs to the right, addresses up."""
+    """The drawing: time runs to the right, addresses run up."""
     top = max(shown.size, shown.bound)
     x_scale, y_scale = (WIDTH - LEFT - 20) / max(1, shown.steps), (HEIGHT - TOP - 60) / max(1, top)
     base = HEIGHT - 60
@@ -177,14 +177,14 @@ def _line(value: int, what: str, colour: str, base: float, scale: float) -> str:
 
 
 def _colour(name: str) -> str:
-    """The same for all rows of a tensor, and the same in every run."""
+    """A colour that is the same for all rows of a tensor, and in every run."""
     hue = zlib.crc32(name.encode()) % 360 / 360
     red, green, blue = (int(255 * c) for c in colorsys.hls_to_rgb(hue, 0.72, 0.55))
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def html(shown: View) -> str:
-    """The drawing and the table on one page, without anything from elsewhere."""
+    """The drawing and the table on one self-contained page."""
     return (
         f"<!doctype html>\n<meta charset='utf-8'>\n<title>Memory of {escape(shown.name)}</title>\n"
         f"{svg(shown)}<pre>{escape(text(shown))}</pre>\n"

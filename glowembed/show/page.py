@@ -1,4 +1,5 @@
-"""A validation as one HTML page. In: a Validation. Out: text of a page that needs nothing else: pictures are inline SVG.
+"""Shows a validation as one HTML page. In: a Validation. Out: the text of a self-contained page with inline SVG
+pictures.
 
 Accuracy and confusion matrix, outputs of the float model against those of the device, error, instructions or cycles of
 every layer, histograms of its values with what their types hold, and the memory plan over time.
@@ -22,7 +23,7 @@ from glowembed.show.report import ACCURACY_HEADS, OUTPUT_HEADS, accuracy_rows, c
 
 Json = Mapping[str, Any]
 POINTS = 4000
-"""Of a scatter picture: evenly picked where there are more."""
+"""The most points of a scatter plot; if there are more, they are picked evenly."""
 
 SIDE = 360
 WIDE = 860
@@ -41,7 +42,9 @@ svg { max-width: 100%; height: auto } svg[role] { background: var(--soft) } svg[
 
 
 def page(result: Validation, losses: Sequence[LayerReport] = (), values: tuple[Profile, Graph] | None = None) -> str:
-    """The page. losses: what every layer loses against float. values: what they were, and the graph with their types."""
+    """The page. losses: the loss of every layer against float. values: their distribution, and the graph with their
+    types.
+    """
     json = result.json
     title = escape(f"{json['model']} on {json['board']}")
     parts = [
@@ -80,7 +83,7 @@ def _verdict(json: Json) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns of which nothing is known are left out."""
+    """A table; columns without any known figure are left out."""
     rows = list(rows)
     known = [index for index in range(len(heads)) if any(row[index] != "-" for row in rows)]
     head = "".join(f"<th>{escape(heads[index])}</th>" for index in known)
@@ -98,7 +101,7 @@ def _text(value: Any) -> str:
 
 
 def _confusion(result: Validation) -> str:
-    """Rows: labels; columns: what the device said."""
+    """The confusion matrix. Rows are labels; columns are the device's answers."""
     labels, json = result.labels, result.json
     if labels is None or not json["accuracy"] or json["accuracy"]["metric"] != "top1":
         return ""
@@ -140,7 +143,7 @@ def _scatters(result: Validation) -> str:
 
 
 def _scatter(name: str, floats: Array, found: Array) -> str:
-    """Every element of an output: across in float, up on the device; right ones lie on the diagonal."""
+    """A scatter plot of every element of an output: float across, device up; correct elements lie on the diagonal."""
     x, y = floats.reshape(-1).astype(np.float64), found.reshape(-1).astype(np.float64)
     picked = np.linspace(0, len(x) - 1, min(POINTS, len(x))).astype(np.int64)
     x, y = x[picked], y[picked]
@@ -186,7 +189,7 @@ def _check(check: Any) -> tuple[str, str]:
 
 
 def _cost_bars(rows: Sequence[Json]) -> str:
-    """Share of every layer of the cycles, instructions or MACs, whichever is known first."""
+    """The share of every layer in the cycles, instructions or MACs, whichever is known first."""
     known = [
         key
         for key in ("cycles_measured", "cycles_estimate", "instructions", "macs")
@@ -199,14 +202,14 @@ def _cost_bars(rows: Sequence[Json]) -> str:
 
 
 def _error_bars(losses: Sequence[LayerReport]) -> str:
-    """Noise of every layer alone, its input being the float model's: RMS over RMS of the signal."""
+    """The noise of every layer alone, with the float model's input: RMS over RMS of the signal."""
     known = [(loss.name, 10 ** (-loss.isolated.sqnr_db / 20)) for loss in losses if loss.isolated is not None]
     bars = [(name, noise, f"{100 * noise:.3g} %") for name, noise in known]
     return _bars("error against float of the layer alone, RMS", bars, PALETTE[1]) if bars else ""
 
 
 def _bars(title: str, bars: Sequence[tuple[str, float, str]], colour: str) -> str:
-    """One line per layer: name, a bar, words."""
+    """One line per layer: name, bar, text."""
     step, most = 18, max(1e-9, *(length for _, length, _ in bars))
     parts = [f'<text x="260" y="14">{escape(title)}</text>']
     for index, (name, length, words) in enumerate(bars):

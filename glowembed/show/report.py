@@ -1,6 +1,7 @@
-"""Results for a person. In: results of the stages. Out: rich tables and lines, readable at 80 columns without colour.
+"""Formats results for people. In: results of the stages. Out: rich tables and lines, readable at 80 columns without
+colour.
 
-Only the commands print; what is here makes what is printed.
+Nothing here prints; only the commands do.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ GOOD, WARNING, BAD = "green", "yellow", "bold red"
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table whose first `left` columns are words, the others numbers."""
+    """A table whose first `left` columns are text and the others numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         words = index < left
@@ -49,12 +50,12 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], le
 
 
 def number(value: int | None) -> str:
-    """1,234,567; a dash for what is not known."""
+    """A number such as 1,234,567; a dash if it is not known."""
     return "-" if value is None else f"{value:,}"
 
 
 def size(value: int | None) -> str:
-    """Bytes, with kilobytes (1024) where there are many."""
+    """Bytes, in kilobytes (1024) if there are many."""
     if value is None:
         return "-"
     return f"{value:,} B" if value < 10240 else f"{value / 1024:,.1f} KB"
@@ -68,7 +69,7 @@ def shape(dims: Sequence[int]) -> str:
 
 
 def precision(graph: Graph, resolved: Precision) -> RenderableType:
-    """The resolved table: how each node is computed, and the last rule that had a say."""
+    """The resolved table: how each node is computed, and the last rule that applied to it."""
     rows = [_precision_row(node, resolved.nodes[node.name]) for node in graph.nodes]
     parts: list[RenderableType] = [_table("precision", ("node", "op", "computed in", "rule"), rows, left=4)]
     for name, fixed in resolved.values.items():
@@ -152,13 +153,13 @@ def _percent(share: float | None) -> str:
 
 
 def accuracy_rows(accuracy: Json) -> list[tuple[str, ...]]:
-    """Of the float model and of the bundle, against the labels."""
+    """The accuracy of the float model and of the bundle against the labels."""
     form = _percent if accuracy["metric"] == "top1" else lambda x: f"{x:.4g}"
     return [(accuracy["metric"], form(accuracy["float"]), form(accuracy["quantized"]))]
 
 
 def cost_rows(json: Json) -> list[tuple[str, str]]:
-    """Time and memory of one inference; the stack as painted by the run, and as the compiler's figures add up."""
+    """Time and memory of one inference; the stack as measured by painting, and as computed from the compiler's figures."""
     memory = json["memory"]
     computed = memory.get("stack_computed")
     return [
@@ -179,7 +180,7 @@ def cost_rows(json: Json) -> list[tuple[str, str]]:
 
 
 def line_rows(json: Json) -> list[tuple[str, str]]:
-    """What went over the serial line."""
+    """The traffic on the serial line."""
     line = json["line"]
     rate = line["bytes_per_second"]
     return [
@@ -195,7 +196,7 @@ def line_rows(json: Json) -> list[tuple[str, str]]:
 
 
 def _layers(result: Validation) -> Table:
-    """Cycles that a board has measured stand beside the estimate."""
+    """The layers; cycles measured on a board stand beside the estimate."""
     measured = any("cycles_measured" in layer for layer in result.json["layers"])
     rows = [
         (
@@ -214,7 +215,7 @@ def _layers(result: Validation) -> Table:
 
 
 def summary(results: Sequence[Json]) -> Table:
-    """One column per validation: what the demo shows."""
+    """One column per validation, as the demo shows it."""
     rows: list[tuple[str, Callable[[Json], str]]] = [
         ("core", lambda r: r["target"]),
         ("bits as in the reference", lambda r: "all" if r["bit_exact"] else "NOT ALL"),
@@ -234,7 +235,7 @@ def summary(results: Sequence[Json]) -> Table:
 
 
 def combined(manifest: Json, folder: str) -> RenderableType:
-    """Bundles that share an arena, each with its own need."""
+    """Bundles that share an arena, and the arena that each needs."""
     rows = [(f"arena of {b['name']}", size(b["arena"])) for b in manifest["bundles"]]
     rows += [("shared arena (RAM)", size(manifest["arena"]["size"]))]
     rows += [("weights", size(sum(b["weights_bytes"] for b in manifest["bundles"])))]
@@ -248,7 +249,7 @@ WEIGHTS_ARE_IN = {"flash": "flash", "ram": "flash and RAM", "file": "file"}
 
 
 def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> RenderableType:
-    """What was made, how large it is, how long each stage took."""
+    """The result of a compilation: files, sizes, and the time of each stage."""
     arena = manifest["arena"]
     rows = [
         ("arena (RAM)", size(arena["size"])),
@@ -266,13 +267,13 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
 
 
 def _price(schedule: Json) -> list[tuple[str, str]]:
-    """What is paid for less RAM and flash than the fastest kernels need, each called once."""
+    """The cycles that are paid for less RAM and flash than the fastest kernels need, each called once."""
     extra, fastest = schedule["extra_cycles_estimate"], schedule["fastest_cycles_estimate"]
     return [("  its price in cycles, estimated", f"{100 * extra / fastest:+.1f} %")] if extra > 0 and fastest else []
 
 
 def kernel_option(bundle: Bundle, option: str) -> RenderableType:
-    """How many layers --winograd or the like has changed, and what it costs; or why it has changed none."""
+    """How many layers an option such as --winograd has changed, and its cost; or why it has changed none."""
     nodes = [n for n in bundle.graph.nodes if n.kernel and kernel(n.kernel).option == option]
     if not nodes:
         offered = [c for c in bundle.choices if kernel(c.kernel).option == option]
@@ -294,7 +295,9 @@ def kernel_option(bundle: Bundle, option: str) -> RenderableType:
 
 
 def considered(bundle: Bundle) -> RenderableType:
-    """For each layer the kernels of its core: cycles of one call, bytes of flash (constants + code) and scratch, why not."""
+    """For each layer the kernels of its core: cycles of one call, bytes of flash (constants + code) and scratch, and
+    why a kernel was not taken.
+    """
     final = {node.name: node.kernel for node in bundle.graph.nodes}
     layers: dict[str, list[Choice]] = {}
     for choice in bundle.choices:
@@ -324,7 +327,7 @@ def _considered(choice: Choice, final: str | None) -> Text:
 
 
 def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
-    """How many nodes compute in what, where it is not int8 all over; `precision` in bundle.json tells of each."""
+    """How many nodes compute in each dtype, unless all are int8; `precision` in bundle.json lists each node."""
     counts = Counter(str(entry["dtype"]) for entry in table)
     rows = [] if set(counts) <= {"int8"} else [(f"nodes in {dtype}", number(counts[dtype])) for dtype in sorted(counts)]
     left = [str(entry["node"]) for entry in table if entry["reason"] == LEFT_IN_FLOAT]
@@ -333,7 +336,7 @@ def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def _saved(simplified: Json | None) -> list[tuple[str, str]]:
-    """What constant and dead channels would have cost. Kernels may pack what is left of the weights with some padding."""
+    """What constant and dead channels would have cost. Kernels may pack the remaining weights with some padding."""
     if not simplified or not simplified["channels"]:
         return []
 
@@ -349,7 +352,7 @@ def _saved(simplified: Json | None) -> list[tuple[str, str]]:
 
 
 def tensors(manifest: Json) -> Table:
-    """Inputs and outputs of a bundle: what the firmware must know."""
+    """The inputs and outputs of a bundle, as the firmware must know them."""
     rows = [
         (kind, t["name"], shape(t["shape"]), t["dtype"], "-" if t["scale"] is None else f"{t['scale']:.6g}", _zero(t))
         for kind, entries in (("in", manifest["inputs"]), ("out", manifest["outputs"]))
@@ -363,7 +366,7 @@ def _zero(tensor: Json) -> str:
 
 
 def timing(seconds: Mapping[str, float]) -> Text:
-    """Stages with their seconds in one line."""
+    """The stages with their seconds in one line."""
     stages = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
     return Text(f"{sum(seconds.values()):.2f} s: {stages}", style="dim")
 
@@ -388,7 +391,7 @@ def built(image: Image) -> RenderableType:
 
 
 def inspection(found: Inspection) -> RenderableType:
-    """What a model is, or all that is not supported in it."""
+    """The description of a model, or everything in it that is not supported."""
     head = Text(
         f"{found.model}: opset {found.opset}{f', made by {found.producer}' if found.producer else ''}", style="bold"
     )
@@ -442,7 +445,7 @@ def targets(entries: Iterable[Target]) -> Table:
 
 
 def farm(rows: Sequence[Row]) -> RenderableType:
-    """One line per board, and below why some did not run."""
+    """One line per board, and below them why some did not run."""
     cells = [
         (
             row.name,
@@ -462,7 +465,7 @@ def farm(rows: Sequence[Row]) -> RenderableType:
 
 
 def ports(rows: Iterable[Sequence[str]]) -> Table:
-    """Serial ports: name, what they are, what answers."""
+    """The serial ports: name, description, and what answers."""
     return _table("", ("port", "", "what answers"), rows, left=3)
 
 
@@ -478,7 +481,7 @@ def boards(entries: Iterable[Board]) -> Table:
 
 
 def dump(result: Any) -> str:
-    """What a stage made, as text: the debugger of the compiler."""
+    """The result of a stage as text, for debugging the compiler."""
     if isinstance(result, Graph):
         return graph_text(result)
     if isinstance(result, Profile):
@@ -539,7 +542,7 @@ def _loss(loss: Loss | None) -> list[str]:
 
 
 def quantization(bundle: Bundle) -> RenderableType:
-    """Per node: the types of what goes in and comes out, the params of its arithmetic, its constants."""
+    """For each node, the types of its inputs and outputs, the params of its arithmetic, and its constants."""
     parts: list[RenderableType] = []
     for view in bundleview.views(bundle):
         parts.append(Text.assemble((view.name, "bold"), f"  {view.kernel or view.op}"))
@@ -557,7 +560,7 @@ def quantization(bundle: Bundle) -> RenderableType:
 
 
 def tuned(result: Tuned) -> RenderableType:
-    """Accuracy against cost of what was tried, the answer last, and which nodes it lifts."""
+    """Accuracy against cost of everything that was tried, the answer last, and the nodes that it lifts."""
     ends = [lifted for lifted in dict.fromkeys(((), result.lifted)) if lifted is not None]
     rows = [_tried(lifted, result.tried[lifted]) for lifted in ends]
     columns = ("nodes lifted", "score", "noise", "arena", "flash", "cycles")
