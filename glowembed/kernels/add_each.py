@@ -1,4 +1,4 @@
-"""Sums whose operands are rescaled and rounded one by one: which constants fast kernels of other laws can take.
+"""Sums whose operands are rescaled and rounded separately: checks which constants fast kernels of other laws can take.
 
 In: a node add_each_s8_glow or add_each_s8_tflite. Out: its `Kernel` on a core, with what the core's instructions cost.
 """
@@ -19,7 +19,7 @@ def _words(node: Node) -> list[int]:
 
 
 HALF = [2**30, 0]
-"""Words of a scale of 1/2."""
+"""The words of a scale of 1/2."""
 
 
 def tflite_why_not(node: Node, target: Target) -> str | None:
@@ -51,7 +51,7 @@ def each(mode: str, isa: str, why_not: Callable[[Node, Target], str | None], ele
 
 
 def pairwise(why_not: Callable[[Node, Target], str | None]) -> Callable[[Node, Target], str | None]:
-    """Both operands have an element of their own for each of a line."""
+    """Whether both operands have an element of their own for each element of a line."""
 
     def pairwise_why_not(node: Node, target: Target) -> str | None:
         steps = node.params.strides_a[-1], node.params.strides_b[-1]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Level:
-    """One of the variants. `word` stands in its names; `instructions` are what the compiler is to use beyond the baseline.
-
-    headers: what defines its names, in order. cpu: the flags of /proc/cpuinfo without which it does not run.
+    """One of the variants. `word` is part of its names; `instructions` are the instruction sets that the compiler may
+    use beyond the baseline. headers: the headers that define its names, in order. cpu: the flags of /proc/cpuinfo that
+    it needs.
     """
 
     word: str
@@ -25,7 +25,7 @@ class Level:
 
     @property
     def defines(self) -> str:
-        """The macros for the attributes of its functions, and for loops whose variables it wants in registers."""
+        """The macros for the attributes of its functions, and for loops whose variables should be in registers."""
         target = f'target("{",".join(self.instructions)}")'
         texts = (f"__attribute__(({target} GE_X86_TUNE))", f"__attribute__((always_inline, {target}))", "GE_UNROLL")
         named = zip(("FN", "INLINE", "UNROLL"), texts, strict=True)

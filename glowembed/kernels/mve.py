@@ -1,7 +1,7 @@
-"""The Helium kernels: when they are exact, how they want their constants, what they cost.
+"""The Helium kernels: when they are exact, how they pack their constants, what they cost.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. Costs are cycles of the
-pipeline model in the middle of its range, fitted to measured layers.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. Costs are cycles of the pipeline model in the middle of
+its range, fitted to measured layers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from glowembed.law.fixedpoint import WORDS, Mode
 from glowembed.ops.shared import broadcast
 
 LANES = 16
-"""Bytes of a vector."""
+"""The bytes of a vector."""
 
 STREAM = {"stream": "int8_t"}
 """Weights, biases and multipliers in the order in which a kernel reads them."""
@@ -29,7 +29,9 @@ STREAM = {"stream": "int8_t"}
 
 
 def _law_why_not(node: Node, mode: Mode) -> str | None:
-    """Requantization must be what runtime_c/ge_mve_law_<mode>.h does in 32 bits."""
+    """The reason why a law does not apply: requantization must be what runtime_c/ge_mve_law_<mode>.h computes in 32
+    bits.
+    """
     if mode == "default":
         return _high_word(node, None)
     words = _words(node.constants["multiplier"].materialize(), mode)
@@ -53,7 +55,7 @@ def _words(multiplier: Array, mode: Mode) -> Array:
 
 
 def _law_vectors(multiplier: Array, mode: Mode) -> list[Array]:
-    """What a stream holds of the law, each int32 for every channel (runtime_c/ge_mve_law_<mode>.h)."""
+    """The words of the law in a stream, each int32 for every channel (runtime_c/ge_mve_law_<mode>.h)."""
     words = _words(multiplier, mode)
     zero = words[0] == 0  # a scale below 2^-32
     if mode == "tflite":
@@ -71,11 +73,11 @@ LOST = 32
 """A shift to the right that leaves nothing of 32 bits."""
 
 _SCALE = {"default": 0.0, "glow": 4.0, "tflite": 5.0, "onnx": 22.0}
-"""Cycles more than those of the default law, for a vector of four sums."""
+"""Additional cycles for a vector of four sums, compared with the default law."""
 
 
 def _high_word(node: Node, target: Any) -> str | None:
-    """Requantization must be one VRMULH."""
+    """The reason why the kernel does not apply: requantization must be one VRMULH."""
     return None if node.params.shift == 32 else f"shift is {node.params.shift}, VRMULH shifts by 32"
 
 
@@ -84,7 +86,7 @@ def _blocks(count: int, size: int) -> int:
 
 
 def _padded(array: Array, axis: int, multiple: int) -> Array:
-    """Zeros behind the end of `axis`, up to a multiple."""
+    """The array with zeros after the end of `axis`, up to a multiple."""
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, -array.shape[axis] % multiple)
     return np.pad(array, widths)
@@ -99,7 +101,7 @@ def _sums_of_four(constants: Mapping[str, Array], mode: Mode) -> list[Array]:
 def groups_of_four(
     constants: Mapping[str, Array], passes: tuple[tuple[int, ...], ...], mode: Mode
 ) -> Mapping[str, Array]:
-    """For each four channels: weights, pass after pass and in it 16 bytes of each channel in turn; 4 biases; the law.
+    """For each four channels: the weights of each pass, 16 bytes of each channel in turn; 4 biases; the law.
 
     The weights are those of a matrix product: output channel first, everything else flat, zeros up to whole vectors.
     """
@@ -116,23 +118,23 @@ def groups_of_four(
 
 
 def _window_bytes(p: Any) -> int:
-    """The window of a pixel in whole vectors."""
+    """The bytes of the window of a pixel in whole vectors."""
     return _blocks(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
 
 
 def _columns(p: Any) -> int:
-    """From the first to the last that a row of output sees, padding included."""
+    """The columns from the first to the last that a row of output sees, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
 def _tap_bytes(p: Any, count: int) -> int:
-    """Bytes of pointers to taps, of a row of padding, and of the padded rows that a row of output sees."""
+    """The bytes of pointers to taps, of a row of padding, and of the padded rows that a row of output sees."""
     rows = 1 if p.pad_left == 0 and _columns(p) <= p.in_w else 2 + (p.kernel_h - 1) * p.dilation_h
     return int(4 * count + rows * _columns(p) * p.in_c)
 
 
 def _clamp(p: Any) -> int:
-    """1 where an output has other limits than those of int8, to which narrowing moves saturate."""
+    """1 if an output has limits other than those of int8, to which narrowing moves saturate."""
     return int((p.lo, p.hi) != (-128, 127))
 
 
@@ -141,12 +143,14 @@ def _conv_when(node: Node, mode: Mode) -> str | None:
 
 
 def _conv_scratch(p: Any) -> int:
-    """Three windows and the taps."""
+    """The scratch: three windows and the taps."""
     return 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
 def _taps_cycles(p: Any, count: int, across: int) -> float:
-    """Of a call for `count` rows, besides outputs: it begins, copies padded rows anew, and points at taps."""
+    """The cycles of a call for `count` rows besides its outputs: it starts, copies padded rows again, and points at
+    taps.
+    """
     columns = _columns(p)
     padded = p.pad_left > 0 or columns > p.in_w
     rows = min((count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h) if padded else 0
@@ -155,7 +159,7 @@ def _taps_cycles(p: Any, count: int, across: int) -> float:
 
 
 def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
-    """Blocks of three pixels by four channels, and the windows."""
+    """The cost of rows: blocks of three pixels by four channels, and the windows."""
     p = node.params
     across = 1 if p.dilation_w == 1 else p.kernel_w
     run = p.kernel_w // across * p.in_c
@@ -172,7 +176,7 @@ def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
 
 
 UNROLLED = 9
-"""Steps of 16 inputs that are written out; a longer window is a loop."""
+"""The most steps of 16 inputs that are unrolled; a longer window has a loop."""
 
 
 def _conv_instance(p: Any) -> Mapping[str, int]:
@@ -181,7 +185,7 @@ def _conv_instance(p: Any) -> Mapping[str, int]:
 
 
 def conv2d(mode: Mode) -> Kernel:
-    """One group, any window."""
+    """The kernel of conv2d for one group and any window."""
     return Kernel(
         "ge_conv2d_s8_mve",
         instance=_conv_instance,
@@ -204,8 +208,8 @@ def conv2d(mode: Mode) -> Kernel:
 def _blocks_of_sixteen(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
     """For each 16 channels: 16 biases; 16 weights of each tap; for each four, 4 of each word of the law.
 
-    The weights are [kernel_h, kernel_w, channel]. The last block begins 16 channels before the end, and is there only when
-    there are channels left; fewer than 16 channels are padded. int32 in the order of the sums in the kernel.
+    The weights are [kernel_h, kernel_w, channel]. The last block begins 16 channels before the end, and exists only if
+    channels are left; fewer than 16 channels are padded. int32 in the order of the sums in the kernel.
     """
     channels = len(constants["bias"])
     weights = constants["weights"].reshape(-1, channels).astype(np.int8)
@@ -228,13 +232,13 @@ def _depthwise_when(node: Node, mode: Mode) -> str | None:
 
 
 def _depthwise_scratch(p: Any) -> int:
-    """The taps, and with fewer than 16 channels a copy of each in a whole vector and a pointer to it."""
+    """The scratch: the taps, and with fewer than 16 channels a copy of each in a whole vector and a pointer to it."""
     count = p.kernel_h * p.kernel_w
     return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
 
 
 def _depthwise_rows_cost(node: Node, mode: Mode, count: int) -> float:
-    """Pairs of taps for blocks of 16 channels."""
+    """The cost of rows: pairs of taps for blocks of 16 channels."""
     p = node.params
     taps, blocks = p.kernel_h * p.kernel_w, _blocks(p.out_c, LANES)
     block = 36.0 * (taps // 2) + 24 * (taps % 2) + 68 + 4 * _SCALE[mode]
@@ -243,7 +247,7 @@ def _depthwise_rows_cost(node: Node, mode: Mode, count: int) -> float:
 
 
 def depthwise(mode: Mode) -> Kernel:
-    """As many channels out as in, any window."""
+    """The kernel of depthwise for as many output as input channels and any window."""
     return Kernel(
         "ge_depthwise_s8_mve",
         isa="mve",
@@ -269,11 +273,11 @@ def _depthwise3x3_when(node: Node, mode: Mode) -> str | None:
 
 
 WIDEST = 125
-"""Columns of a plane in which offsets of three rows fit a byte."""
+"""The most columns of a plane for which offsets of three rows fit a byte."""
 
 
 NEAR = 50
-"""Columns of a plane in which offsets of three rows in the next plane fit a byte."""
+"""The most columns of a plane for which offsets of three rows in the next plane fit a byte."""
 
 
 def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
@@ -287,14 +291,14 @@ def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping
 
 
 def _depthwise3x3_blocks(p: Any) -> tuple[int, int]:
-    """Blocks of three and of two pixels in a row of output."""
+    """The number of blocks of three and of two pixels in a row of output."""
     if p.out_w == 1:
         return 0, 1
     return (p.out_w // 3 - 1, 2) if p.out_w % 3 == 1 else (p.out_w // 3, p.out_w % 3 // 2)
 
 
 def _depthwise3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
-    """Blocks of three or two pixels by four channels, and copies of rows."""
+    """The cost of rows: blocks of three or two pixels by four channels, and copies of rows."""
     p = node.params
     threes, twos = _depthwise3x3_blocks(p)
     rows = min((count - 1) * p.stride_h + 3, p.in_h)
@@ -305,7 +309,7 @@ def _depthwise3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
 
 
 def depthwise3x3(mode: Mode) -> Kernel:
-    """3x3 with padding."""
+    """The kernel for 3x3 with padding."""
     return Kernel(
         "ge_depthwise3x3_s8_mve",
         isa="mve",
@@ -327,13 +331,13 @@ def depthwise3x3(mode: Mode) -> Kernel:
 
 
 def _fc_cost(node: Node, mode: Mode) -> Cost:
-    """Blocks of four outputs, 16 inputs at a time."""
+    """The cost: blocks of four outputs, 16 inputs at a time."""
     p = node.params
     return Cost(p.rows * (_blocks(p.out_c, 4) * (14.0 * _blocks(p.in_c, LANES) + 28 + _SCALE[mode]) + 20), 350)
 
 
 def fc(mode: Mode) -> Kernel:
-    """Any size."""
+    """The kernel of fc for any size."""
     return Kernel(
         "ge_fc_s8_mve",
         isa="mve",
@@ -354,12 +358,12 @@ ADD = Kernel(
 
 
 def _avgpool_scratch(p: Any) -> int:
-    """Pointers to the rows of a window, and sums."""
+    """The scratch: pointers to the rows of a window, and sums."""
     return int(4 * (p.kernel_h + p.channels))
 
 
 def _avgpool_when(node: Node, target: Any) -> str | None:
-    """Sums are shifted left so that requantization is one VRMULH."""
+    """The reason why the kernel does not apply. Sums are shifted left so that requantization is one VRMULH."""
     p = node.params
     return (
         None if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) < 2**31 else f"sums shifted by {32 - p.shift} overflow"
@@ -367,7 +371,7 @@ def _avgpool_when(node: Node, target: Any) -> str | None:
 
 
 def _avgpool_cost(node: Node, output: float) -> float:
-    """Sums of 16 channels at a time; then `output` for each mean."""
+    """The cost: sums of 16 channels at a time, then `output` for each mean."""
     p = node.params
     window = _blocks(p.channels, LANES) * (9.0 * p.kernel_h * p.kernel_w + 10 * p.kernel_h + 50) + output * p.channels
     return float(p.out_h * (p.out_w * (window + 120) + 100))
@@ -392,7 +396,7 @@ AVGPOOL_LAWS = Kernel(
 
 
 def _rows_cost(node: Node, run: float, block: float) -> Cost:
-    """A row of the input, 16 channels at a time."""
+    """The cost of a row of the input, 16 channels at a time."""
     p = node.params
     return Cost(p.rows * (_blocks(p.channels, LANES) * (run * p.columns + block) + 40), 500)
 
@@ -436,7 +440,7 @@ def _conv3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
 
 
 def conv3x3(mode: Mode) -> Kernel:
-    """3x3 with a stride across of 1."""
+    """The kernel for 3x3 with a horizontal stride of 1."""
     return Kernel(
         "ge_conv2d3x3_s8_mve",
         isa="mve",
@@ -520,11 +524,11 @@ MAXPOOL = Kernel("ge_maxpool_s8_mve", isa="mve", cost=_maxpool_cost, store="rows
 
 
 PIECE = 8
-"""Bytes in one piece that a copy moves as such."""
+"""The fewest contiguous bytes that a copy moves as one piece."""
 
 
 def _block_cost(node: Node, target: Any) -> Cost:
-    """Runs along the longest dim, by eights, gathered and scattered where they are not in one piece."""
+    """The cost of runs along the longest dim, in vectors of eight, gathered and scattered if they are not contiguous."""
     p = node.params
     piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
     along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)

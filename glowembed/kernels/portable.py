@@ -1,4 +1,5 @@
-"""What the portable kernels cost on a target: linear in what their loops do, with figures from targets/*.toml.
+"""Estimates the cost of portable kernels on a target, linear in the work of their loops, with figures from
+targets/*.toml.
 
 In: a node with weights, a target. Out: cycles. benchmarks/fit.py measures the figures.
 """

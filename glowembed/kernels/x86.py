@@ -1,9 +1,9 @@
-"""The kernels of x86-64: when they are exact, how they want their constants, what they cost.
+"""The kernels of x86-64: when they are exact, how they pack their constants, what they cost.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. Each is one C text for all levels
-(levels.py, runtime_c/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs],
-biases for inputs + 128, multipliers, and the float multipliers of `float_multipliers` where they are proved. Costs are cycles
-at the best level.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. Each is one C text for all levels (levels.py,
+runtime_c/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs], biases for
+inputs + 128, multipliers, and the float multipliers of `float_multipliers` where they are proved. Costs are cycles at
+the best level.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 
 OUTPUTS, INPUTS = 16, 4
-"""Of a block of weights."""
+"""The outputs and inputs of a block of weights."""
 
 Int64 = NDArray[np.int64]
 
@@ -30,7 +30,7 @@ def _up(n: int, unit: int) -> int:
 
 
 def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
-    """`fill` behind the end of `axis`, up to a multiple."""
+    """The array with `fill` after the end of `axis`, up to a multiple."""
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, -array.shape[axis] % multiple)
     return np.pad(array, widths, constant_values=fill)
@@ -39,16 +39,17 @@ def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
 # ----------------------------------------------------------------------------------------- requantization
 
 NEIGHBOURS = 8
-"""Floats above and below the nearest one that are tried as a multiplier."""
+"""The number of floats above and below the nearest one that are tried as a multiplier."""
 
 EXACT_SUM, EXACT_OUTPUT = 2**24, 2**21
-"""Sums below the one are floats without rounding; outputs below the other keep their bits in 1.5 * 2^23 + output."""
+"""Sums below the first are exact floats; outputs below the second keep their bits in 1.5 * 2^23 + output."""
 
 
 def float_multipliers(
     multiplier: Int64, shift: int, zero_point: int, limits: tuple[int, int], reach: tuple[Int64, Int64]
 ) -> NDArray[np.float32]:
-    """For each channel a float m such that round(acc * m) is the law for every sum in reach, clamped; -1 where none is.
+    """For each channel a float m such that round(acc * m), clamped, equals the law for every possible sum; -1 if there
+    is none.
 
     The law is clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, *limits). The float form is one fused
     multiply-add, acc * m + (1.5 * 2^23 + zero_point), rounded once to the nearest integer, halves to even; the product
@@ -78,7 +79,7 @@ def _thresholds(multiplier: Int64, shift: int, codes: Int64) -> Int64:
 
 
 def _neighbour(x: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
-    """The float so many steps above x > 0."""
+    """The float that is this many steps above x > 0."""
     return np.maximum(x.view(np.int32) + steps, 0).astype(np.int32).view(np.float32)
 
 
@@ -103,7 +104,9 @@ def _ends(
 
 
 def _rounded(acc: Int64, m: NDArray[np.float32], zero_point: int) -> NDArray[np.float64]:
-    """The fused multiply-add: acc * m of 48 bits is exact in a double; halves go to the even sum with the zero point."""
+    """The result of the fused multiply-add: acc * m of 48 bits is exact in a double; halves go to the even sum with the
+    zero point.
+    """
     product = np.clip(acc, -EXACT_SUM, EXACT_SUM).astype(np.float64) * m.astype(np.float64)[:, None]
     whole = np.floor(product)
     odd_sum = (whole + zero_point) % 2 == 1
@@ -112,7 +115,7 @@ def _rounded(acc: Int64, m: NDArray[np.float32], zero_point: int) -> NDArray[np.
 
 
 def _requantization(constants: Mapping[str, Array], weights: Int64, p: Any) -> dict[str, Array]:
-    """bias, multiplier and scale of [channels, inputs] weights."""
+    """The bias, multiplier and scale of [channels, inputs] weights."""
     bias, multiplier = (constants[name].astype(np.int64) for name in ("bias", "multiplier"))
     scale = float_multipliers(multiplier, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
     folded = bias - 128 * weights.sum(axis=1)
@@ -120,13 +123,15 @@ def _requantization(constants: Mapping[str, Array], weights: Int64, p: Any) -> d
 
 
 def _all_or_none(scale: Array, group: int) -> Array:
-    """Kernels choose between float and integers for a whole group of channels."""
+    """The float multipliers if all channels have one, because kernels choose between float and integers for a whole
+    group of channels.
+    """
     groups = scale.reshape(-1, group)
     return np.where((groups < 0).any(axis=1, keepdims=True), np.float32(-1.0), groups).reshape(-1).astype(np.float32)
 
 
 def _in_vectors(columns: Mapping[str, Array]) -> dict[str, Array]:
-    """Zeros up to whole vectors of 16 channels."""
+    """The array with zeros up to whole vectors of 16 channels."""
     padded = {name: _padded(array, 0, OUTPUTS) for name, array in columns.items()}
     return {**padded, "scale": _all_or_none(padded["scale"], OUTPUTS)}
 
@@ -138,7 +143,7 @@ def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
 
 
 def _outputs_fit(node: Node) -> str | None:
-    """Outputs must fit int32 before they are clamped."""
+    """Whether outputs fit int32 before they are clamped."""
     p = node.params
     weights = node.constants["weights"].materialize().astype(np.int64)
     channels = len(node.constants["bias"].materialize())
@@ -157,14 +162,14 @@ CONVOLUTION = {**MATRIX, "pairs": "int8_t", "records": "uint8_t"}
 
 
 def _blocks(weights: Array) -> Array:
-    """[outputs, runs, bytes of a run] -> [outputs / 16][runs][bytes / 4][16][4], zeros behind the ends."""
+    """Turn [outputs, runs, bytes of a run] into [outputs / 16][runs][bytes / 4][16][4], with zeros after the ends."""
     whole = _padded(_padded(weights.astype(np.int8), 0, OUTPUTS), 2, INPUTS)
     split = whole.reshape(-1, OUTPUTS, whole.shape[1], whole.shape[2] // INPUTS, INPUTS)
     return np.ascontiguousarray(split.transpose(0, 2, 3, 1, 4)).reshape(-1)
 
 
 def _runs(p: Any) -> int:
-    """Runs of a window that lie in one piece: a row of the kernel, or a tap where columns are dilated."""
+    """The contiguous runs of a window: a row of the kernel, or a tap if columns are dilated."""
     return int(p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
@@ -177,13 +182,15 @@ def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]
 
 
 MANY_OUTPUTS = 256
-"""The inputs of a few pixels in the orders of so many fit the scratch that other levels have."""
+"""The number of outputs for which the inputs of a few pixels in all their orders fit the scratch of other levels."""
 
 HALF, LARGEST_SUM, TRIES = 16, 128, 10
-"""Inputs that a byte shuffle moves among; of two weights of one sign: 255 times more leaves int16; of `_order`."""
+"""The number of inputs among which a byte shuffle moves; the largest sum of two weights of one sign, because 255 times
+more exceeds int16; the number of tries of `_order`.
+"""
 
 HEADER = 16
-"""GE_X86_BYTES_HEADER"""
+"""The GE_X86_BYTES_HEADER of the C file."""
 
 NO_RECORDS = (np.zeros(1, np.int8), np.zeros(1, np.uint8))
 
@@ -191,8 +198,8 @@ NO_RECORDS = (np.zeros(1, np.int8), np.zeros(1, np.uint8))
 def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
     """Weights in pairs that cannot saturate and the records of their order, for runtime_c/ge_x86_bytes.h.
 
-    In: [outputs, inputs]. Out: [outputs / 16][steps][16][4] and [outputs / 16][GE_X86_BYTES_RECORD]; NO_RECORDS where more
-    than every eighth step would be one of rests.
+    In: [outputs, inputs]. Out: [outputs / 16][steps][16][4] and [outputs / 16][GE_X86_BYTES_RECORD]; NO_RECORDS if more
+    than every eighth step would be for unpaired weights.
     """
     inputs, wide = matrix.shape[1], 2 * HALF
     if inputs % wide or inputs > 256 or len(matrix) > MANY_OUTPUTS:
@@ -214,7 +221,7 @@ def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
 
 
 def _cut(weights: Int64) -> Int64:
-    """[outputs, inputs in pairs] with the second of a pair as large as the first allows."""
+    """[outputs, inputs in pairs] in which the second weight of a pair is reduced to what the first allows."""
     first, second = weights[:, ::2], weights[:, 1::2]
     room = LARGEST_SUM - np.abs(first)
     fits = np.where(first * second > 0, np.clip(second, -room, room), second)
@@ -222,9 +229,11 @@ def _cut(weights: Int64) -> Int64:
 
 
 def _order(weights: Int64) -> list[int]:
-    """[outputs, inputs] -> the inputs, partners beside each other, as many as can be found without a sum that is too large.
+    """[outputs, inputs] -> the inputs, partners beside each other, as many as can be found without a sum that is too
+    large.
 
-    Greedy: next comes the input with the fewest partners left, and takes the partner with the fewest; ties by lot.
+    The search is greedy: the next input is the one with the fewest remaining partners, and it takes the partner with
+    the fewest; ties are broken by a seeded generator.
     """
     up, down = np.maximum(weights, 0), np.maximum(-weights, 0)
     fits = np.stack([each[:, :, None] + each[:, None, :] for each in (up, down)]).max(axis=(0, 1)) <= LARGEST_SUM
@@ -251,7 +260,7 @@ def _bits(word: int) -> list[int]:
 
 
 def _shuffles(order: list[int]) -> NDArray[np.uint8]:
-    """For each 32 inputs, indices of VPSHUFB into their halves as they are, and then exchanged; 128 gives zero."""
+    """For each 32 inputs, the indices of VPSHUFB into their halves in order, and then exchanged; 128 gives zero."""
     source, place = (np.asarray(each).reshape(-1, 2 * HALF) for each in (order, range(len(order))))
     stays = source // HALF == place // HALF
     both = [np.where(stays == wanted, source % HALF, 128) for wanted in (True, False)]
@@ -263,24 +272,24 @@ def _conv_when(node: Node, target: Any) -> str | None:
 
 
 POINTS = 64
-"""CONV2D_S8_X86_PIXELS"""
+"""The CONV2D_S8_X86_PIXELS of the C file."""
 
 SQUARE_CHANNELS, LARGE = 1024, 4096
-"""GE_X86_WINOGRAD_CHANNELS, CONV2D_S8_X86_LARGE"""
+"""The GE_X86_WINOGRAD_CHANNELS and CONV2D_S8_X86_LARGE of the C files."""
 
 LINES, KEPT = 4, 3072
-"""CONV2D_S8_X86_LINES, CONV2D_S8_X86_KEPT"""
+"""The CONV2D_S8_X86_LINES and CONV2D_S8_X86_KEPT of the C file."""
 
 ELEMENT = 2
-"""Bytes of an expanded input at the level that needs most."""
+"""The bytes of an expanded input at the level that needs most."""
 
 SLACK = 64
-"""Bytes behind a plane of elements, which are read but do not matter."""
+"""The bytes after a plane of elements that are read but do not matter."""
 
 
 def _conv_scratch(p: Any) -> int:
-    """Pointers to runs; widened weights of 16 outputs, or of all where these are few, or, in the same memory, what Winograd's
-    squares take; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
+    """The scratch: pointers to runs; widened weights of 16 outputs, or of all if there are few, or, in the same memory,
+    the scratch of Winograd's squares; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
     """
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
@@ -293,7 +302,9 @@ def _conv_scratch(p: Any) -> int:
 
 
 def _squares(p: Any) -> int:
-    """Scratch of some rows of output by runtime_c/ge_x86_winograd.h: sums, transformed inputs, weights of 16 outputs."""
+    """The scratch of some rows of output in runtime_c/ge_x86_winograd.h: sums, transformed inputs, weights of 16
+    outputs.
+    """
     plain = (3, 3, 1, 1, 1, 1)
     if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain:
         return 0
@@ -303,12 +314,12 @@ def _squares(p: Any) -> int:
 
 
 PREPARATION = 0.1
-"""Cycles for a weight: it is widened, or transformed, once in a call of some rows."""
+"""The cycles for a weight, which is widened or transformed once in a call of some rows."""
 
 
 def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
-    """Products of 64 bytes, two a cycle at best; an epilogue for each vector; expanding the input; and what levels without
-    products of bytes do with the weights at each call.
+    """The cost of rows: products of 64 bytes, two a cycle at best; an epilogue for each vector; expanding the input;
+    and the preparation of weights that levels without products of bytes do at each call.
     """
     p = node.params
     weights = PREPARATION * p.out_c * p.kernel_h * p.kernel_w * p.in_c
@@ -337,7 +348,7 @@ def _fc_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
 
 
 def _fc_cost(node: Node, target: Any) -> Cost:
-    """Weights come from the second cache: 30 bytes a cycle."""
+    """The cost. Weights come from the second-level cache, at 30 bytes a cycle."""
     p = node.params
     vectors, steps = -(-p.out_c // OUTPUTS), -(-p.in_c // INPUTS)
     return Cost(p.rows * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50, 900)
@@ -358,7 +369,7 @@ FC = Kernel(
 # ------------------------------------------------------------------------------------------------- depthwise
 
 GROUP, REPEAT = 64, 640
-"""DEPTHWISE_S8_X86_GROUP, DEPTHWISE_S8_X86_REPEAT"""
+"""The DEPTHWISE_S8_X86_GROUP and DEPTHWISE_S8_X86_REPEAT of the C file."""
 
 
 def _lanes(channels: Array) -> Array:
@@ -367,25 +378,27 @@ def _lanes(channels: Array) -> Array:
 
 
 def _groups(p: Any) -> tuple[int, bool]:
-    """Groups of 64 positions until the weights repeat, and whether a row has no pixels; else each pixel begins anew."""
+    """The number of groups of 64 positions until the weights repeat, and whether groups run across pixels of a row; if
+    not, each pixel starts a new group.
+    """
     repeat = math.lcm(p.in_c, GROUP)
     return (repeat // GROUP, True) if repeat <= REPEAT else (-(-p.in_c // GROUP), False)
 
 
 def _pairs_rows(p: Any) -> bool:
-    """Quads of four rows serve two rows of output."""
+    """Whether quads of four rows serve two rows of output."""
     return bool(p.kernel_h == 3 and p.stride_h == 1 and p.dilation_h == 1)
 
 
 def _repeated(p: Any, channels: Array) -> Array:
-    """[..., C] -> [groups, ..., 64 in lanes]"""
+    """Turn [..., C] into [groups, ..., 64 in lanes]."""
     groups, flat = _groups(p)
     whole = channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP)
     return np.moveaxis(_lanes(whole.reshape(*channels.shape[:-1], groups, GROUP)), -2, 0)
 
 
 def _depthwise_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    """Weights [group][column][four rows of the kernel][row of output][channel][tap]."""
+    """The weights as [group][column][four rows of the kernel][row of output][channel][tap]."""
     weights = constants["weights"].astype(np.int8)
     columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p)
     moved = [np.pad(weights, ((r, 0), (0, 0), (0, 0))) for r in range(1 + _pairs_rows(p))]
@@ -406,13 +419,15 @@ def _depthwise_when(node: Node, target: Any) -> str | None:
 
 
 def _depthwise_row(p: Any) -> int:
-    """Elements of an expanded row."""
+    """The number of elements of an expanded row."""
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     return _up(columns, p.stride_w) * int(p.in_c)
 
 
 def _depthwise_scratch(p: Any) -> int:
-    """Pointers to taps, weights of 16 bits where a level wants these, offsets of columns, and a ring of expanded rows."""
+    """The scratch: pointers to taps, weights of 16 bits if a level needs them, offsets of columns, and a ring of
+    expanded rows.
+    """
     quads, both = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS), _pairs_rows(p)
     rows = (p.kernel_h - 1) * p.dilation_h + 1 + both
     weights = _groups(p)[0] * quads * (1 + both) * 4 * GROUP
@@ -422,7 +437,7 @@ def _depthwise_scratch(p: Any) -> int:
 
 
 def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
-    """Interleaving and products of quads, an epilogue, and expanding the input."""
+    """The cost of rows: interleaving and products of quads, an epilogue, and expanding the input."""
     p = node.params
     groups, flat = _groups(p)
     runs = count * (-(-p.out_w * p.out_c // GROUP) if flat else p.out_w * groups)

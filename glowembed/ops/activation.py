@@ -26,7 +26,9 @@ Attrs = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Formula:
-    """y = function(x, attrs) in float64; `defaults` are those of the ONNX attributes; nan becomes 0 in a table."""
+    """A function y = function(x, attrs) in float64; `defaults` are those of the ONNX attributes; nan becomes 0 in a
+    table.
+    """
 
     function: Callable[[Real, Attrs], Real]
     defaults: Attrs = field(default_factory=dict)
@@ -34,10 +36,10 @@ class Formula:
 
 
 UNSIGNED = QType("int8", (1 / 256,), (-128,))
-"""Type of results from 0 to 1."""
+"""The type of results from 0 to 1."""
 
 SIGNED = QType("int8", (1 / 128,), (0,))
-"""Type of results from -1 to 1."""
+"""The type of results from -1 to 1."""
 
 
 def _sigmoid(x: Real) -> Real:
@@ -138,7 +140,7 @@ def _unary(kind: str, formula: Formula) -> Op:
 
 
 class LeakyRelu(Unary):
-    """y = x where x >= 0, else alpha * x; PRelu with one slope is the same."""
+    """y = x for x >= 0, else alpha * x; PRelu with one slope is the same."""
 
     name = "LeakyRelu"
     onnx = ("LeakyRelu", "PRelu")
@@ -167,7 +169,7 @@ class Clip(Unary):
 
 
 def _limits(node: OnnxNode, b: Builder) -> tuple[float, float]:
-    """Attributes before opset 11, inputs from then on; the largest float32 stands for no limit."""
+    """The limits of a Clip: attributes before opset 11, inputs from then on. The largest float32 stands for no limit."""
     if node.opset < 11:
         low, high = node.attrs.get("min", -math.inf), node.attrs.get("max", math.inf)
     else:
@@ -190,7 +192,7 @@ def _limit(name: str | None, b: Builder, default: float) -> float:
 
 @dataclass(frozen=True)
 class LutParams:
-    """What to look up."""
+    """The elements to look up."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")

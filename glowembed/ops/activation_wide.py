@@ -1,8 +1,8 @@
 """Functions of one number in int16: straight lines over the 65536 inputs, all of them checked at compile time.
 
-Kernel-level: lut_s16 (1024 lines of equal length: one step finds the line) where these are within a step of the exact
-function for every input; pieces_s16 (as few lines as keep within 3/4 of a step, found by halving) where they are not: jumps,
-kinks, poles, wide ranges. LeakyRelu, Clip, Abs and Neg have a kernel of their own, linear_s16.
+Kernel-level: lut_s16 (1024 lines of equal length, so that one step finds the line) where these are within a step of the
+exact function for every input; otherwise (jumps, kinks, poles, wide ranges) pieces_s16, the fewest lines that stay
+within 3/4 of a step, found by halving. LeakyRelu, Clip, Abs and Neg have a kernel of their own, linear_s16.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FRACTIONS = 16
 
 @dataclass(frozen=True)
 class LutS16Params:
-    """What to look up."""
+    """The elements to look up."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")
@@ -108,17 +108,17 @@ class LutS16(KernelOp):
 # ---------------------------------------------------------------------------------------------- as few lines as it takes
 
 ONE = 2**14
-"""A step of the output: the largest unit in which a line through all outputs fits int32."""
+"""One step of the output: the largest unit in which a line through all outputs fits int32."""
 
 NEAR = 0.25
-"""Steps by which a line may miss the exact output; rounding adds half a step."""
+"""The number of steps by which a line may miss the exact output; rounding adds half a step."""
 
 MOST_PIECES = 4096
 
 
 @dataclass(frozen=True)
 class PiecesS16Params:
-    """What to look up."""
+    """The elements to look up."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")
@@ -126,7 +126,8 @@ class PiecesS16Params:
 
 
 def _pieces(wanted: Real) -> dict[str, Array]:
-    """Lines from left to right, each as long as it keeps within NEAR; `wanted`: the exact output of each input, in steps.
+    """Lines from left to right, each as long as it stays within NEAR; `wanted`: the exact output of each input, in
+    steps.
 
     start: the first stored input of a piece; base: the line there, with half a step for rounding; slope: per input.
     """
@@ -145,7 +146,7 @@ def _pieces(wanted: Real) -> dict[str, Array]:
 
 
 def _longest(wanted: Real) -> int:
-    """How many inputs from the first on one line serves, by doubling and halving."""
+    """The number of inputs, from the first one on, that one line serves; found by doubling and halving."""
     good, bad = 1, 2
     while bad <= len(wanted) and _line(wanted[:bad])[2]:
         good, bad = bad, 2 * bad
@@ -157,9 +158,10 @@ def _longest(wanted: Real) -> int:
 
 
 def _line(wanted: Real) -> tuple[int, int, bool]:
-    """Base and slope in 1/ONE of a step, and whether the line keeps within NEAR.
+    """The base and slope of a line in 1/ONE of a step, and whether the line stays within NEAR.
 
-    Between two ends the secant has the best slope for what bends one way only, and half its largest error is the best base.
+    For a curve that bends one way only, the secant between two ends has the best slope, and shifting it by half its
+    largest error gives the best base.
     """
     slope = round((wanted[-1] - wanted[0]) * ONE / max(1, len(wanted) - 1))
     rest = wanted * ONE - slope * np.arange(len(wanted), dtype=np.float64)

@@ -87,7 +87,7 @@ class Sub(Add):
 
 @dataclass(frozen=True)
 class AddParams:
-    """Rows and the constants of ge_requantize_pair."""
+    """The number of rows and the constants of ge_requantize_pair."""
 
     rows: int = i32("rows of each of the three tensors")
     row: int = i32("elements of a row")
@@ -101,7 +101,7 @@ class AddParams:
 
 @dataclass(frozen=True)
 class AddBroadcastParams(broadcast.LoopParams):
-    """Loops of Broadcasting and the constants of ge_requantize_pair."""
+    """The loops of Broadcasting and the constants of ge_requantize_pair."""
 
     multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
     multiplier_b: int = i32("of the second operand; negative for a difference")
@@ -113,7 +113,7 @@ class AddBroadcastParams(broadcast.LoopParams):
 
 @dataclass(frozen=True)
 class AddEachParams(broadcast.LoopParams):
-    """Loops of Broadcasting and the constants of ge_requantize_each but for its words."""
+    """The loops of Broadcasting and the constants of ge_requantize_each, except its words."""
 
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
@@ -128,7 +128,7 @@ def _sum(p: Any, a: Array, b: Array) -> Array:
 
 
 class AddS8(KernelOp):
-    """Element by element."""
+    """Sum of two tensors of the same shape, element by element."""
 
     name = "add_s8"
     params = AddParams
@@ -149,7 +149,7 @@ class AddS8(KernelOp):
 
 
 class AddBroadcastS8(KernelOp):
-    """Element by element, where an operand may have one element for many outputs."""
+    """Sum element by element, where an operand may have one element for many outputs."""
 
     name = "add_broadcast_s8"
     params = AddBroadcastParams
@@ -176,9 +176,8 @@ class AddBroadcastS8(KernelOp):
 
 
 class AddEachS8(KernelOp):
-    """Operands in steps of their own, for what add_broadcast_s8 cannot do; there is no default law for this.
-
-    glow, tflite: each is rescaled and rounded by itself. onnx: halves go to even.
+    """Sum of operands in their own steps, for laws that add_broadcast_s8 cannot compute; it does not exist in the
+    default law. glow, tflite: each operand is rescaled and rounded separately. onnx: halves go to even.
     """
 
     name = "add_each_s8"

@@ -1,8 +1,8 @@
-"""A scale and a shift per channel: ONNX BatchNormalization, Div by a constant, and whatever of Add, Sub and Mul by
-constants canonicalization does not fold into a neighbour.
+"""A scale and a shift per channel: ONNX BatchNormalization, Div by a constant, and those of Add, Sub and Mul by
+constants that canonicalization does not fold into a neighbour.
 
-Input [..., C], scale and shift [C], or [1] for all channels alike. Kernel-level: affine_s8, whose constants
-are no rounded weights; depthwise_s8 with one tap in the requantization modes of others.
+Input [..., C], scale and shift [C], or [1] for all channels alike. Kernel-level: affine_s8, whose constants are not
+rounded weights; in the laws of other engines, depthwise_s8 with one tap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
 class Affine(Op):
     """y[.., c] = x[.., c] * scale[c] + shift[c], then the fused clip.
 
-    The attr `per_channel` is 0 when one scale and one shift hold for all channels: then the order of axes is no matter.
+    The attr `per_channel` is 0 when one scale and one shift hold for all channels: then the order of axes does not
+    matter.
     """
 
     name = "Affine"
@@ -70,7 +71,7 @@ class Affine(Op):
 
 
 def _lower_as_depthwise(node: Node, c: LowerContext, mode: fixedpoint.Mode) -> None:
-    """In the arithmetic of others, which round weights and bias to integers first."""
+    """Lower to the arithmetic of other engines, which round weights and bias to integers first."""
     x, scale, shift = node.inputs
     y, shape = node.outputs[0], c.shape(node.inputs[0])
     channels = shape[-1]
@@ -89,7 +90,7 @@ def _column(scale: Const, channels: int) -> Const:
 
 
 def _all(qtype: QType, channels: int) -> QType:
-    """The type of one scale for all channels, written out for each."""
+    """The type of one scale for all channels, written out for each channel."""
     if len(qtype.scale) == channels:
         return qtype
     return replace(qtype, scale=qtype.scale * channels, zero_point=qtype.zero_point * channels, axis=0)
@@ -110,7 +111,7 @@ def _one_tap(shape: Shape, xq: QType, yq: QType, shift: int, limits: tuple[int, 
 
 @dataclass(frozen=True)
 class AffineParams:
-    """Sizes and what all channels share."""
+    """Sizes, and the constants that all channels share."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of channels in a row")
@@ -122,7 +123,7 @@ class AffineParams:
 
 @dataclass(frozen=True, eq=False)
 class AffineConstants:
-    """y = clamp((x * multiplier + offset) >> shift), int32 all along: |128 * multiplier| + |offset| < 2^31."""
+    """Constants of y = clamp((x * multiplier + offset) >> shift), all in int32: |128 * multiplier| + |offset| < 2^31."""
 
     multiplier: Array
     offset: Array
@@ -132,10 +133,10 @@ class AffineConstants:
 def affine_constants(
     scale: Array, shift: Array, channels: int, xq: QType, yq: QType, limits: tuple[int, int], name: str
 ) -> AffineConstants:
-    """Constants for real = scale * x + shift, per channel; the offset holds both zero points and the rounding.
+    """The constants for real = scale * x + shift, per channel; the offset holds both zero points and the rounding.
 
-    A channel whose output is at one end for every input is a constant there. Raises UnsupportedModelError for
-    a gain of more than 2^22.
+    A channel whose output is at one end for every input is a constant there. Raises UnsupportedModelError for a gain of
+    more than 2^22.
     """
     with np.errstate(over="ignore"):
         gain = np.broadcast_to(scale.astype(np.float64), (channels,)) * (xq.scale[0] / yq.scale[0])
@@ -155,7 +156,7 @@ def affine_constants(
 
 
 class AffineS8(KernelOp):
-    """Channel by channel, with one rounding."""
+    """Scale and shift channel by channel, with one rounding."""
 
     name = "affine_s8"
     params = AffineParams
@@ -182,7 +183,7 @@ class AffineS8(KernelOp):
 
 
 def _import_batchnorm(node: OnnxNode, b: Builder) -> None:
-    """(x - mean) / sqrt(var + epsilon) * gamma + beta over axis 1, in float64."""
+    """Import a BatchNormalization: (x - mean) / sqrt(var + epsilon) * gamma + beta over axis 1, in float64."""
     x, *names = node.inputs[:5]
     if node.attrs.get("training_mode", 0):
         raise Refused("it is in training mode", "export the model for inference")
@@ -215,7 +216,7 @@ def _import_batchnorm(node: OnnxNode, b: Builder) -> None:
 
 
 def batchnorm(gamma: Const, beta: Const, mean: Const, variance: Const, epsilon: float) -> tuple[Const, Const]:
-    """Scale and shift as delayed constants: gamma / sqrt(var + eps), beta - mean * scale."""
+    """The scale and shift as delayed constants: gamma / sqrt(var + eps), beta - mean * scale."""
 
     def scale(array: Array) -> Array:
         return array.astype(np.float64) / np.sqrt(variance.materialize().astype(np.float64) + epsilon)
@@ -227,7 +228,7 @@ def batchnorm(gamma: Const, beta: Const, mean: Const, variance: Const, epsilon: 
 
 
 def _import_div(node: OnnxNode, b: Builder) -> None:
-    """A constant divisor is a factor."""
+    """Import a Div: a constant divisor becomes a factor."""
     x, divisor = node.inputs
     array = b.const(divisor)
     if array is None:

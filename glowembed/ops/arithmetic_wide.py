@@ -26,7 +26,7 @@ from glowembed.ops.shared.linear import clamp_limits
 
 @dataclass(frozen=True)
 class AddS16Params(broadcast.LoopParams):
-    """Loops of Broadcasting and the constants of ge_requantize_wide_pair."""
+    """The loops of Broadcasting and the constants of ge_requantize_wide_pair."""
 
     zero_point_a: int = i32("-32768..32767")
     zero_point_b: int = i32("-32768..32767")
@@ -40,7 +40,7 @@ class AddS16Params(broadcast.LoopParams):
 
 @dataclass(frozen=True)
 class MulS16Params(broadcast.LoopParams):
-    """Loops of Broadcasting and the constants of ge_requantize_wide."""
+    """The loops of Broadcasting and the constants of ge_requantize_wide."""
 
     zero_point_a: int = i32("-32768..32767")
     zero_point_b: int = i32("-32768..32767")
@@ -87,7 +87,7 @@ class _PairS16(KernelOp):
         return broadcast.needs(p, y)
 
     def real(self, p: Any, inputs: Sequence[Array]) -> tuple[Array, Array]:
-        """Both operands without their zero points, in shapes that numpy broadcasts."""
+        """Both operands minus their zero points, in shapes that numpy broadcasts."""
         a, b = (x.reshape(s).astype(np.int64) for x, s in zip(inputs, broadcast.operand_shapes(p), strict=True))
         return a - p.zero_point_a, b - p.zero_point_b
 
@@ -139,7 +139,7 @@ class LinearS16Params:
 
 
 LINEAR = {"Rescale": (1.0, 1.0), "Clip": (1.0, 1.0), "Abs": (-1.0, 1.0), "Neg": (-1.0, -1.0)}
-"""Op -> slope below and above zero."""
+"""Op -> slope below zero and slope above zero."""
 
 
 def _linear(node: Node, c: LowerContext) -> None:
@@ -184,7 +184,7 @@ class LinearS16(KernelOp):
 
 
 class RescaleS8S16(LinearS16):
-    """int8 to int16."""
+    """Conversion from int8 to int16."""
 
     name, sizes = "rescale_s8_s16", (1, 2)
     kernels = (
@@ -193,7 +193,7 @@ class RescaleS8S16(LinearS16):
 
 
 class RescaleS16S8(LinearS16):
-    """int16 to int8."""
+    """Conversion from int16 to int8."""
 
     name, sizes, dtype = "rescale_s16_s8", (2, 1), "int8"
     kernels = (

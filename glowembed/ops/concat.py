@@ -1,4 +1,6 @@
-"""Concatenation along any axis: ONNX Concat. Lowered to reserve and one copy_into_s8 (insert_s8) per input, which rescales."""
+"""Concatenation along any axis: ONNX Concat. It is lowered to reserve and one copy_into_s8 (insert_s8) per input, which
+rescales.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from glowembed.ops.copy import ReserveParams, insert_params
 
 
 class Concat(Op):
-    """The inputs one behind the other along `axis`; any of them may be a constant."""
+    """The inputs one after the other along `axis`; any of them may be a constant."""
 
     name = "Concat"
     onnx = ("Concat",)
@@ -51,7 +53,7 @@ class Concat(Op):
 
 
 def _add_part(node: Node, c: LowerContext, x: str, starts: Shape, partial: str, output: str, role: str) -> None:
-    """One input into its place. A constant is quantized to the type of the output at once: one rounding."""
+    """Copy one input to its place. A constant is quantized to the type of the output directly, with one rounding."""
     yq, const = c.qtype(output), c.value(x).const
     xq = c.qtype(x) if const is None else yq
     params = insert_params(c.shape(x), c.shape(output), starts, xq, yq)

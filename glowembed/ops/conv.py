@@ -87,17 +87,17 @@ def raise_not_constant(name: str) -> None:
 
 
 def ohwi(w: Array) -> Array:
-    """[O, I, kh(, kw)] -> [O, kh, kw, I]"""
+    """Turn [O, I, kh(, kw)] into [O, kh, kw, I]."""
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1).transpose(0, 2, 3, 1))
 
 
 def hwo(w: Array) -> Array:
-    """[O, 1, kh(, kw)] -> [kh, kw, O]"""
+    """Turn [O, 1, kh(, kw)] into [kh, kw, O]."""
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1)[:, 0].transpose(1, 2, 0))
 
 
 def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype: Any) -> Array:
-    """Sums of products [out_h, out_w, O] of x [H, W, C] and w [O, kh, kw, C/group], computed in `dtype`."""
+    """The sums of products [out_h, out_w, O] of x [H, W, C] and w [O, kh, kw, C/group], computed in `dtype`."""
     views = window.views(x.astype(dtype), fill)
     w = w.astype(dtype)
     out_h, out_w, kh, kw, channels = views.shape
@@ -134,7 +134,7 @@ def _params(
 
 
 def window_of(p: Any) -> Window:
-    """The window back from params; the padding at the end is what the output size implies."""
+    """The window of these params; the padding at the end follows from the output size."""
     bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
     right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
     return Window(
@@ -207,7 +207,7 @@ ASYMMETRIC = {**_Conv2dBase.constants, "weight_zero_point": "int32_t"}
 
 
 class Conv2dAwS8(Conv2dS8):
-    """Asymmetric weights: their zero point per output channel is subtracted on the way."""
+    """Convolution with asymmetric weights, whose zero point per output channel is subtracted in the kernel."""
 
     name = "conv2d_aw_s8"
     constants = ASYMMETRIC
@@ -215,7 +215,7 @@ class Conv2dAwS8(Conv2dS8):
 
 
 class DepthwiseAwS8(DepthwiseS8):
-    """Asymmetric weights."""
+    """Depthwise convolution with asymmetric weights."""
 
     name = "depthwise_aw_s8"
     constants = ASYMMETRIC

@@ -29,7 +29,7 @@ from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constan
 
 
 class ConvTranspose(Op):
-    """y[iy * stride + ky * dilation - pad] += x[iy] * w[ky], both ways, plus the bias, then the fused clip."""
+    """y[iy * stride + ky * dilation - pad] += x[iy] * w[ky], in both directions, plus the bias, then the fused clip."""
 
     name = "ConvTranspose"
     onnx = ("ConvTranspose",)
@@ -85,13 +85,15 @@ class ConvTranspose(Op):
 
 
 def _pairs(attrs: Mapping[str, Any]) -> tuple[int, int, int, int, int, int, int, int]:
-    """kernel, strides, dilations and pads in a row."""
+    """kernel, strides, dilations and pads as one tuple."""
     k, s, d, p = (attrs[name] for name in ("kernel", "strides", "dilations", "pads"))
     return (k[0], k[1], s[0], s[1], d[0], d[1], p[0], p[1])
 
 
 def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:
-    """Window and output size as pairs; pads are those at the begin only: the size says where the output ends."""
+    """Window and output size as pairs; the pads are those at the beginning only, because the size determines where the
+    output ends.
+    """
     rank = len(spatial)
     if rank not in (1, 2):
         raise Refused(f"{rank} spatial dimensions", "only 1-D and 2-D are supported")
@@ -117,7 +119,7 @@ def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dic
 
 
 def _cut(node: OnnxNode, full: list[int], same: list[int]) -> tuple[list[int], list[int]]:
-    """What is cut off at the begin of the full output, and what remains."""
+    """What is cut off at the beginning of the full output, and what remains."""
     rank, auto = len(full), node.attrs.get("auto_pad", "NOTSET")
     wanted = node.attrs.get("output_shape")
     if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
@@ -135,18 +137,18 @@ def _cut(node: OnnxNode, full: list[int], same: list[int]) -> tuple[list[int], l
 
 
 def _output_first(w: Array, group: int) -> Array:
-    """[C, O/group, ...] -> [O, C/group, ...]"""
+    """Turn [C, O/group, ...] into [O, C/group, ...]."""
     grouped = w.reshape(group, w.shape[0] // group, *w.shape[1:])
     return np.ascontiguousarray(np.swapaxes(grouped, 1, 2)).reshape(-1, w.shape[0] // group, *w.shape[2:])
 
 
 def _ohwi(w: Array) -> Array:
-    """[O, I, kh(, kw)] -> [O, kh, kw, I]"""
+    """Turn [O, I, kh(, kw)] into [O, kh, kw, I]."""
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1).transpose(0, 2, 3, 1))
 
 
 def _scatter(attrs: Mapping[str, Any], x: Array, w: Array) -> Array:
-    """Sums [out_h, out_w, O] in the dtype of x; x [H, W, C], w [O, kh, kw, C/group]."""
+    """The sums [out_h, out_w, O] in the dtype of x, for x [H, W, C] and w [O, kh, kw, C/group]."""
     (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["strides"], attrs["dilations"]
     (top, left), (out_h, out_w), group = attrs["pads"], attrs["size"], attrs["group"]
     h, wd, channels = x.shape
@@ -176,7 +178,7 @@ class ConvTranspose2dParams(ConvTransposeParams):
 
 
 class ConvTranspose2dS8(KernelOp):
-    """Weights [O, kh, kw, C/groups]; the bias is the plain one, without the input's zero point."""
+    """Weights [O, kh, kw, C/groups]; the bias does not include the input's zero point."""
 
     name = "conv_transpose2d_s8"
     params = ConvTranspose2dParams
@@ -212,7 +214,7 @@ class ConvTranspose2dS8(KernelOp):
 
 
 class ConvTranspose2dAwS8(ConvTranspose2dS8):
-    """Asymmetric weights: their zero point per output channel is subtracted on the way."""
+    """Transposed convolution with asymmetric weights, whose zero point per output channel is subtracted in the kernel."""
 
     name = "conv_transpose2d_aw_s8"
     constants = {**ConvTranspose2dS8.constants, "weight_zero_point": "int32_t"}

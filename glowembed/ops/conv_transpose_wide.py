@@ -63,7 +63,9 @@ def _float(node: Node, c: LowerContext) -> None:
 
 
 def _wide(node: Node, c: LowerContext) -> None:
-    """The bias stays as it is: the kernel subtracts the zero point, as not every tap meets an input."""
+    """Lower to int16. The bias stays as it is: the kernel subtracts the zero point, because not every tap meets an
+    input.
+    """
     x, w, bias = node.inputs
     y = node.outputs[0]
     xq, yq = c.qtype(x), c.qtype(y)
@@ -90,7 +92,7 @@ class _ConvTranspose2d(KernelOp):
         return (range(min(rows), max(rows) + 1) if rows else range(0),)
 
     def sums(self, p: Any, x: Array, w: Array, total: Array) -> Array:
-        """`total` [out_h, out_w, O] with the products added tap by tap, channel by channel."""
+        """`total` [out_h, out_w, O] plus the products, added tap by tap, channel by channel."""
         depth, group_out = p.in_c // p.groups, p.out_c // p.groups
         first = np.arange(p.out_c) // group_out * depth
         for ky in range(p.kernel_h):
@@ -104,7 +106,7 @@ class _ConvTranspose2d(KernelOp):
 
 
 def _meet(size: int, offset: int, stride: int, count: int) -> tuple[Array, Array]:
-    """Output indices that meet an input, and the inputs that they meet."""
+    """The indices of outputs that meet an input, and of the inputs that they meet."""
     at = np.arange(size) + offset
     met = (at >= 0) & (at % stride == 0) & (at // stride < count)
     return np.flatnonzero(met), at[met] // stride
@@ -125,7 +127,7 @@ class ConvTranspose2dF32(_ConvTranspose2d):
 
 
 class ConvTranspose2dS16(_ConvTranspose2d):
-    """Weights int8 [O, kh, kw, C/groups]; the bias is the plain one, without the input's zero point."""
+    """Weights int8 [O, kh, kw, C/groups]; the bias does not include the input's zero point."""
 
     name, size = "conv_transpose2d_s16", 2
     params = ConvTranspose2dS16Params
@@ -141,7 +143,7 @@ class ConvTranspose2dS16(_ConvTranspose2d):
 
 
 class ConvTranspose2dS16W16(ConvTranspose2dS16):
-    """Weights int16."""
+    """The same op with weights of int16."""
 
     name = "conv_transpose2d_s16_w16"
     constants = {**ConvTranspose2dS16.constants, "weights": "int16_t"}

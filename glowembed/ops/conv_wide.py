@@ -43,7 +43,7 @@ class WideConstants:
 def wide_constants(
     w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, reach: int = 32768
 ) -> WideConstants:
-    """Constants of y = x . w + b: the bias holds what the zero point of x adds. reach: the largest |x| in a sum."""
+    """The constants of y = x . w + b; the bias includes the zero point of x. reach: the largest |x| in a sum."""
     if any(wq.zero_point):
         raise UnsupportedModelError(f"{name}: int16 needs weights with zero point 0; give it weights_schema: symmetric")
     weights = w.then("quantize", wq.quantize)
@@ -97,7 +97,7 @@ def _conv(node: Node, c: LowerContext) -> None:
 
 
 def _affine(node: Node, c: LowerContext) -> None:
-    """A depthwise convolution with one tap."""
+    """Lower an Affine to a depthwise convolution with one tap."""
     x, scale, shift = node.inputs
     y, shape, wq = node.outputs[0], c.shape(x), c.qtype(scale)
     channels = shape[-1]
@@ -138,14 +138,14 @@ class _Conv2dS16(KernelOp):
 
 
 class Conv2dS16(_Conv2dS16):
-    """Weights int8 [O, kh, kw, C/groups]."""
+    """Convolution with int8 weights [O, kh, kw, C/groups]."""
 
     name = "conv2d_s16"
     kernels = (Kernel("ge_conv2d_s16", cost=lambda n, t: Cost(9.0 * n.macs, 800), store="rows"),)
 
 
 class Conv2dS16W16(Conv2dS16):
-    """Weights int16."""
+    """Convolution with int16 weights."""
 
     name = "conv2d_s16_w16"
     constants = {**Conv2dS16.constants, "weights": "int16_t"}
@@ -155,7 +155,7 @@ class Conv2dS16W16(Conv2dS16):
 
 
 class DepthwiseS16(_Conv2dS16):
-    """Weights int8 [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
+    """Depthwise convolution with int8 weights [kh, kw, O]: output channel o reads input channel o / (out_c / in_c)."""
 
     name = "depthwise_s16"
     sums = DepthwiseS8()
@@ -163,7 +163,7 @@ class DepthwiseS16(_Conv2dS16):
 
 
 class DepthwiseS16W16(DepthwiseS16):
-    """Weights int16."""
+    """Depthwise convolution with int16 weights."""
 
     name = "depthwise_s16_w16"
     constants = {**DepthwiseS16.constants, "weights": "int16_t"}
@@ -205,7 +205,7 @@ def _gemm(node: Node, c: LowerContext) -> None:
 
 
 class FcS16(KernelOp):
-    """Weights int8 [out_c, in_c]. float64 holds the sums exactly, as they are below 2^53."""
+    """Fully connected with int8 weights [out_c, in_c]. float64 holds the sums exactly, because they are below 2^53."""
 
     name = "fc_s16"
     params = FcS16Params
@@ -229,7 +229,7 @@ class FcS16(KernelOp):
 
 
 class FcS16W16(FcS16):
-    """Weights int16."""
+    """Fully connected with int16 weights."""
 
     name = "fc_s16_w16"
     constants = {**FcS16.constants, "weights": "int16_t"}

@@ -1,4 +1,4 @@
-"""Copying int8 blocks with strides on both sides, with or without a change of QType: what moves data and no more.
+"""Copies of int8 blocks with strides on both sides, with or without a change of QType.
 
 Op Rescale (the same tensor in another QType). Kernel-level: copy_s8 makes a whole tensor (Transpose, Slice, Rescale);
 reserve or fill_s8, and then one copy_into_s8 or insert_s8 for each part, make a tensor of several (Concat, Pad).
@@ -24,11 +24,11 @@ from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
 
 RANK = 5
-"""Loops of the kernel; axes that lie one behind the other on both sides need only one."""
+"""The number of loops of the kernel; axes that are contiguous on both sides share one."""
 
 
 class Rescale(Op):
-    """y = x: the QType of the output is all that differs. By the law of onnx, halves to even, it is a table."""
+    """y = x; only the QType of the output differs. In the law of onnx, halves to even, it is a table."""
 
     name = "Rescale"
     elementwise = True
@@ -59,9 +59,10 @@ class Rescale(Op):
 
 @dataclass(frozen=True)
 class CopyParams:
-    """A block of dims[0] x ... x dims[4] elements of every row and where each of them lies, counted in elements.
+    """A block of dims[0] x ... x dims[4] elements of every row and the place of each of them, counted in elements.
 
-    Element (i0, .., i4) of row y is element in_offset + sum(i * in_strides) of row y of the input, and likewise for the output.
+    Element (i0, .., i4) of row y is element in_offset + sum(i * in_strides) of row y of the input, and likewise for the
+    output.
     """
 
     rows: int = i32("of input and output; 1: they are one piece")
@@ -78,7 +79,7 @@ class CopyParams:
 
 
 def transpose_params(shape: Shape, perm: Sequence[int], xq: QType, yq: QType) -> CopyParams:
-    """Output axis i is input axis perm[i], as in ONNX Transpose."""
+    """The params of a Transpose: output axis i is input axis perm[i], as in ONNX."""
     strides = row_major(shape)
     dims = tuple(shape[a] for a in perm)
     rows = common_rows(shape, dims) if tuple(perm[:2]) == (0, 1) else 1
@@ -89,7 +90,9 @@ def transpose_params(shape: Shape, perm: Sequence[int], xq: QType, yq: QType) ->
 def slice_params(
     shape: Shape, starts: Sequence[int], steps: Sequence[int], sizes: Shape, xq: QType, yq: QType
 ) -> CopyParams:
-    """Output element (i, j, ..) is input element (starts[0] + i * steps[0], starts[1] + j * steps[1], ..)."""
+    """The params of a Slice: output element (i, j, ..) is input element (starts[0] + i * steps[0], starts[1] + j *
+    steps[1], ..).
+    """
     strides = row_major(shape)
     first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
     stepped = [step * stride for step, stride in zip(steps, strides, strict=True)]
@@ -98,7 +101,7 @@ def slice_params(
 
 
 def insert_params(shape: Shape, out_shape: Shape, starts: Sequence[int], xq: QType, yq: QType) -> CopyParams:
-    """The whole input lies in the output from index `starts` on."""
+    """The params to copy the whole input into the output, from index `starts` on."""
     strides = row_major(out_shape)
     first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
     source, target = (prod(shape), 0, row_major(shape)), (prod(out_shape), first, strides)
@@ -106,18 +109,18 @@ def insert_params(shape: Shape, out_shape: Shape, starts: Sequence[int], xq: QTy
 
 
 def common_rows(x: Shape, y: Shape) -> int:
-    """Rows of two tensors of which each is made from the same row of the other, or goes there; 1 where they have not as many."""
+    """The number of rows of two tensors if each row of one is made from, or goes to, the same row of the other; else 1."""
     return rows_of(x) if rows_of(x) == rows_of(y) else 1
 
 
 Side = tuple[int, int, Sequence[int]]
-"""Elements of a tensor, where the block starts in it, and its strides there."""
+"""The elements of a tensor, where the block starts in it, and its strides there."""
 
 
 def block_params(dims: Sequence[int], source: Side, target: Side, rows: int, xq: QType, yq: QType) -> CopyParams:
-    """Params for a block of any rank; raises UnsupportedModelError when it needs more than RANK loops.
+    """The params for a block of any rank. Raises UnsupportedModelError if it needs more than RANK loops.
 
-    rows: as many as axis 1 has, row to row on both sides, or 1.
+    rows: the length of axis 1 if rows correspond on both sides, else 1.
     """
     of_row = [axis for i, axis in enumerate(zip(dims, source[2], target[2], strict=True)) if rows == 1 or i != 1]
     axes = _collapse(of_row)
@@ -143,7 +146,7 @@ def _collapse(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 
 
 def _requant(xq: QType, yq: QType) -> tuple[int, int, int]:
-    """multiplier, offset and shift; zeros where both types are the same."""
+    """The multiplier, offset and shift; zeros if both types are the same."""
     if (xq.scale, xq.zero_point) == (yq.scale, yq.zero_point):
         return 0, 0, 0
     q = fixedpoint.pair_requant((xq.scale[0] / yq.scale[0], 0.0), (xq.zero_point[0], 0), yq.zero_point[0])
@@ -162,7 +165,7 @@ def element_numbers(first: int, dims: Sequence[int], strides: Sequence[int]) -> 
 
 
 def places(p: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of the elements of the block of all rows, in the input and in the output."""
+    """The numbers of the elements of the block of all rows, in the input and in the output."""
     dims = (p.rows, *p.dims)
     return (
         element_numbers(p.in_offset, dims, (p.in_size, *p.in_strides)),
@@ -188,7 +191,7 @@ def _copy_cost(node: Node, _: Any) -> Cost:
 
 
 class CopyS8(KernelOp):
-    """The block, requantized on the way; it is the whole output."""
+    """The block, requantized while it is copied; it is the whole output."""
 
     name = "copy_s8"
     params = CopyParams
@@ -208,7 +211,7 @@ class CopyS8(KernelOp):
 
 
 class CopyIntoS8(KernelOp):
-    """The block written into a tensor that exists: `partial` and the output are the same memory (Node.shares is 0).
+    """The block written into an existing tensor: `partial` and the output are the same memory (Node.shares is 0).
 
     The C kernel does not look at `partial`.
     """
@@ -232,7 +235,7 @@ class CopyIntoS8(KernelOp):
 
 
 class InsertS8(KernelOp):
-    """copy_into_s8 with a constant x."""
+    """The same as copy_into_s8 with a constant x."""
 
     name = "insert_s8"
     params = CopyParams
@@ -255,13 +258,13 @@ class InsertS8(KernelOp):
 
 @dataclass(frozen=True)
 class ReserveParams:
-    """How much memory."""
+    """The size of the memory."""
 
     size: int = i32("bytes of the output")
 
 
 class Reserve(KernelOp):
-    """Memory for a tensor that the nodes behind it fill part by part: no code, and undefined content (0 here)."""
+    """Memory for a tensor that later nodes fill part by part. There is no code, and the content is undefined (0 here)."""
 
     name = "reserve"
     params = ReserveParams
@@ -279,7 +282,7 @@ class Reserve(KernelOp):
 
 @dataclass(frozen=True)
 class FillParams:
-    """How many bytes of what."""
+    """The number of bytes, and their value."""
 
     size: int = i32("elements of the output")
     value: int = i32("what they all are, -128..127")

@@ -1,8 +1,7 @@
-"""The float edges of a bundle: float32 to int8 at the inputs, int8 to float32 at the outputs. Only with float inputs and
-outputs asked for; nothing else of a bundle touches a float.
-
-Made by lowering, not from ONNX nodes. Kernel-level: quantize_f32_s8, dequantize_s8_f32. Every float operation is a
-single float32 division or multiplication, so all cores with IEEE 754 arithmetic, in hardware or not, give the same bits.
+"""Conversions at the inputs and outputs of a bundle: float32 to int8 at the inputs, int8 to float32 at the outputs.
+They exist only if float inputs and outputs were requested; no other part of an int8 bundle uses floats. Lowering makes
+them; no ONNX node does. Kernel-level: quantize_f32_s8, dequantize_s8_f32. Every float operation is a single float32
+division or multiplication, so all cores with IEEE 754 arithmetic, in hardware or not, give the same bits.
 """
 
 from __future__ import annotations

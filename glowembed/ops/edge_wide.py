@@ -1,4 +1,4 @@
-"""Where float32 meets int16. Kernel-level: quantize_f32_s16, dequantize_s16_f32."""
+"""Conversions between float32 and int16. Kernel-level: quantize_f32_s16, dequantize_s16_f32."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Arithmetic in float32: the kernels of nodes that keep their original precision, inside the same bundle.
+"""Arithmetic in float32, for nodes that keep their original precision inside a bundle.
 
-Kernel-level: conv2d_f32, depthwise_f32, fc_f32, add_f32, mul_f32, unary_f32, maxpool_f32, avgpool_f32, softmax_f32. Sums
-go one after the other in the order that the C files state, every operation is rounded to float32, functions are those of
-floatmath: the same bits on every core, with or without an FPU.
+Kernel-level: conv2d_f32, depthwise_f32, fc_f32, add_f32, mul_f32, unary_f32, maxpool_f32, avgpool_f32, softmax_f32.
+Sums are computed in the order that the C files state, every operation is rounded to float32, and functions are those of
+floatmath, so that every core gives the same bits, with or without an FPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ F = np.float32
 
 
 def float_limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "act_max") -> tuple[float, float]:
-    """The fused activation's limits; the largest numbers where there are none."""
+    """The limits of the fused activation; the largest numbers if there are none."""
     lo, hi = attrs.get(low, -np.inf), attrs.get(high, np.inf)
     return float(F(max(lo, -LARGEST))), float(F(min(hi, LARGEST)))
 
@@ -65,7 +65,7 @@ def _conv(node: Node, c: LowerContext) -> None:
 
 
 def _affine(node: Node, c: LowerContext) -> None:
-    """A depthwise convolution with one tap."""
+    """Lower an Affine to a depthwise convolution with one tap."""
     x, scale, shift = node.inputs
     shape = c.shape(x)
     images = len(shape) in (3, 4) and shape[0] == 1
@@ -103,7 +103,7 @@ class _Conv2dF32(KernelOp):
         return floatmath.clamp(total, p.lo, p.hi)
 
     def add_tap(self, p: Conv2dF32Params, total: Array, x: Array, w: Array, ky: int, kx: int) -> Array:
-        """The sums after one tap more; x is [out_h, out_w, C]."""
+        """The sums after one more tap; x is [out_h, out_w, C]."""
         raise NotImplementedError
 
 
@@ -184,7 +184,7 @@ class FcF32(KernelOp):
 
 @dataclass(frozen=True)
 class MulF32Params(broadcast.LoopParams):
-    """Loops of Broadcasting and the fused activation."""
+    """The loops of Broadcasting and the fused activation."""
 
     lo: float = f32("smallest output")
     hi: float = f32("largest output")
@@ -192,7 +192,7 @@ class MulF32Params(broadcast.LoopParams):
 
 @dataclass(frozen=True)
 class AddF32Params(MulF32Params):
-    """The same."""
+    """The loops of Broadcasting and the fused activation."""
 
     subtract: int = i32("1: the difference, 0: the sum")
 
@@ -303,12 +303,12 @@ FUNCTIONS: Mapping[str, Function] = {
     "Tanh": lambda x, a, b: floatmath.tanh(x),
     "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, F(0)),
 }
-"""Name -> function(x, a, b); the number of a function is its place here."""
+"""Name -> function(x, a, b); the number of a function is its position here."""
 
 
 @dataclass(frozen=True)
 class UnaryF32Params:
-    """Which function, and its constants."""
+    """The number of the function, and its constants."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")
@@ -357,7 +357,7 @@ class UnaryF32(KernelOp):
 
 @dataclass(frozen=True)
 class AvgpoolF32Params(PoolParams):
-    """What counts in an average, and the fused activation."""
+    """The elements that count in an average, and the fused activation."""
 
     count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
     count_bottom: int = i32("one behind the last row that counts, at least in_h")
@@ -401,7 +401,7 @@ def _cost(node: Node, _: Any) -> Cost:
 
 
 class MaxpoolF32(_PoolF32):
-    """Padding is the lowest number."""
+    """The largest element of each window. Padding is the lowest number."""
 
     name = "maxpool_f32"
     params = PoolParams
@@ -441,7 +441,7 @@ class AvgpoolF32(_PoolF32):
 
 @dataclass(frozen=True)
 class SoftmaxF32Params:
-    """Vectors along which the sum is one."""
+    """The vectors along which the sum is one."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
@@ -457,7 +457,7 @@ def _softmax(node: Node, c: LowerContext) -> None:
 
 
 class SoftmaxF32(KernelOp):
-    """exp(x - max), divided by the sum of these."""
+    """exp(x - max), divided by the sum of these exponentials."""
 
     name = "softmax_f32"
     params = SoftmaxF32Params

@@ -31,7 +31,7 @@ from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 
 MAX_PRODUCT = 2**26
-"""Elements of a product of two constants: 256 MB."""
+"""The most elements of a product of two constants, which take 256 MB."""
 
 
 class Gemm(Op):
@@ -73,7 +73,7 @@ class Gemm(Op):
 
 
 def _import_gemm(node: OnnxNode, b: Builder) -> None:
-    """alpha * A' * B' + beta * C: one layer where C is its bias, else a layer and a sum."""
+    """Import alpha * A' * B' + beta * C: one layer if C is its bias, else a layer and a sum."""
     left, right = node.inputs[:2]
     known = [b.const(name) is not None for name in (left, right)]
     if not any(known):
@@ -91,7 +91,7 @@ def _import_gemm(node: OnnxNode, b: Builder) -> None:
 
 
 def _layer(node: OnnxNode, b: Builder, x: str, weights: str, flipped: bool) -> None:
-    """x * weights' + beta * C. `flipped`: the weights are A, and (B' * A')' is the product."""
+    """Add x * weights' + beta * C. `flipped`: the weights are A, and (B' * A')' is the product."""
     y, weights = node.outputs[0], _scaled(b, weights, float(node.attrs.get("alpha", 1.0)))
     bias = _gemm_bias(node, b, b.shape(x)[0], b.shape(weights)[0], flipped)
     product = y if bias is not None else f"{y}/product"
@@ -104,7 +104,7 @@ def _layer(node: OnnxNode, b: Builder, x: str, weights: str, flipped: bool) -> N
 
 
 def _constant_product(node: OnnxNode, b: Builder) -> str:
-    """alpha * A' * B' of two constants."""
+    """Add the constant alpha * A' * B' of two constants."""
     left, right = (b.delayed(name).materialize().astype(np.float64) for name in node.inputs[:2])
     left, right = (m.T if node.attrs.get(key, 0) else m for m, key in ((left, "transA"), (right, "transB")))
     if len(left) * right.shape[1] > MAX_PRODUCT:
@@ -116,7 +116,7 @@ def _constant_product(node: OnnxNode, b: Builder) -> str:
 
 
 def _gemm_bias(node: OnnxNode, b: Builder, rows: int, channels: int, flipped: bool) -> str | None:
-    """The name of beta * C as [channels], where C has one value for each channel, one for all, or is absent; else None."""
+    """The name of beta * C as [channels] if C has one value for each channel, one for all, or is absent; else None."""
     name, beta, y = node.input(2), float(node.attrs.get("beta", 1.0)), node.outputs[0]
     if name is None or beta == 0.0:
         return _zeros(b, y, channels)
@@ -143,7 +143,7 @@ def _bias_row(rows: int, channels: int, beta: float, flipped: bool) -> Any:
 
 
 def _add_rest(node: OnnxNode, b: Builder, product: str) -> None:
-    """product + beta * C, where C is computed or has values of its own for each row."""
+    """Add product + beta * C if C is computed or has values of its own for each row."""
     y, c, beta = node.outputs[0], node.inputs[2], float(node.attrs.get("beta", 1.0))
     if beta != 1.0:
         factor = b.constant(f"{y}/beta", Const(np.asarray([beta], np.float32)))
@@ -153,7 +153,9 @@ def _add_rest(node: OnnxNode, b: Builder, product: str) -> None:
 
 
 def _import_matmul(node: OnnxNode, b: Builder) -> None:
-    """X * W directly; W * x as (x' * W')'. A 1-D operand takes part as a matrix, its axis of 1 is dropped at the end."""
+    """Import X * W directly, and W * x as (x' * W')'. A 1-D operand takes part as a matrix, whose axis of 1 is dropped
+    at the end.
+    """
     left, right = node.inputs
     if b.const(right) is not None:
         _times_constant(node, b, left, right)
@@ -175,7 +177,9 @@ def _times_constant(node: OnnxNode, b: Builder, x: str, w: str) -> None:
 
 
 def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
-    """Vectors become matrices of one row or column, which the shape of the result then leaves out."""
+    """Add a product with a constant. Vectors become matrices of one row or column, which the shape of the result then
+    leaves out.
+    """
     shape, x_shape, y = b.shape(w), b.shape(x), node.outputs[0]
     rank = max(2, len(x_shape))
     if len(x_shape) == 1:
@@ -207,7 +211,7 @@ def _matrix(w: Array) -> Array:
 
 
 def _swapped(b: Builder, w: str) -> str:
-    """A constant [.., K, N] as [N, K]."""
+    """Turn a constant [.., K, N] into [N, K]."""
     return b.constant(f"{w}/nk", b.delayed(w).then("transpose(1,0)", lambda a: np.ascontiguousarray(_matrix(a).T)))
 
 
@@ -266,7 +270,7 @@ class FcS8(KernelOp):
 
 
 class FcAwS8(FcS8):
-    """Asymmetric weights: their zero point per output is subtracted on the way."""
+    """Fully connected with asymmetric weights, whose zero point per output is subtracted in the kernel."""
 
     name = "fc_aw_s8"
     constants = {**FcS8.constants, "weight_zero_point": "int32_t"}

@@ -1,6 +1,6 @@
-"""Where tensors change hands: rows of an input that the caller delivers, and whole tensors that go into a buffer of his.
-
-Made by the places of a compilation, not from ONNX nodes. Kernel-level: take_rows, copy_rows; bytes of any type.
+"""Data exchanged with the caller: rows of an input that the caller delivers, and whole tensors that go into a buffer of
+the caller. Nodes are made from the options for inputs and outputs, not from ONNX nodes. Kernel-level: take_rows,
+copy_rows; bytes of any type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from glowembed.graph.ir import Array
 from glowembed.graph.op import Cost, Kernel, KernelOp
 
 CALL_CYCLES = 20.0
-"""Of a row that the caller delivers, without what the caller does for it."""
+"""The cycles of a row that the caller delivers, without the caller's own work."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def _calls(n: Any, t: Any) -> Cost:
 
 
 class TakeRows(_Handover):
-    """y = x, where the rows of x come from a function of the caller, in order, each once."""
+    """y = x, where a function of the caller delivers the rows of x in order, each once."""
 
     name = "take_rows"
     kernels = (Kernel("ge_take_rows", cost=_calls, store="rows"),)

@@ -49,7 +49,7 @@ class Transpose(Op):
 
 
 class Reshape(Op):
-    """The same elements in the same order with the attr `shape`."""
+    """The same elements in the same order, in the shape given by the attr `shape`."""
 
     name = "Reshape"
     onnx = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -72,7 +72,9 @@ class Reshape(Op):
 
 
 def _reshape(node: OnnxNode, b: Builder) -> Shape:
-    """0 copies the axis of the input (unless allowzero), one -1 is what remains."""
+    """Import a Reshape: 0 copies the axis of the input (unless allowzero), and one -1 stands for the remaining
+    elements.
+    """
     x = b.shape(node.inputs[0])
     wanted = _integers(node, b, 1, "shape")
     if wanted is None:
@@ -119,7 +121,7 @@ def _unsqueeze(node: OnnxNode, b: Builder) -> Shape:
 
 
 def _integers(node: OnnxNode, b: Builder, index: int, attr: str) -> list[int] | None:
-    """A list that older opsets hold in an attribute and newer ones in a constant input."""
+    """A list that older opsets have in an attribute and newer ones in a constant input."""
     name = node.input(index)
     if name is None:
         return list(node.attrs[attr]) if attr in node.attrs else None
@@ -138,7 +140,7 @@ def _axis(axis: int, rank: int) -> int:
 
 
 class View(KernelOp):
-    """The input's own memory under another shape: no code, no kernel."""
+    """The input's own memory under another shape; it has no code and no kernel."""
 
     name = "view"
     params = type(None)

@@ -1,7 +1,7 @@
-"""Moving int16 and float32: Transpose, Slice, Pad, Concat and Reshape in these dtypes.
+"""Moves of int16 and float32: Transpose, Slice, Pad, Concat and Reshape in these dtypes.
 
-Kernel-level: copy_<t> makes a whole tensor; reserve_<t> or fill_<t>, and then one copy_into_<t> for each part, make one of
-several. Nothing is computed: an input of another type is converted before.
+Kernel-level: copy_<t> makes a whole tensor; reserve_<t> or fill_<t>, and then one copy_into_<t> for each part, make a
+tensor of several parts. Nothing is computed; an input of another type is converted before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SUFFIX = {"int16": "s16", "float32": "f32"}
 
 @dataclass(frozen=True)
 class MoveParams:
-    """A block of dims[0] x ... x dims[4] elements and where each of them lies, counted in elements.
+    """A block of dims[0] x ... x dims[4] elements and the place of each of them, counted in elements.
 
     Element (i0, .., i4) is input element in_offset + sum(i * in_strides), and likewise for the output.
     """
@@ -49,7 +49,7 @@ class MoveParams:
 
 @dataclass(frozen=True)
 class FillS16Params:
-    """How many elements of what."""
+    """The number of elements, and their value."""
 
     count: int = i32("elements of the output")
     value: int = i32("what they all are, -32768..32767")
@@ -57,7 +57,7 @@ class FillS16Params:
 
 @dataclass(frozen=True)
 class FillF32Params:
-    """How many elements of what."""
+    """The number of elements, and their value."""
 
     count: int = i32("elements of the output")
     value: float = f32("what they all are")
@@ -77,7 +77,7 @@ def _moved(p: MoveParams, x: Array, y: Array) -> Array:
 
 
 class _Copy(KernelOp):
-    """The block; it is the whole output."""
+    """Copies the block, which is the whole output."""
 
     params = MoveParams
     dtype: str
@@ -97,21 +97,21 @@ class _Copy(KernelOp):
 
 
 class CopyS16(_Copy):
-    """Of int16."""
+    """Copies int16."""
 
     name, dtype = "copy_s16", "int16"
     kernels = (Kernel("ge_copy_s16", cost=_move_cost, store="rows"),)
 
 
 class CopyF32(_Copy):
-    """Of float32."""
+    """Copies float32."""
 
     name, dtype = "copy_f32", "float32"
     kernels = (Kernel("ge_copy_f32", cost=_move_cost, store="rows"),)
 
 
 class _CopyInto(KernelOp):
-    """The block written into a tensor that exists: `partial` and the output are the same memory (Node.shares is 0)."""
+    """Writes the block into an existing tensor: `partial` and the output are the same memory (Node.shares is 0)."""
 
     params = MoveParams
     inputs = ("partial", "x")
@@ -132,21 +132,21 @@ class _CopyInto(KernelOp):
 
 
 class CopyIntoS16(_CopyInto):
-    """Of int16."""
+    """Writes int16 into an existing tensor."""
 
     name, dtype = "copy_into_s16", "int16"
     kernels = (Kernel("ge_copy_into_s16", cost=_move_cost, store="rows"),)
 
 
 class CopyIntoF32(_CopyInto):
-    """Of float32."""
+    """Writes float32 into an existing tensor."""
 
     name, dtype = "copy_into_f32", "float32"
     kernels = (Kernel("ge_copy_into_f32", cost=_move_cost, store="rows"),)
 
 
 class _Fill(KernelOp):
-    """Every element of the output is `value`."""
+    """Sets every element of the output to `value`."""
 
     inputs = ()
     dtype: str
@@ -162,14 +162,14 @@ class _Fill(KernelOp):
 
 
 class FillS16(_Fill):
-    """Of int16."""
+    """Fills with int16."""
 
     name, dtype, params = "fill_s16", "int16", FillS16Params
     kernels = (Kernel("ge_fill_s16", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
 
 
 class FillF32(_Fill):
-    """Of float32."""
+    """Fills with float32."""
 
     name, dtype, params = "fill_f32", "float32", FillF32Params
     kernels = (Kernel("ge_fill_f32", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
@@ -196,7 +196,7 @@ class ReserveF32(Reserve):
 # ---------------------------------------------------------------------------------------------- lowering
 
 SAME = QType("int8", (1.0,), (0,))
-"""Stands for both types where a block is moved as it is."""
+"""Stands for both types if a block is moved unchanged."""
 
 
 def _params(p: CopyParams) -> MoveParams:
@@ -260,7 +260,9 @@ def _insert(node: Node, c: LowerContext, x: str, starts: Shape, partial: str, ou
 
 
 def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
-    """The input in the very type of `y`: a constant is stored in it at once, an activation rescaled where it differs."""
+    """The input in exactly the type of `y`: a constant is stored in it directly, an activation is rescaled if its type
+    differs.
+    """
     value, qtype = c.value(x), c.value(y).qtype
     if value.const is not None:
         function = qtype.quantize if qtype is not None else _float32
@@ -279,7 +281,7 @@ def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
 
 
 def stored_constant(c: LowerContext, name: str) -> str:
-    """The input of a kernel: an activation as it is, a constant stored in its own type."""
+    """The input of a kernel: an activation unchanged, a constant stored in its own type."""
     value = c.value(name)
     if value.const is None or value.name in c.values:
         return name

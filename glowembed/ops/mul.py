@@ -62,7 +62,7 @@ class Mul(Op):
 
 @dataclass(frozen=True)
 class MulParams:
-    """Rows and the constants of ge_requantize for the product of (a - zero point) and (b - zero point)."""
+    """The number of rows and the constants of ge_requantize for the product of (a - zero point) and (b - zero point)."""
 
     rows: int = i32("rows of each of the three tensors")
     row: int = i32("elements of a row")
@@ -76,7 +76,7 @@ class MulParams:
 
 @dataclass(frozen=True)
 class MulBroadcastParams(broadcast.LoopParams):
-    """Loops of Broadcasting and the constants of ge_requantize."""
+    """The loops of Broadcasting and the constants of ge_requantize."""
 
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
@@ -93,7 +93,7 @@ def _product(p: Any, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) ->
 
 
 class MulS8(KernelOp):
-    """Element by element."""
+    """Product of two tensors of the same shape, element by element."""
 
     name = "mul_s8"
     params = MulParams
@@ -115,7 +115,7 @@ class MulS8(KernelOp):
 
 
 class MulBroadcastS8(KernelOp):
-    """Element by element, where an operand may have one element for many outputs."""
+    """Product element by element, where an operand may have one element for many outputs."""
 
     name = "mul_broadcast_s8"
     params = MulBroadcastParams

@@ -1,4 +1,4 @@
-"""Padding with a constant: ONNX Pad, any axes. Lowered to fill_s8 and copy_into_s8."""
+"""Padding with a constant: ONNX Pad, any axes. It is lowered to fill_s8 and copy_into_s8."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glowembed.ops.slice import add_slice, check_axis
 
 
 class Pad(Op):
-    """x with `pads_begin` elements of 0 before it on each axis and `pads_end` behind it; every QType can hold 0."""
+    """x with `pads_begin` elements of 0 before it on each axis and `pads_end` after it; every QType can represent 0."""
 
     name = "Pad"
     onnx: ClassVar[tuple[str, ...]] = ("Pad",)
@@ -58,7 +58,7 @@ class Pad(Op):
 
 
 class PadValue(Pad):
-    """The same with `value` instead of 0, which the QType of the input may not hold."""
+    """x padded with `value` instead of 0, which the QType of the input may not be able to represent."""
 
     name = "PadValue"
     onnx = ()
@@ -69,7 +69,7 @@ class PadValue(Pad):
 
 
 def _pads(node: OnnxNode, b: Builder, rank: int) -> tuple[list[int], list[int]]:
-    """Elements to add per axis; negative: to take away."""
+    """The number of elements to add per axis; negative numbers remove elements."""
     if "pads" in node.attrs:
         flat = list(node.attrs["pads"])
         return flat[:rank], flat[rank:]
@@ -83,7 +83,7 @@ def _pads(node: OnnxNode, b: Builder, rank: int) -> tuple[list[int], list[int]]:
 
 
 def _value(node: OnnxNode, b: Builder) -> float:
-    """An attribute up to opset 10, then an optional input."""
+    """The value of the padding: an attribute up to opset 10, then an optional input."""
     name = node.input(2)
     value = (
         float(node.attrs.get("value", 0.0)) if name is None else float(_constant(b, name, "the value").reshape(-1)[0])
@@ -101,7 +101,7 @@ def _constant(b: Builder, name: str, what: str) -> Array:
 
 
 def _crop(node: OnnxNode, b: Builder, begin: Sequence[int], end: Sequence[int]) -> str:
-    """The input without what negative pads take away."""
+    """The input without the elements that negative pads remove."""
     x = node.inputs[0]
     if min(*begin, *end) >= 0:
         return x

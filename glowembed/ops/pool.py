@@ -37,7 +37,7 @@ from glowembed.ops.shared.linear import clamp_limits, mode_of
 
 
 class MaxPool(Op):
-    """The largest element of each window; padding is not an element."""
+    """The largest element of each window; padding does not count."""
 
     name = "MaxPool"
     onnx = ("MaxPool", "GlobalMaxPool", "ReduceMax")
@@ -64,7 +64,7 @@ class AveragePool(Op):
     """The mean of each window, then the fused clip.
 
     Padding counts as zeros when `count_include_pad` is 1, but never the last `uncounted` (rows, columns) of it, which
-    ceil_mode added. `mean`: it is a ReduceMean.
+    ceil_mode added. `mean`: the op is a ReduceMean.
     """
 
     name = "AveragePool"
@@ -156,7 +156,9 @@ def _check_windows(window: Window, x: tuple[int, int, int]) -> None:
 
 
 def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
-    """Axes are an attribute, from opset 18 on an input; none means all, unless noop_with_empty_axes."""
+    """Import a reduction. Axes are an attribute, from opset 18 on an input; none means all, unless noop_with_empty_axes
+    is set.
+    """
     x, y = node.inputs[0], node.outputs[0]
     rank = len(b.shape(x))
     axes = node.attrs.get("axes")
@@ -175,7 +177,7 @@ def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
 
 
 def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool, y: str, mean: bool = False) -> None:
-    """A pool over whole axes: they go behind the batch, what is kept goes last."""
+    """Add a pool over whole axes: these are moved after the batch, and the remaining axes go last."""
     shape, rank = b.shape(x), len(b.shape(x))
     batch = [0] if 0 not in reduced and shape[0] == 1 else []
     kept = [axis for axis in range(rank) if axis not in (*batch, *reduced)]
@@ -208,13 +210,13 @@ def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool,
 
 
 def tap_counts(window: Window, out: tuple[int, int], axis: int, first: int, last: int) -> NDArray[np.int64]:
-    """For each output row (axis 0) or column (axis 1): how many taps of its window lie in first..last-1."""
+    """For each output row (axis 0) or column (axis 1), the number of taps of its window that lie in first..last-1."""
     at = np.asarray([window.taps(axis, i) for i in range(out[axis])], dtype=np.int64)
     return np.asarray(((at >= first) & (at < last)).sum(axis=1), dtype=np.int64)
 
 
 def counted_range(attrs: Mapping[str, Any], size: int, axis: int) -> tuple[int, int]:
-    """The rows (axis 0) or columns (axis 1) that count in an average: first and one behind the last."""
+    """The rows (axis 0) or columns (axis 1) that count in an average: the first, and the last + 1."""
     if not attrs["count_include_pad"]:
         return 0, size
     before, after = attrs["pads"][axis], attrs["pads"][axis + 2]
@@ -222,7 +224,9 @@ def counted_range(attrs: Mapping[str, Any], size: int, axis: int) -> tuple[int, 
 
 
 def _averaged(attrs: Mapping[str, Any], size: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many rows count in each output row, and columns in each output column; the elements are their product."""
+    """The number of rows that count in each output row, and of columns in each output column; the number of elements is
+    their product.
+    """
     window = Window.of(attrs)
     out = window.out_size(size)
     return tap_counts(window, out, 0, *counted_range(attrs, size[0], 0)), tap_counts(
@@ -259,7 +263,7 @@ def window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class AvgpoolParams(PoolParams):
-    """What counts in an average, where its multiplier is, and the constants of the requantization."""
+    """The elements that count in an average, the place of its multiplier, and the constants of the requantization."""
 
     count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
     count_bottom: int = i32("one behind the last row that counts, at least in_h")
@@ -288,7 +292,7 @@ class AvgpoolSameParams(PoolParams):
 def average_params(
     attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType, mode: fixedpoint.Mode
 ) -> tuple[AvgpoolParams, tuple[int, ...]]:
-    """The params and the table of multipliers: one for each number of rows and of columns that count."""
+    """The params and the table of multipliers: one multiplier for each number of rows and of columns that count."""
     h, w, _ = as_hwc(x)
     rows, columns = _averaged(attrs, (h, w))
     heights, widths = np.arange(rows.min(), rows.max() + 1), np.arange(columns.min(), columns.max() + 1)
@@ -315,7 +319,7 @@ def average_params(
 
 
 def _requant(x: float, y: float, counts: NDArray[Any], mode: fixedpoint.Mode, mean: bool) -> fixedpoint.Requant:
-    """For each number of elements. TensorFlow Lite has another law for MEAN than for AVERAGE_POOL_2D."""
+    """The requantization for each number of elements. TensorFlow Lite's MEAN and AVERAGE_POOL_2D have different laws."""
     if mode == "tflite" and mean:
         fixedpoint.requant([x / y], mode)  # refuses what it cannot hold
         words = (fixedpoint.tflite_mean_words(x / y, int(count)) for count in counts)
@@ -324,7 +328,9 @@ def _requant(x: float, y: float, counts: NDArray[Any], mode: fixedpoint.Mode, me
 
 
 def _meets_halves(attrs: Mapping[str, Any], x: Shape, xq: QType, yq: QType) -> bool:
-    """Whether a mean can lie in the middle between two outputs: else halves to even are halves up."""
+    """Whether a mean can lie exactly halfway between two outputs; if not, halves to even and halves up give the same
+    result.
+    """
     counts = np.unique(np.multiply.outer(*_averaged(attrs, as_hwc(x)[:2])))
     return any(fixedpoint.means_meet_halves(xq.scale[0], yq.scale[0], int(count)) for count in counts if count)
 
@@ -346,7 +352,7 @@ class _PoolBase(KernelOp):
 
 
 class MaxpoolS8(_PoolBase):
-    """Padding is the lowest number."""
+    """The largest element of each window. Padding is the lowest number."""
 
     name = "maxpool_s8"
     params = PoolParams

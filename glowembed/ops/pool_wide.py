@@ -51,7 +51,7 @@ def _pool_cost(node: Node, _: Any) -> Cost:
 
 
 class MaxpoolS16(_PoolS16):
-    """Padding is the lowest number."""
+    """The largest element of each window. Padding is the lowest number."""
 
     name = "maxpool_s16"
     params = PoolParams

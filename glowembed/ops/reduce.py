@@ -1,7 +1,7 @@
-"""Pools over a whole image, row after row: what the planner makes of them so that no row has to be kept.
+"""Pools over a whole image, computed row after row, which the planner uses so that no row has to be kept.
 
-Kernel-level only: sum_rows_s8 adds rows up in int32, mean_s32_s8 divides at the end, with the multiplier of avgpool_s8, so
-the bits are those of avgpool_s8; max_rows_s8 is maxpool_s8.
+They are kernel-level ops only: sum_rows_s8 adds rows up in int32, mean_s32_s8 divides at the end, with the multiplier
+of avgpool_s8, so the bits are those of avgpool_s8; max_rows_s8 is maxpool_s8.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MeanParams:
 
 
 def split_mean(node: Node, c: LowerContext, mode: str) -> bool:
-    """A node avgpool_s8 whose one window is the whole image becomes sum_rows_s8 and mean_s32_s8."""
+    """Split a node avgpool_s8 whose one window is the whole image into sum_rows_s8 and mean_s32_s8."""
     p, x, y = node.params, node.inputs[0], node.outputs[0]
     if not _is_whole(p):
         return False
@@ -52,7 +52,7 @@ def split_mean(node: Node, c: LowerContext, mode: str) -> bool:
 
 
 def split_max(node: Node, c: LowerContext) -> bool:
-    """A node maxpool_s8 whose one window is the whole image becomes max_rows_s8."""
+    """Replace a node maxpool_s8 whose one window is the whole image by max_rows_s8."""
     p = node.params
     if not _is_whole(p):
         return False
@@ -82,7 +82,7 @@ def _cost(node: Node, _: Any) -> Cost:
 
 
 class SumRowsS8(_Reduction):
-    """The sum over rows and columns, int32."""
+    """The int32 sum over rows and columns."""
 
     name = "sum_rows_s8"
     kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"),)
@@ -95,7 +95,7 @@ class SumRowsS8(_Reduction):
 
 
 class MaxRowsS8(_Reduction):
-    """The largest over rows and columns."""
+    """The maximum over rows and columns."""
 
     name = "max_rows_s8"
     kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"),)

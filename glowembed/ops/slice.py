@@ -1,4 +1,4 @@
-"""Parts of a tensor: ONNX Slice, Split, and Gather of indices in equal steps. Lowered to copy_s8."""
+"""Parts of a tensor: ONNX Slice, Split, and Gather of indices in equal steps. They are lowered to copy_s8."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Slice(Op):
 
 
 def add_slice(b: Builder, x: str, ranges: Mapping[int, range], output: str) -> str:
-    """Add a Slice that takes these indices, all of them existing, of the axes that are named and the whole others."""
+    """Add a Slice with these indices, all of which exist, of the named axes, and all of the others."""
     taken = [ranges.get(axis, range(size)) for axis, size in enumerate(b.shape(x))]
     if any(len(r) == 0 for r in taken):
         raise Refused(f"nothing is left of the shape {list(b.shape(x))}")
@@ -65,7 +65,9 @@ def add_slice(b: Builder, x: str, ranges: Mapping[int, range], output: str) -> s
 
 
 def _import_slice(node: OnnxNode, b: Builder) -> None:
-    """Attributes up to opset 9, inputs from 10 on; starts and ends beyond the axis are clamped as in Python."""
+    """Import a Slice: attributes up to opset 9, inputs from 10 on; starts and ends beyond the axis are clamped as in
+    Python.
+    """
     x, y = node.inputs[0], node.outputs[0]
     shape = b.shape(x)
     starts, ends = _integers(node, b, 1, "starts"), _integers(node, b, 2, "ends")
@@ -82,7 +84,7 @@ def _import_slice(node: OnnxNode, b: Builder) -> None:
 
 
 def _integers(node: OnnxNode, b: Builder, index: int, name: str) -> list[int] | None:
-    """An attribute or, in later opsets, a constant input; None when absent."""
+    """An attribute or, in later opsets, a constant input; None if absent."""
     if name in node.attrs:
         return [int(v) for v in node.attrs[name]]
     source = node.input(index)
@@ -95,14 +97,16 @@ def _integers(node: OnnxNode, b: Builder, index: int, name: str) -> list[int] | 
 
 
 def check_axis(axis: int, rank: int) -> int:
-    """An axis from -rank on as one from 0 on."""
+    """The axis as a number from 0 on; negative axes count from the end."""
     if not -rank <= axis < rank:
         raise Refused(f"axis {axis} of {rank} axes")
     return axis % rank
 
 
 def _import_split(node: OnnxNode, b: Builder) -> None:
-    """One Slice per output. Without sizes: equal parts, the last one smaller (opset 18)."""
+    """Import a Split as one Slice per output. Without sizes, the parts are equal, except that the last one may be
+    smaller (opset 18).
+    """
     x = node.inputs[0]
     axis = check_axis(node.attrs.get("axis", 0), len(b.shape(x)))
     length = b.shape(x)[axis]
@@ -122,7 +126,7 @@ def _equal_parts(length: int, count: int) -> list[int]:
 
 
 def _import_gather(node: OnnxNode, b: Builder) -> None:
-    """Indices in equal steps are a Slice; a scalar index drops its axis."""
+    """Import a Gather: indices in equal steps are a Slice; a scalar index drops its axis."""
     x, y = node.inputs[0], node.outputs[0]
     shape = b.shape(x)
     axis = check_axis(node.attrs.get("axis", 0), len(shape))
@@ -138,7 +142,7 @@ def _import_gather(node: OnnxNode, b: Builder) -> None:
 
 
 def _progression(indices: list[int], length: int) -> range:
-    """The range that yields these indices."""
+    """The range that gives these indices."""
     if any(not -length <= i < length for i in indices):
         raise Refused(f"indices {indices} of an axis of {length}")
     indices = [i % length for i in indices]

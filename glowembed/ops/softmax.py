@@ -31,13 +31,14 @@ from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
 
 MAX_BITS = 23
-"""256 * 2^k is at most 2^31."""
+"""The most bits, because 256 * 2^k is at most 2^31."""
 
 MIN_BITS = 12
-"""Below this the table itself would be off by more than the output's rounding."""
+"""The fewest bits: with fewer, the error of the table would exceed the rounding of the output."""
 
 SAME = 1e-6
-"""Relative difference of scales that stand for the same number of steps: they are float32 in models."""
+"""The relative difference below which scales stand for the same number of steps, because models store them as float32.
+"""
 
 
 class Softmax(Op):
@@ -97,7 +98,7 @@ class Softmax(Op):
 def shares(scale: float) -> tuple[int, int]:
     """`steps` and `sum_scale` of an output with this scale: steps * 2^30 / sum_scale = 1 / scale.
 
-    A step of 2 or more is never reached: no steps.
+    A step of 2 or more is never reached; then there are no steps.
     """
     whole = 1 / scale
     if whole <= 0.5:
@@ -109,7 +110,7 @@ def shares(scale: float) -> tuple[int, int]:
 
 
 def _import_flattened(shape: Shape, axis: int, x: str, y: str, b: Builder) -> None:
-    """Before opset 13 the axes from `axis` on are one."""
+    """Import a Softmax before opset 13, which treats the axes from `axis` on as one."""
     flat = (prod(shape[:axis]), prod(shape[axis:]))
     made = b.add("Softmax", [b.add("Reshape", [x], {"shape": flat}, f"{y}/input_2d")], {}, f"{y}/2d")
     b.add("Reshape", [made], {"shape": shape}, y)
@@ -133,7 +134,7 @@ def _tflite_table(node: Node, n: int, xq: QType) -> Const:
 
 
 def exp_table(scale: float, bits: int) -> Const:
-    """round(2^bits * exp(-scale * d)) for d = 0..255."""
+    """The table round(2^bits * exp(-scale * d)) for d = 0..255."""
 
     def evaluate(distance: Array) -> Array:
         return fixedpoint.round_half_up(np.exp(-scale * distance.astype(np.float64)) * 2.0**bits).astype(np.uint32)
@@ -146,7 +147,7 @@ def exp_table(scale: float, bits: int) -> Const:
 
 @dataclass(frozen=True)
 class SoftmaxParams:
-    """Vectors along which the sum is one."""
+    """The vectors along which the sum is one."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
@@ -157,7 +158,7 @@ class SoftmaxParams:
 
 
 class SoftmaxS8(KernelOp):
-    """One division per output."""
+    """Softmax with one division per output."""
 
     name = "softmax_s8"
     params = SoftmaxParams

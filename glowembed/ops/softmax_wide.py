@@ -20,7 +20,7 @@ from glowembed.ops.shared import broadcast
 
 @dataclass(frozen=True)
 class SoftmaxS16Params:
-    """Vectors along which the sum is one."""
+    """The vectors along which the sum is one."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
@@ -41,7 +41,7 @@ def _softmax(node: Node, c: LowerContext) -> None:
 
 
 def _exp_table(scale: float) -> Const:
-    """2^31 * exp(-scale * d) for d = 0, 256, .. 65280, then for d = 0 .. 255."""
+    """The table 2^31 * exp(-scale * d) for d = 0, 256, .. 65280, then for d = 0 .. 255."""
 
     def evaluate(distance: Array) -> Array:
         return np.asarray(round_half_up(np.exp(-scale * distance.astype(np.float64)) * 2.0**31), dtype=np.uint32)
@@ -51,7 +51,9 @@ def _exp_table(scale: float) -> Const:
 
 
 class SoftmaxS16(KernelOp):
-    """e = table[d >> 8] * table[256 + (d & 255)]; the rest as softmax_s8, but the sum, of up to 2^47, in 64 bits."""
+    """e = table[d >> 8] * table[256 + (d & 255)]; the rest is as in softmax_s8, except that the sum, of up to 2^47, has
+    64 bits.
+    """
 
     name = "softmax_s16"
     params = SoftmaxS16Params
@@ -86,7 +88,7 @@ class SoftmaxS16(KernelOp):
 
 
 def _scaled(total: Array, scale: np.uint64) -> Array:
-    """total * scale / 2^30 rounded down, in parts that fit 64 bits."""
+    """total * scale / 2^30, rounded down and computed in parts that fit 64 bits."""
     low, bits = np.uint64(2**30 - 1), np.uint64(30)
     return np.asarray((total >> bits) * scale + ((total & low) * scale >> bits))
 

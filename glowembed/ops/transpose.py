@@ -1,6 +1,7 @@
-"""Channels that move to the back: [C, H, W] becomes [H, W, C], row by row. What an image in NCHW begins with.
+"""Moves channels to the back: [C, H, W] becomes [H, W, C], row by row, as at the input of a network in NCHW.
 
-Not made from ONNX nodes of its own: Transpose (layout.py) lowers to it where the axes turn so and the type stays the same.
+It has no ONNX nodes of its own: Transpose (layout.py) is lowered to it if the axes move in this way and the type stays
+the same.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ class ChannelsLastParams:
 
     @property
     def runs(self) -> tuple[int, int]:
-        """How many runs make a row, and their length: along the columns, or along the channels if these are many more."""
+        """The number of runs in a row, and their length: along the columns, or along the channels if there are many
+        more of these.
+        """
         many = self.channels > 4 * self.columns
         return (self.columns, self.channels) if many else (self.channels, self.columns)
 
 
 def channels_last_params(shape: Shape, perm: Sequence[int]) -> ChannelsLastParams | None:
-    """Params where the output is the input with its leading axes moved to the back; None where it is not."""
+    """The params if the output is the input with its leading axes moved to the back; None if it is not."""
     axes = [axis for axis in perm if shape[axis] != 1]
     back = [i for i, axis in enumerate(axes) if i > 0 and axis < axes[i - 1]]
     if len(back) != 1 or sorted(axes) != axes[back[0] :] + axes[: back[0]]:
@@ -48,11 +51,13 @@ def _cost(node: Node, _: Any) -> Cost:
 
 
 IN_PLACE_SCRATCH = 256
-"""Bytes; the fewer of planes and pixels are no more."""
+"""Bytes of scratch; the smaller of the numbers of planes and pixels is at most this."""
 
 
 def _in_place_runs(p: ChannelsLastParams) -> tuple[int, int, int]:
-    """The fewer of planes and pixels, the bytes of a run, and how many runs there are for each of the fewer."""
+    """The smaller of the numbers of planes and pixels, the bytes of a run, and the number of runs for each of the
+    smaller.
+    """
     few, many = sorted((p.channels, p.rows * p.columns))
     most = max(IN_PLACE_SCRATCH // few, 1)
     step = 4 if many % 4 == 0 and most >= 4 else 1
@@ -66,9 +71,11 @@ def _in_place_why_not(node: Node) -> str | None:
 
 
 def _in_place_cost(node: Node, _: Any) -> Cost:
-    """Of one call for everything, over the input. Each run goes to its place, after about ln(runs) looks for where its
-    cycle begins; copies go in words or byte by byte. Elsewhere it is the plain kernel, than which it is never said to be
-    faster: where the output will lie is not known when kernels are chosen.
+    """The cost of one call for the whole output, over the input.
+
+    Each run is moved to its place, after about ln(runs) steps to find where its cycle begins; copies are in words or
+    byte by byte. When the output is elsewhere, the plain kernel runs. The estimate is never below that of the plain
+    kernel, because the place of the output is not known when kernels are chosen.
     """
     few, block, count = _in_place_runs(node.params)
     runs, copied = few * count, 0.9 if block % 4 == 0 else 5.0
@@ -77,7 +84,7 @@ def _in_place_cost(node: Node, _: Any) -> Cost:
 
 
 def _in_place_rows_cost(node: Node, target: Any, rows: int) -> float:
-    """Some rows lie elsewhere than the planes, and are made as by the plain kernel."""
+    """The cost of some rows, which are not in the memory of the planes and are made as by the plain kernel."""
     if rows == node.params.rows:
         return _in_place_cost(node, target).cycles
     return _cost(replace(node, params=replace(node.params, rows=rows)), target).cycles
@@ -108,7 +115,7 @@ class ChannelsLastS8(KernelOp):
         return (p.columns,), p.columns * p.channels
 
     def needs(self, p: ChannelsLastParams, y: int) -> tuple[range, ...]:
-        """Row y of every plane, and what lies between them."""
+        """Row y of every plane, and everything between them."""
         return (range(y, (p.channels - 1) * p.rows + y + 1),)
 
     def int_ref(self, p: ChannelsLastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:

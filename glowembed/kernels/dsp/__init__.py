@@ -1,6 +1,6 @@
-"""Weights as the kernels of Cortex-M4, M7 and M33 read them, and the proofs that they need.
+"""Arranges weights for the kernels of Cortex-M4, M7 and M33, and checks the conditions under which these are exact.
 
-In: integer constants of an op. Out: streams of words in reading order; runtime_c/ge_isa_dsp.h says what they are for.
+In: integer constants of an op. Out: streams of words in reading order; runtime_c/ge_isa_dsp.h explains their use.
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ SHIFTS = range(25, 33)
 
 
 RIGHT_MAX = 23
-"""Of the last shift in the laws of others: zero point and half, shifted up, fit 32 bits beside a sum below SUM_LIMIT."""
+"""The largest last shift in the laws of other engines: zero point and rounding constant, shifted left, fit 32 bits
+beside a sum below SUM_LIMIT.
+"""
 
 
 def up_of(p: Any, mode: Mode) -> int:
-    """Bits that sums are shifted up: what the shift of the default law lacks to 32; in the laws of others they are doubled."""
+    """The bits by which sums are shifted left: in the default law, 32 minus the shift; in the laws of other engines,
+    sums are doubled.
+    """
     return int(32 - p.shift) if mode == "default" else 1
 
 
 def _right(words: Array, mode: Mode) -> Array:
-    """The last shift of each channel in the laws of TFLite and ONNX, the doubled sum and the upper word considered."""
+    """The last shift of each channel in the laws of TFLite and ONNX, allowing for the doubled sum and the upper word."""
     return -words[:, 1] if mode == "tflite" else words[:, 1] - 31
 
 
@@ -44,7 +48,9 @@ def _law_constants(multiplier: Array, mode: Mode) -> Array:
 
 
 def law_words(multiplier: Array, p: Any, mode: Mode) -> Array:
-    """[channels, words]: the multiplier; in the laws of others multiplier, addend and shifts (ge_isa_dsp_law_<mode>.h)."""
+    """[channels, words]: the multiplier; in the laws of other engines, multiplier, addend and shifts
+    (ge_isa_dsp_law_<mode>.h).
+    """
     words = _law_constants(multiplier, mode)
     if mode == "default":
         return words
@@ -61,7 +67,7 @@ def law_words(multiplier: Array, p: Any, mode: Mode) -> Array:
 
 
 def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
-    """None where the kernels can requantize sums within +-`bounds` [channels] by this law; otherwise the reason.
+    """The reason why the kernels cannot requantize sums within +-`bounds` [channels] by this law; None if they can.
 
     Channels that need not be considered have the bound 0.
     """
@@ -84,13 +90,13 @@ def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
 
 
 def bounds_of(node: Node, axis: int | tuple[int, ...]) -> Array:
-    """What the sum of each channel can reach; `axis`: of the weights, those that are summed up."""
+    """The largest absolute sum of each channel; `axis`: the axes of the weights that are summed."""
     weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=axis)
     return np.asarray(128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64)))
 
 
 def why_not(node: Node, mode: Mode = "default") -> str | None:
-    """None where two channels may share a half-word in the kernels of ge_isa_dsp.h; otherwise the reason."""
+    """The reason why two channels may not share a half-word in the kernels of ge_isa_dsp.h; None if they may."""
     weights = node.constants["weights"].materialize().astype(np.int64)
     if weights.min() < -127:
         return "a weight is -128"
@@ -104,21 +110,21 @@ def why_not(node: Node, mode: Mode = "default") -> str | None:
 
 
 UNROLL_MAX = 18
-"""Steps of 56 bytes in a loop: it fits the 1 KB of the smallest instruction caches."""
+"""The most steps in a loop, each of 56 bytes, so that it fits the 1 KB of the smallest instruction caches."""
 
 
 def turns(steps: int, unroll: int) -> int:
-    """Cycles that `steps` steps lose at the ends of the loop, which begins in its middle where it must."""
+    """The cycles that `steps` steps lose at the ends of the loop, which begins in its middle if necessary."""
     return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
 
 
 def unroll(steps: int) -> int:
-    """Steps to have in the loop, of `steps` that it makes."""
+    """The number of steps in the loop body, for `steps` steps in all."""
     return min(range(1, min(max(steps, 1), UNROLL_MAX) + 1), key=lambda u: (turns(steps, u), u))
 
 
 def why_not_wide(node: Node) -> str | None:
-    """None where ge_dsp_gemm_wide takes the weights; otherwise the reason."""
+    """The reason why ge_dsp_gemm_wide cannot take the weights; None if it can."""
     p, weights = node.params, node.constants["weights"].materialize().astype(np.int64)
     if p.shift not in SHIFTS:
         return f"the shift of the requantization is {p.shift}, not {SHIFTS.start}..{SHIFTS.stop - 1}"
@@ -130,19 +136,21 @@ def why_not_wide(node: Node) -> str | None:
 
 
 def words(count: int) -> int:
-    """Words that `count` int8 take as int16 (ge_dsp_words)."""
+    """The number of words that `count` int8 take as int16 (ge_dsp_words)."""
     return count // 4 * 2 + (count % 4 + 1) // 2
 
 
 def run_order(count: int) -> list[int]:
-    """Which element each half-word of ge_dsp_expand holds; -1: none."""
+    """The element that each half-word of ge_dsp_expand holds; -1 for none."""
     fours = [base + i for base in range(0, count // 4 * 4, 4) for i in (0, 2, 1, 3)]
     rest = list(range(count // 4 * 4, count))
     return [*fours, *rest, *([-1] * (len(rest) % 2))]
 
 
 def block_starts(channels: int, size: int = 4) -> list[int]:
-    """First channels of the blocks of `size`. Where that does not divide, the second begins inside the first."""
+    """The first channels of the blocks of `size`. If the size does not divide their number, the second block begins
+    inside the first.
+    """
     rest = channels % size
     overlap = rest and channels > size
     return [0, *range(rest, channels - size + 1, size)] if overlap else list(range(0, channels, size))
@@ -175,14 +183,16 @@ def gemm_stream(
 
 
 def wide_block(weights: Array, bias: Array, multiplier: Array) -> Words:
-    """As ge_dsp_gemm_wide reads it: four sums, for each pair of k the bytes a0 b0 a1 b1 and c0 d0 c1 d1, multipliers."""
+    """A block as ge_dsp_gemm_wide reads it: four sums, for each pair of k the bytes a0 b0 a1 b1 and c0 d0 c1 d1,
+    multipliers.
+    """
     pairs = weights.astype(np.int8).reshape(2, 2, -1, 2).transpose(2, 0, 3, 1)
     parts = [bias.astype("<i4"), np.ascontiguousarray(pairs).reshape(-1), multiplier.astype("<i4")]
     return np.concatenate([part.view("<u4") for part in parts]).astype(np.uint32)
 
 
 def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
-    """As ge_dsp_gemm reads it: two channels in a half-word."""
+    """A block as ge_dsp_gemm reads it: two channels in a half-word."""
     a, b = weights[0::2], weights[1::2]
     halves = 256 * a + b
     pairs = (halves[:, 0::2] & 0xFFFF) | ((halves[:, 1::2] & 0xFFFF) << 16)
@@ -192,7 +202,9 @@ def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
 
 
 def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any, mode: Mode) -> tuple[Array, Array]:
-    """bias and words of the law with small sums in channels whose weights are all 0 and whose output is thus a constant."""
+    """The bias and words of the law, with small sums in channels whose weights are all 0 and whose output is thus a
+    constant.
+    """
     dead = ~np.any(weights.reshape(weights.shape[0], -1), axis=1)
     if mode != "default":
         q = fixedpoint.Requant(tuple(multiplier.tolist()), 0, mode)
@@ -227,7 +239,9 @@ def convolution(
     option: str = "",
     template: str = "",
 ) -> Kernel:
-    """A kernel of conv2d_s8 that reads a stream of words. cycles: for params and so many output rows; code: bytes."""
+    """A kernel of conv2d_s8 that reads a stream of words. cycles: a function of params and the number of output rows;
+    code: bytes.
+    """
     return Kernel(
         symbol,
         isa="dsp",
@@ -250,7 +264,7 @@ def stream_of(blocks: Array) -> Mapping[str, Array]:
 
 
 def depthwise_sums_why_not(node: Node, mode: Mode = "default") -> str | None:
-    """Why sums of a channel's taps do not fit the requantization of a law, or None."""
+    """The reason why sums of a channel's taps do not fit the requantization of a law, or None."""
     p = node.params
     bound = bounds_of(node, axis=(0, 1))
     if (reason := law_why_not(node, mode, bound)) is not None:

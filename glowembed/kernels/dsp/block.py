@@ -1,8 +1,8 @@
 """Convolution on Cortex-M4, M7 and M33 by blocks of pixels of one output channel: when, its constants and its cost.
 
-In: kernel-level conv2d and depthwise nodes and their params. Out: the `Kernel`s, for the op file to list. How they work
-says runtime_c/kernels/conv2d_block_s8_dsp.c. They are for layers with few outputs for each group, where kernels that
-compute four at a time waste some, and for windows whose gathering costs more than their products.
+In: kernel-level conv2d and depthwise nodes and their params. Out: the `Kernel`s.
+runtime_c/kernels/conv2d_block_s8_dsp.c explains how they work. They are for layers with few outputs for each group,
+where kernels that compute four at a time waste some, and for windows whose gathering costs more than their products.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from glowembed.graph.op import Cost, Kernel, Store, only
 from glowembed.kernels import dsp
 
 OFFSET_MAX = 4095
-"""Of a load and a store."""
+"""The largest offset of a load and a store."""
 
 PIXELS_MAX = {0: 8, 1: 7}
-"""Of a block, by WORDS."""
+"""The most pixels of a block, by WORDS."""
 
 TAPS_MAX = 40
-"""Each way of a window."""
+"""The most taps of a window in each direction."""
 
 UNROLLED_MAX = 1024
-"""Bytes of code for the rows of a window; above, they have a loop."""
+"""The most bytes of code for the rows of a window without a loop."""
 
 PLACES = 3
-"""Rows of a window that are kept in registers."""
+"""The number of rows of a window that are kept in registers."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class _Block:
     next: int
 
     def chunks(self) -> list[tuple[int, int]]:
-        """First and last + 1 of the taps that are taken together."""
+        """The first tap and the last tap + 1 of the taps that are taken together."""
         count = self.taps if self.words else -(-self.taps // 4)
         return [(i * self.taps // count, (i + 1) * self.taps // count) for i in range(count)]
 
     def row(self) -> tuple[float, int]:
-        """Cycles and bytes of code of one row of the window, one unit of depth."""
+        """The cycles and bytes of code of one row of the window for one unit of depth."""
         if self.words:
             return self.taps * (5 + 4 * self.pixels + 1.5 * (self.pixels - 1)), self.taps * (12 + 20 * self.pixels)
         cycles, code = 0, 0
@@ -75,11 +75,11 @@ class _Block:
         return cycles, code
 
     def units(self) -> int:
-        """Times that a window is gone through for a sum: channels in of a group, or fours of them."""
+        """How often a window is traversed for a sum: input channels of a group, or fours of them."""
         return -(-self.depth // 4) if self.words else self.depth
 
     def block(self, groups: int) -> float:
-        """Cycles of a block, all channels."""
+        """The cycles of a block for all channels."""
         within = self.units() if self.deep else 1
         units = self.units() // within
         row = within * self.row()[0] + (12 if self.loop else 3 if self.rows <= PLACES else 6)
@@ -90,22 +90,22 @@ class _Block:
 
 
 def _apart(taps: int, stride: int, dilation: int) -> int:
-    """Outputs from pixel to pixel of a block: so many that one is a whole number of taps from the other."""
+    """The distance between outputs of neighbouring pixels of a block: they are a whole number of taps apart."""
     return dilation // gcd(stride, dilation) if taps > 1 else 1
 
 
 def _blocks(count: int, apart: int, pixels: int) -> int:
-    """In a row, or a column, of `count` outputs."""
+    """The blocks in a row, or a column, of `count` outputs."""
     return sum(-(-((count - 1 - first) // apart + 1) // pixels) for first in range(min(apart, count)))
 
 
 def _columns(p: Any) -> int:
-    """That a row of output sees, padding included."""
+    """The columns that a row of output sees, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
 def _unrolled(block: _Block) -> _Block:
-    """With loops over the channels in and the rows of the window where they are too much code."""
+    """The instance with loops over the input channels and the rows of the window if they would be too much code."""
     code, units = block.row()[1], block.units()
     deep = units == 1 or block.rows * units * code <= UNROLLED_MAX
     return replace(block, deep=int(deep), loop=int(not deep and block.rows > 1 and block.rows * code > UNROLLED_MAX))
@@ -127,7 +127,7 @@ def _across(p: Any) -> Iterator[_Block]:
 
 
 def _down(p: Any) -> Iterator[_Block]:
-    """The same with blocks in a column."""
+    """All instances that could compute the layer with blocks in a column."""
     pitch, most = _columns(p) * p.in_c, _apart(p.kernel_h, p.stride_h, p.dilation_h)
     for words, pixels in _sizes(p):
         for apart, shared in [(most, True)] if most == 1 else [(most, True), (1, False)]:
@@ -142,14 +142,14 @@ def _down(p: Any) -> Iterator[_Block]:
 
 
 def _step(p: Any, apart: int) -> int:
-    """Rows of the input from copied row to copied row; without padding beside them they may be read where they lie."""
+    """The rows of the input from one copied row to the next; without padding, rows are read in place where possible."""
     if not _copies(p):
         return 1
     return gcd(apart * p.stride_h, p.dilation_h) if p.kernel_h > 1 else int(p.stride_h)
 
 
 def _seen(p: Any, block: _Block) -> int:
-    """Rows that a block needs that goes down."""
+    """The rows that a vertical block needs."""
     pitch = _columns(p) * p.in_c
     last = (block.pixels - 1) * block.pixel + (block.tap * (block.taps - 1))
     return int(last // pitch + 1)
@@ -174,7 +174,7 @@ def _fits(block: _Block) -> bool:
 
 @lru_cache(maxsize=1024)
 def _instance(p: Any, down: bool) -> _Block | None:
-    """The fastest; None where offsets are too large for one pixel."""
+    """The fastest instance; None if offsets are too large even for one pixel."""
     fitting = [block for block in (_down(p) if down else _across(p)) if _fits(block)]
     return min(fitting, key=lambda block: (_cycles(p, block, p.out_h), block.pixels, block.words), default=None)
 
@@ -202,7 +202,7 @@ def _down_scratch(p: Any) -> int:
 
 
 def _down_store(p: Any) -> Store:
-    """Blocks that have other outputs between their own write these before the others are computed."""
+    """The store rule of vertical blocks, which write their outputs before those in between are computed."""
     return "disjoint" if _block(p, True).out > p.out_w * p.out_c else "rows"
 
 
@@ -219,7 +219,7 @@ def _why_not(p: Any, down: bool) -> str | None:
 def _arrange(weights: Array, constants: Mapping[str, Array], block: _Block) -> Mapping[str, Array]:
     """For each output channel: bias, words, multiplier. weights [O, kh, kw, depth].
 
-    Words: for each row, unit of depth and chunk of taps; where there is a loop over units, it is the outer one.
+    There are words for each row, unit of depth and chunk of taps; a loop over units is the outermost.
     """
     w = weights.astype(np.int8)
     if block.down:
@@ -235,14 +235,18 @@ def _arrange(weights: Array, constants: Mapping[str, Array], block: _Block) -> M
 
 
 def _fours(w: Array) -> Array:
-    """[O, rows, taps, depth] as words of four channels. Where four do not divide them, the second begins in the first."""
+    """[O, rows, taps, depth] as words of four channels. If the depth is not a multiple of four, the second word begins
+    inside the first.
+    """
     twice = -w.shape[3] % 4
     w = np.concatenate([w[..., :4], np.zeros((*w.shape[:3], twice), np.int8), w[..., 4:]], axis=3)
     return np.ascontiguousarray(w).view("<u4")
 
 
 def _taps(w: Array) -> Array:
-    """[O, rows, 1..4 taps, depth] as words [O, rows, depth]: four bytes, or two half-words where there are no more."""
+    """[O, rows, 1..4 taps, depth] as words [O, rows, depth]: four bytes, or two half-words if there are at most two
+    taps.
+    """
     count = w.shape[2]
     kind, places = ("<i2", 2) if count <= 2 else ("i1", 4)
     padded = np.pad(w.astype(kind), ((0, 0), (0, 0), (0, places - count), (0, 0)))
@@ -250,7 +254,7 @@ def _taps(w: Array) -> Array:
 
 
 def _cycles(p: Any, block: _Block, rows: int) -> float:
-    """Rows are copied once, those of the first window in every call again."""
+    """The cycles of a call. Rows are copied once, those of the first window in every call again."""
     work, row = block.block(p.groups), _columns(p) * p.in_c
     if block.down:
         return _cycles_down(p, block, rows, work, row)
@@ -261,7 +265,9 @@ def _cycles(p: Any, block: _Block, rows: int) -> float:
 
 
 def _cycles_down(p: Any, block: _Block, rows: int, work: float, row: int) -> float:
-    """Blocks copy what they see: all where there is padding beside them, else the first and the last."""
+    """The cycles of a call with vertical blocks, which copy the rows that they see: all if there is horizontal padding,
+    else the first and the last.
+    """
     out_row = p.out_w * p.out_c
     apart = min(block.out // out_row, rows)
     blocks = _blocks(rows, apart, block.pixels)
@@ -307,7 +313,7 @@ TEMPLATE = "ge_conv2d_block_s8_dsp"
 CONV2D = _kernels("conv2d", lambda w: w, dsp.why_not_wide)
 
 DEPTHWISE = _kernels("depthwise", lambda w: w.transpose(2, 0, 1)[..., None], dsp.depthwise_sums_why_not)
-"""For channels with no other inputs."""
+"""The kernels for channels that read one input channel each."""
 
 
 KERNELS = {"conv2d_s8": only(*CONV2D), "depthwise_s8": only(*DEPTHWISE)}

@@ -1,7 +1,8 @@
-"""Convolution on Cortex-M4, M7 and M33 by int16 columns and by strips of rows: when, their constants, scratch and costs.
+"""Convolution on Cortex-M4, M7 and M33 by int16 columns and by strips of rows: when, their constants, scratch and
+costs.
 
-In: kernel-level conv2d nodes and their params. Out: `Kernel`s, for the op file to list. How they work say
-runtime_c/kernels/conv2d_s8_dsp.c, conv2d_strip_s8_dsp.c and conv2d_laws_s8_dsp.c.
+In: kernel-level conv2d nodes and their params. Out: `Kernel`s. runtime_c/kernels/conv2d_s8_dsp.c, conv2d_strip_s8_dsp.c
+and conv2d_laws_s8_dsp.c explain how they work.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16
 
 @dataclass(frozen=True)
 class _Columns:
-    """conv2d_s8_dsp_shape_of: the window of one group as `runs` runs of `run` bytes, `steps` words in all."""
+    """The layout conv2d_s8_dsp_shape_of: the window of one group as `runs` runs of `run` bytes, `steps` words in all."""
 
     runs: int
     run: int
@@ -40,7 +41,7 @@ class _Columns:
         return cls(runs, run, steps, min(max(tile, 2), most))
 
     def order(self) -> list[int]:
-        """Which element of the window each half-word of a column holds; -1: none."""
+        """The element of the window that each half-word of a column holds; -1 for none."""
         one = dsp.run_order(self.run)
         return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
 
@@ -63,7 +64,7 @@ def _wide_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]
 
 
 _GEMM_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 115, "glow": 60, "tflite": 60}
-"""More for each eight outputs."""
+"""Additional cycles for each eight outputs."""
 
 
 def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_MAX, mode: Mode = "default") -> Cost:
@@ -79,7 +80,7 @@ def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_M
 
 
 def _columns(most: int = DSP_TILE_MAX, mode: Mode = "default") -> Kernel:
-    """With columns of at most so many pixels at a time, in one law."""
+    """The kernel with columns of at most this many pixels at a time, in one law."""
     fewer = most < DSP_TILE_MAX
     numbers = {**({"TILE": most} if fewer else {}), **law_number(mode)}
     return Kernel(
@@ -100,7 +101,7 @@ def _columns(most: int = DSP_TILE_MAX, mode: Mode = "default") -> Kernel:
 
 
 def column_kernels(mode: Mode = "default") -> list[Kernel]:
-    """With as many columns as fit, and with two at a time, in one law."""
+    """The kernels with as many columns as fit, and with two at a time, in one law."""
     return [_columns(most, mode) for most in (DSP_TILE_MAX, 2)]
 
 
@@ -114,7 +115,7 @@ WIDE = Kernel(
     cost=lambda n, t: _dsp_cost(n, t, 18),
     store="rows",
 )
-"""Columns with weights of 16 bits."""
+"""The kernel with columns and weights of 16 bits."""
 
 
 # Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h), `wide` pixels at a time.
@@ -122,7 +123,7 @@ WIDE = Kernel(
 DSP_STRIP_ROWS = 8
 
 WHOLE = 0
-"""Whole rows of windows, and as many pixels of 1x1 as DSP_TILE_BYTES hold."""
+"""Stands for whole rows of windows, and for 1x1 for as many pixels as DSP_TILE_BYTES holds."""
 
 
 def _strip_instance(p: Any, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:
@@ -187,7 +188,7 @@ def _strip_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mappin
 
 
 def _strip_expand(p: Any) -> float:
-    """Cycles for one pixel to become int16."""
+    """The cycles to expand one pixel to int16."""
     if p.in_c % 4:
         return float(12 + 6 * p.in_c)
     if p.kernel_h * p.kernel_w == 1 and p.stride_w == 1:
@@ -196,17 +197,17 @@ def _strip_expand(p: Any) -> float:
 
 
 def _strip_code(instance: Mapping[str, int]) -> tuple[int, int]:
-    """Bytes of an instance, and of what all share."""
+    """The bytes of an instance, and of the code that all share."""
     return 420 + 56 * (instance["UNROLL"] if instance["STEPS"] > 1 else 0), 1450
 
 
 _STRIP_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 87, "glow": 33, "tflite": 33}
-"""More for each eight outputs."""
+"""Additional cycles for each eight outputs."""
 
 
 def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, mode: Mode = "default") -> float:
-    """Of 1x1, some of the rows are taken one by one. Windows: each call expands the rows under its first windows again,
-    and parts of a row expand all of their rows and the columns where they meet.
+    """The cost of some rows. For 1x1, they are taken one by one. For windows, each call expands the rows under its
+    first windows again, and parts of a row expand all of their rows and the columns where they meet.
     """
     p = node.params
     c, groups = _strip_instance(p, wide), -(-p.out_c // 4)
@@ -230,7 +231,7 @@ def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, m
 
 
 def _strip_store(p: Any) -> Store:
-    """Of 1x1, pixels are in scratch before those of the output are written."""
+    """The store rule. For 1x1, pixels are in scratch before those of the output are written."""
     same = p.kernel_h * p.kernel_w == 1 and p.stride_h == p.stride_w == 1 and p.in_c == p.out_c
     return "elements" if same else "rows"
 
@@ -254,7 +255,7 @@ def _strip(wide: int = WHOLE, mode: Mode = "default") -> Kernel:
 
 
 def strip_kernels(mode: Mode = "default") -> list[Kernel]:
-    """With whole rows of windows, and with 8 and 2 windows at a time, in one law."""
+    """The kernels with whole rows of windows, and with 8 and 2 windows at a time, in one law."""
     return [_strip(wide, mode) for wide in (WHOLE, 8, 2)]
 
 
@@ -266,7 +267,7 @@ def _laws_why_not(node: Node, target: Target) -> str | None:
 
 
 def _laws_cost(node: Node, target: Target) -> Cost:
-    """Two channels at a time, row of taps by row; the law costs most in each output."""
+    """The cost: two channels at a time, one row of taps after another; the law costs most in each output."""
     p = node.params
     pairs = p.out_h * p.out_w * -(-p.out_c // 2)
     return Cost(2.0 * node.macs + pairs * (110.0 + 55.0 * p.kernel_h), 900)
@@ -280,7 +281,9 @@ LAWS = Kernel(
     cost=_laws_cost,
     store="rows",
 )
-"""For the laws of others, where the strip refuses: scales of 1/2 and more, large sums, taps that do not touch down."""
+"""For the laws of other engines where the strip kernels refuse: scales of 1/2 and more, large sums, taps that are not
+vertically adjacent.
+"""
 
 
 def _kernels(mode: Mode) -> tuple[Kernel, ...]:

@@ -9,11 +9,11 @@ from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, only
 
 PIECE = 8
-"""Bytes in one piece that a copy moves as such."""
+"""The fewest contiguous bytes that a copy moves as one piece."""
 
 
 def _cost(node: Node, _: Any) -> Cost:
-    """Runs along the longest dim, unless the innermost is in one piece (ge_runs.h)."""
+    """The cost, for runs along the longest dim unless the innermost is contiguous (ge_runs.h)."""
     p = node.params
     piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
     along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)

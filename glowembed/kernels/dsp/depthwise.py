@@ -1,7 +1,7 @@
 """Depthwise on Cortex-M4, M7 and M33 from rows as they lie, 3x3 and any window: when, their constants and costs.
 
-In: kernel-level depthwise nodes and their params. Out: `Kernel`s, for the op file to list. How they work say
-runtime_c/kernels/depthwise3x3_rows_s8_dsp.c and depthwise_window_s8_dsp.c.
+In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/depthwise3x3_rows_s8_dsp.c and
+depthwise_window_s8_dsp.c explain how they work.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from glowembed.law.fixedpoint import Mode
 
 UNROLL_MAX = 6
 REST_MAX = 11
-"""Outputs in the loop, and as many of a row as are written out without one."""
+"""The most outputs in the loop, and the most outputs of a row that are written out without a loop."""
 
 OFFSET_MAX = 4095
-"""Of a load."""
+"""The largest offset of a load."""
 
 
 def _right(p: Any) -> int:
-    """Columns of padding on the right, as far as windows reach."""
+    """The columns of padding on the right that windows reach."""
     return int((p.out_w - 1) * p.stride_w + 3 - p.pad_left - p.in_w)
 
 
 def _loop(p: Any) -> tuple[int, int, int]:
-    """(turns, outputs in a turn, outputs behind the loop) for the outputs whose right column is no padding."""
+    """(turns, outputs in a turn, outputs after the loop) for the outputs whose right column is not padding."""
     count, stride, step = p.out_w - max(_right(p), 0), p.stride_w, p.out_c
     most = OFFSET_MAX // step
     unit = 3 if stride == 1 else 2
@@ -81,7 +81,7 @@ def rows_kernel(mode: Mode = "default") -> Kernel:
 
 
 def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
-    """For each channel: bias, words of the law, 12 bytes of weights so that SXTB16 makes operands of them.
+    """For each channel: bias, words of the law, 12 bytes of weights in an order in which SXTB16 gives operands.
 
     w[row][column]: 00 01 10 11 | 02 20 12 21 | 22 0 0 0.
     """
@@ -94,7 +94,7 @@ def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str,
 
 
 _ROWS_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "glow": 6, "tflite": 4}
-"""More for each output."""
+"""Additional cycles for each output."""
 
 
 def _cost(node: Node, target: Target, mode: Mode) -> Cost:
@@ -109,16 +109,16 @@ def _cost(node: Node, target: Target, mode: Mode) -> Cost:
 # ----------------------------------------------------------------------------------------------- any window
 
 UNROLL_TAPS, UNROLL_ROWS = 18, 40
-"""Taps that are written out; in a window of one column, whose rows have no loop, so many."""
+"""The most taps that are unrolled, and the most for a window of one column, whose rows have no loop."""
 
 
 def _pitch(p: Any) -> int:
-    """Bytes from pixel to pixel, copied or not."""
+    """The bytes from pixel to pixel, copied or not."""
     return max(int(p.out_c), 4)
 
 
 def _columns(p: Any) -> int:
-    """That a row of output sees, padding included."""
+    """The columns that a row of output sees, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
@@ -163,11 +163,13 @@ def _any_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[
 
 
 LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 46, "glow": 22, "tflite": 22}
-"""More for each four outputs."""
+"""Additional cycles for each four outputs."""
 
 
 def _any_rows_cost(node: Node, target: Target, rows: int, mode: Mode = "default") -> float:
-    """Blocks of four outputs; rows are copied once, those of the first window in every call again."""
+    """The cost of some rows, in blocks of four outputs; rows are copied once, those of the first window in every call
+    again.
+    """
     p = node.params
     blocks = -(-p.out_c // 4)
     pairs, odd = (

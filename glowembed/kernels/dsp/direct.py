@@ -1,6 +1,7 @@
-"""Convolution on Cortex-M4, M7 and M33 next to without scratch: what runtime_c/kernels/conv2d_direct_s8_dsp.c reads and takes.
+"""Convolution on Cortex-M4, M7 and M33 with almost no scratch: the constants and cost of
+runtime_c/kernels/conv2d_direct_s8_dsp.c.
 
-In: params and integer constants of conv2d_s8. Out: KERNEL, for the op file to list.
+In: params and integer constants of conv2d_s8. Out: the `Kernel`s.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 
 UNROLL = 4
-"""Turns of 140 bytes in the loop."""
+"""The number of turns, of 140 bytes each, in the loop."""
 
 
 def _unroll(p: Any) -> int:

@@ -26,7 +26,7 @@ def _add_why_not(node: Node, target: Target) -> str | None:
 
 
 def _add_element(p: Any) -> float:
-    """Cycles: of both operands only one may change along a line."""
+    """The cycles of an element; only one of the operands may change along a line."""
     return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
 
 
@@ -86,16 +86,18 @@ LUT = Kernel(
 )
 
 TURN = 8
-"""Channels of a turn of ge_affine_s8_dsp."""
+"""The channels of a turn of ge_affine_s8_dsp."""
 
 
 def _repeats(channels: int) -> int:
-    """Vectors for which the stream of ge_affine_s8_dsp has constants: whole turns, where a vector is shorter than one."""
+    """The number of vectors for which the stream of ge_affine_s8_dsp has constants: whole turns, if a vector is shorter
+    than a turn.
+    """
     return TURN // math.gcd(channels, TURN) if channels < TURN else 1
 
 
 def _pairs(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    """Multiplier and offset of each channel in turn."""
+    """The multiplier and offset of each channel, alternating."""
     pairs = np.stack([constants["multiplier"], constants["offset"]], axis=1).astype(np.int32)
     return {"stream": np.tile(pairs.reshape(-1), _repeats(p.channels))}
 

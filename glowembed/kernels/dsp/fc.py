@@ -1,6 +1,7 @@
 """Fully connected layers on Cortex-M4, M7 and M33: when, their constants and costs.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s. How they work say runtime_c/kernels/fc_s8_dsp.c and fc_direct_s8_dsp.c.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/fc_s8_dsp.c and fc_direct_s8_dsp.c
+explain how they work.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from glowembed.law.fixedpoint import Mode
 
 
 def _steps(p: Any) -> int:
-    """Turns of four k (runtime_c/kernels/fc_s8_dsp.c)."""
+    """The number of turns of four k (runtime_c/kernels/fc_s8_dsp.c)."""
     return (dsp.words(p.in_c) + 1) // 2
 
 
@@ -29,7 +30,7 @@ def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str,
 
 
 _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 48, "glow": 22, "tflite": 22}
-"""More for each four outputs."""
+"""Additional cycles for each four outputs."""
 
 
 def _cost(node: Node, target: Target, mode: Mode) -> Cost:
@@ -48,7 +49,7 @@ def _direct_cost(node: Node, target: Target, mode: Mode) -> Cost:
 
 
 def _fc(mode: Mode) -> tuple[Kernel, ...]:
-    """With the vector expanded to scratch, and without; in one law."""
+    """The kernels with the vector expanded to scratch, and without, in one law."""
     expanded = Kernel(
         "ge_fc_s8_dsp",
         isa="dsp",
@@ -76,6 +77,6 @@ _LAWS = Kernel(
     cost=lambda n, t: Cost(2.0 * n.macs + n.params.rows * (20 + 65.0 * n.params.out_c), 520),
     store="rows",
 )
-"""For the laws of others, where those of the default law refuse: scales of 1/2 and more, large sums."""
+"""For the laws of other engines where those kernels refuse: scales of 1/2 and more, large sums."""
 
 KERNELS = {"fc_s8": lambda mode: (*_fc(mode), *(() if mode == "default" else (_LAWS,)))}

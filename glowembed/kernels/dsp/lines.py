@@ -1,7 +1,8 @@
-"""Depthwise on Cortex-M4, M7 and M33 along packed lines of four channels, and tap by tap: when, their constants and costs.
+"""Depthwise on Cortex-M4, M7 and M33 along packed lines of four channels, and tap by tap: when, their constants and
+costs.
 
-In: kernel-level depthwise nodes and their params. Out: `Kernel`s, for the op file to list. How they work say
-runtime_c/kernels/depthwise3x3_s8_dsp.c and depthwise_s8_dsp.c.
+In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/depthwise3x3_s8_dsp.c and
+depthwise_s8_dsp.c explain how they work.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from glowembed.law.fixedpoint import Mode
 
 
 def _down(p: Any) -> int:
-    """1 where lines should be columns: the axis that wastes less at the ends of its lines, each about three outputs."""
+    """1 if lines should be columns: the better axis wastes less at the ends of its lines, each about three outputs."""
     along, down = p.out_h * (p.out_w + 3), p.out_w * (p.out_h + 3)
     return int(down < along and p.out_h <= 64 and p.out_w * p.out_c < 1024)
 
@@ -52,7 +53,7 @@ def _any_why_not(node: Node, mode: Mode = "default") -> str | None:
 
 
 def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
-    """For each channel: bias, multiplier, three words of weights, then what else the law has."""
+    """For each channel: bias, multiplier, three words of weights, then the other words of the law."""
     taps = constants["weights"].transpose((1, 0, 2) if _down(p) else (0, 1, 2))
     law = dsp.law_words(constants["multiplier"], p, mode)
     packed = np.zeros((p.out_c, 4 + law.shape[1]), np.int32)
@@ -82,11 +83,11 @@ def _any_cost(node: Node, target: Target) -> Cost:
 
 
 _LAW_CYCLES: Mapping[Mode, float] = {"default": 0.0, "glow": 3.8, "tflite": 3.3}
-"""More for each output."""
+"""Additional cycles for each output."""
 
 
 def _lines_cost(p: Any, lines: int, length: int, mode: Mode) -> float:
-    """Of four channels: `lines` lines of outputs, each of them `length` long; inputs are packed once."""
+    """The cost for four channels of `lines` lines of outputs, each `length` long; inputs are packed once."""
     channel, output = (41, 14.25) if p.stride_h == 1 else (50, 15.5)
     packed = 35 + 15 * ((length - 1) * p.stride_h + 4) // 2
     return float(lines * (4 * (channel + (output + _LAW_CYCLES[mode]) * length) + 60 + p.stride_h * packed) + 400)
@@ -101,7 +102,9 @@ def _cost(node: Node, target: Target, mode: Mode = "default") -> Cost:
 
 
 def _rows_cost(node: Node, target: Target, rows: int, mode: Mode) -> float:
-    """Lines that go down are one row long when rows lie in slots: the kernel begins anew with each."""
+    """The cost of some rows. Vertical lines are one row long if rows lie in slots, because the kernel starts again with
+    each.
+    """
     p = node.params
     if rows == p.out_h:
         return _cost(node, target, mode).cycles
@@ -110,7 +113,9 @@ def _rows_cost(node: Node, target: Target, rows: int, mode: Mode) -> float:
 
 
 def _same_place(p: Any) -> bool:
-    """Three lines of four channels are in scratch before the first of them is written."""
+    """Whether the output may be in the same place: three lines of four channels are in scratch before the first of them
+    is written.
+    """
     return p.stride_h == p.stride_w == 1 and (p.in_h, p.in_w) == (p.out_h, p.out_w) and p.out_c % 4 == 0
 
 
@@ -140,7 +145,7 @@ ANY = Kernel(
     cost=_any_cost,
     store="rows",
 )
-"""Any window, tap by tap."""
+"""The kernel for any window, tap by tap."""
 
 
 def _kernels(mode: Mode) -> tuple[Kernel, ...]:

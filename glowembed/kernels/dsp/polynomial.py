@@ -1,7 +1,7 @@
 """Convolution with three products in one 64-bit multiplication: the proof that sums fit, weights, cost.
 
-In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s, for the op file to list: 1x1, which is taken only where
-the user allows it, as weights take twice the flash, and windows of few products, where that is little.
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s: for 1x1, which is taken only if the user allows
+it because weights take twice the flash, and for windows of few products, where that is little.
 runtime_c/ge_isa_dsp_polynomial.h says how they work.
 """
 
@@ -19,25 +19,25 @@ from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
 
 FIELD = 21
-"""Bits from sum to sum in a 64-bit word; a sum has a sign, so it is below half of that."""
+"""The bits from sum to sum in a 64-bit word; a sum has a sign, so its absolute value is below half of that range."""
 
 OFFSET_MAX = 4095
-"""Of a load."""
+"""The largest offset of a load."""
 
 TILE_BYTES = 3072
 TILE_MAX = 24
 OUT_MAX = 1360
-"""Channels out: two pixels further is an offset of a store."""
+"""The most output channels: with more, two pixels are too far apart for the offset of a store."""
 
 
 def _tile(p: Any) -> int:
-    """Pixels in scratch."""
+    """The number of pixels in scratch."""
     pixels = -(-p.out_h * p.out_w // 3) * 3
     return int(max(6, min(TILE_BYTES // (8 * p.in_c) * 3, TILE_MAX, pixels)))
 
 
 def _unroll(steps: int) -> int:
-    """Steps of 32 bytes in the loop: half a kilobyte at most."""
+    """The number of steps, of 32 bytes each, in the loop, which has half a kilobyte at most."""
     return min(range(1, min(steps, dsp.UNROLL_MAX) + 1), key=lambda u: (dsp.turns(steps, u), u))
 
 
@@ -79,7 +79,9 @@ def _sums_why_not(node: Node, mode: Mode = "default") -> str | None:
 
 
 def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode = "default") -> Mapping[str, Array]:
-    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then of each channel what ends its sum, and its law."""
+    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then for each channel the end of its sum, and its
+    law.
+    """
     w = constants["weights"].astype(np.int64).reshape(p.out_c, -1)
     index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
     pairs = w[index][:, 0::2] + (w[index][:, 1::2] << FIELD)
@@ -97,7 +99,7 @@ def _pixels_cycles(p: Any, pixels: int) -> float:
 
 
 def _cycles(p: Any, rows: int) -> float:
-    """Rows in slots do not follow each other: the threes of each end with it."""
+    """The cycles. Rows in slots are not contiguous, so the groups of three end with each row."""
     return _pixels_cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _pixels_cycles(p, p.out_w)
 
 
@@ -116,33 +118,37 @@ ONE_TAP = dsp.convolution(
 # Few products: all of a window written out, input rows as words.
 
 FEW_MAX = 48
-"""Products for an output: 32 bytes of code each, and twice the flash for weights of that size is little."""
+"""The most products for an output: each takes 32 bytes of code, and weights of this size are small even at twice the
+flash.
+"""
 
 FEW_BYTES = 2048
-"""Of rows of words, where the window does not need more."""
+"""Bytes for rows of words, unless the window needs more."""
 
 FEW_LEAST = 512
-"""Of the rows that one window sees, where they alone are kept: all but the newest move for each row of outputs."""
+"""Bytes for the rows of one window if only these are kept; all but the newest then move for each row of outputs."""
 
 
 def _few_apart(p: Any) -> tuple[int, int]:
-    """Rows from tap to tap, and columns."""
+    """The distance between taps, in rows and in columns."""
     return p.dilation_h if p.kernel_h > 1 else 1, p.dilation_w if p.kernel_w > 1 else 1
 
 
 def _few_span(p: Any) -> int:
-    """Rows that a window sees."""
+    """The number of rows that a window sees."""
     return int((p.kernel_h - 1) * _few_apart(p)[0] + 1)
 
 
 def _few_row(p: Any) -> int:
-    """Bytes of a row of words: what the windows of all but the last pixel see, in fours."""
+    """The bytes of a row of words that the windows of all but the last pixel see, in fours."""
     columns = (p.out_w - 2) * p.stride_w + (p.kernel_w - 1) * _few_apart(p)[1] + 1
     return int(-(-max(columns, 1) * p.in_c // 4) * 16)
 
 
 def _few_turn(p: Any, least: bool = False) -> int:
-    """Rows of outputs until rows of words move to the beginning of scratch; `least`: they move for each."""
+    """The number of rows of outputs after which rows of words move to the beginning of scratch; `least`: they move for
+    each.
+    """
     span = _few_span(p)
     if least or p.stride_h >= span:
         return 1
@@ -185,7 +191,7 @@ def _few_why_not(node: Node, mode: Mode, least: bool) -> str | None:
 
 
 _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 120, "glow": 38, "tflite": 38}
-"""More for each twelve outputs."""
+"""Additional cycles for each twelve outputs."""
 
 
 def _few_cycles(p: Any, rows: int, mode: Mode, least: bool) -> float:
@@ -199,7 +205,7 @@ def _few_cycles(p: Any, rows: int, mode: Mode, least: bool) -> float:
 
 
 def few(mode: Mode = "default", least: bool = False) -> Kernel:
-    """The kernel for windows of few products, in one law; `least`: with no more rows of words than a window sees."""
+    """The kernel for windows of few products, in one law; `least`: it keeps no more rows of words than a window sees."""
     return dsp.convolution(
         f"ge_conv2d_few{1 if least else ''}_s8_dsp",
         lambda node, target: _few_why_not(node, mode, least),

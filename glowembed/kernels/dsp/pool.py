@@ -26,7 +26,7 @@ def _max_cost(node: Node, target: Target) -> Cost:
 
 
 def _average_why_not(node: Node, target: Target) -> str | None:
-    """Sums are shifted left so that requantization is one SMMLAR."""
+    """The reason why the kernel does not apply. Sums are shifted left so that requantization is one SMMLAR."""
     p = node.params
     if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) >= 2**31:
         return f"sums shifted by {32 - p.shift} overflow"
@@ -34,7 +34,7 @@ def _average_why_not(node: Node, target: Target) -> str | None:
 
 
 def _average_cost(node: Node, output: float) -> Cost:
-    """Sums of four channels at a time; then `output` for each mean."""
+    """The cost: sums of four channels at a time, then `output` for each mean."""
     p = node.params
     sums = _blocks(p.channels, 4) * (p.kernel_h * (5.0 * p.kernel_w + 14) + 20) + output * p.channels + 80
     return Cost(p.out_h * p.out_w * sums, 1100)
@@ -66,7 +66,7 @@ AVGPOOL_LAWS = Kernel(
 
 
 def _rows(what: str) -> Kernel:
-    """Four channels at a time, or sixteen."""
+    """The cost of rows, four channels at a time, or sixteen."""
     return Kernel(
         f"ge_{what}_rows_s8_dsp",
         isa="dsp",

@@ -1,8 +1,8 @@
-"""Kernels with weights as they are, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
+"""Kernels with unpacked weights, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. In a convolution three pixels share two
-words, packed when the network runs (runtime_c/ge_plain.h), so that flash holds each weight once, in a byte. Costs are cycles
-of the tables in measure/pipelines.py, fitted to random layers: 0.4 % off in the median, 3 % at worst.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. In a convolution three pixels share two words, packed when
+the network runs (runtime_c/ge_plain.h), so that flash holds each weight once, in a byte. Costs are cycles of the tables
+in measure/pipelines.py, fitted to random layers: the error is 0.4 % in the median, 3 % at worst.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, Store
 
 CHUNK = 64
-"""Inputs that are packed at a time (GE_PLAIN_CHUNK)."""
+"""The number of inputs that are packed at a time (GE_PLAIN_CHUNK)."""
 
 LARGEST = 8191
-"""Of the sum of |w| over a chunk: 128 * sum < 2^20."""
+"""The largest sum of |w| over a chunk: 128 * sum < 2^20."""
 
 
 def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -> Kernel:
@@ -30,7 +30,7 @@ def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -
 
 
 def _inputs(p: Any) -> int:
-    """Of a window of a group."""
+    """The number of inputs of a window of a group."""
     return int(p.kernel_h * p.kernel_w * p.in_c // p.groups)
 
 
@@ -42,19 +42,19 @@ def _when(node: Node, target: Any) -> str | None:
 
 
 def _scratch(p: Any) -> int:
-    """Sums of three pixels; the words of a chunk; a tap of zero points."""
+    """The scratch: sums of three pixels; the words of a chunk; a tap of zero points."""
     sums = 12 * (p.out_c // p.groups + 1 & ~1)
     return int(sums + 8 * min(_inputs(p), CHUNK) + p.in_c // p.groups)
 
 
 def _store(p: Any) -> Store:
-    """Groups are computed one after the other."""
+    """The store rule: groups are computed one after the other."""
     return "rows" if p.groups == 1 else "disjoint"
 
 
 def _conv2d(isa: str, product: float, pair: float, tap: float, row: float, packed: float, output: float) -> Kernel:
-    """Cycles: of an input of three pixels and two channels, of two channels of a chunk, of a tap and of a row of taps of
-    three pixels, of an input that is packed, of an output.
+    """The kernel, with the cycles of an input of three pixels and two channels, of two channels of a chunk, of a tap
+    and of a row of taps of three pixels, of an input that is packed, of an output.
     """
 
     def cost(node: Node, target: Any) -> Cost:
@@ -86,12 +86,12 @@ def _taps_when(node: Node, target: Any) -> str | None:
 
 
 def _taps_scratch(p: Any) -> int:
-    """Sums of a pixel; the address of each tap; a pixel of zero points."""
+    """The scratch: sums of a pixel; the address of each tap; a pixel of zero points."""
     return int(4 * (p.out_c + 1 & ~1) + 4 * p.kernel_h * p.kernel_w + p.in_c)
 
 
 def _depthwise(isa: str, product: float, tap: float, output: float, pixel: float) -> Kernel:
-    """Cycles: of a tap of two channels, of a tap of a pixel, of an output, of a pixel."""
+    """The kernel, with the cycles of a tap of two channels, of a tap of a pixel, of an output, of a pixel."""
 
     def cost(node: Node, target: Any) -> Cost:
         p = node.params
@@ -111,7 +111,9 @@ DEPTHWISE = (
 
 
 def _fc(isa: str, products: float, four: float, output: float) -> Kernel:
-    """Cycles: of an input and four outputs, of four outputs (or one of the last three), of an output."""
+    """The kernel, with the cycles of an input and four outputs, of four outputs (or one of the last three), of an
+    output.
+    """
 
     def cost(node: Node, target: Any) -> Cost:
         p = node.params
@@ -129,4 +131,4 @@ KERNELS: Mapping[str, KernelsOf] = {
     "depthwise_s8": lambda mode: DEPTHWISE,
     "fc_s8": lambda mode: FC,
 }
-"""For every law: they requantize by ge_requantize."""
+"""Kernels for every law, because they requantize with ge_requantize."""

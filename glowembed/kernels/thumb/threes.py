@@ -1,8 +1,8 @@
-"""Three sums in two words: the kernels of the cores without DSP instructions (ARMv6-M, Cortex-M3).
+"""Kernels with three sums in two words, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s, for the op files to list. runtime_c/ge_isa_armv6m.h says why three
-sums fit, ge_threes.h in which order the words are read. The words take 2.7 bytes of flash for each weight. Costs are
-cycles, of the measured instructions and their kinds.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/ge_isa_armv6m.h explains why three sums fit,
+ge_threes.h the order in which the words are read. The words take 2.7 bytes of flash for each weight. Costs are cycles,
+of the measured instructions and their kinds.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ UNROLL = 8
 """Inputs are taken in multiples of this."""
 
 LARGEST = 8191
-"""Of the sum of |w| over a chunk: 255 * sum < 2^21, and 128 * sum < 2^20."""
+"""The largest sum of |w| over a chunk: 255 * sum < 2^21, and 128 * sum < 2^20."""
 
 SPLIT = 9
-"""Low bits of a multiplier, where products must fit 32 bits."""
+"""The number of low bits of a multiplier if products must fit 32 bits."""
 
 Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Channels from `first` on, `size` of them with those that fill it up; one has a word of its own if `plain`."""
+    """Channels from `first` on, `size` of them including padding channels; one channel has a word of its own if
+    `plain`.
+    """
 
     first: int
     size: int
     plain: bool = False
 
     def slots(self) -> list[int]:
-        """What each output is: the plain one (3), or the sum 0, 1 or 2 of a three."""
+        """The slot of each output: the plain one (3), or the sum 0, 1 or 2 of a three."""
         return [3] * self.plain + [0, 1, 2] * (self.size // 3)
 
 
 def _groups(channels: int, chunks: int) -> list[_Group]:
-    """The groups that cover the channels, as ge_threes_open counts them: nines, then one of fewer."""
+    """The groups that cover the channels, as ge_threes_open counts them: nines, then one smaller group."""
     nines, left = divmod(channels, 9)
     plain = left == 1 or (left == 7 and chunks == 1)
     size = left if plain else -(-left // 3) * 3
@@ -58,7 +60,7 @@ def _matrix(constants: Mapping[str, Array]) -> Int64:
 
 
 def _chunks(weights: Int64) -> list[slice]:
-    """Runs of inputs, as long as the sums of every channel allow."""
+    """Runs of inputs that are as long as the sums of every channel allow."""
     steps = np.abs(weights).reshape(len(weights), -1, UNROLL).sum(axis=2)
     chunks, start, total = [], 0, np.zeros(len(weights), np.int64)
     for i in range(steps.shape[1]):
@@ -70,10 +72,9 @@ def _chunks(weights: Int64) -> list[slice]:
 
 
 def _words(weights: Int64, laws: Callable[[_Group, list[slice]], Int64], begin: bool) -> Array:
-    """The words of a matrix; a channel by itself has no chunks.
-
-    begin: each group and chunk starts with the values that keep all sums positive.
-    laws: what follows the words of a group, from its weights filled up and the chunks.
+    """The words of a matrix; a single channel has no chunks. begin: each group and chunk starts with the values that
+    keep all sums positive. laws: a function from the padded weights of a group and the chunks to the data that follows
+    the words of the group.
     """
     chunks = _chunks(weights)
     parts = [np.asarray([*(c.stop - c.start for c in chunks), 0], np.int64)]
@@ -87,20 +88,22 @@ def _words(weights: Int64, laws: Callable[[_Group, list[slice]], Int64], begin: 
 
 
 def _rows(weights: Int64, group: _Group) -> Int64:
-    """The rows of a group, zeros where there are no more channels."""
+    """The rows of a group, with zeros for missing channels."""
     rows = weights[group.first : group.first + group.size]
     return np.pad(rows, ((0, group.size - len(rows)), (0, 0)))
 
 
 def _pairs(w: Int64, plain: bool) -> Int64:
-    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 of each three. The first row as it is if `plain`."""
+    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 of each three. If `plain`, the first row is
+    unchanged.
+    """
     own, w = w[:plain], w[plain:]
     pairs = np.stack([w[0::3] + (w[2::3] << 21), w[1::3] + (w[2::3] << 10)], axis=1)
     return np.concatenate([own, pairs.reshape(-1, w.shape[1])])
 
 
 def _offsets(w: Int64) -> Int64:
-    """What must be added to sums of inputs in 0..255 so that none is negative."""
+    """The offsets that must be added to sums of inputs in 0..255 so that none is negative."""
     return np.asarray(-255 * np.minimum(w, 0).sum(axis=1), dtype=np.int64)
 
 
@@ -108,11 +111,11 @@ def _offsets(w: Int64) -> Int64:
 
 
 OFFSET = 1 << 20
-"""What the sums 0 of threes begin with, so that they do not borrow from the sums 2."""
+"""The start value of sum 0 of each three, so that it does not borrow from sum 2."""
 
 
 def _start(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> tuple[int, int] | None:
-    """The 64 bits to which sum * multiplier is added, and the multiplier; None where 63 bits less 11 are too few.
+    """The 64 bits to which sum * multiplier is added, and the multiplier; None if 63 bits minus 11 are too few.
 
     A channel whose bias alone makes it saturate, whatever its inputs, gets a multiplier of 0.
     """
@@ -133,7 +136,9 @@ def _arrange_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Arra
     starts = [start or (0, 0) for start in _starts(constants, p)]
 
     def laws(group: _Group, chunks: list[slice]) -> Int64:
-        """Low and high bits and multiplier of each output; times 2^11, 2^11 and 2^10 if there is but one chunk."""
+        """The low and high bits and the multiplier of each output; times 2^11, 2^11 and 2^10 if there is only one
+        chunk.
+        """
         numbers = []
         padded = [*starts, *[(0, 0)] * group.size][group.first : group.first + group.size]
         for (start, multiplier), slot in zip(padded, group.slots(), strict=True):
@@ -161,7 +166,9 @@ def _when_armv7m(node: Node, target: Any) -> str | None:
 
 @dataclass(frozen=True)
 class _Law:
-    """An output channel without products of 64 bits: sum - `zero` is `a`; y = lo + (a * M + rest) / 2^32 for a <= span."""
+    """The law of an output channel without 64-bit products: sum - `zero` is `a`; y = lo + (a * M + rest) / 2^32 for a
+    <= span.
+    """
 
     zero: int
     span: int
@@ -170,14 +177,14 @@ class _Law:
     rest: int
 
     constant: bool = False
-    """All sums give one output; the kernel gets weights of zero."""
+    """All sums give the same output; the kernel gets weights of zero."""
 
     def words(self) -> tuple[int, ...]:
         return self.zero, self.span, self.low, self.high, self.rest
 
 
 def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> _Law | None:
-    """The law of a channel on sums of products of weights and inputs in 0..255; None where 32 bits are too few.
+    """The law of a channel on sums of products of weights and inputs in 0..255; None if 32 bits are too few.
 
     A channel whose output cannot change gets weights of zero from the caller: its law is that of a sum of 0.
     """
@@ -198,7 +205,7 @@ def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> _
 
 
 def constant_output(lowest: int, largest: int, scaled: int, p: Any) -> tuple[int] | None:
-    """The output of all sums from lowest to largest, if there is but one."""
+    """The output of all sums from lowest to largest, if they have the same one; else None."""
     ends = {min(p.hi, max(p.lo, ((acc * scaled + (1 << 31)) >> 32) + p.out_zero_point)) for acc in (lowest, largest)}
     return (ends.pop(),) if len(ends) == 1 else None
 
@@ -245,23 +252,23 @@ def _when_armv6m(node: Node, target: Any) -> str | None:
 
 
 def _inputs(p: Any) -> int:
-    """Of an output: the window, or the features of a row, up to a multiple of UNROLL."""
+    """The number of inputs of an output: the window, or the features of a row, up to a multiple of UNROLL."""
     inputs = p.kernel_h * p.kernel_w * p.in_c if hasattr(p, "kernel_h") else p.in_c
     return int(-(-inputs // UNROLL) * UNROLL)
 
 
 @dataclass(frozen=True)
 class _Cycles:
-    """Of a core: what a pixel takes."""
+    """The cycles that one output pixel takes on a core."""
 
     output: float
     group: float
     pixel: float
     row: float
-    """Of a window, copied."""
+    """of a row of a window that is copied"""
 
     byte: float
-    """Of a window: where rows are whole words, and elsewhere."""
+    """of a byte of a window whose rows are whole words; `odd_byte` is for other windows"""
 
     odd_byte: float
     in_place: bool
@@ -274,7 +281,7 @@ CYCLES = {
 
 
 def _window_cycles(p: Any, cycles: _Cycles) -> float:
-    """Of the copy of a window."""
+    """The cycles of copying a window."""
     rows, run = (p.kernel_h, p.kernel_w * p.in_c) if hasattr(p, "kernel_h") else (1, p.in_c)
     if cycles.in_place and rows * run == p.in_c and p.in_c % UNROLL == 0:
         return 0.0
@@ -282,7 +289,7 @@ def _window_cycles(p: Any, cycles: _Cycles) -> float:
 
 
 def _cost(isa: str, code: int) -> Callable[[Node, Any], Cost]:
-    """Cycles: 3.25 for each word of an input and 3 for the input, in each group, on both cores."""
+    """The cost: on both cores 3.25 cycles for each word of an input and 3 for the input, in each group."""
     cycles = CYCLES[isa]
 
     def cost(node: Node, target: Any) -> Cost:
@@ -321,7 +328,7 @@ FC = (_kernel("fc_s8", "armv6m"), _kernel("fc_s8", "armv7m"))
 
 
 def _by_channel(constants: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Weights [kernel_h, kernel_w, channel] with the channel first."""
+    """The weights [kernel_h, kernel_w, channel] with the channel first."""
     return {**constants, "weights": np.ascontiguousarray(np.moveaxis(constants["weights"], 2, 0))}
 
 
@@ -360,7 +367,9 @@ def _depthwise_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Ar
 
 
 def _depthwise_scratch(p: Any) -> int:
-    """Steps from row to row; for each channel the rows that a row of output sees and one of padding; five outputs."""
+    """The scratch: steps from row to row; for each channel the rows that a row of output sees and one of padding; five
+    outputs.
+    """
     columns = (max(p.out_w, 5) - 1) * p.stride_w + p.kernel_w
     planes = -(-p.in_c * ((p.kernel_h - 1) * p.dilation_h + 2) * columns // 4) * 4
     return int(4 * p.kernel_h + planes + (5 * p.out_c if p.out_w < 5 else 0))
@@ -373,7 +382,7 @@ def _depthwise_kernel(isa: str) -> Kernel:
     )
 
     def rows_cost(node: Node, target: Any, count: int) -> float:
-        """Planes are filled and the rows above are copied in every call."""
+        """The cost of some rows. Planes are filled and the rows above are copied in every call."""
         p = node.params
         fives = count * -(-p.out_w // 5) * p.out_c
         copied = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1

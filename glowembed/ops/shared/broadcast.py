@@ -1,7 +1,7 @@
-"""Two operands of one output, shared by Add, Sub and Mul: import, rows, and the strides of broadcasting.
+"""Code for two operands of one output, shared by Add, Sub and Mul: import, rows, and the strides of broadcasting.
 
-Source: ONNX "Broadcasting in ONNX", multidirectional. A row of a [1, H, W, C] or [1, L, C] tensor is what one step of
-the second axis holds; any other tensor is one row. Nothing here is arithmetic.
+Source: ONNX "Broadcasting in ONNX", multidirectional. A row of a [1, H, W, C] or [1, L, C] tensor is one index of the
+second axis; any other tensor is one row. There is no arithmetic here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Builder, LowerContext, OnnxNode, Refused
 
 DIMS = 4
-"""Nested loops of the broadcasting kernels."""
+"""The number of nested loops of the broadcasting kernels."""
 
 
 def import_pair(op: str, node: OnnxNode, b: Builder) -> str:
-    """The name of what is made by a node with two operands of the same rank: axes of one element are put in front of the shorter shape."""
+    """Add a node with two operands of the same rank, and return the name of its output. Axes of size 1 are put in front
+    of the shorter shape.
+    """
     rank = max(len(b.shape(name)) for name in node.inputs)
     operands = [_with_rank(name, rank, b) for name in node.inputs]
     shapes = [b.shape(name) for name in operands]
@@ -56,13 +58,13 @@ def stored_operand(c: LowerContext, name: str) -> str:
 
 
 def rows_of(shape: Shape) -> int:
-    """Rows that a kernel can compute one at a time."""
+    """The number of rows that a kernel can compute one at a time."""
     return shape[1] if len(shape) in (3, 4) and shape[0] == 1 else 1
 
 
 @dataclass(frozen=True)
 class Broadcasting:
-    """Loops over the dims of a row, in elements; a stride is 0 where the operand has one element for all."""
+    """Loops over the dims of a row, in elements; a stride is 0 if the operand has one element for all."""
 
     rows: int
     row_steps: tuple[int, int]
@@ -71,7 +73,7 @@ class Broadcasting:
 
 
 def broadcasting(a: Shape, b: Shape) -> Broadcasting:
-    """Loops for two shapes of one rank; neighbouring dims that both operands walk alike become one."""
+    """The loops for two shapes of one rank; neighbouring dims with the same pattern in both operands become one loop."""
     out = np.broadcast_shapes(a, b)
     rows = rows_of(out)
     first = 2 if rows > 1 else 0
@@ -98,7 +100,7 @@ def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class LoopParams:
-    """Loops of Broadcasting."""
+    """The fields for the loops of Broadcasting."""
 
     rows: int = i32("rows of the output")
     row_step_a: int = i32("1: the first operand has as many rows as the output, 0: it has one")
@@ -109,24 +111,24 @@ class LoopParams:
 
 
 def operand_shapes(p: LoopParams) -> tuple[Shape, Shape]:
-    """The shapes that the loops give to both operands: [rows, dims...] with 1 where they do not move."""
+    """The shapes that the loops give to both operands: [rows, dims...], with 1 where a stride is 0."""
     a = (p.rows if p.row_step_a else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_a, strict=True)))
     b = (p.rows if p.row_step_b else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_b, strict=True)))
     return a, b
 
 
 def row_bytes(p: LoopParams) -> tuple[tuple[int, ...], int]:
-    """As KernelOp.row_bytes, for int8."""
+    """The KernelOp.row_bytes of int8 ops."""
     return tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)
 
 
 def needs(p: LoopParams, y: int) -> tuple[range, ...]:
-    """As KernelOp.needs."""
+    """The KernelOp.needs of these ops."""
     return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
 
 
 def lines_cost(p: LoopParams, element: float, line: float) -> float:
-    """Cycles of a kernel that walks line after line (ge_broadcast.h)."""
+    """The cycles of a kernel that computes line after line (ge_broadcast.h)."""
     return float(p.rows * (prod(p.dims[:-1]) * (element * p.dims[-1] + line) + 40))
 
 

@@ -40,12 +40,14 @@ class LinearConstants:
         )
 
     def op(self, stem: str) -> str:
-        """The kernel-level op that takes these constants: `stem`_s8, or `stem`_aw_s8; with the requantization's name."""
+        """The name of the kernel-level op that takes these constants: `stem`_s8, or `stem`_aw_s8, with the law's
+        suffix.
+        """
         return in_mode(f"{stem}_s8" if self.weight_zero_point is None else f"{stem}_aw_s8", self.requant.mode)
 
 
 def check_bias(bias: Shape, channels: int) -> None:
-    """Raises ValueError for a bias that is not one number for each output channel."""
+    """Raise ValueError for a bias that is not one number for each output channel."""
     if bias != (channels,):
         raise ValueError(f"a bias of shape {list(bias)} does not fit {channels} output channels")
 
@@ -53,9 +55,9 @@ def check_bias(bias: Shape, channels: int) -> None:
 def linear_constants(
     w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, mode: fixedpoint.Mode = "default"
 ) -> LinearConstants:
-    """Constants of y = x . w + b for weights with the output channel as axis 0.
+    """The constants of y = x . w + b for weights with the output channel as axis 0.
 
-    Raises UnsupportedModelError when an accumulator could leave int32, naming the node `name` and the channel.
+    Raises UnsupportedModelError if an accumulator could leave int32, naming the node `name` and the channel.
     """
     weights = w.then("quantize", wq.quantize)
     stored = weights.materialize()
@@ -81,7 +83,7 @@ def linear_constants(
 
 
 def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.Mode) -> NDArray[np.float64]:
-    """x * w / y, rounded to float32 after each step where that is what the others do."""
+    """The scales x * w / y, rounded to float32 after each step in laws whose engines do so."""
     if mode == "glow":
         with np.errstate(over="ignore"):  # fixedpoint.requant refuses what is infinite
             return (np.float32(x) * w.astype(np.float32) / np.float32(y)).astype(np.float64)
@@ -89,18 +91,18 @@ def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.M
 
 
 def mode_of(attrs: Mapping[str, Any]) -> fixedpoint.Mode:
-    """The requantization that a node was given."""
+    """The requantization of a node."""
     mode: fixedpoint.Mode = attrs.get("requantization", "default")
     return mode
 
 
 def _ready(name: str, array: Array, source: Const) -> Const:
-    """The source constant with a step that puts the computed array in its place."""
+    """The source constant with one step that replaces it by the computed array."""
     return source.then(name, lambda _: array)
 
 
 def clamp_limits(yq: QType, attrs: Mapping[str, Any]) -> tuple[int, int]:
-    """The stored values of the fused activation's limits, inside those of the type."""
+    """The stored values of the fused activation's limits, inside the limits of the type."""
     low, high = yq.limits
     act_min, act_max = attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)
     lo = low if act_min == -np.inf else int(yq.quantize(np.asarray(act_min)))
