@@ -1,7 +1,7 @@
-"""What `import_onnx` builds with: values with shapes, nodes in order, names that survive.
+"""The builder that `import_onnx` uses: values with shapes, nodes in order, names that stay valid.
 
-In: calls of the importer and of the op files, in order of execution. Out: a Graph. Knows no file format and no op but
-Transpose. A derived name never takes the name of something in the model: where they would be equal it gets a prime.
+In: calls of the importer and of the op files, in order of execution. Out: a Graph. It knows no file format and no op
+except Transpose. A derived name never equals a name of the model; if they would be equal, a prime is appended.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from glowembed.graph.op import Refused, ops
 from glowembed.graph.spatial import channels_last
 
 MAX_ELEMENTS = limits.ELEMENTS
-"""Largest tensor: what an int32 offset reaches."""
+"""The most elements of a tensor, which an int32 offset can reach."""
 
 
 class GraphBuilder:
-    """Implements op.Builder. `reserved` are all names of the model, which no derived value may take."""
+    """Implements op.Builder. `reserved` are all names of the model, which derived values must not take."""
 
     def __init__(self, reserved: Collection[str]) -> None:
         self.values: dict[str, Value] = {}
@@ -37,11 +37,11 @@ class GraphBuilder:
         self._current = ("", frozenset[str]())
 
     def start(self, origin: str, outputs: Iterable[str]) -> None:
-        """The nodes that follow come from the ONNX node named `origin` with these outputs."""
+        """Declare that the following nodes come from the ONNX node named `origin` with these outputs."""
         self._current = (origin, frozenset(outputs))
 
     def activation(self, name: str, shape: Shape) -> None:
-        """A value that no node of ours makes: an input of the graph."""
+        """Add a value that no node makes: an input of the graph."""
         self.values[name] = Value(name, shape)
 
     def shape(self, name: str) -> Shape:
@@ -60,18 +60,18 @@ class GraphBuilder:
         return const
 
     def constant(self, name: str, const: Const) -> str:
-        """A constant that an op derives."""
+        """Add a constant that an op derives."""
         if name not in self._actual:
             self._actual[name] = self.fresh(name)
             self._set_constant(self._actual[name], const)
         return self._actual[name]
 
     def model_constant(self, name: str, array: Array) -> None:
-        """A constant under the name that it has in the model."""
+        """Add a constant under its name in the model."""
         self._set_constant(name, Const(array))
 
     def stored_constant(self, name: str, const: Const) -> None:
-        """A constant under the name that it has in the model, which stores integers (Const.grid)."""
+        """Add a constant that stores integers (Const.grid) under its name in the model."""
         self._set_constant(name, const)
 
     def _set_constant(self, name: str, const: Const) -> None:
@@ -116,7 +116,7 @@ class GraphBuilder:
         return output
 
     def _lay_out(self, name: str, output: str, perm: Perm) -> None:
-        """`y/channels_last` transposed to `y`: note on the first what it is."""
+        """Record on `y/channels_last`, when it is transposed to `y`, that it is `y` in another order."""
         back = inverse(perm)
         plain = self.values[name].layout is None and self.values[output].layout is None
         if plain and name == name_permuted(self.values[output], back)[0]:
@@ -130,13 +130,13 @@ class GraphBuilder:
         return self.constant(wanted, self.delayed(name).then(step, lambda array: np.transpose(array, perm)))
 
     def fresh(self, name: str) -> str:
-        """The name, with primes until nothing has it."""
+        """The name, with as many primes as are needed to make it unique."""
         while name in self._reserved or name in self.values:
             name += "'"
         return name
 
     def _node_name(self, output: str) -> str:
-        """The name of the ONNX node for the first node that makes an output of it, or something derived from one."""
+        """The name of the ONNX node for the first node that makes one of its outputs, or a derived name."""
         origin, outputs = self._current
         helper = not any(output == known or output.startswith(f"{known}/") for known in outputs)
         name = output if helper else origin
@@ -148,7 +148,7 @@ class GraphBuilder:
         return name
 
     def rollback(self, marks: tuple[int, set[str]]) -> None:
-        """Forget what was added since `mark`: the node was refused half-way."""
+        """Remove everything that was added since `mark`, because the node was refused half-way."""
         del self.nodes[marks[0] :]
         for name in set(self.values) - marks[1]:
             del self.values[name]
@@ -161,7 +161,7 @@ class GraphBuilder:
         return len(self.nodes), set(self.values)
 
     def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str], sha256: str) -> Graph:
-        """The graph without the nodes that nobody reads."""
+        """The graph without nodes whose outputs nothing reads."""
         needed, live = set(outputs), []
         for node in reversed(self.nodes):
             if needed.intersection(node.outputs):
@@ -175,7 +175,7 @@ class GraphBuilder:
 
 
 def inputs_channels_last(graph: Graph) -> Graph:
-    """The same graph with every input that is N, C, spatial replaced by one that is channels-last, under the same name."""
+    """The same graph with every input in N, C, spatial order replaced by a channels-last one of the same name."""
     for name in graph.inputs:
         rank = len(graph.values[name].shape)
         if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):
@@ -184,7 +184,7 @@ def inputs_channels_last(graph: Graph) -> Graph:
 
 
 def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool:
-    """The first op that cares about the order of axes reads `name` transposed to channels-last."""
+    """Whether the first op that depends on the order of axes reads `name` transposed to channels-last."""
     for node in graph.consumers()[name]:
         if node.op == "Transpose":
             return tuple(node.attrs["perm"]) == perm

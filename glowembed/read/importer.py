@@ -1,9 +1,8 @@
-"""ONNX file to float Graph: what the nodes of a model mean.
+"""Turns an ONNX file into a float Graph.
 
-In: the path of a model, shapes for what the model leaves open. Out: a Graph that is not yet canonical, or the list of
-all that is not supported. A model file is a stranger's: onnxfile.py reads it, and no constant is computed here before
-its size is known.
-Never changes a name: identifiers for C are made by the emitter.
+In: the path of a model, shapes for axes that the model leaves open. Out: a Graph that is not yet canonical, or the list
+of everything that is not supported. A model file is not trusted: onnxfile.py reads it, and no constant is computed here
+before its size is known. Names are never changed; the emitter makes identifiers for C.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ InputLayout = Literal["model", "nhwc"]
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
 
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
-"""Types of inputs in quantized models."""
+"""The types of inputs in quantized models."""
 
 # Only for operators that nothing imports. An advice keeps what the network computes; tests/test_advice.py follows them.
 HINTS = {
@@ -75,7 +74,7 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """One node (or input, or output) that cannot be had; `op` is the ONNX operator, "input" or "output"."""
+    """One node (or input, or output) that is not supported; `op` is the ONNX operator, "input" or "output"."""
 
     node: str
     op: str
@@ -88,7 +87,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a person wants to know of the file itself. `notes`: what the import changes, in sentences."""
+    """Facts about the file itself. `notes`: sentences about what the import changes."""
 
     opset: int
     producer: str
@@ -102,7 +101,8 @@ NO_SHAPES: Mapping[str, Shape] = {}
 def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: str = "model") -> Graph:
     """The float graph of the model. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are channels-last.
 
-    Raises UsageError for a file that is no sound ONNX model, UnsupportedModelError with all problems for one that is.
+    Raises UsageError for a file that is not a valid ONNX model, UnsupportedModelError with all problems for a valid one
+    that is not supported.
     """
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
@@ -118,12 +118,12 @@ def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout
 
 
 def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES) -> list[Problem]:
-    """All that keeps the model from being compiled; empty when `load` succeeds."""
+    """Everything that prevents the model from being compiled; empty if `load` succeeds."""
     return _import(read(Path(path)), shapes)[1]
 
 
 def describe(path: Path | str) -> ModelInfo:
-    """Opset, producer and hash of the file."""
+    """The opset, producer and hash of the file."""
     file = read(Path(path))
     producer = " ".join(filter(None, (file.model.producer_name, file.model.producer_version)))
     notes = [
@@ -139,7 +139,7 @@ def describe(path: Path | str) -> ModelInfo:
 
 @dataclass(eq=False)
 class _Walk:
-    """The state while nodes are taken in order of execution."""
+    """The state while nodes are visited in order of execution."""
 
     file: File
     shapes: Mapping[str, Shape]
@@ -152,7 +152,9 @@ class _Walk:
     folded: int = 0
     """Elements of the constants that were computed so far."""
     integers: set[str] = field(default_factory=set)
-    """Names in the file whose tensors are integers: DequantizeLinear gives the same value a second name that is not."""
+    """The names in the file whose tensors are integers; DequantizeLinear gives the same value a second name, whose
+    tensor is not.
+    """
 
     @cached_property
     def quantized(self) -> Quantized:
@@ -165,7 +167,7 @@ class _Walk:
 
     @cached_property
     def inferred(self) -> dict[str, Shape]:
-        """Shapes by onnx's own inference: to go on behind a node that is not supported."""
+        """Shapes from onnx's own inference, which let the walk continue after an unsupported node."""
         model = ModelProto()
         model.CopyFrom(self.file.model)
         for info in model.graph.input:
@@ -186,7 +188,7 @@ class _Walk:
 
 
 def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[Problem]]:
-    """The graph, and what stands against it. None when the problems leave no graph."""
+    """The graph and the problems. The graph is None if the problems leave none."""
     constant = [tensor.name for tensor in file.model.graph.initializer]
     if len(set(constant)) != len(constant):
         raise UsageError(f"{file.path}: two initializers have the same name")
@@ -217,7 +219,7 @@ def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[
 
 
 def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProto:
-    """The names and nodes alone; older files list their initializers as inputs too."""
+    """The graph's names and nodes only; older files list their initializers as inputs too."""
     bare = GraphProto(node=graph.node, output=graph.output)
     bare.input.extend(info for info in graph.input if info.name not in tensors)
     return bare
@@ -237,7 +239,7 @@ def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
 
 
 def _batches(declared: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> Iterator[Problem]:
-    """The hint holds all that is needed at once."""
+    """A problem for an input with a batch. Its hint contains everything that is needed."""
     differing = [name for name, shape in shapes.items() if shape != declared[name]]
     example = " ".join(f"--shape {name}={','.join(map(str, shapes[name]))}" for name in differing)
     for name in differing:
@@ -245,7 +247,7 @@ def _batches(declared: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> Iter
 
 
 def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> None:
-    """A constant as it is for folding, and as float32 where it is a float."""
+    """Add a constant unchanged for folding, and as float32 if it is a float."""
     walk.arrays[name] = array
     real = array.dtype.kind == "f" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8")
     if real:
@@ -260,7 +262,9 @@ def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> N
 
 
 def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[str]) -> dict[str, str]:
-    """Names to be replaced: what a pass-through turns into an output of the model is called after that output."""
+    """Names to be replaced: a value that a pass-through turns into an output of the model takes the name of that
+    output.
+    """
     passed = {node.output[0]: node.input[0] for node in order if _is_pass_through(node)}
     renamed: dict[str, str] = {}
     for output in outputs:
@@ -278,7 +282,7 @@ def _is_pass_through(node: NodeProto) -> bool:
 
 
 def _visit(walk: _Walk, proto: NodeProto) -> None:
-    """One node: folded, passed through, or imported; or a problem."""
+    """Fold, pass through or import one node, or record a problem."""
     names = [walk.resolve(name) if name else "" for name in proto.input]
     mark = walk.builder.mark()
     try:
@@ -302,7 +306,7 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
 
 
 def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
-    """By the op's importer, or by onnxquant where integers are made or read."""
+    """Import a node by the op's importer, or by onnxquant if it makes or reads integers."""
     quantized = walk.quantized
     integers = [name for name in proto.input if name in walk.integers]
     if node.op_type in onnxquant.OPERATORS:
@@ -319,7 +323,7 @@ def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
 
 
 def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
-    """Note the problem; the outputs keep their shape where onnx can tell it, so that the walk goes on."""
+    """Record the problem. The outputs keep their shape if onnx can infer it, so that the walk continues."""
     walk.found.append(Problem(name_of(proto), proto.op_type, reason, hint))
     walk.builder.rollback(mark)
     for output in filter(None, proto.output):
@@ -363,7 +367,9 @@ def _onnx_node(walk: _Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode
 
 
 def _check_numbers(op_type: str, attributes: Mapping[str, Any]) -> None:
-    """Attributes are finite numbers; a limit of Clip may be infinite, and what a Constant holds is looked at later."""
+    """Check that attributes are finite numbers; a limit of Clip may be infinite, and the content of a Constant is
+    checked later.
+    """
     for name, value in attributes.items():
         numbers = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, float)]
         wrong = [v for v in numbers if math.isnan(v) or (math.isinf(v) and op_type != "Clip")]
@@ -372,7 +378,7 @@ def _check_numbers(op_type: str, attributes: Mapping[str, Any]) -> None:
 
 
 def _check_node(walk: _Walk, proto: NodeProto) -> None:
-    """The number of inputs and outputs, and the names and types of attributes, by the schema of the opset."""
+    """Check the number of inputs and outputs, and the names and types of attributes, against the schema of the opset."""
     context = onnx.checker.C.CheckerContext()
     context.ir_version = walk.file.model.ir_version
     context.opset_imports = {"": walk.file.opset}
@@ -386,9 +392,10 @@ def _check_node(walk: _Walk, proto: NodeProto) -> None:
 
 
 def _check_types(walk: _Walk, proto: NodeProto) -> None:
-    """Constants are of a type that the operator takes there: an axis is no complex number.
+    """Check that constants have a type that the operator takes; an axis, for example, is not a complex number.
 
-    The operators of onnxquant look at their parameters themselves: they take fewer types, and name them.
+    The operators of onnxquant check their parameters themselves, because they accept fewer types and name them in
+    errors.
     """
     if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear"):
         return
@@ -424,7 +431,7 @@ def _attributes(walk: _Walk, proto: NodeProto) -> dict[str, Any]:
 
 
 def _check_made(walk: _Walk, node: OnnxNode) -> None:
-    """Outputs that an importer did not make are a problem when something reads them."""
+    """Record a problem for outputs that an importer did not make but something reads."""
     for name in filter(None, node.outputs):
         if name not in walk.builder.values:
             walk.unknown.add(name)
@@ -436,7 +443,7 @@ def _check_made(walk: _Walk, node: OnnxNode) -> None:
 
 
 def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Make constants of the outputs if all inputs are constants, or if only the shape of the input matters."""
+    """Compute the outputs as constants if all inputs are constants, or if only the shape of the input matters."""
     if not onnxfold.folds(proto) or _has_subgraph(proto):
         return False
     if node.op_type in ("Shape", "Size"):
@@ -464,7 +471,7 @@ def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _keep_grid(walk: _Walk, node: OnnxNode, reals: Sequence[Array], grids: Sequence[Array]) -> None:
-    """What is moved of a constant that knows its integers knows them too."""
+    """Give a moved constant the grid of a constant that knows its integers."""
     for name, real, grid in zip(filter(None, node.outputs), reals, grids, strict=False):
         walk.builder.stored_constant(name, Const(real, grid=grid))
 
@@ -489,9 +496,8 @@ def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
 
 
 def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """What vanishes: Identity, Dropout in inference, Cast from float to float, DequantizeLinear.
-
-    Their output is another name of the input.
+    """Remove Identity, Dropout in inference, Cast from float to float, and DequantizeLinear: their output is another
+    name of the input.
     """
     if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear"):
         return False

@@ -1,6 +1,6 @@
-"""ONNX tensor files. In: the path of a serialized TensorProto (input_0.pb). Out: the numpy array.
+"""Reads ONNX tensor files. In: the path of a serialized TensorProto (input_0.pb). Out: the numpy array.
 
-External data is refused: a tensor file is a stranger's, and could name any file of the machine.
+External data is refused, because an untrusted tensor file could name any file of the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glowembed.read.onnxfile import array_of
 
 
 def read_tensor_proto(path: Path) -> Array:
-    """The tensor in the file."""
+    """Return the tensor in the file."""
     tensor = onnx.TensorProto()
     try:
         tensor.ParseFromString(source.read_bytes(path))

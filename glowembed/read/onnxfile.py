@@ -1,8 +1,8 @@
-"""An ONNX file as bytes of a stranger: parsed, checked and completed, before anybody looks at what it computes.
+"""Reads an untrusted ONNX file: parses, checks and completes it, before anything looks at what it computes.
 
 In: a path. Out: the model with its external data inside, its hash, its nodes in order of execution, shapes for its
-inputs. Nothing is allocated before its size is known, nothing outside the folder of the model is read.
-Knows no operator.
+inputs. Nothing is allocated before its size is known, nothing outside the folder of the model is read. It knows no
+operator.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read(path: Path) -> File:
 
 
 def _check_text(path: Path, model: ModelProto) -> None:
-    """Names are UTF-8: protobuf hands others over as bytes."""
+    """Check that names are UTF-8; protobuf passes others on as bytes."""
     graph = model.graph
     texts = [item.name for item in (*graph.initializer, *graph.input, *graph.output)] + [graph.name]
     for node in (*graph.node, *(node for function in model.functions for node in function.node)):
@@ -81,7 +81,7 @@ def _opset(path: Path, model: ModelProto) -> int:
 
 
 def _inlined(path: Path, model: ModelProto) -> ModelProto:
-    """Functions of the model written out where they are called."""
+    """The model with its functions expanded where they are called."""
     if not model.functions:
         return model
     from onnx.inliner import inline_local_functions
@@ -103,7 +103,9 @@ def _tensors(model: ModelProto) -> Iterable[TensorProto]:
 
 
 def _embed(model_path: Path, tensor: TensorProto) -> bytes:
-    """Put the external data of a tensor into it; returns the bytes. Sizes are compared before anything is read."""
+    """Put the external data of a tensor into it, and return the number of bytes. Sizes are compared before anything is
+    read.
+    """
     entry = {item.key: item.value for item in tensor.external_data}
     path = _inside(model_path, tensor.name, entry.get("location", ""))
     size, expected = path.stat().st_size, _nbytes(model_path, tensor)
@@ -126,7 +128,7 @@ def _embed(model_path: Path, tensor: TensorProto) -> bytes:
 
 
 def _inside(model_path: Path, name: str, location: str) -> Path:
-    """The file at `location`, which must lie in the model's folder, also after links are followed."""
+    """The file at `location`, which must be in the model's folder even after links are followed."""
     folder = model_path.resolve().parent
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive or location.startswith("\\")
     parts = PureWindowsPath(location).parts
@@ -145,7 +147,7 @@ def _inside(model_path: Path, name: str, location: str) -> Path:
 
 
 def _nbytes(path: Path, tensor: TensorProto) -> int:
-    """Bytes of the stored form; raises for a shape that is absurd."""
+    """The bytes of the stored form; raises an error for an absurd shape."""
     elements = int(prod(tensor.dims))
     if any(d < 0 for d in tensor.dims):
         raise UsageError(f"{path}: tensor {tensor.name!r} has the shape {list(tensor.dims)}")
@@ -162,7 +164,7 @@ def _nbytes(path: Path, tensor: TensorProto) -> int:
 
 
 def array_of(path: Path, tensor: TensorProto) -> Array:
-    """The data as they are in the file."""
+    """The data as stored in the file."""
     expected = _nbytes(path, tensor)
     if tensor.HasField("raw_data") and len(tensor.raw_data) != expected:
         raise UsageError(f"{path}: tensor {tensor.name!r} needs {expected} bytes and has {len(tensor.raw_data)}")
@@ -178,7 +180,9 @@ def array_of(path: Path, tensor: TensorProto) -> Array:
 
 
 def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[NodeProto]:
-    """The nodes that the outputs need, in order of execution; every name made once, no name missing, no cycle."""
+    """The nodes that the outputs need, in order of execution. Checks that every name is made once, none is missing, and
+    there is no cycle.
+    """
     given = {*constants, *(info.name for info in graph.input)}
     maker: dict[str, int] = {}
     for index, node in enumerate(graph.node):
@@ -211,7 +215,7 @@ def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[Nod
 
 
 def _topological(path: Path, nodes: Sequence[NodeProto], maker: Mapping[str, int]) -> list[NodeProto]:
-    """Kahn's algorithm; the order of the file wherever it is free."""
+    """Kahn's algorithm, which keeps the order of the file where it can."""
     before = [{maker[name] for name in node.input if name in maker} for node in nodes]
     after: list[list[int]] = [[] for _ in nodes]
     for index, needs in enumerate(before):
@@ -245,9 +249,9 @@ def name_of(node: NodeProto) -> str:
 def input_shapes(
     path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape], channels: Mapping[str, int] | None = None
 ) -> dict[str, Shape]:
-    """A shape for every input: what the user gives, else what the model says; an open first axis (the batch) is 1.
+    """A shape for every input: the user's, or else the model's; an open first axis (the batch) is 1.
 
-    channels: of inputs, for the example in the error.
+    channels: the channels of inputs, for the example in the error.
     """
     for name in given:
         if name not in {info.name for info in inputs}:
@@ -274,13 +278,16 @@ def input_shapes(
 
 
 def single(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The shapes of one sample. What has three axes or more begins with the batch; fewer, where their first is the same."""
+    """The shapes of one sample. A shape of three axes or more begins with the batch; shorter shapes do so if their
+    first axes are all the same.
+    """
     batches = {shape[0] for shape in shapes.values() if len(shape) >= 3 and shape[0] != 1}
     return {name: (1, *shape[1:]) if shape[:1] and shape[0] in batches else shape for name, shape in shapes.items()}
 
 
 def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:
-    """The model for inputs of these shapes, which may differ in the batch from what it fixes; itself where they do not.
+    """The model for inputs of these shapes, which may differ in the batch from what it fixes; the model itself if they
+    do not differ.
 
     Exporters write a fixed batch into the constants of Reshape and Expand too.
     """
@@ -325,19 +332,19 @@ def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
 
 
 def operators(path: Path) -> frozenset[str]:
-    """What the nodes of the model in the file are."""
+    """The operators of the nodes of the model in the file."""
     return frozenset(node.op_type for node in read(path).model.graph.node)
 
 
 def for_inputs(path: Path, shapes: Mapping[str, Shape]) -> bytes | None:
-    """The model of the file for inputs of another batch than it fixes; None where it fits them as it is."""
+    """The model of the file for inputs with a batch that differs from the one it fixes; None if it fits them unchanged."""
     model = read(path).model
     changed = with_batch(model, shapes)
     return None if changed is model else bytes(changed.SerializeToString())
 
 
 def declared_shape(info: ValueInfoProto) -> list[int | None] | None:
-    """The shape in the model; None for an axis, or for all, that is open."""
+    """The shape in the model, with None for an open axis; None if the shape is open altogether."""
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
         return None
@@ -345,7 +352,7 @@ def declared_shape(info: ValueInfoProto) -> list[int | None] | None:
 
 
 def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape: Shape) -> Shape:
-    """The user's shape; it may change the batch, but nothing else that the model fixes."""
+    """The user's shape, which may change the batch, but nothing else that the model fixes."""
     fits = declared is None or (
         len(declared) == len(shape) and all(d in (None, s) for d, s in zip(declared[1:], shape[1:], strict=True))
     )
@@ -357,7 +364,7 @@ def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape
 
 
 def channels_read(graph: GraphProto) -> dict[str, int]:
-    """Of inputs that a convolution reads: how many channels its weights have."""
+    """For each input that a convolution reads, the number of channels of the weights."""
     weights = {tensor.name: tensor.dims for tensor in graph.initializer}
     found = {}
     for node in graph.node:

@@ -1,9 +1,9 @@
-"""One ONNX node on constants: its results, by the reference evaluator of onnx and in the opsets of the model.
+"""Evaluates one ONNX node on constants, by the reference evaluator of onnx and in the opsets of the model.
 
 In: a parsed file, a node of it, the arrays of its inputs. Out: the arrays of its outputs, or Refused. What an operator
 means depends on the opset, so the node becomes a model of its own that imports what the file imports. The size of a
-result is inferred before it is computed. Where the evaluator does not know an old form, the node is written in a newer
-one that means the same. Knows no graph.
+result is inferred before it is computed. If the evaluator does not know an old form, the node is rewritten in a newer
+one that means the same. It knows no graph.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ WRONG = ("LRN",)
 """The reference evaluator takes the batch for the channels."""
 
 BOUNDED = ("NonZero", "Compress", "Unique", "Slice", "Squeeze", "Reshape")
-"""What makes at most as many elements as its input has, times their rank."""
+"""Operators whose output has at most as many elements as their input, times its rank."""
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A node, the arrays of its inputs by name, the opset of the standard operators, the shape of what it gives."""
+    """A node, the arrays of its inputs by name, the opset of the standard operators, and the shape of its result."""
 
     node: NodeProto
     feeds: Mapping[str, Array]
     opset: int
     result: Shape | None = None
-    """None: as the evaluator gives it."""
+    """None means the shape that the evaluator gives."""
 
 
 def folds(proto: NodeProto) -> bool:
-    """Whether the operator is one of those that `evaluate` may be asked for."""
+    """Whether `evaluate` supports the operator."""
     return proto.domain in DOMAINS and proto.op_type not in (*RANDOM, *WRONG)
 
 
@@ -78,7 +78,9 @@ def evaluate(file: File, proto: NodeProto, inputs: Sequence[str], feeds: Mapping
 
 
 def _model_of(model: ModelProto, call: _Call) -> ModelProto:
-    """The node alone. Small constants are initializers, as shapes may follow from them; the others are inputs."""
+    """A model of the node only. Small constants are initializers, because shapes may depend on them; the others are
+    inputs.
+    """
     inputs, constants = [], []
     for name, array in call.feeds.items():
         if array.size <= 1024:
@@ -118,13 +120,13 @@ def _check_size(model: ModelProto, feeds: Mapping[str, Array]) -> None:
 
 
 def _newer(call: _Call) -> _Call:
-    """The same in a form that the evaluator computes rightly."""
+    """The same node in a form that the evaluator computes correctly."""
     before, written = FORMS.get(call.node.op_type, (0, _flattened))
     return written(call) if not call.node.domain and call.opset < before else call
 
 
 def _flattened(call: _Call) -> _Call:
-    """Before opset 13 a Softmax takes all axes from `axis` on as one."""
+    """Before opset 13, a Softmax treats all axes from `axis` on as one."""
     ((name, array),) = call.feeds.items()
     axis = _attributes(call.node).get("axis", 1)
     matrix = array.reshape(prod(array.shape[: axis % max(array.ndim, 1)]), -1)
@@ -132,7 +134,7 @@ def _flattened(call: _Call) -> _Call:
 
 
 def _batch_normalization(call: _Call) -> _Call:
-    """What has one output is inference, whatever the momentum."""
+    """A node with one output is inference, whatever the momentum."""
     attributes = _attributes(call.node)
     if attributes.get("spatial", 1) != 1 or any(call.node.output[1:]):
         raise Refused("it is in training mode, or has parameters for each element", "export the model for inference")
@@ -141,7 +143,7 @@ def _batch_normalization(call: _Call) -> _Call:
 
 
 def _upsample(call: _Call) -> _Call:
-    """The scales were an attribute before opset 9."""
+    """Before opset 9, the scales were an attribute."""
     attributes = _attributes(call.node)
     scales = np.asarray(attributes["scales"], np.float32)
     node = _node(call, [call.node.input[0], SCALES], mode=attributes.get("mode", "nearest"))
@@ -157,7 +159,7 @@ def _resize(call: _Call) -> _Call:
 
 
 def _quantize(call: _Call) -> _Call:
-    """The evaluator casts steps to integers before it saturates them, so no number may have more than int32 holds."""
+    """The evaluator casts steps to integers before it saturates them, so no number may exceed the range of int32."""
     x, scale = call.node.input[:2]
     array, step = call.feeds[x], call.feeds[scale]
     if step.ndim > 1 or array.dtype.kind != "f" or not array.ndim:
@@ -170,7 +172,7 @@ def _quantize(call: _Call) -> _Call:
 
 
 EVERY = 1 << 30
-"""No opset has a form that the evaluator computes rightly."""
+"""The first opset for operators without any form that the evaluator computes correctly."""
 
 FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), (13, _flattened)),
@@ -179,7 +181,9 @@ FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
     "Resize": (11, _resize),
     "QuantizeLinear": (EVERY, _quantize),
 }
-"""Operator -> the first opset whose form the evaluator computes rightly, and how an older one is written in a newer."""
+"""Operator -> the first opset whose form the evaluator computes correctly, and the function that rewrites an older form
+as a newer one.
+"""
 
 SCALES = "scales of the Upsample"
 

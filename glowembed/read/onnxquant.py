@@ -1,9 +1,10 @@
-"""Quantized models: operators that make, read or compute with integer tensors, as nodes of the float graph.
+"""Imports quantized models: turns operators that make, read or compute with integer tensors into nodes of the float
+graph.
 
-In: such a node, and what is known of the integer tensors so far. Out: float nodes, constants that know their integers
+In: such a node, and the integer tensors known so far. Out: float nodes, constants that know their integers
 (Const.grid), and a Rescale with the attrs scale, zero_point and dtype wherever the model rounds to integers; the last
-pass of canonicalize makes types of these. An integer tensor stands in the graph as the real numbers that it means.
-uint8 becomes int8 here: the zero point less 128, which is exact. Reads no file.
+pass of canonicalize makes types of these. In the graph, an integer tensor is represented by the real numbers that it
+stands for. uint8 becomes int8 here, with the zero point reduced by 128, which is exact. It reads no file.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ ONNX_DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 10: "float16", 16: "bfloat16", 17: "float8e4m3fn",
     18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 25: "uint2", 26: "int2",
 }  # fmt: skip
-"""Of TensorProto, as far as the attribute output_dtype may name them."""
+"""The types of TensorProto that the attribute output_dtype may name."""
 
 MOVES = (
     "Concat", "Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze",
 )  # fmt: skip
-"""Operators that only move integers, or pick the largest: they mean the same on the real numbers."""
+"""Operators that only move integers, or select the largest; they mean the same on the real numbers."""
 
 
 @dataclass(frozen=True)
 class Integers:
-    """An integer tensor. `qtype` is unknown while only an input of the graph, `root`, and moves are behind it.
+    """An integer tensor. `qtype` is unknown as long as only an input of the graph, `root`, and moves precede it.
 
-    `dynamic`: it was quantized at run time with a scale that nobody knows; its scale is taken as 1, its zero point as 0.
+    `dynamic`: it was quantized at run time with an unknown scale; its scale is taken as 1, its zero point as 0.
     """
 
     dtype: str
@@ -47,14 +48,14 @@ class Integers:
 
 @dataclass(eq=False)
 class Quantized:
-    """What is known while nodes are taken in order: constants as they are in the file, integer tensors by name."""
+    """The facts known while nodes are visited in order: constants as in the file, integer tensors by name."""
 
     builder: GraphBuilder
     arrays: MutableMapping[str, Array]
     known: dict[str, Integers] = field(default_factory=dict)
 
     def of(self, name: str) -> Integers | None:
-        """With the type that its root got in the meantime."""
+        """The integer tensor with the type that its root has received in the meantime."""
         found = self.known.get(name)
         if found is not None and found.root:
             return replace(found, qtype=self.builder.values[found.root].qtype)
@@ -62,18 +63,18 @@ class Quantized:
 
 
 def add_input(q: Quantized, name: str, dtype: str) -> None:
-    """An input of the graph that is int8 or uint8; the DequantizeLinear that reads it says its type."""
+    """Add an input of the graph that is int8 or uint8; the DequantizeLinear that reads it defines its type."""
     q.known[name] = Integers(dtype, root=name)
     q.builder.values[name] = replace(q.builder.values[name], model_dtype=dtype)
 
 
 def untyped_inputs(q: Quantized) -> list[str]:
-    """Integer inputs that no DequantizeLinear reads."""
+    """The integer inputs that no DequantizeLinear reads."""
     return [name for name, found in q.known.items() if found.root == name and q.builder.values[name].qtype is None]
 
 
 def mark_outputs(q: Quantized, outputs: Iterable[str]) -> None:
-    """Outputs of the graph that are integers in the model remember their type there."""
+    """Record the types of graph outputs that are integers in the model."""
     for name in outputs:
         if name in q.known and name in q.builder.values:
             q.builder.values[name] = replace(q.builder.values[name], model_dtype=q.known[name].dtype)
@@ -84,7 +85,7 @@ def mark_outputs(q: Quantized, outputs: Iterable[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Parameters:
-    """scale (float64) and zero_point, scalars or vectors; dtype of the integers."""
+    """The scale (float64) and zero_point, scalars or vectors; the dtype of the integers."""
 
     scale: Array
     zero_point: Array
@@ -102,7 +103,7 @@ class _Parameters:
 def _parameters(
     q: Quantized, scale: str | None, zero: str | None, dtype: str | None, allowed: tuple[str, ...] = ACTIVATIONS
 ) -> _Parameters:
-    """Scale and zero point, checked. `dtype` is that of the integers where it is known; without any: uint8."""
+    """The scale and zero point, checked. `dtype` is that of the integers if known; if nothing defines it, uint8."""
     if scale is None:
         raise Refused("it has no scale", "quantize the model again")
     stored = _constant(q, scale, "scale")
@@ -138,13 +139,13 @@ def _supported(dtype: str, allowed: tuple[str, ...]) -> None:
 
 
 def quantize_linear(node: OnnxNode, q: Quantized) -> None:
-    """QuantizeLinear of a computed tensor."""
+    """Import a QuantizeLinear of a computed tensor."""
     p = _parameters(q, node.input(1), node.input(2), _output_dtype(node))
     _rounded(q, node.inputs[0], p, node.outputs[0])
 
 
 def _output_dtype(node: OnnxNode) -> str | None:
-    """What the attribute of this name says, if it is there and is not 0."""
+    """The type that the attribute of this name gives, if it is present and not 0."""
     code = node.attrs.get("output_dtype", 0)
     return ONNX_DTYPES.get(code, f"type {code} of ONNX") if code else None
 
@@ -160,7 +161,7 @@ def _rounded(q: Quantized, real: str, p: _Parameters, output: str) -> None:
 
 
 def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
-    """The name of the real numbers behind a computed tensor; None: it was a constant, and is one now."""
+    """The name of the real numbers of a computed tensor; None if the tensor was a constant and remains one."""
     x, axis = node.inputs[0], node.attrs.get("axis", 1)
     if _output_dtype(node) not in (None, "float32"):
         raise Refused(f"real numbers as {_output_dtype(node)}", "float32 is supported")
@@ -182,7 +183,9 @@ def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
 
 
 def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
-    """The integer tensor `x` read with these parameters: they must be those that it was written with."""
+    """The real numbers of the integer tensor `x` read with these parameters, which must be those with which it was
+    written.
+    """
     found = q.of(x)
     if found is None:
         raise Refused(f"its input {x!r} holds no integers", "check the model with onnx.checker")
@@ -205,7 +208,7 @@ def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
 
 
 def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) -> Const:
-    """scale * (array - zero_point) in float64, from which the integers are found again exactly."""
+    """Add scale * (array - zero_point) in float64, from which the integers can be recovered exactly."""
     shape = [1] * array.ndim
     if scale.size > 1:
         if not -array.ndim <= axis < array.ndim or array.shape[axis] != scale.size:
@@ -224,7 +227,7 @@ def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) ->
 
 
 def read_as_numbers(q: Quantized, name: str) -> None:
-    """A Cast to float of an integer tensor: scale 1 and zero point 0."""
+    """Import a Cast to float of an integer tensor: scale 1 and zero point 0."""
     found = q.of(name)
     assert found is not None
     qtype = QType("int8", (1.0,), (-128 if found.dtype == "uint8" else 0,))
@@ -238,7 +241,7 @@ def read_as_numbers(q: Quantized, name: str) -> None:
 
 
 def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
-    """A node of MOVES that reads integers, as the same node on real numbers."""
+    """A node of MOVES that reads integers, rewritten for real numbers."""
     first = q.of(node.inputs[0])
     if node.op_type == "Concat":
         others = [q.of(name) for name in node.inputs]
@@ -250,7 +253,7 @@ def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
 
 
 def after_move(node: OnnxNode, q: Quantized) -> None:
-    """What was moved is of the type that it was; a border with a number of its own too."""
+    """Give the result of a move the type of its input; the same for a border with a number of its own."""
     found = q.known[node.inputs[0]]
     q.known.update((name, found) for name in node.outputs if name)
     if node.op_type == "Pad" and (current := q.of(node.inputs[0])) is not None:
@@ -259,7 +262,7 @@ def after_move(node: OnnxNode, q: Quantized) -> None:
 
 
 def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
-    """The integer that fills the border as a real number."""
+    """The integer that fills the border, as a real number."""
     if found.qtype is None or node.opset < 11:
         raise Refused("padding of integers whose type is not known here", "pad before QuantizeLinear")
     name = node.input(2)
@@ -293,7 +296,7 @@ def _operand(q: Quantized, name: str, scale: str | None, zero: str | None, axis:
 def _through(
     node: OnnxNode, q: Quantized, op: str, inputs: tuple[str, ...], out: tuple[str | None, str | None]
 ) -> None:
-    """The float operator on real numbers, then rounding to the output's type."""
+    """Add the float operator on real numbers, then round to the output's type."""
     real = _run(node, q, op, inputs, "real")
     _rounded(q, real, _parameters(q, *out, None), node.outputs[0])
 
@@ -372,7 +375,9 @@ def _qlinear_concat(node: OnnxNode, q: Quantized) -> None:
 
 
 def _integer_product(op: str) -> Callable[[OnnxNode, Quantized], None]:
-    """MatMulInteger or ConvInteger: the int32 result as a real number; x - zero point is the real x over its scale."""
+    """Import MatMulInteger or ConvInteger: the int32 result as a real number; x - zero point is the real x divided by
+    its scale.
+    """
 
     def add(node: OnnxNode, q: Quantized) -> None:
         x, w, y = node.inputs[0], node.inputs[1], node.outputs[0]
@@ -405,7 +410,7 @@ def _zero(q: Quantized, name: str, dtype: str) -> str:
 
 
 def _dynamic(node: OnnxNode, q: Quantized) -> None:
-    """The scale that the model computes stands for 1 everywhere: what is divided by it is multiplied by it later."""
+    """Let the scale that the model computes be 1 everywhere: what is divided by it is multiplied by it later."""
     x, y = node.inputs[0], node.outputs[0]
     q.builder.add("Reshape", [x], {"shape": q.builder.shape(x)}, y)
     q.known[y] = Integers("uint8", dynamic=True)
@@ -433,9 +438,11 @@ OPERATORS: Mapping[str, Callable[[OnnxNode, Quantized], None]] = {
     "QLinearSoftmax": _qlinear_unary("Softmax"),
     "QuantizeLinear": quantize_linear,
 }
-"""ONNX operator (of the standard or of com.microsoft) -> what makes float nodes of it. DequantizeLinear only renames."""
+"""A mapping from the ONNX operator (standard or com.microsoft) to the function that makes float nodes of it.
+DequantizeLinear only renames.
+"""
 
 INTEGER_OPERATORS = frozenset(OPERATORS) - {"QuantizeLinear", "DynamicQuantizeLinear"}
-"""Those that compute with integers."""
+"""The operators that compute with integers."""
 
 DOMAINS = ("", "ai.onnx", "com.microsoft")
