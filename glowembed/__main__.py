@@ -82,7 +82,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _main(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Errors with their traceback; works after a command too.")
+        bool, typer.Option("--debug", help="Show errors with their traceback; may also follow a command.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)

@@ -55,7 +55,7 @@ Calibration = Annotated[
     typer.Option(
         "--calibration",
         metavar="|".join(METHODS),
-        help="How ranges come from what was seen; by default mse for int8, minmax for int16.",
+        help="How ranges follow from the profile; by default mse for int8, minmax for int16.",
     ),
 ]
 Percentile = Annotated[float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")]
@@ -81,7 +81,10 @@ Shapes = Annotated[
     typer.Option("--shape", metavar="NAME=1,3,64,64", help="Shape of an input that the model leaves open. Repeatable."),
 ]
 InputLayout = Annotated[
-    str, typer.Option("--input-layout", metavar="model|nhwc", help="nhwc: the bundle takes NHWC, without a transpose.")
+    str,
+    typer.Option(
+        "--input-layout", metavar="model|nhwc", help="nhwc: the bundle takes inputs in NHWC, without a transpose."
+    ),
 ]
 CalibSamples = Annotated[
     int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
@@ -91,7 +94,7 @@ ImageMean = Annotated[
     typer.Option(
         "--image-mean",
         metavar="M[,M,M]",
-        help="Images: subtracted after scaling; 0, or as recorded in the bundle.",
+        help="Images: subtracted after scaling; by default 0, or as recorded in the bundle.",
         rich_help_panel="Images",
     ),
 ]
@@ -100,7 +103,7 @@ ImageStd = Annotated[
     typer.Option(
         "--image-std",
         metavar="S[,S,S]",
-        help="Images: divided by after that; 1, or as recorded in the bundle.",
+        help="Images: divisor after that; by default 1, or as recorded in the bundle.",
         rich_help_panel="Images",
     ),
 ]
@@ -109,7 +112,7 @@ ImageScale = Annotated[
     typer.Option(
         "--image-scale",
         metavar="|".join(IMAGE_SCALES),
-        help="Images: what pixels become; 0..1, or as recorded in the bundle.",
+        help="Images: range of pixels; by default 0..1, or as recorded in the bundle.",
         rich_help_panel="Images",
     ),
 ]

@@ -52,16 +52,17 @@ def _group() -> None:
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the folder in boards/: a-z, 0-9, -.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the folder in boards/: a-z, 0-9, -.")],
     answers: Annotated[
-        Path | None, typer.Option("--answers", metavar="TOML", help="Without it the questions are printed.")
+        Path | None,
+        typer.Option("--answers", metavar="TOML", help="File with the answers; without it, the questions are printed."),
     ] = None,
     into: Annotated[
         Path | None,
         typer.Option(
             "--into",
             metavar="DIR",
-            help="By default boards/ of glowembed; from elsewhere it is used as --board DIR/NAME.",
+            help="Parent folder; by default boards/ of glowembed. A board elsewhere is used as --board DIR/NAME.",
         ),
     ] = None,
 ) -> None:

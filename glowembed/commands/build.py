@@ -23,17 +23,17 @@ def add_to(app: typer.Typer) -> None:
 def build(
     bundle: BundleDir,
     board: Annotated[
-        str | None, typer.Option("--board", help="By default the test board of the bundle's target.")
+        str | None, typer.Option("--board", help="A board; by default the test board of the bundle's target.")
     ] = None,
     build_dir: Annotated[
-        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
     ] = None,
     transport: Annotated[
         str | None,
         typer.Option(
             "--transport",
             metavar="|".join(FIRMWARES),
-            help="What it answers; mlperf: the official tool of MLPerf Tiny.",
+            help="How the firmware communicates; mlperf: with the official tool of MLPerf Tiny.",
         ),
     ] = None,
     as_json: AsJson = False,

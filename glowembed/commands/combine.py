@@ -22,10 +22,10 @@ def combine_(
     bundles: Annotated[
         list[Path], typer.Argument(metavar="BUNDLE...", help="The folders that `compile` wrote.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for all of them.")],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the header and its macros are called.")] = (
-        "combined"
-    ),
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the combination.")],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Name of the header and prefix of its macros.")
+    ] = ("combined"),
     as_json: AsJson = False,
 ) -> None:
     """Put several bundles into one folder with one arena, as large as the largest of theirs.

@@ -63,12 +63,14 @@ def add_to(app: typer.Typer) -> None:
 
 Out = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundle.")]
 
-ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="A profile instead of samples.")]
+ProfileFile = Annotated[
+    Path | None, typer.Option("--profile", metavar="FILE", help="Use a profile instead of samples.")
+]
 
 Renames = Annotated[
     list[str] | None,
     typer.Option(
-        "--rename", metavar="OLD=NEW", help="A value of --profile that this export of the model calls NEW. Repeatable."
+        "--rename", metavar="OLD=NEW", help="Rename a value of --profile for this export of the model. Repeatable."
     ),
 ]
 
@@ -85,7 +87,7 @@ WeightsSchema = Annotated[
     typer.Option(
         "--weights-schema",
         metavar="|".join(SCHEMAS),
-        help="The same for weights.",
+        help="Scale and zero point of weights.",
         rich_help_panel="Quantization",
     ),
 ]
@@ -95,7 +97,7 @@ WeightsCalibration = Annotated[
     typer.Option(
         "--weights-calibration",
         metavar="|".join(METHODS),
-        help="How ranges come from the weights of a channel.",
+        help="How ranges follow from the weights of a channel.",
         rich_help_panel="Quantization",
     ),
 ]
@@ -105,8 +107,8 @@ Requantization = Annotated[
     typer.Option(
         "--requantization",
         metavar="|".join(MODES),
-        help="default: one rounding. onnx: halves to even, as onnxruntime; where nothing is said, sums and averages of "
-        "quantized models. glow, tflite: the bits of a Glow bundle, of TensorFlow Lite Micro.",
+        help="default: one rounding. onnx: halves to even, as onnxruntime; by default for sums and averages of "
+        "quantized models. glow, tflite: the bits of a Glow bundle or of TensorFlow Lite Micro.",
         rich_help_panel="Quantization",
     ),
 ]
@@ -116,7 +118,7 @@ Dtype = Annotated[
     typer.Option(
         "--dtype",
         metavar="|".join(DTYPES),
-        help="What all layers compute in; int8 where nothing is said.",
+        help="The type in which all layers compute; by default int8.",
         rich_help_panel="Quantization",
     ),
 ]
@@ -126,7 +128,7 @@ WeightsDtype = Annotated[
     typer.Option(
         "--weights-dtype",
         metavar="|".join(WEIGHT_DTYPES),
-        help="Weights of layers in int16: int8, or int16 where the rounding of weights is what costs accuracy.",
+        help="Weights of int16 layers: int8, or int16 where the rounding of weights costs accuracy.",
         rich_help_panel="Quantization",
     ),
 ]
@@ -136,30 +138,32 @@ BiasCorrection = Annotated[
     typer.Option(
         "--bias-correction",
         metavar="on|off",
-        help="Take the mean error of rounded weights off the bias, where the profile has the means.",
+        help="Subtract the mean error of rounded weights from the bias, where the profile has the means.",
         rich_help_panel="Quantization",
     ),
 ]
 
-PerTensor = Annotated[bool, typer.Option("--per-tensor", help="One weight scale per layer, not per channel.")]
+PerTensor = Annotated[bool, typer.Option("--per-tensor", help="Use one weight scale per layer instead of per channel.")]
 
 Isa = Annotated[
     str | None,
     typer.Option(
         "--isa",
         metavar="portable|WORD,...",
-        help="Kernels for these instruction sets of the target alone, by default for all. portable: C99 without assembly, for "
+        help="Use only these instruction sets of the target; by default all. portable: C99 without assembly, for "
         "any compiler.",
     ),
 ]
 
 PrecisionFile = Annotated[
     Path | None,
-    typer.Option("--precision", metavar="FILE", help="Layer by layer: int8, int16, float32 and more; see `precision`."),
+    typer.Option(
+        "--precision", metavar="FILE", help="Settings of single layers: int8, int16, float32 and more; see `precision`."
+    ),
 ]
 
 RequireAllQuantized = Annotated[
-    bool, typer.Option("--require-all-quantized", help="Fail, with a list, where a node stays float32.")
+    bool, typer.Option("--require-all-quantized", help="Fail if nodes stay float32, and list them.")
 ]
 
 Optimization = Annotated[
@@ -175,13 +179,21 @@ Optimization = Annotated[
 
 RamLimit = Annotated[
     str | None,
-    typer.Option("--ram", metavar="BYTES", help="The fastest within so much RAM, as 20K.", rich_help_panel="Memory"),
+    typer.Option(
+        "--ram",
+        metavar="BYTES",
+        help="Find the fastest plan within this much RAM, such as 20K.",
+        rich_help_panel="Memory",
+    ),
 ]
 
 FlashLimit = Annotated[
     str | None,
     typer.Option(
-        "--flash", metavar="BYTES", help="The fastest with so much for weights and code.", rich_help_panel="Memory"
+        "--flash",
+        metavar="BYTES",
+        help="Find the fastest kernels with this much flash for weights and code.",
+        rich_help_panel="Memory",
     ),
 ]
 
@@ -189,7 +201,7 @@ Winograd = Annotated[
     bool,
     typer.Option(
         "--winograd",
-        help="Kernels that take 3.6 times the flash for weights of 3x3, where they are faster (cortex-m4, m7, m33).",
+        help="Allow kernels with 3.6 times the flash for 3x3 weights, where they are faster (cortex-m4, m7, m33).",
         rich_help_panel="Memory",
     ),
 ]
@@ -198,7 +210,7 @@ Polynomial = Annotated[
     bool,
     typer.Option(
         "--polynomial",
-        help="Kernels that take twice the flash for weights of 1x1, where they are faster (cortex-m4, m7, m33).",
+        help="Allow kernels with twice the flash for 1x1 weights, where they are faster (cortex-m4, m7, m33).",
         rich_help_panel="Memory",
     ),
 ]
@@ -212,7 +224,12 @@ Planning = Annotated[
 
 PlanEffort = Annotated[
     int,
-    typer.Option("--plan-effort", metavar="N", help="How long the solver may try.", rich_help_panel="Memory"),
+    typer.Option(
+        "--plan-effort",
+        metavar="N",
+        help="How long the solver may search, in its own units of work.",
+        rich_help_panel="Memory",
+    ),
 ]
 
 CurveFile = Annotated[
@@ -220,7 +237,7 @@ CurveFile = Annotated[
     typer.Option(
         "--curve",
         metavar="FILE",
-        help="Also draw what other plans take, RAM against cycles, .svg or .html; what --ram may be given.",
+        help="Also draw RAM against cycles of other plans, as .svg or .html; it shows useful values for --ram.",
         rich_help_panel="Memory",
     ),
 ]
@@ -230,7 +247,7 @@ MoreRams = Annotated[
     typer.Option(
         "--memory",
         metavar="NAME=BYTES",
-        help="A RAM beside the arena, for what is used most: dtcm=64K. Repeatable, the fastest first.",
+        help="A RAM besides the arena, for the data used most: dtcm=64K. Repeatable, the fastest first.",
         rich_help_panel="Memory",
     ),
 ]
@@ -240,7 +257,7 @@ IoPlace = Annotated[
     typer.Option(
         "--io",
         metavar="|".join(get_args(IO)),
-        help="Inputs and outputs in the arena, or in buffers of the caller.",
+        help="Place inputs and outputs in the arena, or in buffers of the caller.",
         rich_help_panel="Memory",
     ),
 ]
@@ -260,19 +277,24 @@ WeightsPlace = Annotated[
     typer.Option(
         "--weights",
         metavar="flash|ram|file:NAME",
-        help="Constants in flash; copied to RAM at start; or in a file of the bundle, given at run time.",
+        help="Keep constants in flash, copy them to RAM at start, or load them from a file of the bundle.",
         rich_help_panel="Memory",
     ),
 ]
 
 StopAfter = Annotated[
-    str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop there: {', '.join(pipeline.STAGES)}.")
+    str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop after one of: {', '.join(pipeline.STAGES)}.")
 ]
 
-Dump = Annotated[bool, typer.Option("--dump", help="Print what the last stage made.")]
+Dump = Annotated[bool, typer.Option("--dump", help="Print the result of the last stage.")]
 
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Every kernel that was considered: cycles, flash, scratch, why not.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Show every kernel that was considered: cycles, flash, scratch, and why it was not taken.",
+    ),
 ]
 
 

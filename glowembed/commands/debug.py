@@ -24,12 +24,13 @@ def add_to(app: typer.Typer) -> None:
 def debug(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.")],
     data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples, as for `validate`.")],
-    board: Annotated[str | None, typer.Option("--board", help="By default the target's first board.")] = None,
+    board: Annotated[str | None, typer.Option("--board", help="A board; by default the target's first one.")] = None,
     samples: Annotated[
         int | None, typer.Option("--samples", metavar="N", min=1, help=f"By default {debugging.SAMPLES}.")
     ] = None,
     dump: Annotated[
-        Path | None, typer.Option("--dump", metavar="FILE.npz", help="All tensors: board/, reference/, float/ + name.")
+        Path | None,
+        typer.Option("--dump", metavar="FILE.npz", help="Write all tensors, as board/, reference/ or float/ + name."),
     ] = None,
     build_dir: Annotated[Path | None, typer.Option("--build-dir", metavar="DIR")] = None,
     model: Annotated[

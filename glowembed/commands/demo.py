@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the bundles go.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the bundles.")] = Path(
         "build/demo"
     ),
     boards: Annotated[

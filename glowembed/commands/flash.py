@@ -21,9 +21,10 @@ def add_to(app: typer.Typer) -> None:
 def flash(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.")],
     board: Annotated[str, typer.Option("--board", help="A real board; `glowembed boards` lists them.")],
-    port: Annotated[str | None, typer.Option("--port", metavar="PORT", help="For tools that need it.")] = None,
+    port: Annotated[str | None, typer.Option("--port", metavar="PORT", help="Port for tools that need one.")] = None,
     build_dir: Annotated[
-        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD-serial.")
+        Path | None,
+        typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD-serial."),
     ] = None,
     transport: Annotated[
         str, typer.Option("--transport", metavar="serial|mlperf", help="mlperf: for the official tool of MLPerf Tiny.")

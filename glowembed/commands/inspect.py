@@ -29,28 +29,28 @@ def add_to(app: typer.Typer) -> None:
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
-        str | None, typer.Option("--target", help="Also tell which boards of this target it fits.")
+        str | None, typer.Option("--target", help="Also show which boards of this target it fits.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="PATH", help="Calibration samples: RAM and flash as with the ranges they give."),
+        typer.Option("--data", metavar="PATH", help="Calibration samples, whose ranges are used for RAM and flash."),
     ] = None,
     shape: Shapes = None,
     input_layout: InputLayout = "model",
     quantization: Annotated[
         bool,
-        typer.Option("--quantization", help="MODEL is a bundle: types, multipliers, shifts and biases of its nodes."),
+        typer.Option("--quantization", help="Of a bundle: types, multipliers, shifts and biases of its nodes."),
     ] = False,
     graph: Annotated[
         Path | None,
-        typer.Option("--graph", metavar="FILE", help="MODEL is a bundle: draw it with types, .dot or .svg."),
+        typer.Option("--graph", metavar="FILE", help="Of a bundle: draw the graph with types, as .dot or .svg."),
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="MODEL is a bundle: what is in its RAM, step by step.")
+        bool, typer.Option("--memory", help="Of a bundle: the contents of its RAM, step by step.")
     ] = False,
     memory_map: Annotated[
         Path | None,
-        typer.Option("--memory-map", metavar="FILE", help="MODEL is a bundle: draw its RAM by time, .svg or .html."),
+        typer.Option("--memory-map", metavar="FILE", help="Of a bundle: draw its RAM over time, as .svg or .html."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

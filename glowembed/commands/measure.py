@@ -28,10 +28,13 @@ def measure(
         int, typer.Option("--hot", metavar="N", min=0, help="Also show the N costliest stretches of machine code.")
     ] = 0,
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=1, help="Random inputs to run; the costliest is told.")
+        int,
+        typer.Option(
+            "--samples", metavar="N", min=1, help="Number of random inputs to run; the costliest is reported."
+        ),
     ] = 1,
     build_dir: Annotated[
-        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")

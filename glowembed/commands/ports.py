@@ -26,9 +26,10 @@ def add_to(app: typer.Typer) -> None:
 
 def ports(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[PORT]...", help="Ask these instead, as socket://host:port.")
+        list[str] | None,
+        typer.Argument(metavar="[PORT]...", help="Ports to query instead, such as socket://host:port."),
     ] = None,
-    baud: Annotated[int, typer.Option("--baud", metavar="N", help="Rate to ask at.")] = 115200,
+    baud: Annotated[int, typer.Option("--baud", metavar="N", help="Baud rate.")] = 115200,
 ) -> None:
     """List the serial ports, and which bundle on which board answers there.
 

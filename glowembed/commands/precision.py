@@ -24,12 +24,12 @@ def precision(
     model: Model,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="A precision.yaml: check it, and print what it gives."),
+        typer.Option("--check", metavar="FILE", help="Check this precision.yaml, and print its effect."),
     ] = None,
     template: Annotated[
         bool, typer.Option("--template", help="Print a precision.yaml for this model to start from.")
     ] = False,
-    target: Annotated[str, typer.Option("--target", help="The target that must be able to do it.")] = "cortex-m4",
+    target: Annotated[str, typer.Option("--target", help="The target that must support the settings.")] = "cortex-m4",
     shape: Shapes = None,
     input_layout: InputLayout = "model",
     as_json: AsJson = False,

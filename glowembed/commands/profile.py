@@ -46,7 +46,7 @@ def profile(
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The profile to write.")] = None,
     merge: Annotated[
         list[Path] | None,
-        typer.Option("--merge", metavar="FILE", help="Add what this profile saw. Repeatable; --data is then optional."),
+        typer.Option("--merge", metavar="FILE", help="A profile to merge. Repeatable; --data is then optional."),
     ] = None,
     plot: Plot = None,
     calibration: Calibration = None,

@@ -60,24 +60,32 @@ def command(
     data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")],
     metric: Annotated[
-        str, typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="What must not get worse.")
+        str,
+        typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="The measure that must not get worse."),
     ] = "top1",
-    drop: Annotated[str, typer.Option("--drop", metavar="P%", help="How much worse than float it may get.")] = "0.5%",
+    drop: Annotated[
+        str, typer.Option("--drop", metavar="P%", help="How much worse than float it may become.")
+    ] = "0.5%",
     target: Annotated[
-        str | None, typer.Option("--target", help="For the costs; by default cortex-m4, or that of the bundle.")
+        str | None, typer.Option("--target", help="Target for the costs; by default cortex-m4, or that of the bundle.")
     ] = None,
     shape: Shapes = None,
     samples: Annotated[
         int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")
     ] = None,
     labels: Annotated[str | None, typer.Option("--labels", metavar="KEY", help="Key of the labels.")] = None,
-    ram: Annotated[str | None, typer.Option("--ram", metavar="BYTES", help="Largest arena, as 20K.")] = None,
+    ram: Annotated[str | None, typer.Option("--ram", metavar="BYTES", help="Largest arena, such as 20K.")] = None,
     flash: Annotated[
-        str | None, typer.Option("--flash", metavar="BYTES", help="Largest weights and code, as 64K.")
+        str | None, typer.Option("--flash", metavar="BYTES", help="Largest size of weights and code, such as 64K.")
     ] = None,
-    cycles: Annotated[int | None, typer.Option("--cycles", metavar="N", min=1, help="Most estimated cycles.")] = None,
+    cycles: Annotated[
+        int | None, typer.Option("--cycles", metavar="N", min=1, help="Largest number of estimated cycles.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", min=1, help="Evaluations side by side; by default, cores.")
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Number of parallel evaluations; by default the number of cores."
+        ),
     ] = None,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,

@@ -51,24 +51,26 @@ def validate(
         str | None, typer.Option("--board", help="A board, or host; by default the target's test board.")
     ] = None,
     labels: Annotated[
-        str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; test_y where it is not given.")
+        str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; by default test_y.")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help="Only N samples, evenly spaced.")
+        int | None, typer.Option("--samples", metavar="N", min=1, help="Use only N samples, evenly spaced.")
     ] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Also compare and count every layer.")] = False,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="ONNX", help="The original model, if it has moved.")
     ] = None,
     build_dir: Annotated[
-        Path | None, typer.Option("--build-dir", metavar="DIR", help="By default BUNDLE.build/BOARD.")
+        Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
     ] = None,
     boards: Annotated[
         Path | None,
-        typer.Option("--boards", metavar="FARM.yaml", help="Many boards at once, through their serial ports."),
+        typer.Option(
+            "--boards", metavar="FARM.yaml", help="A list of boards to validate at once, through their serial ports."
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
@@ -84,12 +86,14 @@ def validate(
         typer.Option(
             "--port",
             metavar="PORT",
-            help="Where the board is: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE.",
+            help="Port of the board: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE.",
         ),
     ] = None,
-    baud: Annotated[int | None, typer.Option("--baud", metavar="N", help="By default that of board.toml.")] = None,
+    baud: Annotated[
+        int | None, typer.Option("--baud", metavar="N", help="Baud rate; by default that of board.toml.")
+    ] = None,
     flash: Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a serial run that was broken off.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted serial run.")] = False,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,

@@ -1,13 +1,14 @@
-"""The C text of a kernel. In: a Kernel and the folder runtime_c. Out: its source, with the requantization of its op.
+"""Makes the C text of a kernel. In: a Kernel and the folder runtime_c. Out: its source, with the requantization of its
+op.
 
 A kernel with instances is a C file whose layer constants are #defines; an instance has its own numbers there, and its
-names end in them. Several kernels may be instances of one file, their `template`; where the law is one of the numbers, the
-header with the text of that law is included too.
+names end in them. Several kernels may be instances of one file, their `template`; where the law is one of the numbers,
+the header with the text of that law is included too.
 
 A kernel in another mode is its file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, the law of
 ge_mve_law.h that of ge_mve_law_<mode>.h, and all that the file defines ends in the mode too. So there is one source, no
-branch at run time, and a bundle may hold both.
-In the same way, `w16` is the kernel whose only int8 are weights, with weights of int16.
+branch at run time, and a bundle may hold both. In the same way, `w16` is the kernel whose only int8 are weights, with
+weights of int16.
 
 A kernel with levels (levels.py) is one text that is emitted once for each of them, and a function that calls one.
 """

@@ -108,7 +108,7 @@ SCHEMA = _object(
         ),
     },
 )
-"""Of graph.json, as JSON Schema."""
+"""The JSON Schema of graph.json."""
 
 
 def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:

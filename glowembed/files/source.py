@@ -37,7 +37,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, most: int = MAX_BYTES) -> bytes:
-    """All of a regular file that is not larger than `most` bytes."""
+    """The contents of a regular file of at most `most` bytes."""
     with opened(path) as file:
         if os.fstat(file.fileno()).st_size <= most:
             data = file.read()  # not read(most + 1): that would ask for as much memory at once

@@ -72,7 +72,7 @@ class Target:
     cflags: tuple[str, ...]
     ldflags: tuple[str, ...]
     costs: Mapping[str, float]
-    """figures for cost models; absent where nobody has trustworthy ones"""
+    """figures for cost models; absent if there are no reliable ones"""
     weights: str = ""
     """a function of weights.py, or package.module:function, that chooses the types of weights; "": as quantized"""
     pipeline: str = ""
@@ -87,8 +87,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Memory:
-    """A contiguous memory. `kind`: flash (code and constants), ram, or tcm (RAM at the core). `wait_states`: cycles that an
-    access waits at the board's clock; None where nobody has said.
+    """A contiguous memory. `kind`: flash (code and constants), ram, or tcm (RAM at the core). `wait_states`: cycles
+    that an access waits at the board's clock; None if unknown.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Board:
     description: str
     target: str
     default: bool
-    """True: the board that a target is tested on where nobody names one"""
+    """whether the target is tested on this board by default"""
     clock_hz: int
     stack_size: int
     memories: tuple[Memory, ...]

@@ -44,14 +44,14 @@ WORD_NAMES: Mapping[Mode, tuple[str, ...]] = {
     "glow": ("multiplier", "pre_shift", "post_shift"),
     "tflite": ("multiplier", "left_shift"),
 }
-"""What the int32 numbers of each channel are, in their order."""
+"""The names of the int32 numbers of each channel, in order."""
 
 EACH_NAMES: Mapping[Mode, tuple[str, ...]] = {
     "onnx": ("multiplier_a", "multiplier_b", "right_shift", "", "", "", "sign"),
     "glow": ("multiplier_a", "pre_shift_a", "post_shift_a", "multiplier_b", "pre_shift_b", "post_shift_b", "sign"),
     "tflite": ("multiplier_a", "left_shift_a", "multiplier_b", "left_shift_b", "multiplier_y", "left_shift_y", "sign"),
 }
-"""What the 7 words of each_words are; an empty name: it is 0 and not used."""
+"""The names of the 7 words of each_words; an empty name stands for a word that is 0 and unused."""
 
 WORDS: Mapping[Mode, int] = {mode: len(names) for mode, names in WORD_NAMES.items()}
 """int32 numbers per channel."""

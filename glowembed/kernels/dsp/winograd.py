@@ -1,8 +1,8 @@
 """Convolution 3x3 by Winograd's F(2x2, 3x3) in integers: weights transformed at compile time, proofs, cost.
 
-In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`, for the op file to list. It is taken only where the
-user allows it, as its weights take 3.6 times the flash: 16 int16 for 9 int8.
-runtime_c/kernels/conv2d_winograd_s8_dsp.c says how it works.
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`. It is taken only if the user allows it, because
+its weights take 3.6 times the flash: 16 int16 for 9 int8. runtime_c/kernels/conv2d_winograd_s8_dsp.c explains how it
+works.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 
 TWICE_G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
-"""Twice the matrix that transforms weights, so that it is integers; the output is four times as large for it."""
+"""Twice the matrix that transforms weights, so that it has integers; this makes the output four times as large."""
 
 V_BYTES = 2048
-"""Of the transformed inputs of some tiles, where two tiles do not need more."""
+"""Bytes for the transformed inputs of some tiles, unless two tiles need more."""
 
 CHANNELS_MAX = 252
 
 
 def _tiles(p: Any) -> int:
-    """Tiles of which the transformed input is kept."""
+    """The number of tiles whose transformed input is kept."""
     return int(max(2, min(V_BYTES // (32 * p.in_c) & ~1, (p.out_w + 3) // 4 * 2)))
 
 

@@ -1,7 +1,7 @@
-"""Rescales and clips that can go: because nothing changes, or because one rounding does for two.
+"""Removes Rescales and clips that change nothing, or for which one rounding can replace two.
 
-In: a quantized semantic graph, and the names whose types the model itself gives (they are kept as they are).
-Out: the same graph with fewer nodes. Glow's list: reference in docs/quantization.md.
+In: a quantized semantic graph, and the names whose types the model itself gives (these types are kept). Out: the same
+graph with fewer nodes. Glow's list: reference in docs/quantization.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from glowembed.graph.op import ops
 from glowembed.quantize.simplify.intervals import Intervals, evaluate, intervals, is_int8
 
 FREE = ("Add", "Affine", "AveragePool", "Concat", "Conv", "Gemm", "Mul", "Sub")
-"""Ops that write, and read, any int8 type with one rounding; functions of one number are tables and do too."""
+"""Ops that read and write any int8 type with one rounding; functions of one number are tables and do so too."""
 
 
 def fold_rescales(graph: Graph, given: Collection[str]) -> Graph:
-    """To a fixed point: same types, up into the op before, down into the ops behind, and the parts of a Concat."""
+    """Remove Rescales until nothing changes: between equal types, into the op before, into the ops after, and at the
+    parts of a Concat.
+    """
     changed = True
     while changed:
         before = graph
@@ -31,7 +33,7 @@ def fold_rescales(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def _same_type(graph: Graph, given: Collection[str]) -> Graph:
-    """A Rescale between equal types."""
+    """Remove a Rescale between equal types."""
     for node in graph.nodes:
         same = _rescales(node) and graph.values[node.inputs[0]].qtype == graph.values[node.outputs[0]].qtype
         if same and (result := _bypassed(graph, node)) is not None:
@@ -44,7 +46,9 @@ def _rescales(node: Node) -> bool:
 
 
 def _up(graph: Graph, given: Collection[str]) -> Graph:
-    """op, Rescale  ->  op that writes the second type; the first must not clip what the second could hold."""
+    """Rewrite op, Rescale as an op that writes the second type; the first type must not clip values that the second can
+    hold.
+    """
     producer = graph.producer()
     for node in graph.nodes:
         maker = producer.get(node.inputs[0]) if _rescales(node) else None
@@ -58,7 +62,8 @@ def _up(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def _down(graph: Graph, given: Collection[str]) -> Graph:
-    """Rescale, op  ->  op that reads the first type, when all readers can; the second must not clip the first.
+    """Rewrite Rescale, op as an op that reads the first type, if all readers can; the second type must not clip the
+    first.
 
     Weights were typed, and biases rounded, for the scale of the input that they have: an op with weights keeps it.
     """
@@ -74,9 +79,10 @@ def _down(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
-    """What only a Concat reads is written in the Concat's type at once: one rounding instead of two, and no rescaling.
+    """Write a value that only a Concat reads directly in the Concat's type: one rounding instead of two, and no
+    rescaling.
 
-    The type of a Concat covers what its parts can hold, so nothing is clipped that was not.
+    The type of a Concat covers what its parts can hold, so nothing is clipped that was not clipped before.
     """
     producer = graph.producer()
     for node in graph.nodes:
@@ -91,7 +97,9 @@ def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def remove_clips(graph: Graph) -> Graph:
-    """Functions of one number that hand every value through that can arrive: a ReLU behind what is never negative."""
+    """Remove functions of one number that do not change any value that can occur, such as a ReLU of a value that is
+    never negative.
+    """
     known: Intervals | None = None
     for node in graph.nodes:
         if not hasattr(ops()[node.op], "formula") or not _same_int8(graph, node):
@@ -125,7 +133,7 @@ def _writes_any(node: Node) -> bool:
 
 
 def _covers(wide: QType | None, narrow: QType | None) -> bool:
-    """Whether `wide` holds all that `narrow` can, up to half a step."""
+    """Whether `wide` can hold everything that `narrow` can, up to half a step."""
     assert wide is not None and narrow is not None
     (low, high), (inner_low, inner_high) = wide.range(), narrow.range()
     half = wide.scale[0] / 2
@@ -138,7 +146,9 @@ def _only_reader(graph: Graph, node: Node, name: str, given: Collection[str]) ->
 
 
 def _bypassed(graph: Graph, node: Node) -> Graph | None:
-    """Without a node whose output equals its input; None where both are names of the interface."""
+    """The graph without a node whose output equals its input; None if both names belong to inputs and outputs of the
+    graph.
+    """
     source, output = node.inputs[0], node.outputs[0]
     rest = [n for n in graph.nodes if n is not node]
     if output not in graph.outputs:
@@ -150,7 +160,7 @@ def _bypassed(graph: Graph, node: Node) -> Graph | None:
 
 
 def _reading(graph: Graph, rescale: Node) -> Graph:
-    """Its readers read what it reads."""
+    """The graph in which the node's readers read its input."""
     rest = [n for n in graph.nodes if n is not rescale]
     return graph.with_nodes([_renamed(n, {rescale.outputs[0]: rescale.inputs[0]}) for n in rest])
 
@@ -160,7 +170,7 @@ def _renamed(node: Node, names: dict[str, str]) -> Node:
 
 
 def typed_names(graph: Graph) -> frozenset[str]:
-    """Values that have a type before quantize: those of a model that is quantized already."""
+    """The values that have a type before quantize: those of a model that is quantized already."""
     return frozenset(name for name, value in graph.values.items() if _is_typed(value))
 
 
