@@ -57,7 +57,7 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except EOFError as error:
-            raise UsageError("a file ends too early: it is damaged, or was not written to its end") from error
+            raise UsageError("a file ends too early: it is damaged, or was not written completely") from error
 
 
 app = typer.Typer(

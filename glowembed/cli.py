@@ -275,7 +275,7 @@ def unused_image_options(data: Path | None, *given: str | None) -> tuple[Note, .
     """A note if options say how to read images but no images are read."""
     if all(text is None for text in given) or (data is not None and data.is_dir()):
         return ()
-    return (Note("image-options-unused", f"--image-* have no effect: {data or 'a profile'} is no folder of images"),)
+    return (Note("image-options-unused", f"--image-* have no effect: {data or 'a profile'} is not a folder of images"),)
 
 
 def _floats(option: str, text: str) -> tuple[float, ...]:

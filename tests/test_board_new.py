@@ -81,7 +81,7 @@ def test_the_command(boards: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     questions.write_text(capsys.readouterr().out)
     assert main(["board", "new", "mine", "--answers", str(questions), "--into", str(boards)]) == 0
     assert main(["board", "new", "mine", "--answers", str(questions), "--into", str(boards)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert main(["board", "new", "Mine!", "--answers", str(questions), "--into", str(boards)]) == 2
     questions.write_text("nonsense = 1\n")
     assert main(["board", "new", "x", "--answers", str(questions), "--into", str(boards)]) == 2

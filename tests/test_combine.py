@@ -110,7 +110,7 @@ def test_the_build_files_name_all_sources(bundles: list[Bundle], tmp_path: Path)
 
 def test_what_cannot_be_combined_is_refused(bundles: list[Bundle], digits: Path, tmp_path: Path) -> None:
     first, second = (b.path for b in bundles)
-    with pytest.raises(UsageError, match="two bundles or more"):
+    with pytest.raises(UsageError, match="two or more bundles"):
         combine([first], tmp_path / "both")
     with pytest.raises(UsageError, match="two of these are named 'digits'"):
         combine([first, second], tmp_path / "both", "digits")

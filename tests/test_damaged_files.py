@@ -101,7 +101,7 @@ ARRAYS: dict[str, tuple[bytes, str]] = {
     "a claim": (_npz(("a.npy", _npy((2**40,)))), "says it has the shape"),
     "a claim that overflows": (_npz(("a.npy", _npy((2**62, 2**62)))), "says it has the shape"),
     "objects": (_npz(("a.npy", _npy((1,), "|O", b"x"))), "pickled Python objects"),
-    "no array": (_npz(("a.txt", b"x")), "which is no array"),
+    "no array": (_npz(("a.txt", b"x")), "which is not an array"),
     "cut short": (_npz(("a.npy", GOOD))[:-40], "not a readable"),
     "empty": (b"", "not a readable"),
     "not a zip": (b"x" * 1000, "not a readable"),

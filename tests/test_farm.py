@@ -52,7 +52,7 @@ def test_a_farm(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("boards: [{port: x}]", "has no 'board'"),
         ("boards: [{board: mps2}]", "unknown board 'mps2'"),
         ("boards: [{board: host, pot: x}]", "unknown key in"),
-        ("boards: [{board: host}, {board: host}]", "host is there twice"),
+        ("boards: [{board: host}, {board: host}]", "host occurs twice"),
         ("boards: [{board: host, baud: fast}]", "invalid literal"),
         ("{", "cannot be read as YAML"),
     ],

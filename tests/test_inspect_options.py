@@ -35,8 +35,8 @@ REFUSED = {
     "BUNDLE --data d.npz": ("--data: is for a model",),
     "BUNDLE --memory --shape x=1,6": ("--shape: is for a model",),
     "BUNDLE --quantization --input-layout nhwc": ("--input-layout: is for a model",),
-    "BUNDLE --memory --quantization --json": ("--json prints one thing",),
-    "BUNDLE --graph FOLDER/g.dot --json": ("--json prints one thing",),
+    "BUNDLE --memory --quantization --json": ("--json prints one result",),
+    "BUNDLE --graph FOLDER/g.dot --json": ("--json prints one result",),
     "FOLDER --memory": ("is not a bundle",),
     "FOLDER/none --memory": ("is not a bundle",),
 }

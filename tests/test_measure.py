@@ -307,7 +307,7 @@ def test_the_plugin_is_built_once(tmp_path: Path) -> None:
         ("QEMU emulator version 9.0.0", "-plugin [file=]<file>", 2),
         ("QEMU emulator version 10.0.2", "-plugin [file=]<file>", 2),
         ("QEMU emulator version 10.0.2", "-machine", "built without plugins"),
-        ("?", "", "does not say its version"),
+        ("?", "", "does not report its version"),
     ],
 )
 def test_the_interface_follows_the_version(

@@ -257,7 +257,7 @@ def test_flash_comes_before_the_line(
     """The board that was flashed does not answer here: its port is the one of nobody."""
     command = [*words(bundle, digits, "socket://127.0.0.1:1"), "--flash"]
     assert main([word.replace(BOARD, "nucleo-l4r5zi") for word in command]) == 2
-    assert "nobody listens there" in capsys.readouterr().err
+    assert "nothing listens there" in capsys.readouterr().err
     assert "firmware.elf verify reset exit" in openocd.read_text()
 
 
@@ -399,16 +399,16 @@ def test_a_place_is_ours_while_we_use_it(place: Any, bridge: Any, validate: Any,
         ((), "bob", "labgrid:rack: Error: place rack is taken by bob"),
         ((), "", "expected one NetworkSerialPort, found 0 among nothing"),
         (("USBPowerPort: {}",), "", "found 0 among USBPowerPort"),
-        ((RESOURCE.format(port=1, speed=115200, protocol="ssh"),), "", "its port talks ssh"),
+        ((RESOURCE.format(port=1, speed=115200, protocol="ssh"),), "", "its port speaks ssh"),
         (
             (RESOURCE.format(port=1, speed=9600, protocol="raw"),),
             "",
-            "opens the port at 9600 baud, the firmware talks at",
+            "opens the port at 9600 baud, but the firmware uses",
         ),
         (
             (RESOURCE.format(port=1, speed=115200, protocol="raw"),),
             "",
-            "labgrid:rack: socket://127.0.0.1:1: nobody listens",
+            "labgrid:rack: socket://127.0.0.1:1: nothing listens",
         ),
     ],
 )

@@ -303,7 +303,7 @@ def test_somebody_else_answers(name: str) -> None:
 def test_another_version_of_the_protocol() -> None:
     nonce = (5).to_bytes(4, "little")
     answer = protocol.encode(0, protocol.Command.HELLO | protocol.ANSWER, 0, b"\x63" + nonce + bytes(30))
-    with pytest.raises(WrongFirmware, match="talks version 99 of the protocol"):
+    with pytest.raises(WrongFirmware, match="speaks version 99 of the protocol"):
         Device(Scripted(lambda data: answer), Settings(nonce=lambda: 5)).hello()
 
 
@@ -347,7 +347,7 @@ def test_a_port_is_ours_alone() -> None:
     [
         ("/dev/ttyNONE", "glowembed ports"),
         ("socket://localhost", "expected socket://HOST:PORT"),
-        ("socket://127.0.0.1:1", "nobody listens"),
+        ("socket://127.0.0.1:1", "nothing listens"),
         ("nonsense://x", "cannot be opened"),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_target_has_its_way(compiled) -> None:
             r"unexpected keyword argument 'name'; it must take \(const, qtype, \*, name, op, node\)",
         ),
         ("test_weights:absent", "absent"),
-        ("test_weights:wrong", r"n_y: weights = 'test_weights:wrong' of the target gave .* wanted is"),
+        ("test_weights:wrong", r"n_y: weights = 'test_weights:wrong' of the target gave .* expected a type like"),
     ],
 )
 def test_bad_names(compiled, name: str, words: str) -> None:

@@ -97,7 +97,7 @@ def make(name: str, answers: dict[str, Any], place: Path) -> Board:
         raise UsageError(f"board name {name!r}: use a-z, 0-9 and -")
     folder = place / name
     if folder.exists():
-        raise UsageError(f"{folder} is there already: choose another name, or remove it")
+        raise UsageError(f"{folder} exists already: choose another name, or remove it")
     target = _target(answers, folder)
     if answers["uart"] not in UART_KINDS:
         raise unknown_name("uart", answers["uart"], UART_KINDS)

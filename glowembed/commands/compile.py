@@ -423,9 +423,9 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
     if stop_after is not None and stop_after not in pipeline.STAGES:
         raise unknown_name("stage", stop_after, pipeline.STAGES)
     if out is None and stop_after in (None, "emit"):
-        raise UsageError("say where the bundle goes: -o DIR")
+        raise UsageError("name the folder for the bundle: -o DIR")
     if dump and stop_after is None:
-        raise UsageError("--dump prints what a stage made: say which, with --stop-after STAGE")
+        raise UsageError("--dump prints the result of a stage: name the stage with --stop-after STAGE")
     if curve is not None and curve.suffix not in CURVES:
         raise UsageError(f"{curve}: curves are {' or '.join(CURVES)}")
 

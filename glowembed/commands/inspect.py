@@ -84,7 +84,7 @@ def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool) -> 
     if as_json:
         parts = [bundleview.as_json(bundle)] * quantization + [asdict(shown)] * asked["--memory"]
         if len(parts) != 1:
-            raise UsageError("--json prints one thing: ask for --quantization or for --memory")
+            raise UsageError("--json prints one result: ask for --quantization or for --memory")
         show(parts[0])
         return
     if quantization:

@@ -65,7 +65,7 @@ def profile(
     runs, exactly as if all samples had been in one run. --calibration and --schema are used by --plot only.
     """
     if out is None and plot is None:
-        raise UsageError("say where the profile goes: -o FILE")
+        raise UsageError("name the file for the profile: -o FILE")
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
     options = quantization_options(compile_options(shape, calibration=calibration, percentile=percentile), schema)

@@ -80,7 +80,7 @@ def _check_archive(path: Path, file: IO[bytes]) -> None:
             raise UsageError(f"{path}: expands to {total} bytes, more than {MAX_BYTES}")
         for entry in entries:
             if not entry.filename.endswith(".npy"):
-                raise UsageError(f"{path}: holds {entry.filename!r:.100}, which is no array")
+                raise UsageError(f"{path}: holds {entry.filename!r:.100}, which is not an array")
             with archive.open(entry) as array:
                 _check_array(path, entry.filename.removesuffix(".npy"), array, entry.file_size)
 

@@ -113,7 +113,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r:.100} is there twice")
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r:.100} occurs twice")
     return made
 
 
@@ -131,7 +131,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(set(keys)) < len(keys):
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"{twice!r:.100} is there twice, in line {node.start_mark.line + 1}")
+            raise ValueError(f"{twice!r:.100} occurs twice, in line {node.start_mark.line + 1}")
         made: dict[Any, Any] = super().construct_mapping(node, deep)
         return made
 

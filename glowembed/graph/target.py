@@ -290,7 +290,7 @@ def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
         return table.values
     if not INHERITED.fullmatch(parent):
         raise table.error(
-            "inherits", f"is {parent!r}, which is no name of a file, nor of one in a folder beside this one"
+            "inherits", f"is {parent!r}, which is not the name of a file beside this one or in a folder below it"
         )
     found = [
         f for folder in (path.parent, resources.targets()) if (f := (folder / f"{parent}.toml").resolve()).is_file()

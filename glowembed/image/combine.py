@@ -58,7 +58,7 @@ def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> M
 
 def _check(manifests: Sequence[glue.Manifest], name: str) -> None:
     if len(manifests) < 2:
-        raise UsageError("combine wants two bundles or more")
+        raise UsageError("combine needs two or more bundles")
     targets = sorted({m["target"] for m in manifests})
     if len(targets) > 1:
         raise UsageError(f"the bundles are for different targets: {', '.join(targets)}; compile all for one")

@@ -40,7 +40,7 @@ def read_manifest(bundle: Path) -> Manifest:
 
 def _check(path: Path, manifest: Any) -> None:
     if not isinstance(manifest, dict):
-        raise UsageError(f"{path} is not that of a bundle: expected an object")
+        raise UsageError(f"{path} is not from a bundle: expected an object")
     missing = [key for key in KEYS if key not in manifest]
     if missing:
         raise UsageError(f"{path} lacks {', '.join(missing)}; compile the model again")

@@ -76,7 +76,7 @@ def read(path: Path, bundle: Path, data: Path) -> list[Place]:
     names = [place.name for place in places]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise UsageError(f"{path}: {', '.join(twice)} is there twice; give each a 'name'")
+        raise UsageError(f"{path}: {', '.join(twice)} occurs twice; give each a 'name'")
     return places
 
 

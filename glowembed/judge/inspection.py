@@ -112,7 +112,7 @@ def _sized(found: Inspection, model: Path, options: CompileOptions, data: Datase
         graph = lowered(model, options, data, samples)
         usual = needs(*planned(graph, options), options.target)
     except GlowembedError as error:
-        return replace(found, notes=(*found.notes, Note("estimate", f"RAM and flash cannot be told: {error}")))
+        return replace(found, notes=(*found.notes, Note("estimate", f"RAM and flash cannot be determined: {error}")))
     fit = fits(graph, options, usual) if boards else ()
     found = found if data is not None else replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
     return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit)

@@ -187,7 +187,7 @@ def _models(text: str) -> list[tuple[Path, Path]]:
     pairs = [entry.partition(":") for entry in text.split(",") if entry]
     for model, colon, data in pairs:
         if not (model and colon and data):
-            raise UsageError(f"--models wants MODEL.onnx:DATA.npz, with commas between several; found {text!r}")
+            raise UsageError(f"--models expects MODEL.onnx:DATA.npz, with commas between several; found {text!r}")
     return [(Path(model), Path(data)) for model, _, data in pairs]
 
 

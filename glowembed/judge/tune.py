@@ -426,7 +426,9 @@ def _score(metric: str, found: Outputs, floats: Outputs, labels: Array | None) -
     if metric == "top1":
         accuracy = compare.accuracy(labels, floats, found)
         if accuracy is None or accuracy.metric != "top1":
-            raise UsageError("metric top1 needs class labels (test_y) that fit an output; use rmse or cosine without")
+            raise UsageError(
+                "metric top1 needs class labels (test_y) that fit an output; without labels, use rmse or cosine"
+            )
         return accuracy.of_quantized
     if metric == "cosine":
         return min(m.cosine for m in compare.metrics(floats, found))

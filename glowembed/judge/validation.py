@@ -187,7 +187,7 @@ def find_model(bundle: Bundle, model: Path | None) -> Path:
     path, recorded = model or bundle.model_path, bundle.manifest["model"]
     if path is None or not path.is_file():
         where = f"is not at {path} any more" if path is not None else "was not remembered"
-        raise UsageError(f"the model {recorded['file']!r} of the bundle {where}; say where it is with --model")
+        raise UsageError(f"the model {recorded['file']!r} of the bundle {where}; name its path with --model")
     if importer.describe(path).sha256 != recorded["sha256"]:
         raise UsageError(
             f"{path} is not the model that {bundle.path} was made from (its sha256 is not {recorded['sha256'][:12]}...):"

@@ -52,7 +52,7 @@ def _interface(emulator: str) -> int:
     said = _output([emulator, "--version"])
     version = VERSION.search(said)
     if version is None:
-        raise ToolError(f"{emulator} does not say its version: {said[:200]!r}")
+        raise ToolError(f"{emulator} does not report its version: {said[:200]!r}")
     if "-plugin" not in _output([emulator, "-help"]):
         raise ToolError(f"this {emulator} was built without plugins; that of Debian and Ubuntu has them")
     return 2 if int(version[1]) >= SECOND_INTERFACE else 1

@@ -152,7 +152,7 @@ class LeakyRelu(Unary):
             return
         slope = b.const(node.inputs[1])
         if slope is None or slope.size != 1:
-            raise Refused("PRelu with more than one slope, or one that is no constant", "use one slope, or LeakyRelu")
+            raise Refused("PRelu with more than one slope, or one that is not constant", "use one slope, or LeakyRelu")
         b.add(self.name, [node.inputs[0]], {"alpha": float(slope.reshape(()))}, node.outputs[0])
 
 

@@ -187,7 +187,7 @@ def _rule(entry: Any, label: str) -> Rule:
     matchers = {key: entry[key] for key in (*NODE_MATCHERS, "value") if key in entry}
     label = f"{label} ({', '.join(f'{key}: {_words(value)}' for key, value in matchers.items())})"
     if not matchers:
-        raise UsageError(f"{label}: says nothing of what it matches; give name, op, position or value")
+        raise UsageError(f"{label}: does not say what it matches; give name, op, position or value")
     if "value" in matchers and len(matchers) > 1:
         raise UsageError(f"{label}: matches nodes and values; write two rules")
     rest = {key: value for key, value in entry.items() if key not in matchers}
@@ -263,7 +263,7 @@ NODE_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
 def _settings(entry: Mapping[Any, Any], label: str) -> dict[str, Any]:
     for key in entry:
         if key in VALUE_SETTINGS:
-            raise UsageError(f"{label}: {key} is of a value; give 'value: NAME' instead of name, op or position")
+            raise UsageError(f"{label}: {key} applies to a value; give 'value: NAME' instead of name, op or position")
         if key not in NODE_SETTINGS:
             raise UsageError(f"{label}: {unknown_name('setting', str(key), NODE_SETTINGS)}")
     return {key: _checked(NODE_SETTINGS[key], value, f"{label}: {key}") for key, value in entry.items()}
@@ -279,7 +279,7 @@ def _checked(check: Callable[[Any], Any], value: Any, where: str) -> Any:
 def _value_settings(entry: Mapping[Any, Any], label: str) -> dict[str, Any]:
     for key in entry:
         if key in NODE_SETTINGS:
-            raise UsageError(f"{label}: {key} is of a node; give name, op or position instead of value")
+            raise UsageError(f"{label}: {key} applies to a node; give name, op or position instead of value")
         if key not in VALUE_SETTINGS:
             raise UsageError(f"{label}: {unknown_name('setting', str(key), VALUE_SETTINGS)}")
     if "range" in entry and len(entry) > 1:
@@ -415,7 +415,7 @@ def _check_length(rule: Rule, value: Value, is_weights: bool) -> None:
     count = len(rule.settings.get("scale", (1.0,)))
     allowed = (1, value.shape[0]) if is_weights else (1,)
     if count not in allowed:
-        channels = f"1 or {value.shape[0]}" if is_weights else "1, as it is no weights"
+        channels = f"1 or {value.shape[0]}" if is_weights else "1, because it is not weights"
         raise UsageError(f"{rule.label}: {count} scales for {value.name!r}; there must be {channels}")
 
 

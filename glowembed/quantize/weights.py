@@ -74,5 +74,5 @@ def requantize_weights(graph: Graph, name: str) -> Graph:
 
 def _checked(node: str, name: str, found: Any, before: QType) -> QType:
     if not isinstance(found, QType) or (found.dtype, len(found.scale)) != (before.dtype, len(before.scale)):
-        raise UsageError(f"{node}: weights = {name!r} of the target gave {found}, wanted is a type like {before}")
+        raise UsageError(f"{node}: weights = {name!r} of the target gave {found}; expected a type like {before}")
     return found

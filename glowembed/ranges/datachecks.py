@@ -35,7 +35,7 @@ def few(samples: int) -> tuple[Note, ...]:
     if samples >= FEW_SAMPLES:
         return ()
     count = f"{samples} {'sample' if samples == 1 else 'samples'}"
-    return (Note("few-samples", f"ranges come from {count}: give {FEW_SAMPLES} or more, as different as they get"),)
+    return (Note("few-samples", f"ranges come from {count}: give {FEW_SAMPLES} or more, as varied as possible"),)
 
 
 def _constant(name: str, array: Array) -> Iterator[Note]:
@@ -129,4 +129,4 @@ def _differs(name: str, array: Array, seen: Mapping[str, float], count: int) -> 
     small, large = sorted((std, seen["std"]))
     if large > factor * small or abs(mean - seen["mean"]) > factor / FAR * large:
         told = f"mean {mean:.4g}, deviation {std:.4g}; calibration saw mean {seen['mean']:.4g}, deviation {seen['std']:.4g}"
-        yield Note("range-differs", f"{name}: {told}: are they preprocessed alike?")
+        yield Note("range-differs", f"{name}: {told}: are they preprocessed in the same way?")

@@ -220,9 +220,7 @@ def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
         return _read_tensors(path, folders, inputs) if folders else _read_images(source, inputs, role)
     readers = {".npz": _read_npz, ".npy": _read_npy, ".pb": _read_tensor}
     if path.suffix.lower() not in readers:
-        raise UsageError(
-            f"{path}: not a kind of data that is known: .npz, .npy, .pb, or a folder of images or .pb files"
-        )
+        raise UsageError(f"{path}: unknown kind of data; expected .npz, .npy, .pb, or a folder of images or .pb files")
     return readers[path.suffix.lower()](source, inputs, role)
 
 

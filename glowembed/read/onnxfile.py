@@ -116,7 +116,7 @@ def _embed(model_path: Path, tensor: TensorProto) -> bytes:
         raise UsageError(f"{model_path}: tensor {tensor.name!r}: offset and length are not numbers") from error
     if offset < 0 or length != expected or offset + length > size:
         raise UsageError(
-            f"{model_path}: tensor {tensor.name!r} needs {expected} bytes; its data are said to be {length} bytes at "
+            f"{model_path}: tensor {tensor.name!r} needs {expected} bytes; its data should be {length} bytes at "
             f"{offset} of {path.name}, which has {size}"
         )
     with source.opened(path) as file:

@@ -72,7 +72,7 @@ def evaluate(file: File, proto: NodeProto, inputs: Sequence[str], feeds: Mapping
                 f"it cannot be computed from its constant inputs: {error}", "fold constants before export"
             ) from error
     if not all(isinstance(array, np.ndarray | np.generic) for array in results):
-        raise Refused("its result is no tensor", "fold constants before export")
+        raise Refused("its result is not a tensor", "fold constants before export")
     arrays = [np.asarray(array) for array in results]
     return arrays if call.result is None else [array.reshape(call.result) for array in arrays]
 

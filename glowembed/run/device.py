@@ -229,7 +229,7 @@ class Device:
     def _begin(self, answer: Frame, nonce: int) -> Welcome:
         if answer.payload[0] != protocol.VERSION:
             raise WrongFirmware(
-                f"{self.line.name}: the firmware talks version {answer.payload[0]} of the protocol, this glowembed "
+                f"{self.line.name}: the firmware speaks version {answer.payload[0]} of the protocol, this glowembed "
                 f"version {protocol.VERSION}: build and flash the firmware again (glowembed validate --flash), or use "
                 "the glowembed that made it"
             )

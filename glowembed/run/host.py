@@ -90,7 +90,7 @@ class HostModel:
             array = np.ascontiguousarray(inputs[tensor["name"]], dtype=tensor["dtype"])
             if array.size != int(np.prod(tensor["shape"])):
                 raise UsageError(
-                    f"input {tensor['name']!r} has shape {array.shape}, the bundle wants {tensor['shape']}"
+                    f"input {tensor['name']!r} has shape {array.shape}, the bundle needs {tensor['shape']}"
                 )
             start = tensor["offset"]
             self._arena[start : start + tensor["bytes"]] = array.reshape(-1).view(np.uint8)

@@ -246,7 +246,7 @@ class _Session:
     def _failed(self, what: str) -> ToolError:
         said = (self.folder / "said").read_text(errors="replace").strip()
         self.stop()
-        return ToolError(f"{self.symbol} on {self.board.name} under QEMU {what}; {said or 'it said nothing'}")
+        return ToolError(f"{self.symbol} on {self.board.name} under QEMU {what}; {said or 'it printed nothing'}")
 
     def stop(self) -> None:
         """End QEMU; the next request starts it again."""

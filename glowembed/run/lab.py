@@ -66,7 +66,7 @@ def _port(name: str, described: str, baud: int) -> str:
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{PREFIX}{name}: labgrid-client describes it in a way that is not known: {described[:200]!r}"
+            f"{PREFIX}{name}: labgrid-client describes it in an unknown form: {described[:200]!r}"
         ) from error
     if len(ports) != 1:
         others = ", ".join(sorted(kind for entry in resources for kind in entry)) or "nothing"
@@ -76,10 +76,10 @@ def _port(name: str, described: str, baud: int) -> str:
         )
     port = ports[0]
     if port["protocol"] not in PROTOCOLS:
-        raise UsageError(f"{PREFIX}{name}: its port talks {port['protocol']}; expected one of {', '.join(PROTOCOLS)}")
+        raise UsageError(f"{PREFIX}{name}: its port speaks {port['protocol']}; expected one of {', '.join(PROTOCOLS)}")
     if port["protocol"] == "raw" and int(port["speed"]) != baud:
         raise UsageError(
-            f"{PREFIX}{name}: its exporter opens the port at {port['speed']} baud, the firmware talks at {baud}: set "
+            f"{PREFIX}{name}: its exporter opens the port at {port['speed']} baud, but the firmware uses {baud}: set "
             "'speed' in the exporter's configuration, or use the protocol rfc2217"
         )
     return PROTOCOLS[port["protocol"]].format(**port)

@@ -186,7 +186,7 @@ def _open_socket(name: str) -> Line:
     try:
         return SocketLine(name, socket.create_connection((host, int(port)), CONNECT_SECONDS))
     except OSError as error:
-        raise UsageError(f"{name}: nobody listens there ({error.strerror or error})") from error
+        raise UsageError(f"{name}: nothing listens there ({error.strerror or error})") from error
 
 
 def _open_place(name: str, baud: int) -> Line:

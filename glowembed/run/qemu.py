@@ -174,7 +174,7 @@ def _failure(image: Image, code: int, said: str) -> ToolError:
     if fault is not None:
         return ToolError(_describe_fault(image, fault))
     errors = [line[6:] for line in said.splitlines() if line.startswith("ERROR ")]
-    reason = "; ".join(errors) or said.strip()[-2000:] or "it said nothing"
+    reason = "; ".join(errors) or said.strip()[-2000:] or "it printed nothing"
     return ToolError(f"board {image.board.name!r} under QEMU ended with code {code}: {reason}")
 
 

@@ -109,9 +109,7 @@ def _started(image: Image) -> AbstractContextManager[Line]:
         return line.qemu_line(qemu.machine(board, image.elf), f"board {board.name!r} under QEMU")
     if board.name == "host":
         return line.program_line([str(image.elf)], "the harness on this computer")
-    raise UsageError(
-        f"board {board.name!r} is not emulated: say on which port it is, with --port (glowembed ports lists them)"
-    )
+    raise UsageError(f"board {board.name!r} is not emulated: name its port with --port (glowembed ports lists them)")
 
 
 class Session:
@@ -189,7 +187,7 @@ class Session:
                 "(glowembed validate --flash)"
             )
         return NoAnswer(
-            f"{name}: gave up after {len(reasons)} sessions ({', '.join(sorted(set(reasons)))}): the line is too bad. Check "
+            f"{name}: gave up after {len(reasons)} sessions ({', '.join(sorted(set(reasons)))}): the line is too unreliable. Check "
             "the cable and ground, or use a lower baud rate"
         )
 
