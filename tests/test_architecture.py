@@ -1,5 +1,6 @@
 """Imports go one way, and each op, kernel, target and board touches only its own files."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -70,6 +71,17 @@ def test_only_the_importer_knows_onnx(path: Path) -> None:
         assert not re.search(
             r"^\s*(import onnx\b(?!runtime)|from onnx\b(?!runtime))", path.read_text("utf-8"), re.MULTILINE
         )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_no_pass_lists_ops(path: Path) -> None:
+    """What several ops have in common is a trait that each declares, so that a new op needs no change elsewhere."""
+    if path.name in ONNX_ALLOWED or module_of(path).startswith("ops."):
+        return
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
+        named = [part.value for part in parts if isinstance(part, ast.Constant) and part.value in ops()]
+        assert len(named) < 2, f"{path.name}:{node.lineno} lists {named}: declare a trait in graph/op.py"
 
 
 CORES = ("kernels.dsp", "kernels.mve", "kernels.thumb", "kernels.x86")

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed, constant, only_reader, origins, replaced
-from glowembed.graph.ir import Array, Const, Graph, Node, Value
+from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.op import ops
 
 
 def binary_to_affine(graph: Graph) -> Graph:
     """Add, Sub or Mul of a tensor and a constant that is a scalar or has one value for each index of the last axis."""
     for node in graph.nodes:
-        if node.op not in ("Add", "Sub", "Mul"):
+        if ops()[node.op].dependence != "pair":
             continue
         known = [graph.values[name].const is not None for name in node.inputs]
         if known.count(True) != 1:
@@ -35,25 +36,13 @@ def binary_to_affine(graph: Graph) -> Graph:
 def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, reverse: bool) -> Graph:
     assert factor.const is not None
     output = node.outputs[0]
-    scale, shift = _scale_shift(node.op, factor.const, reverse)
+    vector = factor.const.then("vector", lambda a: np.asarray(a, dtype=np.float64).reshape(-1))
+    scale, shift = ops()[node.op].scale_and_shift(vector, reverse)
     a = constant(graph, f"{factor.name}/scale_of_{output}", scale)
     c = constant(graph, f"{factor.name}/shift_of_{output}", shift)
     attrs = {**node.attrs, "per_channel": int(factor.elements > 1)}
     affine = replace(node, op="Affine", inputs=(data.name, a.name, c.name), attrs=attrs)
     return replaced(graph, {node.name: [affine]}, [a, c])
-
-
-def _scale_shift(op: str, factor: Const, reverse: bool) -> tuple[Const, Const]:
-    """The scale and shift, as vectors, of y = x + c, x - c, c - x (reverse) or x * c."""
-    flat = factor.then("vector", lambda a: np.asarray(a, dtype=np.float64).reshape(-1))
-    ones, zeros = flat.then("ones", np.ones_like), flat.then("zeros", np.zeros_like)
-    if op == "Mul":
-        return flat, zeros
-    if op == "Add":
-        return ones, flat
-    if reverse:
-        return ones.then("negative", np.negative), flat
-    return ones, flat.then("negative", np.negative)
 
 
 def merge_affine(graph: Graph) -> Graph:
@@ -87,7 +76,7 @@ def affine_into_weights(graph: Graph) -> Graph:
     shifted.
     """
     for linear in graph.nodes:
-        affine = _foldable(graph, linear) if linear.op in ("Conv", "ConvTranspose", "Gemm") else None
+        affine = _foldable(graph, linear) if ops()[linear.op].dependence == "sum" else None
         if affine is None:
             continue
         scale, _ = _vectors(graph, affine)

@@ -85,8 +85,15 @@ class Builder(Protocol):
 
 # ---------------------------------------------------------------------------------------------- meaning
 
-CONVERSIONS = ("Rescale", "Quantize", "Dequantize")
-"""Ops that store the same real numbers in another type."""
+Dependence = Literal["move", "pointwise", "pair", "window", "sum", "axis", "unknown"]
+"""Which elements of the inputs an element of the output depends on.
+
+move: it is an element of an input, or the zero of a border. pointwise: it is one function, for all elements of a
+channel, of the element of the input at the same place. pair: of the two elements at the same place, after broadcasting.
+window: of the elements of its channel in a window. sum: it adds products with the constant weights of its channel
+(`has_weights`) over the input channels of its group. axis: it depends on all elements along the last axis. unknown: a
+pass over channels leaves inputs and outputs of the op as they are.
+"""
 
 OutputType = Literal["profile", "input"]
 """The source of an output's QType: the profiled range, or the type of the first input. An op may have a fixed QType
@@ -105,6 +112,21 @@ class Op(ABC):
     output_type: ClassVar[OutputType | QType] = "profile"
     elementwise: ClassVar[bool] = False
     """The op means the same for every order of axes: a Transpose may be pushed through without changing attrs."""
+
+    dependence: ClassVar[Dependence] = "unknown"
+
+    converts: ClassVar[bool] = False
+    """The op stores the same real numbers in another type."""
+
+    rounds_once: ClassVar[bool] = False
+    """The int8 kernels write, and read, any int8 type per tensor with one rounding, so a Rescale next to the op can be
+    merged with it.
+    """
+
+    scatters: ClassVar[bool] = False
+    """For sums: each input element, less its zero point, is added to several outputs, so some outputs have fewer terms
+    than others.
+    """
 
     has_weights: ClassVar[bool] = False
     """The inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
@@ -142,6 +164,13 @@ class Op(ABC):
         through.
         """
         return attrs if self.elementwise else None
+
+    def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
+        """For a pair: the scale and shift of the same function of one input, the other one being this vector.
+
+        `reverse`: the constant is the first input.
+        """
+        raise NotImplementedError(f"{self.name} with a constant is no scale and shift")
 
     @abstractmethod
     def lower(self, node: Node, c: LowerContext) -> None:

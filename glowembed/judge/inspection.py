@@ -20,6 +20,7 @@ from glowembed.canonicalize import canonicalize
 from glowembed.errors import GlowembedError
 from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.notes import Note
+from glowembed.graph.op import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
 from glowembed.judge.fitting import Fit, fits, needs
@@ -173,6 +174,6 @@ def _layer(graph: Graph, node: Node) -> Layer:
 def _macs(node: Node, shape: Shape, constants: list[Value]) -> int:
     """The MACs of a layer with a matrix of weights: every output element is a sum over the weights of its channel."""
     weights = next((value for value in constants if len(value.shape) >= 2), None)
-    if weights is None or node.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+    if weights is None or ops()[node.op].dependence != "sum":
         return 0
     return prod(shape) * weights.elements // shape[-1]

@@ -101,6 +101,8 @@ class Unary(Op):
     """y = formula(x)."""
 
     elementwise = True
+    dependence = "pointwise"
+    rounds_once = True
     formula: Formula
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:

@@ -27,6 +27,8 @@ class Add(Op):
     name = "Add"
     onnx = ("Add",)
     elementwise = True
+    dependence = "pair"
+    rounds_once = True
     fuses_activation = True
     law_of_models = "onnx"
     sign = 1.0
@@ -40,6 +42,9 @@ class Add(Op):
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         y = inputs[0] + np.float32(self.sign) * inputs[1]
         return (np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32),)
+
+    def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
+        return constant.then("ones", np.ones_like), constant
 
     def lower(self, node: Node, c: LowerContext) -> None:
         operands = [broadcast.stored_operand(c, name) for name in node.inputs]
@@ -80,6 +85,12 @@ class Sub(Add):
     name = "Sub"
     onnx = ("Sub",)
     sign = -1.0
+
+    def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
+        ones = constant.then("ones", np.ones_like)
+        if reverse:
+            return ones.then("negative", np.negative), constant
+        return ones, constant.then("negative", np.negative)
 
 
 # ------------------------------------------------------------------------------------------ kernel level

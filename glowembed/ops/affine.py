@@ -34,6 +34,8 @@ class Affine(Op):
 
     name = "Affine"
     onnx = ("BatchNormalization", "Div")
+    dependence = "pointwise"
+    rounds_once = True
     has_weights = True
     rounds_weights = False
     fuses_activation = True

@@ -19,6 +19,8 @@ class Concat(Op):
 
     name = "Concat"
     onnx = ("Concat",)
+    dependence = "move"
+    rounds_once = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         rank = len(b.shape(node.inputs[0]))

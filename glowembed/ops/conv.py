@@ -26,6 +26,8 @@ class Conv(Op):
 
     name = "Conv"
     onnx = ("Conv",)
+    dependence = "sum"
+    rounds_once = True
     has_weights = True
     fuses_activation = True
 

@@ -33,6 +33,8 @@ class ConvTranspose(Op):
 
     name = "ConvTranspose"
     onnx = ("ConvTranspose",)
+    dependence = "sum"
+    scatters = True
     has_weights = True
     fuses_activation = True
 

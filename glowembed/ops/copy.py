@@ -32,6 +32,8 @@ class Rescale(Op):
 
     name = "Rescale"
     elementwise = True
+    dependence = "pointwise"
+    converts = True
     law_of_models = "onnx"
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:

@@ -24,6 +24,7 @@ class Quantize(Op):
 
     name = "Quantize"
     elementwise = True
+    converts = True
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         return (shapes[0],)
@@ -41,6 +42,7 @@ class Dequantize(Op):
 
     name = "Dequantize"
     elementwise = True
+    converts = True
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         return (shapes[0],)

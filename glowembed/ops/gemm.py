@@ -39,6 +39,8 @@ class Gemm(Op):
 
     name = "Gemm"
     onnx = ("Gemm", "MatMul")
+    dependence = "sum"
+    rounds_once = True
     has_weights = True
     fuses_activation = True
 

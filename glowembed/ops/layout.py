@@ -23,6 +23,7 @@ class Transpose(Op):
 
     name = "Transpose"
     onnx = ("Transpose",)
+    dependence = "move"
     output_type = "input"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -53,6 +54,7 @@ class Reshape(Op):
 
     name = "Reshape"
     onnx = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+    dependence = "move"
     output_type = "input"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:

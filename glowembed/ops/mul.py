@@ -26,6 +26,8 @@ class Mul(Op):
     name = "Mul"
     onnx = ("Mul",)
     elementwise = True
+    dependence = "pair"
+    rounds_once = True
     fuses_activation = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -37,6 +39,9 @@ class Mul(Op):
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         y = inputs[0] * inputs[1]
         return (np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32),)
+
+    def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
+        return constant, constant.then("zeros", np.zeros_like)
 
     def lower(self, node: Node, c: LowerContext) -> None:
         operands = [broadcast.stored_operand(c, name) for name in node.inputs]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glowembed.graph.ir import Array, Node, QType, Shape
-from glowembed.graph.op import Builder, LowerContext, OnnxNode, Op, OutputType, Refused
+from glowembed.graph.op import Builder, Dependence, LowerContext, OnnxNode, Op, OutputType, Refused
 from glowembed.ops.copy import FillParams, insert_params
 from glowembed.ops.slice import add_slice, check_axis
 
@@ -18,6 +18,7 @@ class Pad(Op):
 
     name = "Pad"
     onnx: ClassVar[tuple[str, ...]] = ("Pad",)
+    dependence: ClassVar[Dependence] = "move"
     output_type: ClassVar[OutputType | QType] = "input"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -62,6 +63,7 @@ class PadValue(Pad):
 
     name = "PadValue"
     onnx = ()
+    dependence = "unknown"
     output_type = "profile"
 
 

@@ -41,6 +41,7 @@ class MaxPool(Op):
 
     name = "MaxPool"
     onnx = ("MaxPool", "GlobalMaxPool", "ReduceMax")
+    dependence = "window"
     output_type = "input"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -69,6 +70,8 @@ class AveragePool(Op):
 
     name = "AveragePool"
     onnx = ("AveragePool", "GlobalAveragePool", "ReduceMean")
+    dependence = "window"
+    rounds_once = True
     fuses_activation = True
     law_of_models = "onnx"
 

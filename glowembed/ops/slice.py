@@ -17,6 +17,7 @@ class Slice(Op):
 
     name = "Slice"
     onnx = ("Slice", "Split", "Gather")
+    dependence = "move"
     output_type = "input"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:

@@ -46,6 +46,7 @@ class Softmax(Op):
 
     name = "Softmax"
     onnx = ("Softmax",)
+    dependence = "axis"
     output_type = QType("int8", (1 / 256,), (-128,))
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import CONVERSIONS, free_name, ops
+from glowembed.graph.op import free_name, ops
 from glowembed.quantize import schema
 from glowembed.quantize.precision import Precision, Settings
 
@@ -115,6 +115,6 @@ def _mean(graph: Graph, name: str, mean_of: MeanOf) -> Floats | None:
     it.
     """
     made = graph.producer()
-    while (mean := mean_of(name)) is None and name in made and made[name].op in CONVERSIONS:
+    while (mean := mean_of(name)) is None and name in made and ops()[made[name].op].converts:
         name = made[name].inputs[0]
     return mean

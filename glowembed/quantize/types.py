@@ -20,7 +20,7 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import CONVERSIONS, ops
+from glowembed.graph.op import ops
 from glowembed.quantize import schema
 from glowembed.quantize.precision import DTYPES, Precision, Settings, ValueSettings, named, resolve
 
@@ -65,7 +65,7 @@ def refuse_unused(graph: Graph, precision: Precision) -> None:
     if not precision.file:
         return
     used = {name for name, value in graph.values.items() if value.qtype is not None}
-    used |= {node.inputs[0] for node in graph.nodes if node.op in CONVERSIONS and node.outputs[0] in used}
+    used |= {node.inputs[0] for node in graph.nodes if ops()[node.op].converts and node.outputs[0] in used}
     effective = {fixed.rule for name, fixed in precision.values.items() if name in used}
     for name, fixed in precision.values.items():
         if fixed.rule not in effective:
@@ -149,7 +149,7 @@ class _Typing:
         An input that a quantized model rounds in two ways stays float.
         """
         consumers = self.graph.consumers()[name]
-        if self.values[name].qtype is not None or any(node.op in CONVERSIONS for node in consumers):
+        if self.values[name].qtype is not None or any(ops()[node.op].converts for node in consumers):
             return
         readers = [self.settings(node) for node in consumers]
         widest = max(readers, key=lambda s: DTYPES.index(s.dtype), default=Settings())
@@ -157,7 +157,7 @@ class _Typing:
 
     def node(self, node: Node) -> None:
         settings, op, y = self.settings(node), ops()[node.op], node.outputs[0]
-        if node.op in CONVERSIONS:
+        if op.converts:
             self.set_output(y, settings, None)
             kind = _conversion(self.values[node.inputs[0]], self.values[y])
             self.nodes.append(replace(node, op=kind, attrs=_law(settings) if kind == "Rescale" else {}))
@@ -414,12 +414,18 @@ each.
 """
 
 
+def _same_numbers(graph: Graph, node: Node) -> bool:
+    """Whether the output holds the numbers of the only input, perhaps in another order or type."""
+    op, sizes = ops()[node.op], [graph.values[name].elements for name in (*node.inputs, *node.outputs)]
+    return op.converts or (op.dependence == "move" and sizes == [sizes[0]] * 2)
+
+
 def coarse_softmaxes(graph: Graph) -> Iterator[Note]:
     """Notes about outputs of a quantized graph that are an int8 Softmax over more classes than it has steps."""
     made = graph.producer()
     for output in graph.outputs:
         name = output
-        while name in made and made[name].op in (*CONVERSIONS, "Reshape", "Transpose"):
+        while name in made and _same_numbers(graph, made[name]):
             name = made[name].inputs[0]
         value = graph.values[name]
         if name in made and made[name].op == "Softmax" and _dtype(value) == "int8" and value.shape[-1] > FINE_CLASSES:

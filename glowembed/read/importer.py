@@ -314,7 +314,7 @@ def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
         walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
     elif not integers:
         importers()[node.op_type].import_onnx(node, walk.builder)
-    elif node.op_type in onnxquant.MOVES:
+    elif node.op_type in onnxquant.moves():
         importers()[node.op_type].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
         onnxquant.after_move(node, quantized)
         walk.integers.update(filter(None, proto.output))
@@ -463,7 +463,7 @@ def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
     _check_training(walk, node)
     feeds = {name: walk.arrays[name] for name in inputs}
     _keep(walk, node, onnxfold.evaluate(walk.file, proto, node.inputs, feeds))
-    if grids and node.op_type in onnxquant.MOVES:
+    if grids and node.op_type in onnxquant.moves():
         reals = {name: walk.builder.delayed(name).materialize() for name in grids}
         moved = (onnxfold.evaluate(walk.file, proto, node.inputs, {**feeds, **own}) for own in (reals, grids))
         _keep_grid(walk, node, *moved)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -26,11 +27,11 @@ ONNX_DTYPES = {
 }  # fmt: skip
 """The types of TensorProto that the attribute output_dtype may name."""
 
-MOVES = (
-    "Concat", "Flatten", "Gather", "Identity", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
-    "Unsqueeze",
-)  # fmt: skip
-"""Operators that only move integers, or select the largest; they mean the same on the real numbers."""
+
+@cache
+def moves() -> frozenset[str]:
+    """Operators that only move integers, or select the largest; they mean the same on the real numbers."""
+    return frozenset({"Identity", "MaxPool", *(kind for kind, op in importers().items() if op.dependence == "move")})
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,7 @@ def read_as_numbers(q: Quantized, name: str) -> None:
 
 
 def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
-    """A node of MOVES that reads integers, rewritten for real numbers."""
+    """A node of `moves` that reads integers, rewritten for real numbers."""
     first = q.of(node.inputs[0])
     if node.op_type == "Concat":
         others = [q.of(name) for name in node.inputs]

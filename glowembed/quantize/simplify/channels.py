@@ -24,17 +24,14 @@ from glowembed.graph.ir import Array, Graph, GraphError, Node, Value
 from glowembed.graph.op import ops
 from glowembed.ops.shared.linear import LinearConstants
 from glowembed.quantize.simplify.intervals import (
-    MOVES,
-    PAIRS,
-    POOLS,
     Intervals,
     channels_read,
     constants_of,
+    dependence,
     folded_zero,
     intervals,
     is_depthwise,
     is_padded,
-    is_pointwise,
     is_sum,
     is_understood,
     lowered,
@@ -127,11 +124,13 @@ def _tie_node(graph: Graph, node: Node, ties: _Ties, known: Intervals) -> bool:
         for c in range(ties.count[y]):
             ties.tie(ties.first[node.inputs[0]] + c // per_input, ties.first[y] + c)
         return True
-    if node.op in MOVES:
+    if dependence(node) == "move":
         return _tie_move(graph, node, ties)
-    if node.op == "Softmax" and (_is_long(graph, node) or softmax_terms(graph, node, known[node.inputs[0]]) is None):
+    if dependence(node) == "axis" and (
+        _is_long(graph, node) or softmax_terms(graph, node, known[node.inputs[0]]) is None
+    ):
         return False
-    if is_pointwise(node) or node.op in POOLS or node.op in PAIRS or node.op == "Softmax":
+    if dependence(node) in ("pointwise", "window", "pair", "axis"):
         data = node.inputs[:1] if ops()[node.op].has_weights else node.inputs
         for name in data:
             for c in range(ties.count[y] if ties.count[name] == ties.count[y] else 0):
@@ -161,7 +160,8 @@ def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
     reads = {
         node.name: _reads(graph, node, known)
         for node in graph.nodes
-        if is_understood(graph, node) and (is_sum(graph, node) or (node.op == "Softmax" and not _is_long(graph, node)))
+        if is_understood(graph, node)
+        and (is_sum(graph, node) or (dependence(node) == "axis" and not _is_long(graph, node)))
     }
     changed = True
     while changed:
@@ -181,7 +181,7 @@ def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
     """[outputs, inputs]: whether the sum for an output needs an input channel."""
     outputs, inputs = (graph.values[name].shape[-1] for name in (node.outputs[0], node.inputs[0]))
     needed = np.zeros((outputs, inputs), dtype=bool)
-    if node.op == "Softmax":
+    if dependence(node) == "axis":
         found = softmax_terms(graph, node, known[node.inputs[0]])
         needed[:] = True if found is None else found[0] != 0
         return needed

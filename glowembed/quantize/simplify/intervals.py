@@ -7,22 +7,17 @@ bounded by running its lowered kernel on the ends of the intervals, between whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Graph, Node, Shape, Value
-from glowembed.graph.op import LowerContext, kernel_ops, ops
+from glowembed.graph.op import Dependence, LowerContext, kernel_ops, ops
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
 
-MOVES = ("Concat", "Pad", "Reshape", "Slice", "Transpose")
-"""Ops whose outputs are elements of the inputs, or the zero of a Pad."""
-
-POOLS = ("AveragePool", "MaxPool")
-PAIRS = ("Add", "Sub", "Mul")
 MOST_ELEMENTS = 2**22
 """The most elements of a tensor that is evaluated at its ends; the channels of a larger one are not bounded."""
 
@@ -69,18 +64,25 @@ def is_understood(graph: Graph, node: Node) -> bool:
     return all(is_int8(graph.values[name]) and graph.values[name].shape for name in (*data, *node.outputs))
 
 
+def dependence(node: Node) -> Dependence:
+    return ops()[node.op].dependence
+
+
 def is_pointwise(node: Node) -> bool:
     """Whether each output depends on one input element of its channel, by one function."""
-    return node.op in ("Affine", "Rescale") or hasattr(ops()[node.op], "formula")
+    return dependence(node) == "pointwise"
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
-    return node.op == "Conv" and node.attrs["group"] > 1 and graph.values[node.inputs[1]].shape[1] == 1
+    """Whether each output channel sums over one input channel, which its taps read at several places."""
+    if dependence(node) != "sum" or ops()[node.op].scatters:
+        return False
+    return bool(node.attrs.get("group", 1) > 1 and graph.values[node.inputs[1]].shape[1] == 1)
 
 
 def is_sum(graph: Graph, node: Node) -> bool:
     """Whether each output channel sums over the input channels of its group."""
-    return node.op in ("Gemm", "ConvTranspose") or (node.op == "Conv" and not is_depthwise(graph, node))
+    return dependence(node) == "sum" and not is_depthwise(graph, node)
 
 
 def channels_read(graph: Graph, node: Node) -> Array:
@@ -105,19 +107,8 @@ def _of_output(graph: Graph, node: Node, known: Intervals) -> Interval:
     output = graph.values[node.outputs[0]]
     if not is_understood(graph, node) or any(name not in known for name in node.inputs[:1]):
         return _anything(output)
-    if is_sum(graph, node) or is_depthwise(graph, node):
-        return _of_linear(graph, node, known)
-    if node.op == "Softmax":
-        return _of_softmax(graph, node, known)
-    if node.op in MOVES:
-        return _of_move(graph, node, known)
-    if is_pointwise(node):
-        return _of_pointwise(graph, node, known)
-    if node.op in PAIRS:
-        return _of_pair(graph, node, known)
-    if node.op in POOLS and graph.values[node.inputs[0]].elements <= MOST_ELEMENTS:
-        return _of_pool(graph, node, known)
-    return _anything(output)
+    bounds = _BOUNDS.get(dependence(node))
+    return _anything(output) if bounds is None else bounds(graph, node, known)
 
 
 # ------------------------------------------------------------------------------------------------ sums of products
@@ -134,12 +125,12 @@ def constants_of(graph: Graph, node: Node) -> LinearConstants:
 
 
 def folded_zero(graph: Graph, node: Node) -> int:
-    """The zero point that the bias compensates: that of the input, but 0 for a ConvTranspose, which subtracts it
-    itself.
+    """The zero point that the bias compensates: that of the input, but 0 for an op that scatters, which
+    subtracts it itself.
     """
     x = graph.values[node.inputs[0]].qtype
     assert x is not None
-    return 0 if node.op == "ConvTranspose" else x.zero_point[0]
+    return 0 if ops()[node.op].scatters else x.zero_point[0]
 
 
 def weights_of(k: LinearConstants) -> Array:
@@ -153,7 +144,7 @@ def weights_of(k: LinearConstants) -> Array:
 
 def is_padded(node: Node) -> bool:
     """Whether an output may see fewer than all taps; the others count as the input's zero point."""
-    return node.op == "ConvTranspose" or any(node.attrs.get("pads", ()))
+    return ops()[node.op].scatters or any(node.attrs.get("pads", ()))
 
 
 def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
@@ -234,6 +225,8 @@ def _of_pair(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 def _of_pool(graph: Graph, node: Node, known: Intervals) -> Interval:
     x, output = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
+    if x.elements > MOST_ELEMENTS:
+        return _anything(output)
     known_x = known[node.inputs[0]]
     ends = [np.broadcast_to(end, x.shape).astype(np.int8) for end in (known_x.low, known_x.high)]
     first, last = (_run(graph, node, [end]).reshape(-1, output.shape[-1]).astype(np.int64) for end in ends)
@@ -294,3 +287,13 @@ def _run(graph: Graph, node: Node, stored: list[Array]) -> Array:
         result = kernel_ops()[made.op].int_ref(made.params, [known[name] for name in made.inputs], constants)
         known[made.outputs[0]] = np.asarray(result).reshape(shape)
     return np.asarray(known[node.outputs[0]])
+
+
+_BOUNDS: Mapping[Dependence, Callable[[Graph, Node, Intervals], Interval]] = {
+    "sum": _of_linear,
+    "axis": _of_softmax,
+    "move": _of_move,
+    "pointwise": _of_pointwise,
+    "pair": _of_pair,
+    "window": _of_pool,
+}

@@ -15,9 +15,6 @@ from glowembed.graph.ir import Graph, Node, QType, Value
 from glowembed.graph.op import ops
 from glowembed.quantize.simplify.intervals import Intervals, evaluate, intervals, is_int8
 
-FREE = ("Add", "Affine", "AveragePool", "Concat", "Conv", "Gemm", "Mul", "Sub")
-"""Ops that read and write any int8 type with one rounding; functions of one number are tables and do so too."""
-
 
 def fold_rescales(graph: Graph, given: Collection[str]) -> Graph:
     """Remove Rescales until nothing changes: between equal types, into the op before, into the ops after, and at the
@@ -52,7 +49,7 @@ def _up(graph: Graph, given: Collection[str]) -> Graph:
     producer = graph.producer()
     for node in graph.nodes:
         maker = producer.get(node.inputs[0]) if _rescales(node) else None
-        if maker is None or not _writes_any(maker) or not _only_reader(graph, node, node.inputs[0], given):
+        if maker is None or not ops()[maker.op].rounds_once or not _only_reader(graph, node, node.inputs[0], given):
             continue
         first, second = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
         if is_int8(first) and is_int8(second) and _covers(first.qtype, second.qtype):
@@ -73,7 +70,7 @@ def _down(graph: Graph, given: Collection[str]) -> Graph:
         first, second = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
         if not (is_int8(first) and is_int8(second) and _covers(second.qtype, first.qtype)):
             continue
-        if all(_writes_any(r) and not ops()[r.op].has_weights for r in graph.consumers()[second.name]):
+        if all(ops()[r.op].rounds_once and not ops()[r.op].has_weights for r in graph.consumers()[second.name]):
             return _reading(graph, node)
     return graph
 
@@ -89,7 +86,7 @@ def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
         wanted = graph.values[node.outputs[0]]
         for name in node.inputs if node.op == "Concat" and is_int8(wanted) else ():
             value, maker = graph.values[name], producer.get(name)
-            if maker is None or value.qtype == wanted.qtype or not is_int8(value) or not _writes_any(maker):
+            if maker is None or value.qtype == wanted.qtype or not is_int8(value) or not ops()[maker.op].rounds_once:
                 continue
             if _only_reader(graph, node, name, given) and _covers(wanted.qtype, value.qtype):
                 return graph.with_nodes(graph.nodes, {name: replace(value, qtype=wanted.qtype)})
@@ -126,10 +123,6 @@ def _is_identity(graph: Graph, node: Node, known: Intervals) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ moves
-
-
-def _writes_any(node: Node) -> bool:
-    return node.op in FREE or hasattr(ops()[node.op], "formula")
 
 
 def _covers(wide: QType | None, narrow: QType | None) -> bool:
