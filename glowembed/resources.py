@@ -41,6 +41,17 @@ def runtime_c() -> Path:
     return root() / "runtime_c"
 
 
+@cache
+def kernel_folders() -> tuple[Path, ...]:
+    """The folders in which kernels look for headers: runtime_c, and one folder of kernels for each core."""
+    return (runtime_c(), *sorted(path for path in (runtime_c() / "kernels").iterdir() if path.is_dir()))
+
+
+def kernel_header(name: str) -> Path:
+    """The header of this name in one of the folders; a name stands for one header."""
+    return next(path for folder in kernel_folders() if (path := folder / name).is_file())
+
+
 def sconstruct() -> Path:
     """The build description."""
     return root() / "SConstruct"

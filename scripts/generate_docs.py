@@ -57,7 +57,7 @@ def kernels() -> str:
     return f"""# Kernels
 
 {HEAD}
-A kernel is one C function; its file in `runtime_c/kernels` begins with what it computes, what it needs and its idea. Each op
+A kernel is one C function; its file in `runtime_c/kernels/<core>` begins with what it computes, what it needs and its idea. Each op
 has portable C, which every target can take. The other columns name files for an instruction set:
 
 {chr(10).join(lines)}
@@ -80,7 +80,7 @@ def _kernel_row(name: str) -> tuple[str, ...]:
 
 
 def _files(kernels: Iterable[Kernel]) -> str:
-    return "<br>".join(sorted({kernel.file.removesuffix(".c") for kernel in kernels}))
+    return "<br>".join(sorted({Path(kernel.file).stem for kernel in kernels}))
 
 
 def options() -> str:

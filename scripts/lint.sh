@@ -32,7 +32,7 @@ format_c() {
 
 # Each portable kernel by itself, as the host's compilers see it. Kernels are static: a bundle includes them.
 portable_kernels() {
-    find runtime_c/kernels -name '*.c' ! -name '*_dsp.c' ! -name '*_mve.c' ! -name '*_armv?m.c' -print0 | sort -z
+    find runtime_c/kernels/portable runtime_c/kernels/x86 -name '*.c' -print0 | sort -z
 }
 
 # add_each_s8 is the file of the laws that are not ours: it is analysed with the one of TensorFlow Lite Micro.
@@ -40,7 +40,7 @@ analyse() { # COMMAND...: with warnings as errors, on every portable kernel
     python scripts/params_header.py >"$generated/ge_params.h" || return 1
     portable_kernels | xargs -0 -r -P2 -I FILE "$@" -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror \
         -Wno-unused-function -include runtime_c/ge_requantize_tflite.h \
-        -Dge_requantize_each=ge_requantize_each_tflite -DGE_X86_FN= -DGE_X86_INLINE= -DGE_X86_UNROLL= -Iruntime_c -I"$generated" -o /dev/null FILE
+        -Dge_requantize_each=ge_requantize_each_tflite -DGE_X86_FN= -DGE_X86_INLINE= -DGE_X86_UNROLL= -Iruntime_c -Iruntime_c/kernels/portable -Iruntime_c/kernels/x86 -I"$generated" -o /dev/null FILE
 }
 
 generated=build/lint
@@ -51,7 +51,7 @@ step "ruff check" ruff check -q $ruff_check .
 step "mypy" mypy --no-error-summary
 step "clang-format" format_c
 step "cppcheck" cppcheck --quiet --std=c99 --enable=warning,performance,portability --inline-suppr \
-    --suppress=missingIncludeSystem --error-exitcode=1 -Iruntime_c runtime_c boards
+    --suppress=missingIncludeSystem --error-exitcode=1 -Iruntime_c $(printf " -I%s" runtime_c/kernels/*) runtime_c boards
 step "gcc -fanalyzer" analyse gcc -c -fanalyzer -fkeep-static-functions
 step "clang --analyze" analyse clang --analyze --analyzer-output text -Xclang -analyzer-werror
 

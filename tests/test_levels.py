@@ -27,7 +27,7 @@ from glowembed.ops.conv import Conv2dParams
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datasets import Dataset
 from glowembed.reference import run_int
-from glowembed.resources import runtime_c
+from glowembed.resources import kernel_header
 from glowembed.run import host
 from glowembed.run.kernel import shared_library, variants
 
@@ -133,7 +133,7 @@ def test_tiles_are_straight_code(
     assembly = tmp_path / "net.s"
     subprocess.run([compiler, "-O2", "-S", "-o", str(assembly), str(bundle.path / "net.c")], check=True)
     headers = next(each.headers for each in LEVELS["x86"] if each.word == level)
-    tiles = re.findall(r"\bT\((\d+), (\d+)\)", "".join((runtime_c() / name).read_text() for name in headers))
+    tiles = re.findall(r"\bT\((\d+), (\d+)\)", "".join(kernel_header(name).read_text() for name in headers))
     assert assembly.read_text().count(f"\t{product}\t") >= sum(int(rows) * int(wide) for rows, wide in tiles) > 0
 
 
@@ -200,7 +200,7 @@ void all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact
 
 def requantized(level: Level, acc: Array, multiplier: int, scale: float | None, law: tuple[int, ...]) -> Array:
     """What a level makes of all these sums: by the float multiplier, or by the integer one where that is None."""
-    headers = level_source("x86", level, [], runtime_c())
+    headers = level_source("x86", level, [])
     text = LAW.format(L=level.word.upper(), l=level.word)
     padded = np.pad(acc, (0, -len(acc) % 16)).astype(np.int32)
     out = np.zeros(padded.shape, np.int8)

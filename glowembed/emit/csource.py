@@ -1,5 +1,4 @@
-"""Makes the C text of a kernel. In: a Kernel and the folder runtime_c. Out: its source, with the requantization of its
-op.
+"""Makes the C text of a kernel. In: a Kernel. Out: its source, with the requantization of its op.
 
 A kernel with instances is a C file whose layer constants are #defines; an instance has its own numbers there, and its
 names end in them. Several kernels may be instances of one file, their `template`; where the law is one of the numbers,
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from glowembed import resources
 from glowembed.graph.cstruct import struct_name
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.kernels.levels import LEVELS, Level
@@ -28,9 +28,9 @@ from glowembed.law.fixedpoint import MODES
 WIDE_WEIGHTS = "w16"
 
 
-def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
+def kernel_source(kernel: Kernel, params: Any = None) -> str:
     """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
-    text = (runtime_c / "kernels" / kernel.file).read_text("ascii")
+    text = (resources.runtime_c() / "kernels" / kernel.file).read_text("ascii")
     if kernel.instance is None and not kernel.template:
         return text
     text = _named(kernel, text, params)
@@ -42,7 +42,7 @@ def kernel_source(kernel: Kernel, runtime_c: Path, params: Any = None) -> str:
 
 def _named(kernel: Kernel, text: str, params: Any) -> str:
     """The text with the names and the numbers of the kernel, and of its instance for these params."""
-    stem, own = kernel.file.removesuffix(".c"), kernel.symbol.removeprefix("ge_")
+    stem, own = Path(kernel.file).stem, kernel.symbol.removeprefix("ge_")
     if kernel.instance is not None and params is not None:
         own = kernel.symbol_for(params).removeprefix("ge_")
         numbers = kernel.instance(params)
@@ -82,7 +82,7 @@ def _parameters(op: KernelOp, kernel: Kernel) -> list[str]:
 # ------------------------------------------------------------------------------------------------ levels
 
 
-def level_source(word: str, level: Level, texts: Sequence[str], runtime_c: Path) -> list[str]:
+def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     """Kernels in the names of an ISA word with levels, and what they include, in those of one level.
 
     ge_x86_dot becomes ge_avx2_dot, and the kernels ge_conv2d_s8_avx2.
@@ -90,7 +90,7 @@ def level_source(word: str, level: Level, texts: Sequence[str], runtime_c: Path)
     portable = LEVELS[word][0].headers
     helpers = {h for text in texts for h in re.findall(rf'^#include "(ge_{word}_\w+\.h)"', text, re.MULTILINE)}
     headers = [*level.headers, *sorted(helpers - set(portable))]
-    parts = [*((runtime_c / header).read_text("ascii") for header in headers), *texts]
+    parts = [*(resources.kernel_header(header).read_text("ascii") for header in headers), *texts]
     own = re.compile(rf'^#include "ge_{word}(_\w+)?\.h"\n', re.MULTILINE)
     return [f'#include "ge_{word}.h"\n{level.defines}', *(of_level(own.sub("", part), word, level) for part in parts)]
 

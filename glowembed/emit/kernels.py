@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from glowembed import resources
 from glowembed.emit.csource import dispatcher, kernel_source, level_source, prototype
@@ -71,8 +70,8 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
         + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol) for symbol, n in nodes)
     ]
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
-    kernels = [kernel_source(kernel(n.kernel or ""), folder, n.params) for _, n in sorted(plain.items())]
-    parts += [_inlined((folder / header).read_text("ascii")) for header in _helpers(kernels, folder)]
+    kernels = [kernel_source(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
+    parts += [_inlined(resources.kernel_header(header).read_text("ascii")) for header in _helpers(kernels)]
     parts += [_inlined(text) for text in kernels]
     for word in levels_used(graph):
         parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
@@ -94,11 +93,10 @@ def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
 
 def _levels(word: str, nodes: list[Node]) -> list[str]:
     """The kernels of these nodes for each level of an ISA word, and the functions that choose among them."""
-    folder = resources.runtime_c()
-    texts = [kernel_source(kernel(n.kernel or ""), folder, n.params) for n in nodes]
-    portable, *others = ([_inlined(t) for t in level_source(word, level, texts, folder)] for level in LEVELS[word])
+    texts = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes]
+    portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in LEVELS[word])
     return [
-        _inlined((folder / f"ge_{word}.h").read_text("ascii")),
+        _inlined(resources.kernel_header(f"ge_{word}.h").read_text("ascii")),
         *portable,
         f"#if GE_{word.upper()}_LEVELS\n",
         *(text for level in others for text in level),
@@ -114,7 +112,7 @@ def _types(text: str, slot_type: str) -> str:
     return _inlined(text.replace(narrow, f"typedef {slot_type} ge_slot;"))
 
 
-def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
+def _helpers(kernels: Iterable[str]) -> list[str]:
     """The headers of the runtime that these kernels include, besides those that every bundle has; each follows the
     headers that it includes.
     """
@@ -123,7 +121,7 @@ def _helpers(kernels: Iterable[str], folder: Path) -> list[str]:
     def include(text: str) -> None:
         for header in sorted(set(re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE))):
             if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
-                include((folder / header).read_text("ascii"))
+                include(resources.kernel_header(header).read_text("ascii"))
                 found[header] = None
 
     for text in kernels:

@@ -20,6 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
+from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import MODES, Mode
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One C implementation: `runtime_c/kernels/<symbol without ge_>.c`, same signature and same bits as its siblings.
+    """One C implementation: `runtime_c/kernels/<core>/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
     template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers
     of an instance (see csource.py). isa: the ISA word that the target must have ("" = portable C). option: the option
@@ -315,8 +316,8 @@ class Kernel:
 
     @property
     def file(self) -> str:
-        """The name of its file in runtime_c/kernels."""
-        return f"{(self.template or self.symbol).removeprefix('ge_')}.c"
+        """Its file in runtime_c/kernels: a folder for each core, and one for portable C."""
+        return f"{self.isa or PORTABLE}/{(self.template or self.symbol).removeprefix('ge_')}.c"
 
     def ctypes(self, op: KernelOp) -> Mapping[str, str]:
         """The names and C types of the constants, in the order of the signature."""

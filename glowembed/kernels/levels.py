@@ -1,8 +1,8 @@
 """Levels of a kernel: one text, compiled once for each instruction set that a CPU may have, chosen when the program
 runs.
 
-In: an ISA word. Out: its levels, worst first, in the order of runtime_c/ge_x86.h, which asks the CPU. A kernel with
-such a word is written in names with the word in them (runtime_c/ge_x86_portable.h explains them); csource.py replaces
+In: an ISA word. Out: its levels, worst first, in the order of runtime_c/kernels/x86/ge_x86.h, which asks the CPU. A kernel with
+such a word is written in names with the word in them (runtime_c/kernels/x86/ge_x86_portable.h explains them); csource.py replaces
 it by the word of the level. Portable C is always among the levels, so that such a kernel runs everywhere.
 """
 

@@ -29,7 +29,7 @@ STREAM = {"stream": "int8_t"}
 
 
 def _law_why_not(node: Node, mode: Mode) -> str | None:
-    """The reason why a law does not apply: requantization must be what runtime_c/ge_mve_law_<mode>.h computes in 32
+    """The reason why a law does not apply: requantization must be what runtime_c/kernels/mve/ge_mve_law_<mode>.h computes in 32
     bits.
     """
     if mode == "default":
@@ -55,7 +55,7 @@ def _words(multiplier: Array, mode: Mode) -> Array:
 
 
 def _law_vectors(multiplier: Array, mode: Mode) -> list[Array]:
-    """The words of the law in a stream, each int32 for every channel (runtime_c/ge_mve_law_<mode>.h)."""
+    """The words of the law in a stream, each int32 for every channel (runtime_c/kernels/mve/ge_mve_law_<mode>.h)."""
     words = _words(multiplier, mode)
     zero = words[0] == 0  # a scale below 2^-32
     if mode == "tflite":

@@ -1,7 +1,7 @@
 """The kernels of x86-64: when they are exact, how they pack their constants, what they cost.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. Each is one C text for all levels (levels.py,
-runtime_c/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs], biases for
+runtime_c/kernels/x86/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs], biases for
 inputs + 128, multipliers, and the float multipliers of `float_multipliers` where they are proved. Costs are cycles at
 the best level.
 """
@@ -196,7 +196,7 @@ NO_RECORDS = (np.zeros(1, np.int8), np.zeros(1, np.uint8))
 
 
 def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
-    """Weights in pairs that cannot saturate and the records of their order, for runtime_c/ge_x86_bytes.h.
+    """Weights in pairs that cannot saturate and the records of their order, for runtime_c/kernels/x86/ge_x86_bytes.h.
 
     In: [outputs, inputs]. Out: [outputs / 16][steps][16][4] and [outputs / 16][GE_X86_BYTES_RECORD]; NO_RECORDS if more
     than every eighth step would be for unpaired weights.
@@ -302,7 +302,7 @@ def _conv_scratch(p: Any) -> int:
 
 
 def _squares(p: Any) -> int:
-    """The scratch of some rows of output in runtime_c/ge_x86_winograd.h: sums, transformed inputs, weights of 16
+    """The scratch of some rows of output in runtime_c/kernels/x86/ge_x86_winograd.h: sums, transformed inputs, weights of 16
     outputs.
     """
     plain = (3, 3, 1, 1, 1, 1)

@@ -2,7 +2,7 @@
 
 In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m). TensorFlow Lite
 Micro evaluates exp for every element; an int8 softmax needs it for 256 differences, so here it is a table made at
-compile time. The C counterpart of the reciprocal is in runtime_c/kernels/softmax_tflite_s8.c.
+compile time. The C counterpart of the reciprocal is in runtime_c/kernels/portable/softmax_tflite_s8.c.
 """
 
 from __future__ import annotations

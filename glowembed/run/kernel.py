@@ -283,9 +283,9 @@ def wrapper(
 
     known: the kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
-    texts = [kernel_source(kernel, resources.runtime_c(), params) for kernel in kernels]
+    texts = [kernel_source(kernel, params) for kernel in kernels]
     if level is not None:
-        texts = level_source(kernels[0].isa, level, texts, resources.runtime_c())
+        texts = level_source(kernels[0].isa, level, texts)
     struct = struct_name(op.params)
     signature = (
         f"void call(int32_t number, const {struct} *p, const ge_rows *tensors, const void *const *constants,\n"
@@ -316,7 +316,15 @@ def shared_library(source: str, params: str = "") -> ctypes.CDLL:
     def make(folder: Path) -> Path:
         (folder / "kernel.c").write_text(source, encoding="utf-8")
         (folder / "ge_params.h").write_text(params, encoding="utf-8")
-        command = [compiler, *flags, f"-I{resources.runtime_c()}", "-I.", "-o", "kernel.so", "kernel.c"]
+        command = [
+            compiler,
+            *flags,
+            *(f"-I{folder}" for folder in resources.kernel_folders()),
+            "-I.",
+            "-o",
+            "kernel.so",
+            "kernel.c",
+        ]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ToolError(f"the host compiler refused a kernel:\n{done.stderr}")

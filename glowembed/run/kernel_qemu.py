@@ -124,7 +124,8 @@ def _build(folder: Path, symbol: str, board: Board) -> Path:
         rest = _rest(board)
         assert board.linker_script is not None
         link: list[str | Path] = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
-        words: list[str | Path] = [f"-I{folder}", f"-I{resources.runtime_c()}", "kernel.c", *sorted(rest.glob("*.o"))]
+        words: list[str | Path] = [*(f"-I{path}" for path in (folder, *resources.kernel_folders())), "kernel.c"]
+        words += sorted(rest.glob("*.o"))
         words += [*load_target(board.target).ldflags, *link, "-o", place / "kernel.elf"]
         _compile(folder, board, words, symbol)
         return place / "kernel.elf"

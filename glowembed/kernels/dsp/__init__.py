@@ -1,6 +1,6 @@
 """Arranges weights for the kernels of Cortex-M4, M7 and M33, and checks the conditions under which these are exact.
 
-In: integer constants of an op. Out: streams of words in reading order; runtime_c/ge_isa_dsp.h explains their use.
+In: integer constants of an op. Out: streams of words in reading order; runtime_c/kernels/dsp/ge_isa_dsp.h explains their use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convolution on Cortex-M4, M7 and M33 by blocks of pixels of one output channel: when, its constants and its cost.
 
 In: kernel-level conv2d and depthwise nodes and their params. Out: the `Kernel`s.
-runtime_c/kernels/conv2d_block_s8_dsp.c explains how they work. They are for layers with few outputs for each group,
+runtime_c/kernels/dsp/conv2d_block_s8_dsp.c explains how they work. They are for layers with few outputs for each group,
 where kernels that compute four at a time waste some, and for windows whose gathering costs more than their products.
 """
 

@@ -1,7 +1,7 @@
 """Convolution on Cortex-M4, M7 and M33 by int16 columns and by strips of rows: when, their constants, scratch and
 costs.
 
-In: kernel-level conv2d nodes and their params. Out: `Kernel`s. runtime_c/kernels/conv2d_s8_dsp.c, conv2d_strip_s8_dsp.c
+In: kernel-level conv2d nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/conv2d_s8_dsp.c, conv2d_strip_s8_dsp.c
 and conv2d_laws_s8_dsp.c explain how they work.
 """
 
@@ -118,7 +118,7 @@ WIDE = Kernel(
 """The kernel with columns and weights of 16 bits."""
 
 
-# Convolution by dsp kernels from a strip of rows (runtime_c/ge_isa_dsp_strip.h), `wide` pixels at a time.
+# Convolution by dsp kernels from a strip of rows (runtime_c/kernels/dsp/ge_isa_dsp_strip.h), `wide` pixels at a time.
 
 DSP_STRIP_ROWS = 8
 

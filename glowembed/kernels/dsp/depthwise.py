@@ -1,6 +1,6 @@
 """Depthwise on Cortex-M4, M7 and M33 from rows as they lie, 3x3 and any window: when, their constants and costs.
 
-In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/depthwise3x3_rows_s8_dsp.c and
+In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/depthwise3x3_rows_s8_dsp.c and
 depthwise_window_s8_dsp.c explain how they work.
 """
 

@@ -1,5 +1,5 @@
 """Convolution on Cortex-M4, M7 and M33 with almost no scratch: the constants and cost of
-runtime_c/kernels/conv2d_direct_s8_dsp.c.
+runtime_c/kernels/dsp/conv2d_direct_s8_dsp.c.
 
 In: params and integer constants of conv2d_s8. Out: the `Kernel`s.
 """

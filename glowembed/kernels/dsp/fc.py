@@ -1,6 +1,6 @@
 """Fully connected layers on Cortex-M4, M7 and M33: when, their constants and costs.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/fc_s8_dsp.c and fc_direct_s8_dsp.c
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/fc_s8_dsp.c and fc_direct_s8_dsp.c
 explain how they work.
 """
 
@@ -18,7 +18,7 @@ from glowembed.law.fixedpoint import Mode
 
 
 def _steps(p: Any) -> int:
-    """The number of turns of four k (runtime_c/kernels/fc_s8_dsp.c)."""
+    """The number of turns of four k (runtime_c/kernels/dsp/fc_s8_dsp.c)."""
     return (dsp.words(p.in_c) + 1) // 2
 
 

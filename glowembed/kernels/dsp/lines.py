@@ -1,7 +1,7 @@
 """Depthwise on Cortex-M4, M7 and M33 along packed lines of four channels, and tap by tap: when, their constants and
 costs.
 
-In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/depthwise3x3_s8_dsp.c and
+In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/depthwise3x3_s8_dsp.c and
 depthwise_s8_dsp.c explain how they work.
 """
 

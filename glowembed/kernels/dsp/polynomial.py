@@ -2,7 +2,7 @@
 
 In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s: for 1x1, which is taken only if the user allows
 it because weights take twice the flash, and for windows of few products, where that is little.
-runtime_c/ge_isa_dsp_polynomial.h says how they work.
+runtime_c/kernels/dsp/ge_isa_dsp_polynomial.h says how they work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convolution 3x3 by Winograd's F(2x2, 3x3) in integers: weights transformed at compile time, proofs, cost.
 
 In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`. It is taken only if the user allows it, because
-its weights take 3.6 times the flash: 16 int16 for 9 int8. runtime_c/kernels/conv2d_winograd_s8_dsp.c explains how it
+its weights take 3.6 times the flash: 16 int16 for 9 int8. runtime_c/kernels/dsp/conv2d_winograd_s8_dsp.c explains how it
 works.
 """
 

@@ -1,7 +1,7 @@
 """Kernels with unpacked weights, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. In a convolution three pixels share two words, packed when
-the network runs (runtime_c/ge_plain.h), so that flash holds each weight once, in a byte. Costs are cycles of the tables
+the network runs (runtime_c/kernels/thumb/ge_plain.h), so that flash holds each weight once, in a byte. Costs are cycles of the tables
 in measure/pipelines.py, fitted to random layers: the error is 0.4 % in the median, 3 % at worst.
 """
 

@@ -1,6 +1,6 @@
 """Kernels with three sums in two words, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/ge_isa_armv6m.h explains why three sums fit,
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/armv6m/ge_isa_armv6m.h explains why three sums fit,
 ge_threes.h the order in which the words are read. The words take 2.7 bytes of flash for each weight. Costs are cycles,
 of the measured instructions and their kinds.
 """
