@@ -56,7 +56,6 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     except (
         ValueError,
         EOFError,
-        MemoryError,
         NotImplementedError,
         RuntimeError,
         SyntaxError,
@@ -65,7 +64,7 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
         zlib.error,
         zipfile.BadZipFile,
     ) as error:
-        # SyntaxError, TypeError, TokenError, MemoryError: a header that is no Python literal, or too deep a one; NotImplementedError: a way of compressing that zipfile does not know; RuntimeError: an encrypted entry
+        # SyntaxError, TypeError, TokenError: a header that is no Python literal, or too deep a one; NotImplementedError: a way of compressing that zipfile does not know; RuntimeError: an encrypted entry
         raise UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}") from error
 
 
@@ -90,8 +89,11 @@ def _check_array(path: Path, name: str, file: IO[bytes], size: int) -> None:
     read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(file))
     if read_header is None:
         raise UsageError(f"{path}: {name!r:.100} is of an unknown version of the .npy format")
-    with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
-        shape, _, dtype = read_header(file)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
+            shape, _, dtype = read_header(file)
+    except MemoryError as error:  # a header is short: its brackets are nested too deeply for Python's parser
+        raise UsageError(f"{path}: the header of {name!r:.100} cannot be read") from error
     if dtype.hasobject:
         raise UsageError(
             f"{path}: holds pickled Python objects, which are never loaded; save plain number arrays (np.savez)"

@@ -24,7 +24,7 @@ ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"
 """The value of `compile --isa` for C99 only, without assembly and compiler extensions."""
 
-INHERITED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+INHERITED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}/){0,8}[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 """Matches a target that another inherits, which must be beside it or in a folder below it."""
 
 PORTABLE_ALIGN = 8

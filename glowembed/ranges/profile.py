@@ -38,7 +38,6 @@ from glowembed.reference import run_float
 from glowembed.version import VERSION
 
 BINS = 2048
-FLOAT_MAX = float(np.finfo(np.float32).max)
 FORMAT = "glowembed profile 1"
 SMALLEST_EXPONENT = -150
 """The smallest exponent of a bin: below the smallest float32 number that is not 0."""
@@ -524,7 +523,7 @@ def _read_width(text: Any) -> int:
 
 
 def _read_float(x: Any) -> float:
-    if isinstance(x, bool) or not isinstance(x, int | float) or not abs(x) <= FLOAT_MAX:
+    if isinstance(x, bool) or not isinstance(x, int | float) or not abs(x) < 1e39 or math.isinf(_float(x)):
         raise ValueError(f"the number {x!r}")
     return _float(x)
 

@@ -49,7 +49,7 @@ from glowembed.reference import run_int
 SHAPE = (1, 2, 6, 6)
 OPTIONS = CompileOptions("cortex-m4", name="net")
 WRONG: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63, 10**30, 0.5, -0.0, 1e-320, 1e38, 1e300, "", "x", "x" * 3000, "../../x", "a\0b",
+    None, True, False, 0, -1, 1, 2**31, 2**63, 10**30, 10**400, 0.5, -0.0, 1e-320, 1e38, 1e300, "", "x", "x" * 3000, "../../x", "a\0b",
     "\x1b[2J", "int8", "float32", "1e5", "nan", ".inf", "0x", "~", [], {}, [[]], [None], [0, 0, 0, 0, 0], {"x": 1}, ["x"] * 200,
 )  # fmt: skip
 TOKENS = (b"\0", b"\xff\xfe", b"[" * 500, b"{", b"}", b"]", b":", b"&a", b"*a", b"!!", b"- ", b"\n", b"'", b'"', b"%s", b"1e999",
