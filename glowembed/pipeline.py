@@ -25,9 +25,10 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import documents, output
 from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, op
-from glowembed.graph.ir import Array, Graph, Shape, verify
+from glowembed.graph.ir import Array, Graph, Shape
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
+from glowembed.graph.stages import check
 from glowembed.graph.target import Target, load_target, target_of, with_isa
 from glowembed.image import glue
 from glowembed.lower import footprint
@@ -179,8 +180,8 @@ class _Stages:
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
     """The canonical float graph of a model, from which both profiling and compiling start."""
-    graph = verify(importer.load(model, options.shapes, options.input_layout))
-    return verify(canonicalize(graph))
+    graph = check(importer.load(model, options.shapes, options.input_layout), "import")
+    return check(canonicalize(graph), "canonicalize")
 
 
 def profile_model(
@@ -235,11 +236,11 @@ def compile_model(
     output.check_out_dir(out_dir)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
-        graph = verify(importer.load(model, options.shapes, options.input_layout))
+        graph = check(importer.load(model, options.shapes, options.input_layout), "import")
         graph = replace(_within_limits(graph, model), name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
     with stages.run("canonicalize"):
-        graph = verify(canonicalize(graph))
+        graph = check(canonicalize(graph), "canonicalize")
     on_stage("canonicalize", graph)
     with stages.run("profile"):
         ranges = _profile(graph, data, profile, progress, options.renames)
@@ -249,7 +250,7 @@ def compile_model(
         graph, precision = _quantized(graph, resolve_precision(graph, options.config()), ranges)
         refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
-        graph = verify(finish_biases(graph, precision, ranges.mean))
+        graph = check(finish_biases(graph, precision, ranges.mean), "quantize")
         notes = (*_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
         calibrated = _calibrated(graph, ranges, notes)
         table = coverage(graph, precision)
@@ -258,16 +259,19 @@ def compile_model(
     on_stage("quantize", graph)
     with stages.run("simplify"):
         graph, savings = simplify(graph, given)
+        check(graph, "simplify")
     on_stage("simplify", graph)
     with stages.run("lower"):
-        graph = place(verify(lower(graph, options.float_io)), options.places)
+        graph = check(place(lower(graph, options.float_io), options.places), "lower")
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
         graph, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, in_flash)
+        check(graph, "choose")
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _plan(graph, target, options, choices)
+        check(graph, "plan")
         _require_room(graph, plan)
         replay.check(graph, plan)
         notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
@@ -313,7 +317,7 @@ def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None,
         graph: Graph = made["lower"]
         return graph
     plain = of_any_data(made["quantize"], typed_names(made["canonicalize"]))
-    return place(verify(lower(plain, options.float_io)), options.places)
+    return check(place(lower(plain, options.float_io), options.places), "lower")
 
 
 class _Enough(Exception):
