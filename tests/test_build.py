@@ -293,3 +293,13 @@ def test_two_validates_of_a_bundle_at_once(tmp_path: Path, digits: Path) -> None
     rest = [run.communicate()[1] for run in runs]
     assert said == [f"waiting for another build in {build_dir}\n"] * 2, rest
     assert [run.returncode for run in runs] == [0, 0], rest
+
+
+def test_scons_compiles_again_when_anything_of_the_compiler_changes(tmp_path: Path) -> None:
+    """Modules, templates, kernels of every core and targets are what a bundle is made from."""
+    digits = ROOT / "examples" / "digits"
+    words = [f"model={digits / 'model.onnx'}", f"data={digits / 'data.npz'}", "board=host", f"build={tmp_path / 'out'}"]
+    command = [sys.executable, "-m", "SCons", "-Q", "-n", "--tree=prune", "-f", str(ROOT / "SConstruct"), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    wanted = ("emit/templates/bundle.c.j2", "pipeline.py", "kernels/dsp/conv2d_s8_dsp.c", "targets/x86-64.toml")
+    assert all(name in done.stdout for name in wanted)
