@@ -38,8 +38,8 @@ from glowembed.judge import compare
 from glowembed.judge.tune import Outputs, integer_outputs, stored
 from glowembed.judge.validation import validate
 from glowembed.lower.choose import choose
+from glowembed.options.table import METHODS, Config
 from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
-from glowembed.quantize.precision import CALIBRATIONS, Config
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
 from glowembed.ranges.profile import Profile
@@ -69,7 +69,7 @@ SINGLE: Mapping[str, Mapping[str, Any]] = {
 }
 CROSSED: Mapping[str, Mapping[str, Any]] = {
     f"{schema}, {calibration}, {weights}": {**SCHEMAS[schema], "calibration": calibration, **WEIGHTS[weights]}
-    for schema, calibration, weights in product(SCHEMAS, CALIBRATIONS, WEIGHTS)
+    for schema, calibration, weights in product(SCHEMAS, METHODS, WEIGHTS)
 }
 CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {**SINGLE, **CROSSED}
 

@@ -23,11 +23,10 @@ import person
 
 from glowembed import pipeline
 from glowembed.graph.ir import Graph
-from glowembed.graph.plan import PlanOptions, Tradeoff
+from glowembed.graph.plan import Places, PlanOptions, Tradeoff
 from glowembed.judge.validation import build_bundle, validate
 from glowembed.measure import measure, noise
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.plan.places import Places
 from glowembed.show import curve_view
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn", "person")

@@ -5,38 +5,27 @@ In: what typer read from the command line. Out: CompileOptions, PlanOptions, sou
 
 from __future__ import annotations
 
+import inspect
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from glowembed.emit.weights import Weights, WeightsPlace
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
-from glowembed.graph.ir import Shape
 from glowembed.graph.notes import Note
-from glowembed.graph.plan import Optimize, PlanMode, PlanOptions, Ram
 from glowembed.graph.target import default_board, load_board, load_target, target_of
-from glowembed.law.fixedpoint import MODES
-from glowembed.pipeline import Bundle, CompileOptions
-from glowembed.plan.places import IO, Input, Places
+from glowembed.options.option import Option, arranged, table
+from glowembed.options.table import CompileOptions
+from glowembed.pipeline import Bundle
 from glowembed.progress import Progress, terminal
-from glowembed.quantize.calibrate import METHODS
-from glowembed.quantize.precision import DTYPES, WEIGHT_DTYPES
-from glowembed.quantize.schema import SCHEMAS
 from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions
-
-LAYOUTS = ("model", "nhwc")
-MAX_DIMENSION = 2**31 - 1
-RAM = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.+)")
-WEIGHTS_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.(?!c$|h$|mk$|txt$|json$)[A-Za-z0-9]+")
 
 # ---------------------------------------------------------------------------------------------- options
 
@@ -50,24 +39,6 @@ Data = Annotated[
         "--data", metavar="PATH", help=".npz, .npy, .pb, or a folder of images or .pb files.", show_default=False
     ),
 ]
-Calibration = Annotated[
-    str | None,
-    typer.Option(
-        "--calibration",
-        metavar="|".join(METHODS),
-        help="How ranges follow from the profile; by default mse for int8, minmax for int16.",
-    ),
-]
-Percentile = Annotated[float, typer.Option("--percentile", metavar="P", help="Share of values to keep in range.")]
-SchemaOption = Annotated[
-    str | None,
-    typer.Option(
-        "--schema",
-        metavar="|".join(SCHEMAS),
-        help="Scale and zero point of activations; by default asymmetric for int8, symmetric for int16.",
-        rich_help_panel="Quantization",
-    ),
-]
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="An HTML page: histograms, chosen ranges, and what they clip."),
@@ -75,16 +46,6 @@ Plot = Annotated[
 MaybeData = Annotated[
     Path | None,
     typer.Option("--data", metavar="PATH", help="Calibration samples: .npz (`calib_x`), .npy, .pb, or a folder."),
-]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option("--shape", metavar="NAME=1,3,64,64", help="Shape of an input that the model leaves open. Repeatable."),
-]
-InputLayout = Annotated[
-    str,
-    typer.Option(
-        "--input-layout", metavar="model|nhwc", help="nhwc: the bundle takes inputs in NHWC, without a transpose."
-    ),
 ]
 CalibSamples = Annotated[
     int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
@@ -119,142 +80,45 @@ ImageScale = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
-def compile_options(
-    shape: list[str] | None = None,
-    input_layout: str = "model",
-    target: str = "cortex-m4",
-    name: str | None = None,
-    float_io: bool = False,
-    calibration: str | None = None,
-    percentile: float = 99.99,
-    per_tensor: bool = False,
-    precision: Path | None = None,
-    require_all_quantized: bool = False,
-    plan: PlanOptions = PlanOptions(),  # noqa: B008  frozen
-    flash: int | None = None,
-) -> CompileOptions:
-    """The options of the pipeline. Every name is checked before any work begins."""
-    for kind, word, known in (("input layout", input_layout, LAYOUTS), ("calibration", calibration or "mse", METHODS)):
-        if word not in known:
-            raise unknown_name(kind, word, known)
-    load_target(target)
-    if not 50 < percentile <= 100:
-        raise UsageError(f"--percentile must be above 50 and at most 100, found {percentile}")
-    return CompileOptions(
-        target=target,
-        name=name,
-        shapes=named_shapes(shape),
-        input_layout="nhwc" if input_layout == "nhwc" else "model",
-        float_io=float_io,
-        calibration=calibration,
-        percentile=percentile,
-        per_channel=not per_tensor,
-        precision=precision,
-        require_all_quantized=require_all_quantized,
-        plan=plan,
-        flash=flash,
-    )
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def quantization_options(
-    options: CompileOptions,
-    schema: str | None = None,
-    weights_schema: str = "symmetric",
-    weights_calibration: str = "minmax",
-    requantization: str | None = None,
-    bias_correction: str = "on",
-    dtype: str | None = None,
-    weights_dtype: str | None = None,
-) -> CompileOptions:
-    """The options with those of the panel "Quantization". Every name is checked."""
-    words = (
-        ("schema", schema or weights_schema, SCHEMAS),
-        ("weights schema", weights_schema, SCHEMAS),
-        ("weights calibration", weights_calibration, METHODS),
-        ("requantization", requantization or "default", MODES),
-        ("bias correction", bias_correction, ("on", "off")),
-        ("dtype", dtype or "int8", DTYPES),
-        ("dtype of weights", weights_dtype or "int8", WEIGHT_DTYPES),
-    )
-    for kind, word, known in words:
-        if word not in known:
-            raise unknown_name(kind, word, known)
-    return replace(
-        options,
-        schema=schema,
-        weights_schema=weights_schema,
-        weights_calibration=weights_calibration,
-        requantization=requantization,
-        bias_correction=bias_correction == "on",
-        dtype=dtype,
-        weights_dtype=weights_dtype,
-    )
+def takes(*names: str, **after: str) -> Callable[[Command], Command]:
+    """Give a command these options of `compile`, or all of them if none is named, as keywords.
+
+    `--help` lists them where the command's own parameters have their `*`. after: the option that it lists before an own
+    parameter, where that is not the previous parameter.
+    """
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+        listed = table(CompileOptions)
+        found = {name: _parameter(listed[name]) for name in names or listed}
+        found |= {name: p for name, p in own.items() if p.kind is p.KEYWORD_ONLY}
+        first = [p for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        order = arranged((name, after.get(name, "")) for name in found)
+        command.__signature__ = inspect.Signature([*first, *(found[name] for name in order)])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
 
 
-def place_options(options: CompileOptions, io: str, input_: str, weights: str) -> CompileOptions:
-    """The options with the places of inputs and outputs. Every word is checked. Rows need channels-last inputs."""
-    for kind, word, known in (("--io", io, get_args(IO)), ("--input", input_, get_args(Input))):
-        if word not in known:
-            raise unknown_name(kind, word, known)
-    places = Places(cast(IO, io), cast(Input, input_))
-    options = replace(options, weights=_weights(weights))
-    return replace(options, places=places, input_layout="nhwc" if input_ == "rows" else options.input_layout)
+def _parameter(option: Option) -> inspect.Parameter:
+    words, default = option.words, option.words.written(option.default)
+    told = typer.Option(option.flag, metavar=words.metavar, help=option.help, rich_help_panel=option.panel)
+    hint = Annotated[words.type if default is not None else words.type | None, told]  # type: ignore[valid-type]
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def _weights(text: str) -> Weights:
-    place, colon, file = text.partition(":")
-    if place == "file" and WEIGHTS_NAME.fullmatch(file):
-        return Weights("file", file)
-    if place not in ("flash", "ram") or colon:
-        raise UsageError(f"--weights {text!r}: expected flash, ram or file:NAME, with NAME such as net_weights.bin")
-    return Weights(cast(WeightsPlace, place))
-
-
-def plan_options(
-    optimize: str, plan: str, effort: int, ram: str | None, memory: list[str] | None = None
-) -> PlanOptions:
-    """The options of memory planning. Every name is checked."""
-    for kind, word, known in (("optimization", optimize, get_args(Optimize)), ("plan", plan, get_args(PlanMode))):
-        if word not in known:
-            raise unknown_name(kind, word, known)
-    if not 0 <= effort <= 1000:
-        raise UsageError(f"--plan-effort must be 0 to 1000, found {effort}")
-    mode: PlanMode = "greedy" if plan == "greedy" or effort == 0 else "exact"
-    return PlanOptions(mode, effort, cast(Optimize, optimize), byte_count("--ram", ram), rams=_rams(memory or []))
-
-
-def _rams(texts: list[str]) -> tuple[Ram, ...]:
-    found = [RAM.fullmatch(text) for text in texts]
-    names = [match[1].lower() for match in found if match is not None]
-    if None in found or len(set(names)) < len(names):
-        raise UsageError(f"--memory {' '.join(texts)}: expected NAME=BYTES, such as dtcm=64K, each name once")
-    return tuple(Ram(m[1], byte_count("--memory", m[2]) or 0) for m in found if m is not None)
-
-
-def byte_count(option: str, text: str | None) -> int | None:
-    """The number of bytes that a text such as 20480, 20K or 1M stands for."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+)([kKmM]?)[bB]?", text)
-    if found is None or int(found[1]) < 1:
-        raise UsageError(f"{option} {text!r}: expected a number of bytes, such as 20480 or 20K")
-    return int(found[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[found[2].lower()]
-
-
-def named_shapes(texts: list[str] | None) -> dict[str, Shape]:
-    """The shapes given by --shape, by the name of the input."""
-    return dict(_shape(text) for text in texts or [])
-
-
-def _shape(text: str) -> tuple[str, Shape]:
-    name, _, dims = text.rpartition("=")
-    try:
-        shape = tuple(int(dim) for dim in dims.split(","))
-    except ValueError:
-        shape = ()
-    if not name or not shape or not all(1 <= dim <= MAX_DIMENSION for dim in shape):
-        raise UsageError(f"--shape {text!r}: expected NAME=1,3,64,64 with whole numbers from 1")
-    return name, shape
+def compile_options(given: Mapping[str, Any]) -> CompileOptions:
+    """The options that words on the command line stand for. All are checked before any work begins."""
+    options = CompileOptions.from_words(given)
+    load_target(options.target)
+    if options.plan.effort == 0:
+        options = replace(options, plan=replace(options.plan, mode="greedy"))
+    if options.places.input == "rows":  # rows need channels-last inputs
+        options = replace(options, input_layout="nhwc")
+    return options
 
 
 def image_options(

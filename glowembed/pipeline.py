@@ -15,33 +15,33 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from glowembed.canonicalize import canonicalize
 from glowembed.emit import bundle as emit
 from glowembed.emit import graphfile
-from glowembed.emit.weights import Weights
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import documents, output
 from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, op
 from glowembed.graph.ir import Array, Graph, Shape
 from glowembed.graph.notes import Note
-from glowembed.graph.plan import Plan, PlanOptions, Tradeoff
+from glowembed.graph.plan import Plan, PlanOptions, Tradeoff, Weights
 from glowembed.graph.stages import check
-from glowembed.graph.target import Target, load_target, target_of, with_isa
+from glowembed.graph.target import Target, target_of, with_isa
 from glowembed.image import glue
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
+from glowembed.options.table import CompileOptions as CompileOptions
+from glowembed.options.table import Settings
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
-from glowembed.plan.places import Places, place
+from glowembed.plan.places import place
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
-from glowembed.quantize.precision import Config, Precision, Settings, left_in_float
-from glowembed.quantize.precision import load as load_precision
+from glowembed.quantize.precision import Precision, config_of, left_in_float
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
@@ -57,96 +57,11 @@ from glowembed.version import VERSION
 
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 
-OPTIONS_OF_NODES = (
-    "dtype", "calibration", "percentile", "per_channel", "schema", "weights_schema", "weights_calibration",
-    "requantization", "bias_correction",
-)  # fmt: skip
-"""Options of the whole network that a precision.yaml may set for each node."""
-
 NEEDED = ("model", "options", "weights", "weights_bytes", "schedule", "buffers", "macs")
 """Keys of bundle.json that commands read, besides those that every build reads."""
 
 MEMORY_FILE = ".glowembed.json"
 """A file beside the bundle, not part of it: it records where the model was, so that validate finds it again."""
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    """The choices of a user. The defaults are what to take when in doubt."""
-
-    target: str = "cortex-m4"
-    name: str | None = None
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
-    renames: Mapping[str, str] = field(default_factory=dict)
-    """Name in the profile -> name in the model, for a profile of another export."""
-    input_layout: Literal["model", "nhwc"] = "model"
-    float_io: bool = False
-    calibration: str | None = None
-    percentile: float = 99.99
-    per_channel: bool = True
-    schema: str | None = None
-    weights_schema: str = "symmetric"
-    weights_calibration: str = "minmax"
-    requantization: str | None = None
-    dtype: str | None = None
-    weights_dtype: str | None = None
-    bias_correction: bool = True
-    precision: Path | str | Config | None = None
-    require_all_quantized: bool = False
-    plan: PlanOptions = field(default_factory=PlanOptions)
-    flash: int | None = None
-    places: Places = field(default_factory=Places)
-    winograd: bool = False
-    polynomial: bool = False
-    weights: Weights = field(default_factory=Weights)
-    isa: str | None = None
-
-    def core(self) -> Target:
-        """The target, limited to the instruction sets that kernels may use."""
-        return with_isa(load_target(self.target), self.isa)
-
-    def config(self) -> Config:
-        """The precision configuration: the options are its defaults, and the file overrides them."""
-        given = self.precision or Config()
-        given = given if isinstance(given, Config) else load_precision(Path(given))
-        options = {name: getattr(self, name) for name in OPTIONS_OF_NODES if getattr(self, name) is not None}
-        if self.weights_dtype is not None:
-            options["weights"] = self.weights_dtype
-        return replace(given, defaults={**options, **given.defaults})
-
-    def kernel_options(self) -> tuple[str, ...]:
-        """The values of `Kernel.option` that are allowed."""
-        return tuple(name for name in ("winograd", "polynomial") if getattr(self, name))
-
-    def recorded(self) -> dict[str, Any]:
-        """The options that go into the manifest."""
-        return {
-            "shapes": {name: list(shape) for name, shape in sorted(self.shapes.items())},
-            "input_layout": self.input_layout,
-            "float_io": self.float_io,
-            "dtype": self.dtype,
-            "weights_dtype": self.weights_dtype,
-            "calibration": self.calibration,
-            "percentile": self.percentile if "percentile" in (self.calibration, self.weights_calibration) else None,
-            "per_channel": self.per_channel,
-            "schema": self.schema,
-            "weights_schema": self.weights_schema,
-            "weights_calibration": self.weights_calibration,
-            "requantization": self.requantization,
-            "bias_correction": self.bias_correction,
-            "optimize": self.plan.optimize,
-            "plan": self.plan.mode,
-            "plan_effort": self.plan.effort,
-            "ram": self.plan.ram,
-            "flash": self.flash,
-            "io": self.places.io,
-            "input": self.places.input,
-            "winograd": self.winograd,
-            "polynomial": self.polynomial,
-            "weights": str(self.weights),
-            "isa": self.isa,
-            "rams": {ram.name: ram.size for ram in self.plan.rams},
-        }
 
 
 @dataclass(frozen=True)
@@ -206,7 +121,7 @@ def profile_model(
 def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
     """A page with the histogram of every value and the range that the options choose for it."""
     graph = replace(import_model(model, options), name=model.stem)
-    precision = resolve_precision(graph, options.config())
+    precision = resolve_precision(graph, config_of(options))
     return plot.page(ranges, quantize(graph, _range_of(ranges), precision, _weights_range))
 
 
@@ -247,7 +162,7 @@ def compile_model(
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):
-        graph, precision = _quantized(graph, resolve_precision(graph, options.config()), ranges)
+        graph, precision = _quantized(graph, resolve_precision(graph, config_of(options)), ranges)
         refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
         graph = check(finish_biases(graph, precision, ranges.mean), "quantize")
@@ -500,7 +415,7 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 def _weights_range(weights: Array, settings: Settings) -> Range:
     """The range of weights, by the calibration that their node uses for weights."""
     law: Any = settings.weights_schema
-    dtype = settings.weights if settings.dtype == "int16" else "int8"
+    dtype = settings.weights_dtype if settings.dtype == "int16" else "int8"
     return calibrate_weights(weights, settings.weights_calibration, law, dtype, settings.percentile)
 
 

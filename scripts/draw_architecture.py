@@ -86,6 +86,7 @@ BOXES: Mapping[str, Box] = {
     "ops": Box(4, 4, "knowledge"),
     "kernels": Box(4, 4, "knowledge"),
     "ops.shared": Box(2, 2, "knowledge"),
+    "options": Box(0, 1, "knowledge"),
     "graph": Box(0, 6, "knowledge"),
     "law": Box(0, 3, "knowledge"),
     "files": Box(4, 6, "knowledge"),

@@ -17,6 +17,7 @@ LAYERS = [
     {"files"},
     {"law"},
     {"graph"},
+    {"options"},
     {"ops.shared"},
     {"kernels"},
     {"ops"},

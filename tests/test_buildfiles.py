@@ -14,10 +14,9 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed import reference
-from glowembed.graph.plan import PlanOptions
+from glowembed.graph.plan import Places, PlanOptions
 from glowembed.image.combine import combine
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.plan.places import Places
 
 pytestmark = pytest.mark.cc
 

@@ -12,13 +12,12 @@ import own_firmware
 import pytest
 from small_models import model, node, saved, weights
 
-from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array
+from glowembed.graph.plan import Places, Weights
 from glowembed.graph.target import load_board
 from glowembed.image.combine import combine
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.plan.places import Places
 from glowembed.reference import run_int
 
 BOARD = "mps2-an386"

@@ -11,17 +11,15 @@ import pytest
 from small_models import as_array, model, node, saved
 from small_models import weights as weights_of
 
-from glowembed.cli import place_options
 from glowembed.emit import bundle as emit
 from glowembed.emit import weights as emit_weights
-from glowembed.emit.weights import Weights
 from glowembed.errors import UsageError
 from glowembed.graph.op import kernel
-from glowembed.graph.plan import PlanOptions
+from glowembed.graph.plan import Places, PlanOptions, Weights
 from glowembed.judge.validation import validate
 from glowembed.lower import footprint
+from glowembed.options.table import weights_place
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.plan.places import Places
 from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
@@ -117,12 +115,11 @@ def test_weights_in_ram_count(digits: Path, tmp_path: Path) -> None:
 )
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected flash, ram or file:NAME"):
-        place_options(CompileOptions(), "arena", "whole", text)
+        weights_place(text)
 
 
-def test_the_words(digits: Path) -> None:
-    options = [place_options(CompileOptions(), "arena", "whole", str(weights)) for weights in PLACES]
-    assert [o.weights for o in options] == PLACES
+def test_the_words() -> None:
+    assert [weights_place(str(weights)) for weights in PLACES] == PLACES
 
 
 @pytest.mark.cc

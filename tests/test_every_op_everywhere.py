@@ -13,8 +13,9 @@ from glowembed.graph.op import dtypes_of, ops
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
 from glowembed.ops.activation import FORMULAS
+from glowembed.options.table import DTYPES
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.quantize.precision import DTYPES, parse
+from glowembed.quantize.precision import parse
 
 BOARDS = ("nrf51-large", "lm3s6965evb", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 EMULATED = [pytest.param(board, marks=[pytest.mark.qemu, pytest.mark.arm_gcc]) for board in BOARDS]

@@ -12,11 +12,11 @@ import onnx
 import pytest
 from small_models import Inputs, model, node, saved, weights
 
-from glowembed.cli import named_shapes
 from glowembed.errors import GlowembedError
 from glowembed.judge import compare
 from glowembed.judge.tune import integer_outputs
 from glowembed.judge.validation import samples_for
+from glowembed.options.words import named_shapes
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 
 CONV = node("Conv", "x w", "c")

@@ -11,12 +11,11 @@ from small_models import model, node, saved, weights
 
 from glowembed.graph.ir import Node
 from glowembed.graph.op import kernel, kernel_ops
-from glowembed.graph.plan import PlanOptions
+from glowembed.graph.plan import Places, PlanOptions
 from glowembed.graph.target import load_target
 from glowembed.judge.validation import validate
 from glowembed.ops.transpose import ChannelsLastParams
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.plan.places import Places
 from glowembed.run import kernel as host
 
 IN_PLACE = "ge_channels_last_in_place_s8"

@@ -12,11 +12,10 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.graph.ir import Array
-from glowembed.graph.plan import PlanOptions
+from glowembed.graph.plan import Places, PlanOptions
 from glowembed.judge.validation import validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.plan import memory, replay
-from glowembed.plan.places import Places
 from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 

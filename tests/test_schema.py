@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from glowembed.quantize.schema import SCHEMAS, choose, power_of_two, weights_type
+from glowembed.options.table import SCHEMAS
+from glowembed.quantize.schema import choose, power_of_two, weights_type
 
 ASYMMETRIC, SYMMETRIC, UINT8, POWER2 = SCHEMAS
 HUGE = float(np.finfo(np.float32).max)

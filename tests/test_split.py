@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from test_schedule import kernel_graph, portable
 
-from glowembed.cli import plan_options
 from glowembed.errors import UsageError
-from glowembed.graph.plan import PlanOptions, Ram
+from glowembed.graph.plan import Places, PlanOptions, Ram
 from glowembed.judge.validation import build_bundle, validate
+from glowembed.options.words import named_rams
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
-from glowembed.plan.places import Places
 from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
@@ -101,11 +100,8 @@ def test_the_limit_is_that_of_the_arena(digits: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["dtcm"], ["=4K"], ["a=1", "A=2"], ["a=0"], ["9=4K"]])
 def test_other_words_are_refused(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--memory"):
-        plan_options("balanced", "exact", 1, None, words)
+        named_rams(words)
 
 
 def test_the_words() -> None:
-    assert plan_options("balanced", "exact", 1, None, ["dtcm=4K", "ram2=100"]).rams == (
-        Ram("dtcm", 4096),
-        Ram("ram2", 100),
-    )
+    assert named_rams(["dtcm=4K", "ram2=100"]) == (Ram("dtcm", 4096), Ram("ram2", 100))

@@ -11,10 +11,10 @@ from small_models import Array, model, node, saved, weights
 
 from glowembed import pipeline
 from glowembed.errors import UsageError
+from glowembed.options.table import SCHEMAS
 from glowembed.pipeline import CompileOptions
 from glowembed.quantize.calibrate import METHODS
 from glowembed.quantize.precision import parse
-from glowembed.quantize.schema import SCHEMAS
 from glowembed.ranges.datasets import Dataset
 from glowembed.ranges.profile import Profile, merge, to_yaml
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from small_models import model, node, saved
 
+from glowembed.graph.plan import Places
 from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.plan.places import Places
 
 VIEWS: dict[str, Any] = {
     "flatten": node("Flatten", "x", "y"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, InputLayout, Shapes, compile_options, refuse_options, show
+from glowembed.cli import AsJson, compile_options, refuse_options, show, takes
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.judge.inspection import inspect_model
@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed inspect model.onnx --target cortex-m4")(inspect)
 
 
+@takes("shapes", "input_layout")
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
@@ -35,8 +36,7 @@ def inspect(
         Path | None,
         typer.Option("--data", metavar="PATH", help="Calibration samples, whose ranges are used for RAM and flash."),
     ] = None,
-    shape: Shapes = None,
-    input_layout: InputLayout = "model",
+    *,
     quantization: Annotated[
         bool,
         typer.Option("--quantization", help="Of a bundle: types, multipliers, shifts and biases of its nodes."),
@@ -53,6 +53,7 @@ def inspect(
         typer.Option("--memory-map", metavar="FILE", help="Of a bundle: draw its RAM over time, as .svg or .html."),
     ] = None,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Show a model before anything is compiled: inputs, outputs, layers, MACs, RAM and estimated flash.
 
@@ -60,15 +61,20 @@ def inspect(
     which is a folder, it shows the contents; the default is --quantization.
     """
     inside = {"--quantization": quantization, "--graph": graph, "--memory": memory, "--memory-map": memory_map}
-    before = {"--target": target, "--data": data, "--shape": shape, "--input-layout": input_layout != "model"}
+    before = {
+        "--target": target,
+        "--data": data,
+        "--shape": given["shapes"],
+        "--input-layout": given["input_layout"] != "model",
+    }
     if model.is_dir() or (any(inside.values()) and not model.exists()):
         refuse_options(before, f"for a model, and {model} is a bundle, for which this is settled")
         _inspect_bundle(pipeline.load_bundle(model), inside, as_json)
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
-    options = compile_options(shape, input_layout)
+    options = compile_options(given)
     source = None if data is None else Source(data)
-    found = inspect_model(model, options.shapes, target, "nhwc" if input_layout == "nhwc" else "model", source)
+    found = inspect_model(model, options.shapes, target, options.input_layout, source)
     show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, InputLayout, Model, Shapes, compile_options, show
+from glowembed.cli import AsJson, Model, compile_options, show, takes
+from glowembed.quantize.precision import config_of
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.precision import template as precision_template
 from glowembed.show import report
@@ -20,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed precision model.onnx --template > precision.yaml")(precision)
 
 
+@takes("shapes", "input_layout")
 def precision(
     model: Model,
     check: Annotated[
@@ -30,9 +32,9 @@ def precision(
         bool, typer.Option("--template", help="Print a precision.yaml for this model to start from.")
     ] = False,
     target: Annotated[str, typer.Option("--target", help="The target that must support the settings.")] = "cortex-m4",
-    shape: Shapes = None,
-    input_layout: InputLayout = "model",
+    *,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Print how each node of a model is computed: its dtype, schema, calibration, and the rule that says so.
 
@@ -40,12 +42,12 @@ def precision(
     last), or values by `value`, and sets what `--template` lists. Later rules override earlier ones. Pass the file to
     `compile --precision`.
     """
-    options = compile_options(shape, input_layout, target, precision=check)
+    options = compile_options({**given, "target": target, "precision": check})
     graph = pipeline.import_model(model, options)
     if template:
         typer.echo(precision_template(graph), nl=False)
         return
-    resolved = resolve_precision(graph, options.config())
+    resolved = resolve_precision(graph, config_of(options))
     nodes = {name: {**settings.json(), "rules": dict(settings.rules)} for name, settings in resolved.nodes.items()}
     values = {name: vars(fixed) for name, fixed in resolved.values.items()}
     show({"schema": 1, "nodes": nodes, "values": values} if as_json else report.precision(graph, resolved))

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from glowembed import pipeline
 from glowembed.cli import (
-    Calibration,
     CalibSamples,
     ImageMean,
     ImageScale,
     ImageStd,
     MaybeData,
     Model,
-    Percentile,
     Plot,
-    SchemaOption,
-    Shapes,
     compile_options,
     image_options,
     progress_bar,
-    quantization_options,
     show,
+    takes,
     tell_notes,
     unused_image_options,
 )
@@ -40,6 +36,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")(profile)
 
 
+@takes("calibration", "percentile", "schema", "shapes")
 def profile(
     model: Model,
     data: MaybeData = None,
@@ -49,14 +46,12 @@ def profile(
         typer.Option("--merge", metavar="FILE", help="A profile to merge. Repeatable; --data is then optional."),
     ] = None,
     plot: Plot = None,
-    calibration: Calibration = None,
-    percentile: Percentile = 99.99,
-    schema: SchemaOption = None,
-    shape: Shapes = None,
+    *,
     calib_samples: CalibSamples = None,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
+    **given: Any,
 ) -> None:
     """Run calibration samples through the float model and record the range of every value.
 
@@ -68,7 +63,7 @@ def profile(
         raise UsageError("name the file for the profile: -o FILE")
     images = image_options(image_mean, image_std, image_scale)
     source = None if data is None else Source(data, images=images, limit=calib_samples)
-    options = quantization_options(compile_options(shape, calibration=calibration, percentile=percentile), schema)
+    options = compile_options(given)
     with progress_bar() as progress:
         ranges = pipeline.profile_model(model, source, options, progress, merge or ())
     if out is not None:

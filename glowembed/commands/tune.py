@@ -21,12 +21,10 @@ from glowembed.cli import (
     ImageMean,
     ImageScale,
     ImageStd,
-    Shapes,
-    byte_count,
     image_options,
-    named_shapes,
     progress_bar,
     show,
+    takes,
     tell_notes,
     unused_image_options,
 )
@@ -36,6 +34,7 @@ from glowembed.graph.target import load_target
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.judge.validation import find_model
+from glowembed.options.words import byte_count
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import ImageOptions, Source
@@ -50,6 +49,7 @@ def add_to(app: typer.Typer) -> None:
     )(command)
 
 
+@takes("shapes")
 def command(
     model: Annotated[
         Path,
@@ -69,7 +69,7 @@ def command(
     target: Annotated[
         str | None, typer.Option("--target", help="Target for the costs; by default cortex-m4, or that of the bundle.")
     ] = None,
-    shape: Shapes = None,
+    *,
     samples: Annotated[
         int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")
     ] = None,
@@ -90,6 +90,7 @@ def command(
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
+    **given: Any,
 ) -> None:
     """Find the nodes that lose accuracy in int8, and lift as few of them as possible to int16 or float32.
 
@@ -109,7 +110,7 @@ def command(
     state = out.with_name(out.name + ".state.json")
     model, options, recorded = _start(model)
     options = replace(options, target=load_target(target or options.target).name)
-    options = replace(options, shapes={**options.shapes, **named_shapes(shape)})
+    options = replace(options, shapes={**options.shapes, **CompileOptions.from_words(given).shapes})
     images = image_options(image_mean, image_std, image_scale, recorded)
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         profile = Path(folder) / "profile.yaml"

@@ -20,13 +20,13 @@ import numpy as np
 from glowembed.emit import buildfiles, graphfile
 from glowembed.emit import schedule as emit_schedule
 from glowembed.emit.kernels import kernels_header, levels_used
-from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, Weights, weights_file
+from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, weights_file
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier
 from glowembed.graph.cstruct import c_initialiser, struct_name
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import kernel, kernel_ops
-from glowembed.graph.plan import Plan, Ram
+from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.target import Target
 from glowembed.plan.rows import outside
 

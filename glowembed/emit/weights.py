@@ -11,26 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from glowembed.graph.ir import Array
 
-WeightsPlace = Literal["flash", "ram", "file"]
 HEAD = 16
 FNV_OFFSET, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
-
-
-@dataclass(frozen=True)
-class Weights:
-    """place: `flash` makes them constants of the program, `ram` variables that start-up code fills, `file` puts them in
-    `file`.
-    """
-
-    place: WeightsPlace = "flash"
-    file: str | None = None
-
-    def __str__(self) -> str:
-        return self.place if self.file is None else f"file:{self.file}"
 
 
 @dataclass(frozen=True)

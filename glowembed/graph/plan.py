@@ -1,4 +1,4 @@
-"""The memory plan as data. plan/memory.py makes it; emit/ and show/memory_view.py read it."""
+"""The memory plan and what a user may ask of it, as data. plan/memory.py makes the plan; emit/ and show/memory_view.py read it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Literal
 
 Optimize = Literal["balanced", "speed", "ram", "size"]
 PlanMode = Literal["exact", "greedy"]
+IoPlace = Literal["arena", "caller"]
+InputPlace = Literal["whole", "rows"]
+WeightsPlace = Literal["flash", "ram", "file"]
 
 SLOT_UNIT = 4
 """Rows of streamed tensors start at multiples of this many bytes: GE_SLOT_UNIT of ge.h."""
@@ -46,6 +49,29 @@ class PlanOptions:
     def limit(self) -> int | None:
         """The limit on the bytes of the arena and the other RAMs together."""
         return None if self.arena_limit is None else self.arena_limit + sum(ram.size for ram in self.rams)
+
+
+@dataclass(frozen=True)
+class Places:
+    """io: `arena` puts inputs and outputs into the arena, `caller` into buffers of the caller. input: with `rows`, no
+    input lies in memory, and the bundle asks the caller for one row after another.
+    """
+
+    io: IoPlace = "arena"
+    input: InputPlace = "whole"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """place: `flash` makes them constants of the program, `ram` variables that start-up code fills, `file` puts them in
+    `file`.
+    """
+
+    place: WeightsPlace = "flash"
+    file: str | None = None
+
+    def __str__(self) -> str:
+        return self.place if self.file is None else f"file:{self.file}"
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
 from glowembed.judge import compare
 from glowembed.lower import footprint
+from glowembed.options.table import DEFAULTS, METHODS, Config, Rule, Settings
 from glowembed.pipeline import CompileOptions
 from glowembed.progress import SILENT, Progress
-from glowembed.quantize.precision import CALIBRATIONS, Config, Rule, Settings
+from glowembed.quantize.precision import config_of
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
 from glowembed.ranges.profile import Profile
@@ -52,7 +53,7 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
     "int16": {"dtype": "int16"},
     "int16 weights": {"dtype": "int16", "weights": "int16"},
     "float32": {"dtype": "float32"},
-    **{name: {"calibration": name} for name in CALIBRATIONS},
+    **{name: {"calibration": name} for name in METHODS},
 }
 """A mapping from change to the settings of a rule that makes it."""
 
@@ -259,8 +260,8 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
 
 def _recalibrated(search: _Search) -> Lifted:
     """The calibration of the whole network that leaves the least noise; () stands for the given one."""
-    own = Settings(**search.task.options.config().defaults).activation_calibration
-    sets: list[Lifted] = [(), *(((ALL, name),) for name in CALIBRATIONS if name != own)]
+    own = Settings().applied(config_of(search.task.options).defaults, DEFAULTS).activation_calibration
+    sets: list[Lifted] = [(), *(((ALL, name),) for name in METHODS if name != own)]
     results = search.all(sets, "calibration")
     return min(zip(results, sets, strict=True), key=lambda pair: pair[0].noise)[1]
 
@@ -356,7 +357,7 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
     """Compile in memory with these nodes lifted, run the integer reference over the samples, measure."""
     loaded = _loaded(task)
     rules = tuple(Rule(f"lift {name}", (glob(name) or "*",), settings=CHANGES[change]) for name, change in lifted)
-    given = task.options.config()
+    given = config_of(task.options)
     config = Config(given.defaults, (*given.rules, *rules))
     graph, plan = _compiled(task, replace(task.options, precision=config), loaded.profile)
     found = integer_outputs(graph, loaded.dataset)

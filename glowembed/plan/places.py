@@ -8,25 +8,12 @@ an input, and with copies where two tensors of the caller would share one memory
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from glowembed.graph.ir import Graph, Node, Value, verify
 from glowembed.graph.op import free_name, kernel_ops
+from glowembed.graph.plan import Places
 from glowembed.plan.rows import stored_together
-
-Input = Literal["whole", "rows"]
-IO = Literal["arena", "caller"]
-
-
-@dataclass(frozen=True)
-class Places:
-    """io: `arena` puts inputs and outputs into the arena, `caller` into buffers of the caller. input: with `rows`, no
-    input lies in memory, and the bundle asks the caller for one row after another.
-    """
-
-    io: IO = "arena"
-    input: Input = "whole"
 
 
 def place(graph: Graph, places: Places) -> Graph:

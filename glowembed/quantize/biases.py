@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.op import free_name, ops
+from glowembed.options.table import Settings
 from glowembed.quantize import schema
-from glowembed.quantize.precision import Precision, Settings
+from glowembed.quantize.precision import Precision
 
 Floats = NDArray[np.float64]
 

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Array
+from glowembed.options.table import METHODS, Schema
 from glowembed.quantize import schema
-from glowembed.quantize.schema import Range, Schema
+from glowembed.quantize.schema import Range
 from glowembed.ranges.profile import Histogram, ValueProfile, coarser, observe
 
 Floats = NDArray[np.float64]
 
-METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DEFAULT_PERCENTILE = 99.99
 
 CLIPS = 96

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -27,66 +27,16 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.op import dtypes_of, ops
+from glowembed.options.option import Option, Setting
+from glowembed.options.table import DEFAULTS, DTYPES, NODE_SETTINGS, OPTIONS, CompileOptions, Config, Rule, Settings
 
-DTYPES = ("int8", "int16", "float32")
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
-CALIBRATIONS = ("minmax", "percentile", "kl", "mse", "sqnr")
-WEIGHT_DTYPES = ("int8", "int16")
-BIASES = ("int32", "int16", "int8")
-REQUANTIZATIONS = ("default", "onnx", "glow", "tflite")
 POSITIONS = ("first", "last")
 
-DEFAULTS = "defaults"
 LEFT_IN_FLOAT = "the model leaves it in float"
 """Stands in Settings.rules where the model decides, and no rule of a file."""
 
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How one node is computed. `schema` None means asymmetric for int8, symmetric for int16. `calibration` None means
-    mse for int8, which has so few numbers that clipping pays, and minmax for int16. `percentile` applies to the
-    calibration of this name. `rules` maps each setting to the rule that set it; settings that are absent have
-    glowembed's default.
-    """
-
-    dtype: str = "int8"
-    weights: str = "int8"
-    schema: str | None = None
-    weights_schema: str = "symmetric"
-    calibration: str | None = None
-    weights_calibration: str = "minmax"
-    percentile: float = 99.99
-    per_channel: bool = True
-    bias: str = "int32"
-    bias_correction: bool = True
-    requantization: str = "default"
-    rules: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def activation_schema(self) -> str:
-        return self.schema or ("symmetric" if self.dtype == "int16" else "asymmetric")
-
-    @property
-    def activation_calibration(self) -> str:
-        return self.calibration or ("minmax" if self.dtype == "int16" else "mse")
-
-    @property
-    def explicit_dtype(self) -> bool:
-        """Whether a rule, and not only the defaults, asks for this dtype."""
-        return self.rules.get("dtype", DEFAULTS) != DEFAULTS
-
-    def json(self) -> dict[str, Any]:
-        """The settings that have a meaning for this dtype."""
-        if self.dtype == "float32":
-            return {"dtype": "float32"}
-        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rules"}
-        shown |= {"schema": self.activation_schema, "calibration": self.activation_calibration}
-        if "percentile" not in (self.calibration, self.weights_calibration):
-            del shown["percentile"]
-        return shown
 
 
 @dataclass(frozen=True)
@@ -102,27 +52,6 @@ class ValueSettings:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One entry of `rules`: the matchers, all of which must hold, and the settings that it makes."""
-
-    label: str
-    names: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    position: str | None = None
-    values: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Config:
-    """A precision.yaml. Without a file, everything is int8. `file`: its name, for messages."""
-
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    file: str = ""
-
-
-@dataclass(frozen=True)
 class Precision:
     """Settings by node name, and fixed properties by value name. `file`: the file with the rules, for messages."""
 
@@ -132,6 +61,15 @@ class Precision:
 
 
 # ---------------------------------------------------------------------------------------------- the file
+
+
+def config_of(options: CompileOptions) -> Config:
+    """The configuration that the options ask for: they are its defaults, and their file overrides them."""
+    given = options.precision or Config()
+    given = given if isinstance(given, Config) else load(Path(given))
+    listed = ((o.setting, o.of(options)) for o in OPTIONS.values())
+    asked = {setting.name: value for setting, value in listed if setting is not None and value is not None}
+    return replace(given, defaults={**asked, **given.defaults})
 
 
 def load(path: Path) -> Config:
@@ -224,49 +162,13 @@ def _globs(matchers: Mapping[str, Any], key: str, label: str) -> tuple[str, ...]
     return tuple(map(str, globs))
 
 
-def _one_of(*known: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        if value not in known:
-            raise UsageError(str(unknown_name("value", str(value), known)))
-        return value
-
-    return check
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"expected true or false (on or off), found {value!r}")
-    return value
-
-
-def _percent(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 50 < value <= 100:
-        raise UsageError(f"expected a number above 50 and at most 100, found {value!r}")
-    return float(value)
-
-
-NODE_SETTINGS: Mapping[str, Callable[[Any], Any]] = {
-    "dtype": _one_of(*DTYPES),
-    "weights": _one_of(*WEIGHT_DTYPES),
-    "schema": _one_of(*SCHEMAS),
-    "weights_schema": _one_of(*SCHEMAS),
-    "calibration": _one_of(*CALIBRATIONS),
-    "weights_calibration": _one_of(*CALIBRATIONS),
-    "percentile": _percent,
-    "per_channel": _boolean,
-    "bias": _one_of(*BIASES),
-    "bias_correction": _boolean,
-    "requantization": _one_of(*REQUANTIZATIONS),
-}
-
-
 def _settings(entry: Mapping[Any, Any], label: str) -> dict[str, Any]:
     for key in entry:
         if key in VALUE_SETTINGS:
             raise UsageError(f"{label}: {key} applies to a value; give 'value: NAME' instead of name, op or position")
         if key not in NODE_SETTINGS:
             raise UsageError(f"{label}: {unknown_name('setting', str(key), NODE_SETTINGS)}")
-    return {key: _checked(NODE_SETTINGS[key], value, f"{label}: {key}") for key, value in entry.items()}
+    return {key: _checked(NODE_SETTINGS[key].words.setting, value, f"{label}: {key}") for key, value in entry.items()}
 
 
 def _checked(check: Callable[[Any], Any], value: Any, where: str) -> Any:
@@ -331,7 +233,7 @@ def resolve(graph: Graph, config: Config | None = None) -> Precision:
 def _resolved(graph: Graph, config: Config) -> Precision:
     first, last = _ends(graph)
     rules = {DEFAULTS: config.defaults}
-    settings = {node.name: _applied(_preset(graph, node), config.defaults, DEFAULTS) for node in graph.nodes}
+    settings = {node.name: _preset(graph, node).applied(config.defaults, DEFAULTS) for node in graph.nodes}
     values: dict[str, ValueSettings] = {}
     for rule in config.rules:
         rules[rule.label] = rule.settings
@@ -342,7 +244,7 @@ def _resolved(graph: Graph, config: Config) -> Precision:
         if not matched:
             raise UsageError(f"{rule.label}: matches no node.{_nearest(rule, graph)}")
         for node in matched:
-            settings[node.name] = _applied(settings[node.name], rule.settings, rule.label)
+            settings[node.name] = settings[node.name].applied(rule.settings, rule.label)
     for node in graph.nodes:
         _check(node, settings[node.name])
     return Precision(settings, values)
@@ -357,7 +259,7 @@ def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -
         settings = nodes[node.name]
         touched = any(name in values for name in (*node.inputs, *node.outputs))
         if touched and not settings.explicit_dtype and "float32" in dtypes_of(node.op):
-            nodes[node.name] = _applied(settings, {"dtype": "float32"}, LEFT_IN_FLOAT)
+            nodes[node.name] = settings.applied({"dtype": "float32"}, LEFT_IN_FLOAT)
     return replace(precision, nodes=nodes)
 
 
@@ -369,10 +271,6 @@ def _preset(graph: Graph, node: Node) -> Settings:
     if qtype is None or qtype.dtype not in DTYPES:
         return Settings()
     return Settings(dtype=qtype.dtype, requantization=ops()[node.op].law_of_models)
-
-
-def _applied(settings: Settings, new: Mapping[str, Any], label: str) -> Settings:
-    return replace(settings, **new, rules={**settings.rules, **dict.fromkeys(new, label)})
 
 
 def _ends(graph: Graph) -> tuple[frozenset[str], frozenset[str]]:
@@ -432,10 +330,11 @@ def _check(node: Node, settings: Settings) -> None:
         for key, rule in asked.items():
             if key != "dtype" and rule == settings.rules.get("dtype"):
                 raise UsageError(f"{rule}: {where} is float32, which has no {key}")
-    for key in ("weights", "weights_schema", "weights_calibration", "per_channel", "bias", "bias_correction"):
+    of_weights = [name for name, o in NODE_SETTINGS.items() if o.setting is not None and o.setting.of_weights]
+    for key in of_weights:
         if key in asked and not op.has_weights and settings.dtype != "float32" and _narrow(asked, key, node):
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
-    if settings.dtype == "int8" and settings.weights == "int16" and op.has_weights:
+    if settings.dtype == "int8" and settings.weights_dtype == "int16" and op.has_weights:
         raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
     if (
         settings.dtype == "int16"
@@ -468,16 +367,7 @@ def template(graph: Graph) -> str:
     lines = [
         "# How each node is computed. Later rules win; a rule that matches nothing is an error.",
         "defaults:",
-        "  dtype: int8                  # int8 | int16 (activations) | float32",
-        "  weights: int8                # of int16 nodes: int8 | int16",
-        "  schema: asymmetric           # " + " | ".join(SCHEMAS),
-        "  weights_schema: symmetric",
-        "  calibration: mse             # " + " | ".join(CALIBRATIONS),
-        "  weights_calibration: minmax",
-        "  per_channel: true",
-        "  bias: int32                  # " + " | ".join(BIASES),
-        "  bias_correction: on          # on | off: take the mean error of rounded weights off the bias",
-        "  # requantization: default    # " + " | ".join(REQUANTIZATIONS),
+        *(_default(name, NODE_SETTINGS[name], value) for name, value in Settings().json().items()),
         "rules: []",
         "# rules:",
         "#   - {position: first, dtype: float32}       # up to the first layer with weights",
@@ -489,6 +379,14 @@ def template(graph: Graph) -> str:
     names = [n for n, v in graph.values.items() if v.const is None]
     lines.append(f"#   - {{value: {_quoted(names[-1])}, range: [-8, 8]}}")
     return "\n".join(lines) + "\n"
+
+
+def _default(name: str, option: Option, value: Any) -> str:
+    """The line of the template with the usual value of a setting and the possible ones."""
+    words, setting = option.words, option.setting or Setting()
+    note = (words.metavar or "").replace("|", " | ") if setting.note is None else setting.note
+    line = f"  {'# ' * (setting.commented or value is None)}{name}: {words.yaml(value)}"
+    return f"{line:31}# {note}" if note else line
 
 
 def _quoted(text: str) -> str:

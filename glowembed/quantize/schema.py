@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, QType
-
-Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
-SCHEMAS: tuple[Schema, ...] = get_args(Schema)
+from glowembed.options.table import Schema
 
 Range = tuple[float, float]
 

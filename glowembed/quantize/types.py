@@ -21,8 +21,9 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import ops
+from glowembed.options.table import DTYPES, Settings
 from glowembed.quantize import schema
-from glowembed.quantize.precision import DTYPES, Precision, Settings, ValueSettings, named, resolve
+from glowembed.quantize.precision import Precision, ValueSettings, named, resolve
 
 Range = tuple[float, float]
 RangeOf = Callable[[str, Settings], Range]
@@ -264,7 +265,7 @@ class _Typing:
         if settings.dtype == "float32":
             return self.typed(node, w.name, None)
         given = self.graph.values[w.name].qtype
-        dtype = settings.weights if settings.dtype == "int16" else "int8"
+        dtype = settings.weights_dtype if settings.dtype == "int16" else "int8"
         if given is not None and given.dtype == dtype:
             return w.name
         assert w.const is not None and b.const is not None

@@ -28,8 +28,9 @@ from glowembed.judge.inspection import Inspection, Tensor
 from glowembed.judge.tune import Evaluation, Lifted, Tuned
 from glowembed.judge.validation import Validation
 from glowembed.lower.choose import Choice
+from glowembed.options.table import DEFAULTS, Settings
 from glowembed.pipeline import Bundle
-from glowembed.quantize.precision import DEFAULTS, LEFT_IN_FLOAT, Precision, Settings
+from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision
 from glowembed.ranges.profile import Profile
 from glowembed.show import bundleview
 

@@ -1,0 +1,1 @@
+"""The table of options: what each is called, what it may be, and where it shows."""

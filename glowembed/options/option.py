@@ -1,0 +1,101 @@
+"""The table of options: the fields of a dataclass that are annotated with an Option, with their names and defaults.
+
+    @dataclass(frozen=True)
+    class CompileOptions:
+        float_io: Annotated[bool, Option("Float inputs and outputs instead of int8.", Flag())] = False
+
+Such an entry is all that an option needs: the command line with its help (cli.takes), the record in the manifest,
+precision.yaml and docs/options.md follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, get_type_hints
+
+from glowembed.options.words import PLAIN, Words
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """That precision.yaml may set an option for a node. name: in the file, if it is another. note: the comment in the
+    template, by default the possible values. commented: whether the template gives the setting as a comment only.
+    of_weights: whether only nodes with weights can have it.
+    """
+
+    name: str = ""
+    note: str | None = None
+    commented: bool = False
+    of_weights: bool = False
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option as users see it.
+
+    part: the field within the field's value, where that holds several options. name: in the manifest and in Python, by
+    default the name of the field. flag: by default it follows from the name. noun: the option in messages about a word
+    that it does not know. after: the option that `--help` shows before this one, where that is not the previous entry.
+    field and default are those of the dataclass.
+    """
+
+    help: str = ""
+    words: Words = PLAIN
+    panel: str | None = None
+    setting: Setting | None = None
+    recorded: bool = True
+    part: str = ""
+    name: str = ""
+    flag: str = ""
+    noun: str = ""
+    after: str = ""
+    field: str = ""
+    default: Any = None
+
+    def of(self, options: Any) -> Any:
+        """The value of this option among others."""
+        value = getattr(options, self.field)
+        return getattr(value, self.part) if self.part else value
+
+
+def table(kind: type[Any]) -> Mapping[str, Option]:
+    """The options of a dataclass by name, in the order of `--help`. All fields must have defaults."""
+    usual, found = kind(), dict[str, Option]()
+    for base in kind.__mro__[:-1]:
+        hints = get_type_hints(base, include_extras=True)
+        for field in base.__annotations__:
+            for option in getattr(hints[field], "__metadata__", ()):
+                bound = _bound(option, field)
+                found[bound.name] = replace(bound, default=bound.of(usual))
+    return {name: found[name] for name in arranged((o.name, o.after) for o in found.values())}
+
+
+def _bound(option: Option, field: str) -> Option:
+    name = option.name or option.part or field
+    flag, noun = option.flag or f"--{name.replace('_', '-')}", option.noun or name.replace("_", " ")
+    setting = option.setting and replace(option.setting, name=option.setting.name or name)
+    return replace(option, field=field, name=name, flag=flag, noun=noun, setting=setting)
+
+
+def arranged(names: Iterable[tuple[str, str]]) -> list[str]:
+    """Names in the given order, except that one with a second name follows that one, and brings those after it along."""
+    order: list[str] = []
+    place = 0
+    for name, after in names:
+        place = order.index(after) + 1 if after in order else place
+        order.insert(place, name)
+        place += 1
+    return order
+
+
+def settings(options: Mapping[str, Option], order: Sequence[str]) -> dict[str, Option]:
+    """The options that precision.yaml may set, by their names there: those in `order`, then the others."""
+    return in_order({o.setting.name: o for o in options.values() if o.setting is not None}, order)
+
+
+def in_order(found: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
+    """The entries with a name in `order`, in that order, and then the others."""
+    return {name: found[name] for name in sorted(found, key=[*order, *(n for n in found if n not in order)].index)}

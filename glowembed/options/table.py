@@ -1,0 +1,395 @@
+"""The table of options of `compile`: an entry is all that an option needs, besides the place that uses it.
+
+NodeOptions are those that precision.yaml may also set for single nodes, CompileOptions adds those of the whole network;
+Settings are the options of one node when all rules have been applied. The command line with its help (cli.takes), the
+record in the manifest, the settings of precision.yaml and docs/options.md are made from the entries (option.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Shape
+from glowembed.graph.plan import (
+    InputPlace,
+    IoPlace,
+    Optimize,
+    Places,
+    PlanMode,
+    PlanOptions,
+    Weights,
+    WeightsPlace,
+)
+from glowembed.graph.target import Target, load_target, with_isa
+from glowembed.law.fixedpoint import MODES
+from glowembed.options.option import Option, Setting, in_order, settings, table
+from glowembed.options.words import (
+    Bytes,
+    Flag,
+    Number,
+    OnOff,
+    Parsed,
+    Words,
+    named_rams,
+    named_renames,
+    named_shapes,
+    one_of,
+)
+
+Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
+SCHEMAS: tuple[Schema, ...] = get_args(Schema)
+METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
+DTYPES = ("int8", "int16", "float32")
+
+QUANTIZATION, MEMORY = "Quantization", "Memory"
+WEIGHTS_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.(?!c$|h$|mk$|txt$|json$)[A-Za-z0-9]+")
+
+DEFAULTS = "defaults"
+"""Stands in Settings.rules where no rule, but the defaults of the network set something."""
+
+ORDER_OF_SETTINGS = (
+    "dtype", "weights", "schema", "weights_schema", "calibration", "weights_calibration", "percentile", "per_channel",
+    "bias", "bias_correction", "requantization",
+)  # fmt: skip
+"""The order of settings in bundles and in the template, whose bytes do not change; further settings follow."""
+
+
+ORDER_OF_MANIFEST = (
+    "shapes", "input_layout", "float_io", "dtype", "weights_dtype", "calibration", "percentile", "per_channel", "schema",
+    "weights_schema", "weights_calibration", "requantization", "bias_correction", "optimize", "plan", "plan_effort", "ram",
+    "flash", "io", "input", "winograd", "polynomial", "weights", "isa", "rams",
+)  # fmt: skip
+"""The order of options in manifests, whose bytes do not change; further options follow."""
+
+
+def weights_place(text: str) -> Weights:
+    """The place of weights given by --weights."""
+    place, colon, file = text.partition(":")
+    if place == "file" and WEIGHTS_NAME.fullmatch(file):
+        return Weights("file", file)
+    if place not in ("flash", "ram") or colon:
+        raise UsageError(f"--weights {text!r}: expected flash, ram or file:NAME, with NAME such as net_weights.bin")
+    return Weights(cast(WeightsPlace, place))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeOptions:
+    """What a user asks for. None means not given: the dtype, or the model, then decides."""
+
+    calibration: Annotated[
+        str | None,
+        Option(
+            "How ranges follow from the profile; by default mse for int8, minmax for int16.",
+            one_of(METHODS),
+            setting=Setting(),
+            after="float_io",
+        ),
+    ] = None
+    percentile: Annotated[
+        float,
+        Option(
+            "Share of values to keep in range.",
+            Number("P", float, "above 50 and at most 100", lambda share: 50 < share <= 100),
+            setting=Setting(),
+        ),
+    ] = 99.99
+    schema: Annotated[
+        str | None,
+        Option(
+            "Scale and zero point of activations; by default asymmetric for int8, symmetric for int16.",
+            one_of(SCHEMAS),
+            QUANTIZATION,
+            Setting(),
+        ),
+    ] = None
+    weights_schema: Annotated[
+        str,
+        Option("Scale and zero point of weights.", one_of(SCHEMAS), QUANTIZATION, Setting(note="", of_weights=True)),
+    ] = "symmetric"
+    weights_calibration: Annotated[
+        str,
+        Option(
+            "How ranges follow from the weights of a channel.",
+            one_of(METHODS),
+            QUANTIZATION,
+            Setting(note="", of_weights=True),
+        ),
+    ] = "minmax"
+    requantization: Annotated[
+        str | None,
+        Option(
+            "default: one rounding. onnx: halves to even, as onnxruntime; by default for sums and averages of "
+            "quantized models. glow, tflite: the bits of a Glow bundle or of TensorFlow Lite Micro.",
+            one_of(MODES),
+            QUANTIZATION,
+            Setting(commented=True),
+        ),
+    ] = None
+    dtype: Annotated[
+        str | None,
+        Option(
+            "The type in which all layers compute; by default int8.",
+            one_of(DTYPES),
+            QUANTIZATION,
+            Setting(note="int8 | int16 (activations) | float32"),
+        ),
+    ] = None
+    weights_dtype: Annotated[
+        str | None,
+        Option(
+            "Weights of int16 layers: int8, or int16 where the rounding of weights costs accuracy.",
+            one_of(("int8", "int16")),
+            QUANTIZATION,
+            Setting("weights", note="of int16 nodes: int8 | int16", of_weights=True),
+            noun="dtype of weights",
+        ),
+    ] = None
+    bias_correction: Annotated[
+        bool,
+        Option(
+            "Subtract the mean error of rounded weights from the bias, where the profile has the means.",
+            OnOff(),
+            QUANTIZATION,
+            Setting(note="on | off: take the mean error of rounded weights off the bias", of_weights=True),
+        ),
+    ] = True
+    per_channel: Annotated[
+        bool,
+        Option(
+            "Use one weight scale per layer instead of per channel.",
+            Flag(given=False),
+            setting=Setting(of_weights=True),
+            flag="--per-tensor",
+        ),
+    ] = True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of `rules`: the matchers, all of which must hold, and the settings that it makes."""
+
+    label: str
+    names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    position: str | None = None
+    values: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A precision.yaml. Without a file, everything is int8. `file`: its name, for messages."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    file: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions(NodeOptions):
+    """The choices of a user. The defaults are what to take when in doubt."""
+
+    renames: Annotated[
+        Mapping[str, str],
+        Option(
+            "Rename a value of --profile for this export of the model. Repeatable.",
+            Parsed("OLD=NEW", list[str], named_renames, dict),
+            recorded=False,
+            flag="--rename",
+        ),
+    ] = field(default_factory=dict)
+    """Name in the profile -> name in the model, for a profile of another export."""
+    target: Annotated[str, Option("A name (`glowembed targets` lists them) or FILE.toml.", recorded=False)] = field(
+        default="cortex-m4", kw_only=False
+    )
+    isa: Annotated[
+        str | None,
+        Option(
+            "Use only these instruction sets of the target; by default all. portable: C99 without assembly, for any "
+            "compiler.",
+            Words("portable|WORD,..."),
+        ),
+    ] = None
+    name: Annotated[
+        str | None,
+        Option("Prefix of C names and files; by default the name of the model's file.", recorded=False),
+    ] = field(default=None, kw_only=False)
+    shapes: Annotated[
+        Mapping[str, Shape],
+        Option(
+            "Shape of an input that the model leaves open. Repeatable.",
+            Parsed("NAME=1,3,64,64", list[str], named_shapes, lambda of: {name: list(of[name]) for name in sorted(of)}),
+            flag="--shape",
+        ),
+    ] = field(default_factory=dict)
+    input_layout: Annotated[
+        Literal["model", "nhwc"],
+        Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(("model", "nhwc"))),
+    ] = "model"
+    float_io: Annotated[bool, Option("Float inputs and outputs instead of int8.", Flag())] = False
+    precision: Annotated[
+        Path | str | Config | None,
+        Option(
+            "Settings of single layers: int8, int16, float32 and more; see `precision`.",
+            Words("FILE", Path),
+            recorded=False,
+            after="per_channel",
+        ),
+    ] = None
+    require_all_quantized: Annotated[
+        bool, Option("Fail if nodes stay float32, and list them.", Flag(), recorded=False)
+    ] = False
+    plan: Annotated[
+        PlanOptions,
+        Option(
+            "balanced: least RAM and flash for at most 5 % more cycles; ram: least RAM for at most twice the cycles; "
+            "speed: fewest cycles; size: least flash, one small kernel for each op.",
+            one_of(get_args(Optimize)),
+            MEMORY,
+            part="optimize",
+            noun="optimization",
+        ),
+        Option("Find the fastest plan within this much RAM, such as 20K.", Bytes(), MEMORY, part="ram"),
+        Option("How offsets are found.", one_of(get_args(PlanMode)), MEMORY, part="mode", name="plan"),
+        Option(
+            "How long the solver may search, in its own units of work.",
+            Number("N", int, "0 to 1000", lambda effort: 0 <= effort <= 1000),
+            MEMORY,
+            part="effort",
+            name="plan_effort",
+        ),
+        Option(
+            "A RAM besides the arena, for the data used most: dtcm=64K. Repeatable, the fastest first.",
+            Parsed("NAME=BYTES", list[str], named_rams, lambda rams: {ram.name: ram.size for ram in rams}),
+            MEMORY,
+            part="rams",
+            flag="--memory",
+        ),
+    ] = field(default_factory=PlanOptions)
+    flash: Annotated[
+        int | None,
+        Option("Find the fastest kernels with this much flash for weights and code.", Bytes(), MEMORY, after="ram"),
+    ] = None
+    winograd: Annotated[
+        bool,
+        Option(
+            "Allow kernels with 3.6 times the flash for 3x3 weights, where they are faster (cortex-m4, m7, m33).",
+            Flag(),
+            MEMORY,
+        ),
+    ] = False
+    polynomial: Annotated[
+        bool,
+        Option(
+            "Allow kernels with twice the flash for 1x1 weights, where they are faster (cortex-m4, m7, m33).",
+            Flag(),
+            MEMORY,
+        ),
+    ] = False
+    places: Annotated[
+        Places,
+        Option(
+            "Place inputs and outputs in the arena, or in buffers of the caller.",
+            one_of(get_args(IoPlace)),
+            MEMORY,
+            part="io",
+            noun="--io",
+            after="rams",
+        ),
+        Option(
+            "rows: a function of the caller hands inputs over row by row, channels last.",
+            one_of(get_args(InputPlace)),
+            MEMORY,
+            part="input",
+            noun="--input",
+        ),
+    ] = field(default_factory=Places)
+    weights: Annotated[
+        Weights,
+        Option(
+            "Keep constants in flash, copy them to RAM at start, or load them from a file of the bundle.",
+            Parsed("flash|ram|file:NAME", str, weights_place, str),
+            MEMORY,
+        ),
+    ] = field(default_factory=Weights)
+
+    @staticmethod
+    def from_words(given: Mapping[str, Any]) -> CompileOptions:
+        """The options that words on the command line stand for, by their names; the others have their defaults."""
+        made = CompileOptions()
+        for name, words in given.items():
+            option = OPTIONS[name]
+            value = option.words.read(option.flag, option.noun, words)
+            if option.part:
+                value = replace(getattr(made, option.field), **{option.part: value})
+            made = replace(made, **{option.field: value})
+        return made
+
+    def core(self) -> Target:
+        """The target, limited to the instruction sets that kernels may use."""
+        return with_isa(load_target(self.target), self.isa)
+
+    def kernel_options(self) -> tuple[str, ...]:
+        """The values of `Kernel.option` that are allowed."""
+        return tuple(name for name in ("winograd", "polynomial") if getattr(self, name))
+
+    def recorded(self) -> dict[str, Any]:
+        """The options that go into the manifest; the percentile only where it is used."""
+        used = "percentile" in (self.calibration, self.weights_calibration)
+        listed = {name: option.words.recorded(option.of(self)) for name, option in OPTIONS.items() if option.recorded}
+        return listed if used else {**listed, "percentile": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(NodeOptions):
+    """How one node is computed. `schema` None means asymmetric for int8, symmetric for int16. `calibration` None means
+    mse for int8, which has so few numbers that clipping pays, and minmax for int16. `percentile` applies to the
+    calibration of this name. `rules` maps each setting to the rule that set it; settings that are absent have
+    glowembed's default.
+    """
+
+    dtype: str = "int8"
+    weights_dtype: str = "int8"
+    requantization: str = "default"
+    bias: Annotated[str, Option(words=one_of(("int32", "int16", "int8")), setting=Setting(of_weights=True))] = "int32"
+    rules: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def activation_schema(self) -> str:
+        return self.schema or ("symmetric" if self.dtype == "int16" else "asymmetric")
+
+    @property
+    def activation_calibration(self) -> str:
+        return self.calibration or ("minmax" if self.dtype == "int16" else "mse")
+
+    @property
+    def explicit_dtype(self) -> bool:
+        """Whether a rule, and not only the defaults, asks for this dtype."""
+        return self.rules.get("dtype", DEFAULTS) != DEFAULTS
+
+    def applied(self, new: Mapping[str, Any], rule: str) -> Settings:
+        """These settings with new ones, by their names in precision.yaml."""
+        values = {NODE_SETTINGS[name].field: value for name, value in new.items()}
+        return replace(self, **values, rules={**self.rules, **dict.fromkeys(new, rule)})
+
+    def json(self) -> dict[str, Any]:
+        """The settings that have a meaning for this dtype."""
+        if self.dtype == "float32":
+            return {"dtype": "float32"}
+        shown = {name: option.of(self) for name, option in NODE_SETTINGS.items()}
+        shown |= {"schema": self.activation_schema, "calibration": self.activation_calibration}
+        if "percentile" not in (self.calibration, self.weights_calibration):
+            del shown["percentile"]
+        return shown
+
+
+OPTIONS: Mapping[str, Option] = in_order(table(CompileOptions), ORDER_OF_MANIFEST)
+"""The options by name."""
+
+NODE_SETTINGS: Mapping[str, Option] = settings(table(Settings), ORDER_OF_SETTINGS)
+"""What precision.yaml may set, by the names there."""

@@ -1,0 +1,202 @@
+"""How the value of an option is written: on the command line, in precision.yaml, and in a manifest.
+
+In: what a user wrote. Out: the value, or a UsageError that says what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glowembed.errors import UsageError, unknown_name
+from glowembed.graph.ir import Shape
+from glowembed.graph.plan import Ram
+
+MAX_DIMENSION = 2**31 - 1
+RAM = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.+)")
+
+
+@dataclass(frozen=True)
+class Words:
+    """A value that is written as it is. metavar: what `--help` shows for it. type: what typer reads."""
+
+    metavar: str | None = None
+    type: Any = str
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        """The value that the words on the command line stand for. flag, noun: names of the option for messages."""
+        return given
+
+    def setting(self, given: Any) -> Any:
+        """The value that a value of YAML stands for."""
+        if not isinstance(given, str):
+            raise UsageError(f"expected a text, found {given!r}")
+        return given
+
+    def yaml(self, value: Any) -> str:
+        """The value as YAML."""
+        return "null" if value is None else str(value)
+
+    def written(self, value: Any) -> Any:
+        """What stands for a value on the command line: the default that `--help` shows."""
+        return value
+
+    def recorded(self, value: Any) -> Any:
+        """The value as JSON."""
+        return value
+
+
+@dataclass(frozen=True)
+class Choice(Words):
+    """One of several words."""
+
+    choices: Sequence[str] = ()
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        if given is not None and given not in self.choices:
+            raise unknown_name(noun, given, self.choices)
+        return given
+
+    def setting(self, given: Any) -> Any:
+        if given not in self.choices:
+            raise unknown_name("value", str(given), self.choices)
+        return given
+
+
+@dataclass(frozen=True)
+class Flag(Words):
+    """A boolean that is a flag on the command line. given: the value that the flag stands for."""
+
+    type: Any = bool
+    given: bool = True
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        return given == self.given
+
+    def setting(self, given: Any) -> Any:
+        if not isinstance(given, bool):
+            raise UsageError(f"expected true or false (on or off), found {given!r}")
+        return given
+
+    def yaml(self, value: Any) -> str:
+        return "true" if value else "false"
+
+    def written(self, value: Any) -> Any:
+        return value == self.given
+
+
+@dataclass(frozen=True)
+class OnOff(Flag):
+    """A boolean that is written as on or off."""
+
+    metavar: str | None = "on|off"
+    type: Any = str
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        if given not in ("on", "off"):
+            raise unknown_name(noun, given, ("on", "off"))
+        return given == "on"
+
+    def yaml(self, value: Any) -> str:
+        return "on" if value else "off"
+
+    written = yaml
+
+
+@dataclass(frozen=True)
+class Number(Words):
+    """A number within limits. allowed: the limits in words. fits: whether a number is within them."""
+
+    allowed: str = ""
+    fits: Callable[[float], bool] = bool
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        if not self.fits(given):
+            raise UsageError(f"{flag} must be {self.allowed}, found {given}")
+        return given
+
+    def setting(self, given: Any) -> Any:
+        if isinstance(given, bool) or not isinstance(given, int | self.type) or not self.fits(given):
+            raise UsageError(f"expected a number {self.allowed}, found {given!r}")
+        return self.type(given)
+
+
+@dataclass(frozen=True)
+class Bytes(Words):
+    """A number of bytes."""
+
+    metavar: str | None = "BYTES"
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        return byte_count(flag, given)
+
+
+@dataclass(frozen=True)
+class Parsed(Words):
+    """Words with a parser and a printer of their own."""
+
+    parse: Callable[[Any], Any] = str
+    print: Callable[[Any], Any] = str
+
+    def read(self, flag: str, noun: str, given: Any) -> Any:
+        return self.parse(given)
+
+    def written(self, value: Any) -> Any:
+        return self.print(value) or None
+
+    def recorded(self, value: Any) -> Any:
+        return self.print(value)
+
+
+PLAIN = Words()
+"""Text."""
+
+
+def one_of(choices: Sequence[str]) -> Choice:
+    """The words of a choice."""
+    return Choice("|".join(choices), choices=choices)
+
+
+def byte_count(option: str, text: str | None) -> int | None:
+    """The number of bytes that a text such as 20480, 20K or 1M stands for."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)([kKmM]?)[bB]?", text)
+    if found is None or int(found[1]) < 1:
+        raise UsageError(f"{option} {text!r}: expected a number of bytes, such as 20480 or 20K")
+    return int(found[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[found[2].lower()]
+
+
+def named_shapes(texts: list[str] | None) -> dict[str, Shape]:
+    """The shapes given by --shape, by the name of the input."""
+    return dict(_shape(text) for text in texts or [])
+
+
+def _shape(text: str) -> tuple[str, Shape]:
+    name, _, dims = text.rpartition("=")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(","))
+    except ValueError:
+        shape = ()
+    if not name or not shape or not all(1 <= dim <= MAX_DIMENSION for dim in shape):
+        raise UsageError(f"--shape {text!r}: expected NAME=1,3,64,64 with whole numbers from 1")
+    return name, shape
+
+
+def named_renames(texts: list[str] | None) -> dict[str, str]:
+    """The names given by --rename: old name -> new name."""
+    pairs = [text.partition("=")[::2] for text in texts or []]
+    if not all(old and new for old, new in pairs) or len({old for old, _ in pairs}) < len(pairs):
+        raise UsageError(f"--rename {' '.join(texts or [])}: expected OLD=NEW, each OLD once")
+    return dict(pairs)
+
+
+def named_rams(texts: list[str] | None) -> tuple[Ram, ...]:
+    """The memories given by --memory."""
+    found = [RAM.fullmatch(text) for text in texts or []]
+    names = [match[1].lower() for match in found if match is not None]
+    if None in found or len(set(names)) < len(names):
+        raise UsageError(f"--memory {' '.join(texts or [])}: expected NAME=BYTES, such as dtcm=64K, each name once")
+    return tuple(Ram(m[1], byte_count("--memory", m[2]) or 0) for m in found if m is not None)
