@@ -1,8 +1,8 @@
-"""The table of options: the fields of a dataclass that are annotated with an Option, with their names and defaults.
+"""Options as fields of a dataclass: the field has the name, type and default, its Option the rest.
 
     @dataclass(frozen=True)
     class CompileOptions:
-        float_io: Annotated[bool, Option("Float inputs and outputs instead of int8.", Flag())] = False
+        float_io: bool = entry(False, Option("Float inputs and outputs instead of int8.", Flag()))
 
 Such an entry is all that an option needs: the command line with its help (cli.takes), the record in the manifest,
 precision.yaml and docs/options.md follow from it.
@@ -11,12 +11,13 @@ precision.yaml and docs/options.md follow from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar, cast
 
 from glowembed.options.words import PLAIN, Words
 
 T = TypeVar("T")
+METADATA = "options"
 
 
 @dataclass(frozen=True)
@@ -61,23 +62,37 @@ class Option:
         return getattr(value, self.part) if self.part else value
 
 
+def listed(*options: Option) -> Mapping[str, tuple[Option, ...]]:
+    """The metadata of a field that holds these options."""
+    return {METADATA: options}
+
+
+def entry(default: T, *options: Option) -> T:
+    """A field with a default and its option, or with several where each is a part of its value."""
+    made: Any
+    if isinstance(default, dict):
+        made = field(default_factory=default.copy, metadata=listed(*options))
+    else:
+        made = field(default=default, metadata=listed(*options))
+    return cast(T, made)
+
+
 def table(kind: type[Any]) -> Mapping[str, Option]:
     """The options of a dataclass by name, in the order of `--help`. All fields must have defaults."""
     usual, found = kind(), dict[str, Option]()
     for base in kind.__mro__[:-1]:
-        hints = get_type_hints(base, include_extras=True)
-        for field in base.__annotations__:
-            for option in getattr(hints[field], "__metadata__", ()):
-                bound = _bound(option, field)
+        for own in (f for f in fields(base) if f.name in base.__annotations__):
+            for option in own.metadata.get(METADATA, ()):
+                bound = _bound(option, own.name)
                 found[bound.name] = replace(bound, default=bound.of(usual))
     return {name: found[name] for name in arranged((o.name, o.after) for o in found.values())}
 
 
-def _bound(option: Option, field: str) -> Option:
-    name = option.name or option.part or field
+def _bound(option: Option, of: str) -> Option:
+    name = option.name or option.part or of
     flag, noun = option.flag or f"--{name.replace('_', '-')}", option.noun or name.replace("_", " ")
     setting = option.setting and replace(option.setting, name=option.setting.name or name)
-    return replace(option, field=field, name=name, flag=flag, noun=noun, setting=setting)
+    return replace(option, field=of, name=name, flag=flag, noun=noun, setting=setting)
 
 
 def arranged(names: Iterable[tuple[str, str]]) -> list[str]:

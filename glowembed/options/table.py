@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Shape
@@ -27,7 +27,7 @@ from glowembed.graph.plan import (
 )
 from glowembed.graph.target import Target, load_target, with_isa
 from glowembed.law.fixedpoint import MODES
-from glowembed.options.option import Option, Setting, in_order, settings, table
+from glowembed.options.option import Option, Setting, entry, in_order, listed, settings, table
 from glowembed.options.words import (
     Bytes,
     Flag,
@@ -81,47 +81,47 @@ def weights_place(text: str) -> Weights:
 class NodeOptions:
     """What a user asks for. None means not given: the dtype, or the model, then decides."""
 
-    calibration: Annotated[
-        str | None,
+    calibration: str | None = entry(
+        None,
         Option(
             "How ranges follow from the profile; by default mse for int8, minmax for int16.",
             one_of(METHODS),
             setting=Setting(),
             after="float_io",
         ),
-    ] = None
-    percentile: Annotated[
-        float,
+    )
+    percentile: float = entry(
+        99.99,
         Option(
             "Share of values to keep in range.",
             Number("P", float, "above 50 and at most 100", lambda share: 50 < share <= 100),
             setting=Setting(),
         ),
-    ] = 99.99
-    schema: Annotated[
-        str | None,
+    )
+    schema: str | None = entry(
+        None,
         Option(
             "Scale and zero point of activations; by default asymmetric for int8, symmetric for int16.",
             one_of(SCHEMAS),
             QUANTIZATION,
             Setting(),
         ),
-    ] = None
-    weights_schema: Annotated[
-        str,
+    )
+    weights_schema: str = entry(
+        "symmetric",
         Option("Scale and zero point of weights.", one_of(SCHEMAS), QUANTIZATION, Setting(note="", of_weights=True)),
-    ] = "symmetric"
-    weights_calibration: Annotated[
-        str,
+    )
+    weights_calibration: str = entry(
+        "minmax",
         Option(
             "How ranges follow from the weights of a channel.",
             one_of(METHODS),
             QUANTIZATION,
             Setting(note="", of_weights=True),
         ),
-    ] = "minmax"
-    requantization: Annotated[
-        str | None,
+    )
+    requantization: str | None = entry(
+        None,
         Option(
             "default: one rounding. onnx: halves to even, as onnxruntime; by default for sums and averages of "
             "quantized models. glow, tflite: the bits of a Glow bundle or of TensorFlow Lite Micro.",
@@ -129,18 +129,18 @@ class NodeOptions:
             QUANTIZATION,
             Setting(commented=True),
         ),
-    ] = None
-    dtype: Annotated[
-        str | None,
+    )
+    dtype: str | None = entry(
+        None,
         Option(
             "The type in which all layers compute; by default int8.",
             one_of(DTYPES),
             QUANTIZATION,
             Setting(note="int8 | int16 (activations) | float32"),
         ),
-    ] = None
-    weights_dtype: Annotated[
-        str | None,
+    )
+    weights_dtype: str | None = entry(
+        None,
         Option(
             "Weights of int16 layers: int8, or int16 where the rounding of weights costs accuracy.",
             one_of(("int8", "int16")),
@@ -148,25 +148,25 @@ class NodeOptions:
             Setting("weights", note="of int16 nodes: int8 | int16", of_weights=True),
             noun="dtype of weights",
         ),
-    ] = None
-    bias_correction: Annotated[
-        bool,
+    )
+    bias_correction: bool = entry(
+        True,
         Option(
             "Subtract the mean error of rounded weights from the bias, where the profile has the means.",
             OnOff(),
             QUANTIZATION,
             Setting(note="on | off: take the mean error of rounded weights off the bias", of_weights=True),
         ),
-    ] = True
-    per_channel: Annotated[
-        bool,
+    )
+    per_channel: bool = entry(
+        True,
         Option(
             "Use one weight scale per layer instead of per channel.",
             Flag(given=False),
             setting=Setting(of_weights=True),
             flag="--per-tensor",
         ),
-    ] = True
+    )
 
 
 @dataclass(frozen=True)
@@ -194,58 +194,62 @@ class Config:
 class CompileOptions(NodeOptions):
     """The choices of a user. The defaults are what to take when in doubt."""
 
-    renames: Annotated[
-        Mapping[str, str],
+    renames: Mapping[str, str] = entry(
+        {},
         Option(
             "Rename a value of --profile for this export of the model. Repeatable.",
             Parsed("OLD=NEW", list[str], named_renames, dict),
             recorded=False,
             flag="--rename",
         ),
-    ] = field(default_factory=dict)
-    """Name in the profile -> name in the model, for a profile of another export."""
-    target: Annotated[str, Option("A name (`glowembed targets` lists them) or FILE.toml.", recorded=False)] = field(
-        default="cortex-m4", kw_only=False
     )
-    isa: Annotated[
-        str | None,
+    """Name in the profile -> name in the model, for a profile of another export."""
+    target: str = field(
+        default="cortex-m4",
+        kw_only=False,
+        metadata=listed(Option("A name (`glowembed targets` lists them) or FILE.toml.", recorded=False)),
+    )
+    isa: str | None = entry(
+        None,
         Option(
             "Use only these instruction sets of the target; by default all. portable: C99 without assembly, for any "
             "compiler.",
             Words("portable|WORD,..."),
         ),
-    ] = None
-    name: Annotated[
-        str | None,
-        Option("Prefix of C names and files; by default the name of the model's file.", recorded=False),
-    ] = field(default=None, kw_only=False)
-    shapes: Annotated[
-        Mapping[str, Shape],
+    )
+    name: str | None = field(
+        default=None,
+        kw_only=False,
+        metadata=listed(
+            Option("Prefix of C names and files; by default the name of the model's file.", recorded=False)
+        ),
+    )
+    shapes: Mapping[str, Shape] = entry(
+        {},
         Option(
             "Shape of an input that the model leaves open. Repeatable.",
             Parsed("NAME=1,3,64,64", list[str], named_shapes, lambda of: {name: list(of[name]) for name in sorted(of)}),
             flag="--shape",
         ),
-    ] = field(default_factory=dict)
-    input_layout: Annotated[
-        Literal["model", "nhwc"],
-        Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(("model", "nhwc"))),
-    ] = "model"
-    float_io: Annotated[bool, Option("Float inputs and outputs instead of int8.", Flag())] = False
-    precision: Annotated[
-        Path | str | Config | None,
+    )
+    input_layout: Literal["model", "nhwc"] = entry(
+        "model", Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(("model", "nhwc")))
+    )
+    float_io: bool = entry(False, Option("Float inputs and outputs instead of int8.", Flag()))
+    precision: Path | str | Config | None = entry(
+        None,
         Option(
             "Settings of single layers: int8, int16, float32 and more; see `precision`.",
             Words("FILE", Path),
             recorded=False,
             after="per_channel",
         ),
-    ] = None
-    require_all_quantized: Annotated[
-        bool, Option("Fail if nodes stay float32, and list them.", Flag(), recorded=False)
-    ] = False
-    plan: Annotated[
-        PlanOptions,
+    )
+    require_all_quantized: bool = entry(
+        False, Option("Fail if nodes stay float32, and list them.", Flag(), recorded=False)
+    )
+    plan: PlanOptions = entry(
+        PlanOptions(),
         Option(
             "balanced: least RAM and flash for at most 5 % more cycles; ram: least RAM for at most twice the cycles; "
             "speed: fewest cycles; size: least flash, one small kernel for each op.",
@@ -270,29 +274,29 @@ class CompileOptions(NodeOptions):
             part="rams",
             flag="--memory",
         ),
-    ] = field(default_factory=PlanOptions)
-    flash: Annotated[
-        int | None,
+    )
+    flash: int | None = entry(
+        None,
         Option("Find the fastest kernels with this much flash for weights and code.", Bytes(), MEMORY, after="ram"),
-    ] = None
-    winograd: Annotated[
-        bool,
+    )
+    winograd: bool = entry(
+        False,
         Option(
             "Allow kernels with 3.6 times the flash for 3x3 weights, where they are faster (cortex-m4, m7, m33).",
             Flag(),
             MEMORY,
         ),
-    ] = False
-    polynomial: Annotated[
-        bool,
+    )
+    polynomial: bool = entry(
+        False,
         Option(
             "Allow kernels with twice the flash for 1x1 weights, where they are faster (cortex-m4, m7, m33).",
             Flag(),
             MEMORY,
         ),
-    ] = False
-    places: Annotated[
-        Places,
+    )
+    places: Places = entry(
+        Places(),
         Option(
             "Place inputs and outputs in the arena, or in buffers of the caller.",
             one_of(get_args(IoPlace)),
@@ -308,15 +312,15 @@ class CompileOptions(NodeOptions):
             part="input",
             noun="--input",
         ),
-    ] = field(default_factory=Places)
-    weights: Annotated[
-        Weights,
+    )
+    weights: Weights = entry(
+        Weights(),
         Option(
             "Keep constants in flash, copy them to RAM at start, or load them from a file of the bundle.",
             Parsed("flash|ram|file:NAME", str, weights_place, str),
             MEMORY,
         ),
-    ] = field(default_factory=Weights)
+    )
 
     @staticmethod
     def from_words(given: Mapping[str, Any]) -> CompileOptions:
@@ -356,7 +360,7 @@ class Settings(NodeOptions):
     dtype: str = "int8"
     weights_dtype: str = "int8"
     requantization: str = "default"
-    bias: Annotated[str, Option(words=one_of(("int32", "int16", "int8")), setting=Setting(of_weights=True))] = "int32"
+    bias: str = entry("int32", Option(words=one_of(("int32", "int16", "int8")), setting=Setting(of_weights=True)))
     rules: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from glowembed import cli
 from glowembed.errors import UsageError
 from glowembed.graph.plan import Places, PlanOptions
 from glowembed.options import table as options
-from glowembed.options.option import Option, Setting, arranged, in_order, settings, table
+from glowembed.options.option import Option, Setting, arranged, entry, in_order, settings, table
 from glowembed.options.table import NODE_SETTINGS, OPTIONS, CompileOptions, Settings
 from glowembed.options.words import Choice, Flag, Number, OnOff
 
@@ -98,9 +98,7 @@ def test_an_order_by_neighbours() -> None:
 class More(Settings, CompileOptions):
     """An option more, as the table would have it."""
 
-    frobnicate: Annotated[bool, Option("Frobnicate.", OnOff(), "Quantization", Setting(), after="bias_correction")] = (
-        False
-    )
+    frobnicate: bool = entry(False, Option("Frobnicate.", OnOff(), "Quantization", Setting()))
 
 
 def test_an_entry_is_all_that_an_option_needs(monkeypatch: pytest.MonkeyPatch) -> None:
