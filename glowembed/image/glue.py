@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.source import read_bytes
+from glowembed.graph.plan import WeightsPlace
 from glowembed.graph.target import Board
+from glowembed.options.table import InputLayout
 
 Manifest = Mapping[str, Any]
 GUARD_BYTES = 64
@@ -109,14 +111,14 @@ SCHEMA = {
             "type": "object",
             "required": ["input_layout"],
             "properties": {
-                "input_layout": {"enum": ["model", "nhwc"]},
+                "input_layout": {"enum": list(get_args(InputLayout))},
                 "shapes": {"type": "object", "additionalProperties": {"type": "array", "items": _COUNT}},
             },
         },
         "weights": {
             "type": "object",
             "required": ["place", "file"],
-            "properties": {"place": {"enum": ["flash", "ram", "file"]}, "file": {"type": ["string", "null"]}},
+            "properties": {"place": {"enum": list(get_args(WeightsPlace))}, "file": {"type": ["string", "null"]}},
         },
         "calibration": {"type": ["object", "null"]},
         "reference": {

@@ -24,10 +24,11 @@ from glowembed.graph.op import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
 from glowembed.judge.fitting import Fit, fits, needs
+from glowembed.options.table import InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
 from glowembed.read import importer
-from glowembed.read.importer import NO_SHAPES, InputLayout, Problem
+from glowembed.read.importer import NO_SHAPES, Problem
 
 SCHEMA = 1
 DEFAULT_TARGET = CompileOptions().target

@@ -43,6 +43,7 @@ from glowembed.options.words import (
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
+InputLayout = Literal["model", "nhwc"]
 METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DTYPES = ("int8", "int16", "float32")
 
@@ -232,8 +233,8 @@ class CompileOptions(NodeOptions):
             flag="--shape",
         ),
     )
-    input_layout: Literal["model", "nhwc"] = entry(
-        "model", Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(("model", "nhwc")))
+    input_layout: InputLayout = entry(
+        "model", Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(get_args(InputLayout)))
     )
     float_io: bool = entry(False, Option("Float inputs and outputs instead of int8.", Flag()))
     precision: Path | str | Config | None = entry(

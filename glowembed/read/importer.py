@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -24,6 +24,7 @@ from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Shape, verify
 from glowembed.graph.op import OnnxNode, Refused, importers
+from glowembed.options.table import InputLayout
 from glowembed.read import onnxfold, onnxquant
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.onnxfile import (
@@ -39,8 +40,6 @@ from glowembed.read.onnxfile import (
     with_batch,
 )
 from glowembed.read.onnxquant import Quantized
-
-InputLayout = Literal["model", "nhwc"]
 
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
 
