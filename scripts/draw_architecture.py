@@ -88,6 +88,7 @@ BOXES: Mapping[str, Box] = {
     "ops.shared": Box(2, 2, "knowledge"),
     "options": Box(0, 1, "knowledge"),
     "graph": Box(0, 6, "knowledge"),
+    "nest": Box(0, 3, "knowledge"),
     "law": Box(0, 3, "knowledge"),
     "files": Box(4, 6, "knowledge"),
 }

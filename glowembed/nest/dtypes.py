@@ -1,0 +1,88 @@
+"""The types of loop nests. A tensor is stored in an ONNX type; its elements are computed in a type that C and numpy share.
+
+float16, bfloat16 and the smaller floats are stored as their bits and computed in float32; int4, uint4 and int2 are stored
+one in a byte. `index` is the type of loop variables and positions: int32_t in C.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+INDEX, BOOL = "index", "bool"
+
+_SIGNED = ("int8", "int16", "int32", "int64")
+_UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+SMALL_FLOATS = ("float16", "bfloat16", *FLOAT8, "float4_e2m1fn")
+"""Floats that are stored as their bits and computed in float32."""
+
+NIBBLES = {"int4": ("int8", 4), "uint4": ("uint8", 4), "int2": ("int8", 2), "uint2": ("uint8", 2)}
+"""Integers of less than a byte: the type in which they are computed, and their bits."""
+
+COMPUTED: dict[str, str] = {
+    **{name: name for name in ("float32", "float64", BOOL, *_SIGNED, *_UNSIGNED)},
+    **dict.fromkeys(SMALL_FLOATS, "float32"),
+    **{name: computed for name, (computed, _) in NIBBLES.items()},
+}
+"""A mapping from the type in which a tensor is stored to the type in which its elements are computed."""
+
+_C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    BOOL: "uint8_t",
+    INDEX: "int32_t",
+    **{name: f"{name}_t" for name in (*_SIGNED, *_UNSIGNED)},
+}
+
+
+def is_float(kind: str) -> bool:
+    """Whether a type in which elements are computed is a float."""
+    return kind in ("float32", "float64")
+
+
+def is_unsigned(kind: str) -> bool:
+    """Whether a type in which elements are computed is an unsigned integer."""
+    return kind in _UNSIGNED
+
+
+def is_integer(kind: str) -> bool:
+    """Whether a type in which elements are computed is an integer; bool is none."""
+    return kind in (*_SIGNED, *_UNSIGNED, INDEX)
+
+
+def bits(kind: str) -> int:
+    """The bits of a type in which elements are computed."""
+    return 32 if kind == INDEX else 8 * np.dtype(kind).itemsize
+
+
+def limits(kind: str) -> tuple[int, int]:
+    """The least and the largest integer of a type in which elements are computed."""
+    if kind == BOOL:
+        return 0, 1
+    info = np.iinfo(np.int32 if kind == INDEX else np.dtype(kind))
+    return int(info.min), int(info.max)
+
+
+def computed_ctype(kind: str) -> str:
+    """The C type of a scalar of a type in which elements are computed."""
+    return "int" if kind == BOOL else _C_TYPES[kind]
+
+
+def stored_ctype(dtype: str) -> str:
+    """The C type of an element of a tensor as it is stored."""
+    if dtype in SMALL_FLOATS:
+        return "uint16_t" if dtype in ("float16", "bfloat16") else "uint8_t"
+    return _C_TYPES[COMPUTED[dtype]]
+
+
+def numpy_type(dtype: str) -> np.dtype[Any]:
+    """The numpy type of a tensor as it is stored."""
+    return np.dtype(getattr(ml_dtypes, dtype, dtype))
+
+
+def scalar_type(kind: str) -> Any:
+    """The numpy type in which the reference computes a scalar."""
+    return np.int64 if kind == INDEX else np.dtype(kind).type

@@ -1,0 +1,250 @@
+"""The reference: runs a program of loop nests in numpy. In: a Program and its input tensors. Out: the output, bit for bit what the C computes.
+
+All iterations of independent loops run at once: each such variable is an array along its own axis. Loops in order are
+Python loops, so sums have the order of the C; a condition is a mask, under which stores are selected. Because masked lanes are
+evaluated too, a load outside its tensor reads the nearest element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glowembed.law import floatmath
+from glowembed.nest import dtypes, functions
+from glowembed.nest.dtypes import BOOL, INDEX
+from glowembed.nest.expr import COMPARISONS, Expr
+from glowembed.nest.program import Program, Statement, parts
+
+Array = Any
+
+_FLOAT32 = {name: getattr(floatmath, name) for name in functions.IN_FLOAT32}
+
+
+def run(program: Program, inputs: Sequence[Array]) -> Array:
+    """The output for these inputs, as stored. Raises ValueError for another number of inputs."""
+    memory = {
+        t.name: np.array(array, dtypes.numpy_type(t.dtype), order="C").reshape(-1)
+        for t, array in zip(program.inputs, inputs, strict=True)
+    }
+    for t in (program.output, *program.temporaries):
+        memory[t.name] = np.zeros(t.size, dtypes.numpy_type(t.dtype))
+    with np.errstate(all="ignore"):
+        _Machine(memory, _depth(program.body)).block(program.body, 0, None)
+    return memory[program.output.name].reshape(program.output.shape)
+
+
+def _depth(body: Sequence[Statement]) -> int:
+    return max((_depth(s.body) + (s.kind == "each") for s in body), default=0)
+
+
+class _Machine:
+    """The memory, the variables, and the number of axes along which independent variables lie."""
+
+    def __init__(self, memory: dict[str, Array], rank: int) -> None:
+        self.memory, self.rank = memory, rank
+        self.variables: dict[str, Array] = {}
+
+    def block(self, body: Sequence[Statement], depth: int, mask: Array | None) -> None:
+        for statement in body:
+            getattr(self, f"_{statement.kind}")(statement, depth, mask)
+
+    def _each(self, s: Statement, depth: int, mask: Array | None) -> None:
+        name, count, _ = s.args
+        shape = [1] * self.rank
+        shape[depth] = count.value
+        if count.value:
+            self.variables[name] = np.arange(count.value, dtype=np.int64).reshape(shape)
+            self.block(s.body, depth + 1, mask)
+
+    def _loop(self, s: Statement, depth: int, mask: Array | None) -> None:
+        name, count, down = s.args
+        if count.op == "constant":
+            for i in reversed(range(count.value)) if down else range(count.value):
+                self.variables[name] = np.int64(i)
+                self.block(s.body, depth, mask)
+            return
+        counts = self.value(count)
+        for i in range(int(np.max(counts, initial=0))):
+            self.variables[name] = np.int64(i)
+            runs = np.asarray(i < counts)
+            self.block(s.body, depth, runs if mask is None else mask & runs)
+
+    def _if(self, s: Statement, depth: int, mask: Array | None) -> None:
+        holds = self.value(s.args[0])
+        both = holds if mask is None else mask & holds
+        if np.any(both):
+            self.block(s.body, depth, both)
+
+    def _declare(self, s: Statement, depth: int, mask: Array | None) -> None:
+        self.variables[s.args[0]] = self.value(s.args[1])
+
+    def _set(self, s: Statement, depth: int, mask: Array | None) -> None:
+        name, value = s.args[0], self.value(s.args[1])
+        self.variables[name] = value if mask is None else np.where(mask, value, self.variables[name])
+
+    def _store(self, s: Statement, depth: int, mask: Array | None) -> None:
+        tensor, position, value = s.args
+        arrays = [self.value(position), self.value(value), *([] if mask is None else [mask])]
+        at, new, *chosen = np.broadcast_arrays(*arrays)
+        if chosen:
+            at, new = at[chosen[0]], new[chosen[0]]
+        inside = (at >= 0) & (at < tensor.size)
+        if not np.all(inside):
+            at, new = at[inside], new[inside]
+        self.memory[tensor.name][at] = stored(new, tensor.dtype)
+
+    def value(self, root: Expr) -> Array:
+        """The value of an expression; each operation is computed once."""
+        known: dict[int, Array] = {}
+        for one in parts(root):
+            known[id(one)] = self._operation(one, known)
+        return known[id(root)]
+
+    def _operation(self, one: Expr, known: dict[int, Array]) -> Array:
+        if one.op == "variable":
+            return self.variables[one.value]
+        if one.op == "constant":
+            return dtypes.scalar_type(one.kind)(one.value)
+        if one.op == "load":
+            array = self.memory[one.value.name]
+            if array.size == 0:
+                return dtypes.scalar_type(one.kind)(0)
+            found = array[np.clip(known[id(one.args[0])], 0, array.size - 1)]
+            return found.astype(dtypes.scalar_type(one.kind), copy=False)
+        operands = [known[id(arg)] for arg in one.args]
+        if one.op == "call":
+            return called(one.value, one.kind, operands)
+        return operation(one.op, one.args[0].kind, one.kind, operands)
+
+
+def stored(array: Array, dtype: str) -> Array:
+    """Elements as they are stored in a tensor of this dtype."""
+    return np.asarray(array).astype(dtypes.numpy_type(dtype))
+
+
+def called(name: str, kind: str, operands: Sequence[Array]) -> Array:
+    """A function of functions.py."""
+    if kind == "float32" and name in _FLOAT32:
+        return _FLOAT32[name](np.asarray(operands[0]))
+    args, root = functions.definition(name)
+    known = {id(arg): np.asarray(x).astype(np.float64) for arg, x in zip(args, operands, strict=True)}
+    for one in parts(root):
+        if one.op == "constant":
+            known[id(one)] = dtypes.scalar_type(one.kind)(one.value)
+        elif one.op != "variable":
+            known[id(one)] = operation(one.op, one.args[0].kind, one.kind, [known[id(arg)] for arg in one.args])
+    return known[id(root)].astype(dtypes.scalar_type(kind))
+
+
+# ---------------------------------------------------------------------------------------------- operations
+
+_COMPARED = dict(
+    zip(
+        COMPARISONS,
+        (np.less, np.greater, np.less_equal, np.greater_equal, np.equal, np.not_equal),
+        strict=True,
+    )
+)
+_OF_FLOATS = {
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+}
+_BITWISE = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
+
+
+def operation(op: str, source: str, kind: str, operands: Sequence[Array]) -> Array:
+    """One operation. source: the type of the first operand; kind: the type of the result."""
+    a, b = operands[0], operands[-1]
+    if op in _COMPARED:
+        return _COMPARED[op](a, b)
+    if op in _OF_FLOATS:
+        return _OF_FLOATS[op](a)
+    if op in _BITWISE:
+        return _BITWISE[op](a, b)
+    if op == "?":
+        return np.where(a, operands[1], b)
+    if op in ("min", "max"):
+        return np.where(a < b if op == "min" else a > b, a, b)
+    if op == "cast":
+        return _cast(np.asarray(a), source, kind)
+    if op == "bits":
+        array = np.ascontiguousarray(a)
+        return array.view(dtypes.scalar_type(kind)).reshape(np.shape(a))
+    if op == "not":
+        return np.logical_not(a) if kind == BOOL else np.bitwise_not(a)
+    if op in ("<<", ">>"):
+        return _shifted(op, kind, a, b)
+    return _arithmetic(op, kind, a, b)
+
+
+def _arithmetic(op: str, kind: str, a: Array, b: Array) -> Array:
+    if op == "neg":
+        return np.negative(a) if dtypes.is_float(kind) else np.subtract(np.zeros_like(a), a)
+    if kind == BOOL:
+        return a | b if op == "+" else a & b
+    if op in "+-*":
+        return {"+": np.add, "-": np.subtract, "*": np.multiply}[op](a, b)
+    if dtypes.is_float(kind):
+        return {"/": np.divide, "%": np.mod, "fmod": np.fmod}[op](a, b)
+    return _divided(op, kind, np.asarray(a), np.asarray(b))
+
+
+def _divided(op: str, kind: str, a: Array, b: Array) -> Array:
+    """Divisions of integers. A divisor of 0 gives 0; -1 is handled as a negation, so that nothing overflows."""
+    one = dtypes.scalar_type(kind)(1)
+    unsigned = dtypes.is_unsigned(kind)
+    safe = np.where((b == 0) | ((b == -one) if not unsigned else False), one, b)
+    rest = np.fmod(a, safe)
+    truncated = (a - rest) // safe
+    rounded_down = np.floor_divide(a, safe)
+    modulo = np.mod(a, safe)
+    results = {"/": truncated, "//": rounded_down, "%": modulo, "fmod": rest}
+    result = results[op]
+    if not unsigned:
+        negated = np.subtract(np.zeros_like(a), a) if op in ("/", "//") else np.zeros_like(a)
+        result = np.where(b == -one, negated, result)
+    return np.where(b == 0, np.zeros_like(result), result).astype(dtypes.scalar_type(kind))
+
+
+def _shifted(op: str, kind: str, a: Array, b: Array) -> Array:
+    number = dtypes.scalar_type(kind)
+    inside = (b >= number(0)) & (b < number(dtypes.bits(kind)))
+    safe = np.where(inside, b, number(0))
+    shifted = np.left_shift(a, safe) if op == "<<" else np.right_shift(a, safe)
+    fill = np.zeros_like(shifted)
+    if op == ">>" and not dtypes.is_unsigned(kind):
+        fill = np.where(np.asarray(a) < 0, number(-1), number(0))
+    return np.where(inside, shifted, fill).astype(number)
+
+
+def _cast(a: Array, source: str, kind: str) -> Array:
+    if kind == BOOL:
+        return a != 0
+    if dtypes.is_float(source) and not dtypes.is_float(kind):
+        return _to_integer(a, kind)
+    if kind == INDEX:
+        return a.astype(np.int32).astype(np.int64)
+    return a.astype(dtypes.scalar_type(kind))
+
+
+def _to_integer(a: Array, kind: str) -> Array:
+    """A float as an integer: truncated and clamped; NaN is 0."""
+    low, high = dtypes.limits(kind)
+    whole = np.trunc(a.astype(np.float64))
+    above, below = whole >= float(high + 1), whole <= float(low)
+    inside = np.where(np.isnan(whole) | above | below, 0.0, whole)
+    number = dtypes.scalar_type(kind)
+    halved = inside >= 2.0**63
+    signed = np.where(halved, inside - 2.0**63, inside).astype(np.int64)
+    exact = signed.astype(np.uint64) + (halved.astype(np.uint64) << np.uint64(63))
+    result = exact.astype(number)
+    return np.where(above, number(high), np.where(below, number(low), result)).astype(number)
