@@ -33,6 +33,7 @@ from glowembed.image import glue
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
+from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
 from glowembed.options.table import Settings
 from glowembed.plan import memory, replay
@@ -95,7 +96,7 @@ class _Stages:
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
     """The canonical float graph of a model, from which both profiling and compiling start."""
-    graph = check(importer.load(model, options.shapes, options.input_layout), "import")
+    graph = check(importer.load(model, options.shapes, options.input_layout, options.exact), "import")
     return check(canonicalize(graph), "canonicalize")
 
 
@@ -151,7 +152,8 @@ def compile_model(
     output.check_out_dir(out_dir)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
-        graph = check(importer.load(model, options.shapes, options.input_layout), "import")
+        graph = check(importer.load(model, options.shapes, options.input_layout, options.exact), "import")
+        _refuse_doubles(graph, target)
         graph = replace(_within_limits(graph, model), name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
     with stages.run("canonicalize"):
@@ -243,7 +245,7 @@ def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]
     """RAM against cycles of a graph with kernels, as the stage `choose` made it with these choices."""
     target = options.core()
     costs = Costs(target, within(choices, options.plan.optimize, options.flash))
-    return memory.tradeoffs(graph, target.word_size, options.plan, costs)
+    return memory.tradeoffs(graph, _alignment(graph, target), options.plan, costs)
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
@@ -254,14 +256,30 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
     flag, elsewhere = "-Os" if wanted.optimize == "size" else "-O2", options.weights.place == "file"
     if wanted.optimize == "size":
         wanted = replace(wanted, optimize="speed")
-    ordered, plan = memory.plan_network(graph, target.word_size, wanted, costs)
+    ordered, plan = memory.plan_network(graph, _alignment(graph, target), wanted, costs)
     if limit is None or footprint.flash(ordered, plan, target, flag, elsewhere) <= limit:
         return ordered, plan
     if plan.groups and wanted.ram is None:
-        ordered, plan = memory.plan_network(graph, target.word_size, replace(wanted, optimize="speed"), costs)
+        ordered, plan = memory.plan_network(graph, _alignment(graph, target), replace(wanted, optimize="speed"), costs)
     if footprint.flash(ordered, plan, target, flag, elsewhere) > limit:
         raise UsageError(_too_large(ordered, footprint.flash(ordered, plan, target, "-Os", elsewhere), limit))
     return ordered, plan
+
+
+def _alignment(graph: Graph, target: Target) -> int:
+    """The alignment of tensors: that of a word, or of their largest elements."""
+    sizes = (numpy_type(v.qtype.dtype if v.qtype else v.dtype).itemsize for v in graph.values.values())
+    return max(target.word_size, *sizes) if graph.values else target.word_size
+
+
+def _refuse_doubles(graph: Graph, target: Target) -> None:
+    """Refuse values of float64 for a target that computes them in software."""
+    doubles = [v.name for v in graph.values.values() if v.dtype == "float64" and v.const is None]
+    if doubles and target.word_size < 8:
+        raise UnsupportedModelError(
+            f"{doubles[0]!r} is float64, and {len(doubles)} values are, which {target.name} computes in software: compile"
+            " with --dtype float32, which takes floats of any width as float32"
+        )
 
 
 def _within_limits(graph: Graph, model: Path) -> Graph:
@@ -320,7 +338,7 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     """
     manifest = bundle.manifest
     target = with_isa(target_of(manifest), manifest["options"].get("isa"))
-    plan = memory.plan(bundle.graph, target.word_size, PlanOptions("greedy", optimize="speed"))
+    plan = memory.plan(bundle.graph, _alignment(bundle.graph, target), PlanOptions("greedy", optimize="speed"))
     replay.check(bundle.graph, plan)
     origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])
     weights = Weights(manifest["weights"]["place"], manifest["weights"]["file"])

@@ -97,9 +97,9 @@ def _duplicate_initializer() -> onnx.ModelProto:
     return proto
 
 
-def _integer_input() -> onnx.ModelProto:
+def _text_input() -> onnx.ModelProto:
     proto = model([node("Cast", "x", "f", to=TensorProto.FLOAT), node("Relu", "f", "y")], FLAT)
-    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT16
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
     return proto
 
 
@@ -109,7 +109,9 @@ def _branches() -> onnx.ModelProto:
         return helper.make_graph([helper.make_node(op, ["x"], ["b"])], op, [], [out])
 
     condition = node("ReduceMax", "x", "c", keepdims=0)
-    choice = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=branch("Relu"), else_branch=branch("Tanh"))
+    choice = helper.make_node(
+        "If", ["c"], ["y"], name="choice", then_branch=branch("Relu"), else_branch=branch("ReduceMax")
+    )
     return model([condition, choice], FLAT)
 
 
@@ -137,9 +139,9 @@ def _several() -> onnx.ModelProto:
     """Three things that nobody has, with supported ones between and behind them."""
     return model(
         [
-            node("Einsum", "x", "a", equation="ij->ij"),
+            node("RandomNormalLike", "x", "a"),
             node("Relu", "a", "b"),
-            node("Det", "b", "c"),
+            node("RandomUniformLike", "b", "c"),
             helper.make_node("Gelu", ["b"], ["d"], name="mine", domain="com.example"),
             node("Relu", "d", "e"),
             node("Add", "c e", "y"),
@@ -245,21 +247,16 @@ BAD = (
         [node("DequantizeLinear", "w s z", "d"), node("Add", "x d", "y")], FLAT,
         {"w": np.full(8, 127, np.int8), "s": np.float32(3e38), "z": np.int8(-128)}))),
     # what cannot be had
-    Bad("all at once", MODEL, ("3 things", "Einsum 'n_a'", "Det 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
+    Bad("all at once", MODEL, ("3 things", "RandomNormalLike 'n_a'", "RandomUniformLike 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
     Bad("unknown operator", MODEL, ("Wobble 'n_y'", "supported operators: "), _model(model([node("Wobble", "x", "y")], FLAT))),
     Bad("a typo", MODEL, ("did you mean Relu",), _model(model([node("ReLu", "x", "y")], FLAT))),
-    Bad("branches", MODEL, ("If 'choice'", "control flow"), _model(_branches())),
-    Bad("integer input", MODEL, ("'x'", "uint16", "quantized models"), _model(_integer_input())),
-    Bad("integer in between", MODEL, ("Cast 'n_i'",),
-        _model(model([node("Cast", "x", "i", to=TensorProto.INT32), node("Cast", "i", "y", to=TensorProto.FLOAT)], FLAT))),
+    Bad("branches", MODEL, ("If 'choice'", "must give the same shapes"), _model(_branches())),
+    Bad("text input", MODEL, ("'x'", "its type is string"), _model(_text_input())),
     Bad("training", MODEL, ("Dropout 'n_y'", "training"),
         _model(model([node("Dropout", "x r t", "y")], FLAT, {"r": 0.5, "t": np.bool_(True)}))),
-    Bad("mask of a dropout", MODEL, ("mask",), _model(model([node("Dropout", "x", "d m"), node("Cast", "m", "y", to=1)], FLAT))),
     Bad("random", MODEL, ("RandomNormal",), _model(model([node("RandomNormal", "", "r", shape=[8]), node("Add", "x r", "y")], FLAT))),
     Bad("constant output", MODEL, ("'y'", "is a constant"), _model(model([node("Relu", "w", "y")], FLAT, {"w": weights(8)}))),
     Bad("output is an input", MODEL, ("'x'", "is an input"), _model(model([node("Relu", "x", "y")], FLAT, outputs=["y", "x"]))),
-    Bad("weights at run time", MODEL, ("'w'", "not a constant"),
-        _model(model([node("Conv", "x w", "y")], {**IMAGE, "w": (2, 3, 3, 3)}))),
     Bad("negative variance", MODEL, ("n_y", "variance", "'v'"),
         _model(model([node("BatchNormalization", "x v v v v", "y")], FLAT, {"v": -weights(8) ** 2 - 1}))),
     Bad("division by zero", MODEL, ("Div", "zero"), _model(model([node("Div", "x z", "y")], FLAT, {"z": 0.0}))),

@@ -83,6 +83,8 @@ def test_two_dataclasses_of_one_name_are_refused():
 def test_every_kernel_op_has_documented_params():
     for op in kernel_ops().values():
         for f in fields(op.params) if op.kernels else ():
+            if f.metadata["ctype"] is None:
+                continue
             assert f.metadata["doc"], f"{op.name}.{f.name}"
             assert "*/" not in f.metadata["doc"], f"{op.name}.{f.name}"
 

@@ -22,7 +22,7 @@ from glowembed.graph.plan import Plan, PlanOptions
 from glowembed.ops.conv import Conv2dParams
 from glowembed.plan import memory, replay
 
-OPS = [name for name, op in kernel_ops().items() if op.kernels]
+OPS = [name for name, op in kernel_ops().items() if op.kernels and not op.variadic]
 
 READ_BEFORE: Mapping[str, Callable[[Dependence, Any], Timetable]] = {
     "ge_softmax": lambda d, p: by_elements(d, read_before=True),  # a row is summed, then each element is read once more

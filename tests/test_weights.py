@@ -12,6 +12,7 @@ from glowembed import pipeline
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Const, QType
 from glowembed.graph.target import load_target
+from glowembed.options import table
 from glowembed.pipeline import CompileOptions
 from glowembed.quantize import weights
 from glowembed.quantize.schema import weights_type
@@ -75,7 +76,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def run(name: str):
         target = replace(load_target("cortex-m4"), weights=name)
-        monkeypatch.setattr(pipeline, "load_target", lambda _: target)
+        monkeypatch.setattr(table, "load_target", lambda _: target)
         seen = {}
         path = saved(proto, tmp_path)
         on_stage = seen.__setitem__

@@ -27,7 +27,7 @@ def binary_to_affine(graph: Graph) -> Graph:
             continue
         factor = graph.values[node.inputs[known.index(True)]]
         data = graph.values[node.inputs[known.index(False)]]
-        if graph.values[node.outputs[0]].shape != data.shape or factor.elements > max(1, *factor.shape[-1:]):
+        if graph.values[node.outputs[0]].shape != data.shape or factor.elements > max((1, *factor.shape[-1:])):
             continue
         return _as_affine(graph, node, data, factor, reverse=known[0])
     return graph

@@ -28,6 +28,7 @@ from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.target import Target
+from glowembed.nest.dtypes import NIBBLES, stored_ctype
 from glowembed.plan.rows import outside
 
 SCHEMA = 1
@@ -45,7 +46,6 @@ OWN_MACROS = frozenset(
 )
 """The suffixes of a bundle's macros, besides those of inputs and outputs."""
 
-CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "float32": "float"}
 NUMPY = {
     "int8_t": "int8",
     "uint8_t": "uint8",
@@ -230,7 +230,7 @@ def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dic
 def _declaration(value: Value, member: str, is_input: bool) -> str:
     if value.place == "rows":
         return f"ge_source {member}"
-    return f"{'const ' if is_input else ''}{CTYPES[_dtype(value)]} *{member}"
+    return f"{'const ' if is_input else ''}{stored_ctype(_dtype(value))} *{member}"
 
 
 def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Weights, plan: Plan) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
         "layout": list(value.layout) if value.layout else None,
         "dtype": _dtype(value),
         "model_dtype": value.model_dtype,
-        "ctype": CTYPES[_dtype(value)],
+        "ctype": stored_ctype(_dtype(value)),
         "scale": qtype.scale[0] if qtype else None,
         "scale_text": _float_literal(qtype.scale[0]) if qtype else None,
         "zero_point": qtype.zero_point[0] if qtype else None,
@@ -345,7 +345,7 @@ def _constants(graph: Graph, bundle: str) -> dict[tuple[str, str], _Stored]:
         found |= {(node.name, c): packed for c, packed in _packed(node).items()}
     for name, value in graph.values.items():
         if value.const is not None:
-            found["", name] = (CTYPES[_dtype(value)], graphfile.stored_constant(value))
+            found["", name] = (stored_ctype(_dtype(value)), graphfile.stored_constant(value))
     ids = distinct([f"{node}_{name}" if node else name for node, name in found])
     known: dict[tuple[str, bytes], _Stored] = {}
     return {
@@ -376,9 +376,9 @@ def _arrays(constants: Iterable[_Stored]) -> list[dict[str, Any]]:
         {
             "id": one.id,
             "ctype": one.ctype,
-            "count": one.array.size,
+            "count": max(one.array.size, 1),
             "bytes": one.array.nbytes,
-            "lines": _lines(one.array),
+            "lines": _lines(one.array) or ["0,"],
             "data": one.array,
         }
         for one in {one.id: one for one in constants}.values()
@@ -392,14 +392,35 @@ def weights_bytes(graph: Graph) -> int:
 
 def _lines(array: Array) -> list[str]:
     flat = array.reshape(-1)
-    texts = (
-        [_literal(v) for v in flat.tolist()] if flat.dtype.kind != "f" else [_float_literal(v) for v in flat.tolist()]
-    )
+    if flat.dtype == np.float64:
+        texts = [float(v).hex() if np.isfinite(v) else _not_finite(v) for v in flat.tolist()]
+    elif flat.dtype == np.float32:
+        texts = [_float_literal(v) if np.isfinite(v) else _not_finite(v) for v in flat.tolist()]
+    else:
+        texts = [_literal(int(v)) for v in _as_integers(flat).tolist()]
     width = 20 if array.dtype.itemsize == 1 else 8
     return [", ".join(texts[i : i + width]) + "," for i in range(0, len(texts), width)]
 
 
+def _as_integers(array: Array) -> Array:
+    """The elements as C stores them: floats of less than 32 bits are their bits, bools and small integers numbers."""
+    if array.dtype.kind in "iu":
+        return array
+    if array.dtype.name in NIBBLES:
+        return array.astype(np.int8)
+    return array.view(np.uint8 if array.dtype.itemsize == 1 else np.uint16)
+
+
+def _not_finite(value: float) -> str:
+    """Infinity and NaN as a constant expression of C99 without a header."""
+    return "(0.0f / 0.0f)" if value != value else f"({'-' if value < 0 else ''}1.0f / 0.0f)"
+
+
 def _literal(value: int) -> str:
+    if value == -(2**63):
+        return "(-9223372036854775807LL - 1)"
+    if value > 2**63 - 1:
+        return f"{value}ULL"
     if value == -(2**31):
         return "(-2147483647 - 1)"
     if not -(2**31) <= value < 2**32:

@@ -30,6 +30,8 @@ WIDE_WEIGHTS = "w16"
 
 def kernel_source(kernel: Kernel, params: Any = None) -> str:
     """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
+    if kernel.generated is not None:
+        return kernel.generated(params)
     text = (resources.runtime_c() / "kernels" / kernel.file).read_text("ascii")
     if kernel.instance is None and not kernel.template:
         return text
@@ -67,14 +69,15 @@ def _in_law(text: str, mode: str) -> str:
     return text.replace(own, f'{own}#include "ge_requantize_{mode}.h"\n')
 
 
-def prototype(op: KernelOp, kernel: Kernel, symbol: str) -> str:
-    """The declaration of a kernel's function, which is not to be inlined."""
-    return f"static GE_NOINLINE void {symbol}({', '.join(_parameters(op, kernel))});\n"
+def prototype(op: KernelOp, kernel: Kernel, symbol: str, count: int) -> str:
+    """The declaration of a kernel's function with so many inputs, which is not to be inlined."""
+    return f"static GE_NOINLINE void {symbol}({', '.join(_parameters(op, kernel, count))});\n"
 
 
-def _parameters(op: KernelOp, kernel: Kernel) -> list[str]:
+def _parameters(op: KernelOp, kernel: Kernel, count: int = 0) -> list[str]:
     """The signature of op.KernelOp."""
-    parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{tensor}" for tensor in op.inputs)]
+    inputs = [f"in{i}" for i in range(count)] if op.variadic else op.inputs
+    parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{tensor}" for tensor in inputs)]
     parameters += [f"const {ctype} *{name}" for name, ctype in kernel.ctypes(op).items()]
     return [*parameters, "const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
 

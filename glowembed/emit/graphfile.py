@@ -24,6 +24,7 @@ from glowembed.files.source import read_bytes
 from glowembed.graph.cstruct import c_initialiser
 from glowembed.graph.ir import Array, Const, Graph, GraphError, Node, QType, Value, verify
 from glowembed.graph.op import kernel_ops
+from glowembed.nest.dtypes import COMPUTED
 
 
 def files(graph: Graph) -> dict[str, bytes]:
@@ -67,9 +68,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 _TEXT, _WHOLE = {"type": "string"}, {"type": "integer"}
 _TEXTS, _COUNT = {"type": "array", "items": _TEXT}, {"type": "integer", "minimum": 0}
 _SIZE = {"type": "integer", "minimum": 1, "maximum": 2**31}
-_DTYPE = {
-    "enum": ["bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)), "float16", "float32", "float64"]
-}
+_DTYPE = {"enum": sorted(COMPUTED)}
 _QTYPE = _object(
     dtype={"enum": ["int8", "int16", "int32"]},
     scale={"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}},

@@ -67,7 +67,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     nodes = sorted(used.items())
     parts += [
         "/* The kernels. */\n"
-        + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol) for symbol, n in nodes)
+        + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol, len(n.inputs)) for symbol, n in nodes)
     ]
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
     kernels = [kernel_source(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
@@ -82,7 +82,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
 def _pragmas(text: str) -> list[str]:
     """The pragmas that a compiler needs before these kernels."""
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    return [*([FLOATS] if re.search(r"\bfloat\b", code) else []), *([LONG_TEXTS] if "__asm__" in code else [])]
+    return [*([FLOATS] if re.search(r"\b(float|double)\b", code) else []), *([LONG_TEXTS] if "__asm__" in code else [])]
 
 
 def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:

@@ -6,7 +6,8 @@ is the only place where a kernel's parameters are written down.
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import field, fields
+from dataclasses import Field, field
+from dataclasses import fields as all_fields
 from functools import cache
 from math import isfinite
 from typing import Any
@@ -20,6 +21,11 @@ CTYPES: dict[str, Any] = {
     "uint32_t": ctypes.c_uint32,
     "float": ctypes.c_float,
 }
+
+
+def fields(params: Any) -> "tuple[Field[Any], ...]":
+    """The fields that are members of the C struct; a field whose `ctype` is None is for Python only."""
+    return tuple(f for f in all_fields(params) if f.metadata["ctype"] is not None)
 
 
 def _field(ctype: str, doc: str, count: int = 0) -> Any:

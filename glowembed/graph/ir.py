@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from glowembed.nest.dtypes import numpy_type
+
 Shape = tuple[int, ...]
 Array = NDArray[Any]
 
@@ -133,7 +135,7 @@ it over row by row.
 class Value:
     """A tensor. `shape` is that of the stored tensor.
 
-    `dtype` is the numpy name of the logical type (float32 before quantization); `qtype` says how it is stored after.
+    `dtype` is the name of the logical type (float32 for what may be quantized); `qtype` says how it is stored after.
     `layout` gives the axis of the ONNX tensor for each stored axis: (0, 2, 3, 1) for NCHW stored as NHWC; None means
     stored as in the model. `model_dtype` is the integer type that an input or output has in the model file; None means
     float. `place` says where an input or output is stored, if not in the arena.
@@ -154,7 +156,12 @@ class Value:
 
     @property
     def bytes(self) -> int:
-        return self.elements * np.dtype(self.qtype.dtype if self.qtype else self.dtype).itemsize
+        return self.elements * numpy_type(self.qtype.dtype if self.qtype else self.dtype).itemsize
+
+    @property
+    def plain(self) -> bool:
+        """Whether the value is never quantized, because the model gives it another type than float32."""
+        return self.dtype != "float32"
 
     def logical(self, stored: Array) -> Array:
         """The tensor with its axes in the order of the ONNX file."""
@@ -183,6 +190,11 @@ class Node:
     kernel: str | None = None
     shares: int | None = None
     macs: int = 0
+
+    @property
+    def operator(self) -> str:
+        """What users know it as: the ONNX operator of a generated node, else the op."""
+        return str(self.attrs.get("onnx", self.op))
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +269,6 @@ def verify(graph: Graph) -> Graph:
         if value not in defined:
             raise GraphError(f"the output {value!r} is never made")
     for name, entry in graph.values.items():
-        if entry.const is None and any(d <= 0 for d in entry.shape):
-            raise GraphError(f"{name!r} has the empty shape {entry.shape}")
+        if entry.const is None and any(d < 0 for d in entry.shape):
+            raise GraphError(f"{name!r} has the impossible shape {entry.shape}")
     return graph

@@ -40,6 +40,10 @@ class Refused(Exception):
         self.reason, self.hint = reason, hint
 
 
+class Malformed(Refused):
+    """Raised for a node that contradicts itself, so that no other way to compute it is tried."""
+
+
 @dataclass(frozen=True)
 class OnnxNode:
     """An ONNX node without protobuf. Absent optional inputs are ""; `opset` is that of the node's domain."""
@@ -115,6 +119,11 @@ class Op(ABC):
     """The op means the same for every order of axes: a Transpose may be pushed through without changing attrs."""
 
     dependence: ClassVar[Dependence] = "unknown"
+
+    plain: ClassVar[bool] = False
+    """The op computes in the types that the model gives its values: floats are float32 at most, and nothing is
+    quantized.
+    """
 
     converts: ClassVar[bool] = False
     """The op stores the same real numbers in another type."""
@@ -285,6 +294,7 @@ class Kernel:
     reordering: names and C types of the constants that this kernel takes instead of those of the op, and the function
     that makes them from those of the op and params. instance: layer constants that are numbers in the C text, by the
     name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them.
+    generated, named: for a kernel without a file: functions from params to its C text, and to its symbol.
     rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
     far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
     call for all rows may write the output exactly where the input lies, though rows are not read in order.
@@ -304,6 +314,8 @@ class Kernel:
     instance: Callable[[Any], Mapping[str, int]] | None = None
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
+    generated: Callable[[Any], str] | None = None
+    named: Callable[[Any], str] | None = None
 
     def store_of(self, params: Any) -> Store:
         """How far the output may overlap an input that is not read again, with these params."""
@@ -311,6 +323,8 @@ class Kernel:
 
     def symbol_for(self, params: Any) -> str:
         """The C function that computes with these params."""
+        if self.named is not None:
+            return self.named(params)
         numbers = self.instance(params).values() if self.instance is not None else ()
         return "_".join([self.symbol, *(str(n) if n >= 0 else f"m{-n}" for n in numbers)])
 
@@ -354,6 +368,9 @@ class KernelOp(ABC):
     requantization: Mode = "default"
     twin_of: str = ""
     """The name of the op in the default law, if this one was made from it by `in_all_modes`."""
+
+    variadic: ClassVar[bool] = False
+    """The number of inputs differs from node to node; `inputs` is empty."""
 
     accumulates: ClassVar[bool] = False
     """Whether all output rows are the same memory: row 0 begins a sum and each later row adds to it, so rows must be
@@ -482,6 +499,8 @@ def lowerings() -> Mapping[tuple[str, str], Lowering]:
 
 def dtypes_of(op: str) -> tuple[str, ...]:
     """The dtypes in which nodes of a semantic op can be computed."""
+    if ops()[op].plain:
+        return ("float32",)
     return ("int8", *(dtype for name, dtype in lowerings() if name == op))
 
 
@@ -489,6 +508,16 @@ def dtypes_of(op: str) -> tuple[str, ...]:
 def importers() -> Mapping[str, Op]:
     """A mapping from ONNX op type to the op whose `import_onnx` takes it."""
     return {kind: op for op in ops().values() for kind in op.onnx}
+
+
+@cache
+def definitions() -> Mapping[str, Any]:
+    """A mapping from ONNX operator to its definition as a loop nest: what the modules of glowembed/ops/definitions
+    register.
+    """
+    _modules("ops")
+    found: Mapping[str, Any] = importlib.import_module("glowembed.ops.shared.definition").DEFINITIONS
+    return found
 
 
 def all_kernels() -> Iterator[Kernel]:

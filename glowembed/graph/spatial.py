@@ -13,7 +13,7 @@ import numpy as np
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Shape
-from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.op import Malformed, OnnxNode, Refused
 
 MAX_WINDOW = 2**15 - 1
 """of a kernel, stride, dilation or padding: products of two are int32 in kernels"""
@@ -137,14 +137,18 @@ def check_steps(rank: int, kernel: Sequence[int], strides: Sequence[int], dilati
     """Raise Refused if the numbers of a window are not one for each dimension, or are below 1 or above MAX_WINDOW."""
     for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
         if len(numbers) != rank or min(numbers) < 1:
-            raise Refused(f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each")
+            raise Malformed(
+                f"{what} {list(numbers)} for {rank} spatial dimensions", "one number of at least 1 for each"
+            )
         check_largest(*numbers)
 
 
 def check_largest(*numbers: int) -> None:
     """Raise Refused for a kernel, stride, dilation or padding above MAX_WINDOW."""
     if max(numbers) > MAX_WINDOW:
-        raise Refused(f"a kernel, stride, dilation or padding of {max(numbers)}", f"at most {MAX_WINDOW} is supported")
+        raise Malformed(
+            f"a kernel, stride, dilation or padding of {max(numbers)}", f"at most {MAX_WINDOW} is supported"
+        )
 
 
 def _two(numbers: Sequence[int], fill: int) -> tuple[int, int]:
@@ -168,7 +172,7 @@ def _pads(
         return begin, end
     pads = list(node.attrs.get("pads", [0] * (2 * rank)))
     if len(pads) != 2 * rank:
-        raise Refused(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
+        raise Malformed(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
     if any(p < 0 for p in pads):
         raise Refused(f"negative pads {pads}", "crop with a Slice instead")
     return pads[:rank], pads[rank:]

@@ -66,7 +66,7 @@ def _kernels(node: Node) -> list[str | None]:
 
 def _has_its_params(node: Node) -> bool:
     op = kernel_ops()[node.op]
-    return type(node.params) is op.params and len(node.inputs) == len(op.inputs)
+    return type(node.params) is op.params and (op.variadic or len(node.inputs) == len(op.inputs))
 
 
 RULES = (

@@ -103,6 +103,8 @@ def function_at(path: Path, address: int) -> str | None:
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory functions of newlib push
+DOUBLE_FRAME = 128  # more than what its helpers for double push, and the functions that those call
+OF_DOUBLES = re.compile(r"__aeabi_(d\w+|cd\w+|\w+2d)$|__\w*df\w*$")
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 INDIRECT = "__indirect_call"
 ASSEMBLY_FRAME = "ge_frame."
@@ -137,7 +139,7 @@ def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool
 
     Returns None if there is no bound: a graph is missing, a frame is dynamic, a call is recursive, or goes through a
     pointer with no function in sight. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME
-    bytes.
+    bytes, one that computes with double as DOUBLE_FRAME.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -235,5 +237,5 @@ def _depth(name: str, frames: dict[str, int], calls: dict[str, set[str]], path: 
     if None in below:
         return None
     deepest = max((depth for depth in below if depth is not None), key=lambda d: d.bytes, default=Depth(0, ()))
-    own = frames.get(name, EXTERNAL_FRAME)
+    own = frames.get(name, DOUBLE_FRAME if OF_DOUBLES.match(name) else EXTERNAL_FRAME)
     return Depth(own + deepest.bytes, ((name.split(":")[-1], own), *deepest.path))

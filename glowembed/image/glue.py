@@ -17,6 +17,7 @@ from glowembed.files import documents
 from glowembed.files.source import read_bytes
 from glowembed.graph.plan import WeightsPlace
 from glowembed.graph.target import Board
+from glowembed.nest.dtypes import COMPUTED
 from glowembed.options.table import InputLayout
 
 Manifest = Mapping[str, Any]
@@ -61,7 +62,7 @@ _TENSOR = {
     "properties": {
         "name": {"type": "string"},
         "id": {"type": "string", "pattern": "^[A-Za-z0-9_]+$"},
-        "dtype": {"enum": ["int8", "int16", "int32", "uint8", "float32"]},
+        "dtype": {"enum": sorted(COMPUTED)},
         "shape": {"type": "array", "items": _COUNT},
         "layout": {"type": ["array", "null"], "items": _COUNT},
         "bytes": _COUNT,

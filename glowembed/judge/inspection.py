@@ -169,7 +169,9 @@ def _layout(graph: Graph, value: Value) -> str:
 def _layer(graph: Graph, node: Node) -> Layer:
     constants = [graph.values[name] for name in node.inputs if graph.values[name].const is not None]
     shape = graph.values[node.outputs[0]].shape
-    return Layer(node.name, node.op, shape, _macs(node, shape, constants), sum(value.elements for value in constants))
+    return Layer(
+        node.name, node.operator, shape, _macs(node, shape, constants), sum(value.elements for value in constants)
+    )
 
 
 def _macs(node: Node, shape: Shape, constants: list[Value]) -> int:

@@ -35,6 +35,7 @@ from glowembed.graph.op import dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
 from glowembed.judge import compare
 from glowembed.lower import footprint
+from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import DEFAULTS, METHODS, Config, Rule, Settings
 from glowembed.pipeline import CompileOptions
 from glowembed.progress import SILENT, Progress
@@ -403,7 +404,7 @@ def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
 def stored(value: Value, real: Array) -> Array:
     """One sample of an input in the form that the bundle takes."""
     array = datasets.stored(value, real)
-    return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
+    return array.astype(numpy_type(value.dtype)) if value.qtype is None else value.qtype.quantize(array)
 
 
 def _real(value: Value, stored: Array) -> Array:

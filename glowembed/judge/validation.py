@@ -25,6 +25,7 @@ from glowembed.image.build import Image
 from glowembed.judge import compare
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.measure import Figures, Measurement, measure
+from glowembed.nest.dtypes import numpy_type
 from glowembed.pipeline import Bundle, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
@@ -212,13 +213,13 @@ def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
 
 def _stored(value: Value, real: Array) -> Array:
     array = datasets.stored(value, real)
-    return array.astype(np.float32) if value.qtype is None else value.qtype.quantize(array)
+    return array.astype(numpy_type(value.dtype)) if value.qtype is None else value.qtype.quantize(array)
 
 
 def _real(value: Value, stored: Array) -> Array:
     """Convert [n, stored shape] to [n, ...] real numbers in the layout of the model."""
     logical = _logical(value, stored)
-    return logical.astype(np.float32) if value.qtype is None else value.qtype.dequantize(logical)
+    return logical if value.qtype is None else value.qtype.dequantize(logical)
 
 
 def _model_outputs(graph: Graph, outputs: Arrays) -> dict[str, Array]:

@@ -17,7 +17,7 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.graph.spatial import as_hwc
 from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams
@@ -199,7 +199,7 @@ def _import_batchnorm(node: OnnxNode, b: Builder) -> None:
     gamma, beta, mean, variance = (b.delayed(name) for name in names)
     epsilon = float(node.attrs.get("epsilon", 1e-5))
     if not (variance.materialize() + epsilon > 0).all():
-        raise Refused(f"the variance {names[3]!r} is negative", "check the training")
+        raise Malformed(f"the variance {names[3]!r} is negative", "check the training")
     scale, shift = batchnorm(gamma, beta, mean, variance, epsilon)
     y = node.outputs[0]
     order = (0, *range(2, rank), 1)
@@ -236,7 +236,7 @@ def _import_div(node: OnnxNode, b: Builder) -> None:
     if array is None:
         raise Refused("the divisor is computed at run time", "write it as Reciprocal of the divisor, and Mul")
     if not array.all():
-        raise Refused(f"the divisor {divisor!r} holds a zero", "divide by something else")
+        raise Malformed(f"the divisor {divisor!r} holds a zero", "divide by something else")
     factor = b.delayed(divisor).then("reciprocal", lambda a: 1.0 / a.astype(np.float64))
     times = replace(node, op_type="Mul", inputs=(x, b.constant(f"{divisor}/reciprocal", factor)), attrs={})
     broadcast.import_pair("Mul", times, b)

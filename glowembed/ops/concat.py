@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node, Shape
-from glowembed.graph.op import Builder, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op
 from glowembed.ops.copy import ReserveParams, insert_params
 
 
@@ -26,7 +26,7 @@ class Concat(Op):
         rank = len(b.shape(node.inputs[0]))
         axis = node.attrs["axis"]
         if not -rank <= axis < rank:
-            raise Refused(f"axis {axis} of {rank} axes")
+            raise Malformed(f"axis {axis} of {rank} axes")
         b.add("Concat", node.inputs, {"axis": axis % rank}, node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:

@@ -14,7 +14,18 @@ import numpy as np
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, in_all_modes
+from glowembed.graph.op import (
+    Builder,
+    Cost,
+    Kernel,
+    KernelOp,
+    LowerContext,
+    Malformed,
+    OnnxNode,
+    Op,
+    Refused,
+    in_all_modes,
+)
 from glowembed.graph.spatial import (
     ConvTransposeParams,
     as_hwc,
@@ -104,7 +115,7 @@ def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dic
     check_steps(rank, kernel, strides, dilations)
     extra = list(node.attrs.get("output_padding", [0] * rank))
     if len(extra) != rank or min(extra) < 0:
-        raise Refused(f"output_padding {extra} for {rank} spatial dimensions", "one number of at least 0 for each")
+        raise Malformed(f"output_padding {extra} for {rank} spatial dimensions", "one number of at least 0 for each")
     full = [
         (n - 1) * s + (k - 1) * d + 1 + e
         for n, s, k, d, e in zip(spatial, strides, kernel, dilations, extra, strict=True)
@@ -133,7 +144,7 @@ def _cut(node: OnnxNode, full: list[int], same: list[int]) -> tuple[list[int], l
     if any(p < 0 for p in pads):
         raise Refused(f"negative pads {pads}", "pad the output instead")
     if len(pads) != 2 * rank:
-        raise Refused(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
+        raise Malformed(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
     check_largest(*pads)
     return pads[:rank], [f - pads[i] - pads[i + rank] for i, f in enumerate(full)]
 

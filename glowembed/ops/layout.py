@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node, Shape
-from glowembed.graph.op import Builder, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.op import Builder, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.ops.copy import transpose_params
 from glowembed.ops.transpose import channels_last_params
 
@@ -30,7 +30,7 @@ class Transpose(Op):
         x, rank = node.inputs[0], len(b.shape(node.inputs[0]))
         perm = tuple(node.attrs.get("perm", range(rank)[::-1]))
         if sorted(perm) != list(range(rank)):
-            raise Refused(f"perm {list(perm)} does not order the axes of {list(b.shape(x))}")
+            raise Malformed(f"perm {list(perm)} does not order the axes of {list(b.shape(x))}")
         b.transpose(x, perm, node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
@@ -83,20 +83,20 @@ def _reshape(node: OnnxNode, b: Builder) -> Shape:
         raise Refused("it has no shape", "give it a constant shape")
     if not node.attrs.get("allowzero", 0):
         if any(d == 0 and i >= len(x) for i, d in enumerate(wanted)):
-            raise Refused(f"shape {wanted} copies an axis that {list(x)} does not have")
+            raise Malformed(f"shape {wanted} copies an axis that {list(x)} does not have")
         wanted = [x[i] if d == 0 else d for i, d in enumerate(wanted)]
     if wanted.count(-1) > 1 or any(d < -1 for d in wanted):
         raise Refused(f"shape {wanted} is not a shape", "one axis may be -1, the others must be positive")
     known = prod(d for d in wanted if d != -1)
     if -1 in wanted and (known == 0 or prod(x) % known):
-        raise Refused(f"{list(x)} cannot become {wanted}")
+        raise Malformed(f"{list(x)} cannot become {wanted}")
     return tuple(prod(x) // known if d == -1 else d for d in wanted)
 
 
 def _flatten(node: OnnxNode, b: Builder) -> Shape:
     x, axis = b.shape(node.inputs[0]), node.attrs.get("axis", 1)
     if not -len(x) <= axis <= len(x):
-        raise Refused(f"axis {axis} is outside {list(x)}")
+        raise Malformed(f"axis {axis} is outside {list(x)}")
     axis = axis + len(x) if axis < 0 else axis
     return prod(x[:axis]), prod(x[axis:])
 
@@ -106,7 +106,7 @@ def _squeeze(node: OnnxNode, b: Builder) -> Shape:
     axes = _integers(node, b, 1, "axes")
     gone = {i for i, d in enumerate(x) if d == 1} if axes is None else {_axis(a, len(x)) for a in axes}
     if any(x[a] != 1 for a in gone):
-        raise Refused(f"axes {sorted(gone)} of {list(x)} are not all 1")
+        raise Malformed(f"axes {sorted(gone)} of {list(x)} are not all 1")
     return tuple(d for i, d in enumerate(x) if i not in gone)
 
 
@@ -118,7 +118,7 @@ def _unsqueeze(node: OnnxNode, b: Builder) -> Shape:
     rank = len(rest) + len(axes)
     new = {_axis(a, rank) for a in axes}
     if len(new) != len(axes):
-        raise Refused(f"axes {axes} repeat")
+        raise Malformed(f"axes {axes} repeat")
     return tuple(1 if i in new else rest.pop(0) for i in range(rank))
 
 
@@ -129,7 +129,7 @@ def _integers(node: OnnxNode, b: Builder, index: int, attr: str) -> list[int] | 
         return list(node.attrs[attr]) if attr in node.attrs else None
     array = b.const(name)
     if array is None:
-        raise Refused(
+        raise Malformed(
             f"{attr} {name!r} is computed at run time", "it follows from data, not from shapes: make it a constant"
         )
     return [int(v) for v in array.reshape(-1)]
@@ -137,7 +137,7 @@ def _integers(node: OnnxNode, b: Builder, index: int, attr: str) -> list[int] | 
 
 def _axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise Refused(f"axis {axis} is outside a tensor of rank {rank}")
+        raise Malformed(f"axis {axis} is outside a tensor of rank {rank}")
     return axis % rank
 
 

@@ -23,6 +23,7 @@ from glowembed.graph.op import (
     Kernel,
     KernelOp,
     LowerContext,
+    Malformed,
     OnnxNode,
     Op,
     Refused,
@@ -174,7 +175,7 @@ def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
         b.transpose(x, range(rank), y)
         return
     if any(not -rank <= axis < rank for axis in axes or ()):
-        raise Refused(f"axes {axes} of {rank} axes")
+        raise Malformed(f"axes {axes} of {rank} axes")
     reduced = sorted({axis % rank for axis in axes}) if axes else range(rank)
     _reduce(op, b, x, reduced, bool(node.attrs.get("keepdims", 1)), y, mean=op == "AveragePool")
 

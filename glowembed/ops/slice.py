@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node, Shape
-from glowembed.graph.op import Builder, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.ops.copy import slice_params
 
 
@@ -100,7 +100,7 @@ def _integers(node: OnnxNode, b: Builder, index: int, name: str) -> list[int] | 
 def check_axis(axis: int, rank: int) -> int:
     """The axis as a number from 0 on; negative axes count from the end."""
     if not -rank <= axis < rank:
-        raise Refused(f"axis {axis} of {rank} axes")
+        raise Malformed(f"axis {axis} of {rank} axes")
     return axis % rank
 
 
@@ -113,7 +113,7 @@ def _import_split(node: OnnxNode, b: Builder) -> None:
     length = b.shape(x)[axis]
     sizes = _integers(node, b, 1, "split") or _equal_parts(length, node.attrs.get("num_outputs", len(node.outputs)))
     if sum(sizes) != length or len(sizes) != len(node.outputs):
-        raise Refused(f"parts of {sizes} for {len(node.outputs)} outputs and an axis of {length}")
+        raise Malformed(f"parts of {sizes} for {len(node.outputs)} outputs and an axis of {length}")
     start = 0
     for size, output in zip(sizes, node.outputs, strict=True):
         if output:
@@ -145,7 +145,7 @@ def _import_gather(node: OnnxNode, b: Builder) -> None:
 def _progression(indices: list[int], length: int) -> range:
     """The range that gives these indices."""
     if any(not -length <= i < length for i in indices):
-        raise Refused(f"indices {indices} of an axis of {length}")
+        raise Malformed(f"indices {indices} of an axis of {length}")
     indices = [i % length for i in indices]
     step = indices[1] - indices[0] if len(indices) > 1 else 1
     if step != 0 and indices:

@@ -46,6 +46,8 @@ SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 InputLayout = Literal["model", "nhwc"]
 METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DTYPES = ("int8", "int16", "float32")
+MODEL_TYPES = "model"
+"""The dtype of a network in which every value has the type that the model gives it."""
 
 QUANTIZATION, MEMORY = "Quantization", "Memory"
 WEIGHTS_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.(?!c$|h$|mk$|txt$|json$)[A-Za-z0-9]+")
@@ -134,8 +136,9 @@ class NodeOptions:
     dtype: str | None = entry(
         None,
         Option(
-            "The type in which all layers compute; by default int8.",
-            one_of(DTYPES),
+            "The type in which all layers compute; by default int8. model: every tensor in the type that the model "
+            "gives it, with its batch.",
+            one_of(DTYPES, (MODEL_TYPES,)),
             QUANTIZATION,
             Setting(note="int8 | int16 (activations) | float32"),
         ),
@@ -334,6 +337,11 @@ class CompileOptions(NodeOptions):
                 value = replace(getattr(made, option.field), **{option.part: value})
             made = replace(made, **{option.field: value})
         return made
+
+    @property
+    def exact(self) -> bool:
+        """Whether floats keep the types of the model."""
+        return self.dtype == MODEL_TYPES
 
     def core(self) -> Target:
         """The target, limited to the instruction sets that kernels may use."""

@@ -53,10 +53,13 @@ class Choice(Words):
     """One of several words."""
 
     choices: Sequence[str] = ()
+    of_network: Sequence[str] = ()
+    """Further words, for the whole network only."""
 
     def read(self, flag: str, noun: str, given: Any) -> Any:
-        if given is not None and given not in self.choices:
-            raise unknown_name(noun, given, self.choices)
+        known = (*self.choices, *self.of_network)
+        if given is not None and given not in known:
+            raise unknown_name(noun, given, known)
         return given
 
     def setting(self, given: Any) -> Any:
@@ -154,9 +157,9 @@ PLAIN = Words()
 """Text."""
 
 
-def one_of(choices: Sequence[str]) -> Choice:
-    """The words of a choice."""
-    return Choice("|".join(choices), choices=choices)
+def one_of(choices: Sequence[str], of_network: Sequence[str] = ()) -> Choice:
+    """The words of a choice; those in `of_network` cannot be set for single nodes."""
+    return Choice("|".join((*choices, *of_network)), choices=choices, of_network=of_network)
 
 
 def byte_count(option: str, text: str | None) -> int | None:

@@ -52,7 +52,7 @@ class Storage:
 
     @property
     def rows(self) -> int:
-        return -(-self.bytes // self.row_bytes)
+        return -(-self.bytes // self.row_bytes) if self.bytes else 1
 
 
 @dataclass(frozen=True)

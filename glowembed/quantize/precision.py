@@ -69,6 +69,8 @@ def config_of(options: CompileOptions) -> Config:
     given = given if isinstance(given, Config) else load(Path(given))
     listed = ((o.setting, o.of(options)) for o in OPTIONS.values())
     asked = {setting.name: value for setting, value in listed if setting is not None and value is not None}
+    if options.exact:
+        asked["dtype"] = "float32"
     return replace(given, defaults={**asked, **given.defaults})
 
 
@@ -233,7 +235,7 @@ def resolve(graph: Graph, config: Config | None = None) -> Precision:
 def _resolved(graph: Graph, config: Config) -> Precision:
     first, last = _ends(graph)
     rules = {DEFAULTS: config.defaults}
-    settings = {node.name: _preset(graph, node).applied(config.defaults, DEFAULTS) for node in graph.nodes}
+    settings = {node.name: _with_defaults(graph, node, config.defaults) for node in graph.nodes}
     values: dict[str, ValueSettings] = {}
     for rule in config.rules:
         rules[rule.label] = rule.settings
@@ -263,10 +265,18 @@ def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -
     return replace(precision, nodes=nodes)
 
 
+def _with_defaults(graph: Graph, node: Node, defaults: Mapping[str, Any]) -> Settings:
+    """The settings of a node before the rules. The default dtype is not that of ops that have one dtype only."""
+    own = {key: value for key, value in defaults.items() if key != "dtype"} if ops()[node.op].plain else defaults
+    return _preset(graph, node).applied(own, DEFAULTS)
+
+
 def _preset(graph: Graph, node: Node) -> Settings:
     """The initial settings of a node: the dtype of a type that the model fixes, and the law closest to the model's
     meaning.
     """
+    if ops()[node.op].plain:
+        return Settings(dtype="float32", rules={"dtype": f"{node.attrs['onnx']} is computed as the model has it"})
     qtype = graph.values[node.outputs[0]].qtype
     if qtype is None or qtype.dtype not in DTYPES:
         return Settings()

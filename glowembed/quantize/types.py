@@ -150,9 +150,15 @@ class _Typing:
         An input that a quantized model rounds in two ways stays float.
         """
         consumers = self.graph.consumers()[name]
-        if self.values[name].qtype is not None or any(ops()[node.op].converts for node in consumers):
+        if (
+            self.values[name].plain
+            or self.values[name].qtype is not None
+            or any(ops()[node.op].converts for node in consumers)
+        ):
             return
         readers = [self.settings(node) for node in consumers]
+        if not readers:
+            return
         widest = max(readers, key=lambda s: DTYPES.index(s.dtype), default=Settings())
         self.values[name] = replace(self.values[name], qtype=self.own_type(name, widest))
 
@@ -179,7 +185,7 @@ class _Typing:
 
     def given_type(self, name: str, settings: Settings) -> QType | None:
         """The type that the model defines or that a rule fixes; a rule for the node may override its dtype."""
-        if settings.dtype == "float32":
+        if settings.dtype == "float32" or self.values[name].plain:
             return None
         if (fixed := self.precision.values.get(name)) is not None:
             return self.fixed_type(name, fixed, settings)
@@ -216,6 +222,8 @@ class _Typing:
 
     def operand(self, node: Node, index: int, settings: Settings, through: QType | None) -> str:
         name = node.inputs[index]
+        if self.values[name].plain and ops()[node.op].plain:
+            return name
         if self.values[name].const is not None:
             if ops()[node.op].has_weights:
                 return self.weights(node, settings) if index == 1 else name
@@ -387,9 +395,11 @@ def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
         w = graph.values[node.inputs[1]]
         weights = f"{_dtype(w)} x {len(set(w.qtype.scale))}" if w.qtype else "float32"
     if settings is None:
-        return Coverage(node.name, node.op, dtype, describe(y), weights, {}, "")
+        return Coverage(node.name, node.operator, dtype, describe(y), weights, {}, "")
     reason = settings.rules.get("dtype", "between float32 nodes") if dtype == "float32" else ""
-    return Coverage(node.name, node.op, dtype, describe(y), weights, replace(settings, dtype=dtype).json(), reason)
+    return Coverage(
+        node.name, node.operator, dtype, describe(y), weights, replace(settings, dtype=dtype).json(), reason
+    )
 
 
 def describe(value: Value) -> str:

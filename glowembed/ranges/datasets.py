@@ -27,6 +27,7 @@ from glowembed.files.arrays import open_npz, read_npy
 from glowembed.files.source import read_bytes
 from glowembed.graph.ir import Array, Graph, QType, Shape, Value
 from glowembed.graph.notes import Note
+from glowembed.nest.dtypes import numpy_type
 from glowembed.read.onnxdata import read_tensor_proto
 
 Role = Literal["calib", "test"]
@@ -420,20 +421,33 @@ def _normalized(source: Source, pixels: Array, channels: int) -> Array:
 
 
 def _fit(path: Path, array: Array, spec: InputSpec, notes: list[Note]) -> Array:
-    """The samples as finite float32 in the model's layout."""
+    """The samples in the model's layout: finite float32, or the type of an input that is never quantized."""
     if spec.integers is not None and array.dtype.name == spec.integers.dtype:
         array = spec.integers.from_model(array)
         notes.append(Note("data", f"{spec.name}: {spec.integers.dtype} as the model's own integers"))
     elif array.dtype.name == "int8":
         notes.extend(_as_numbers(spec, array))
-    numbers = _numbers(path, array, spec.name)
+    plain = spec.dtype != "float32"
+    numbers = _plain(path, array, spec) if plain else _numbers(path, array, spec.name)
     if numbers.ndim == 0 or len(numbers) == 0:
         raise UsageError(f"{path}: holds no samples for {spec.name!r} (shape {array.shape})")
     shaped, note = _shaped(path, numbers, spec)
-    _finite(path, shaped, f"data for {spec.name!r}")
+    if not plain:
+        _finite(path, shaped, f"data for {spec.name!r}")
     if note:
         notes.append(Note("data", f"{spec.name}: {note}"))
     return np.ascontiguousarray(shaped)
+
+
+def _plain(path: Path, array: Array, spec: InputSpec) -> Array:
+    """The numbers in the type of the input. Raises UsageError if it cannot hold them."""
+    if array.dtype.kind not in "fiub":
+        raise UsageError(f"{path}: {spec.name!r} has the dtype {array.dtype}; expected {spec.dtype}")
+    with np.errstate(all="ignore"):
+        stored: Array = array.astype(numpy_type(spec.dtype))
+    if stored.dtype.kind in "iub" and not np.array_equal(stored, array):
+        raise UsageError(f"{path}: {spec.name!r} holds numbers that {spec.dtype}, the type of the input, does not have")
+    return stored
 
 
 def _as_numbers(spec: InputSpec, array: Array) -> tuple[Note, ...]:

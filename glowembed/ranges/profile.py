@@ -270,7 +270,7 @@ def _listed(what: str, names: list[str], limit: int = 20) -> str:
 
 
 def _is_float(dtype: str) -> bool:
-    return np.dtype(dtype).kind == "f"
+    return dtype == "float32"
 
 
 def _float_names(graph: Graph) -> set[str]:

@@ -16,8 +16,10 @@ import numpy as np
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
-from glowembed.graph.op import Refused, ops
+from glowembed.graph.op import Malformed, Refused, ops
 from glowembed.graph.spatial import channels_last
+from glowembed.nest.program import Program, copy_program
+from glowembed.ops.nest import params_of
 
 MAX_ELEMENTS = limits.ELEMENTS
 """The most elements of a tensor, which an int32 offset can reach."""
@@ -40,9 +42,9 @@ class GraphBuilder:
         """Declare that the following nodes come from the ONNX node named `origin` with these outputs."""
         self._current = (origin, frozenset(outputs))
 
-    def activation(self, name: str, shape: Shape) -> None:
+    def activation(self, name: str, shape: Shape, dtype: str = "float32") -> None:
         """Add a value that no node makes: an input of the graph."""
-        self.values[name] = Value(name, shape)
+        self.values[name] = Value(name, shape, dtype)
 
     def shape(self, name: str) -> Shape:
         return self.values[name].shape
@@ -80,15 +82,41 @@ class GraphBuilder:
 
     def add(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str) -> str:
         shapes = ops()[op].infer(attrs, [self.values[name].shape for name in inputs])
-        shape = tuple(int(d) for d in shapes[0])
-        if any(d <= 0 for d in shape):
-            raise Refused(f"its output {output!r} has the empty shape {list(shape)}", "check the shapes of the inputs")
+        return self._made(op, inputs, attrs, output, tuple(int(d) for d in shapes[0]), "float32")
+
+    def nest(self, onnx: str, inputs: Sequence[str], program: Program, output: str) -> str:
+        """Add a node that computes a program of loop nests."""
+        attrs = {"onnx": onnx, "params": params_of(program)}
+        return self._made("Nest", inputs, attrs, output, program.output.shape, program.output.dtype)
+
+    def reserve(self, name: str) -> str:
+        """A name that nothing has, which nothing else will get."""
+        name = self.fresh(name)
+        self._reserved.add(name)
+        return name
+
+    def copy_constant(self, name: str, array: Array) -> None:
+        """Turn a constant into a value that a node copies from the same constant under another name."""
+        inner = self.fresh(f"{name}/constant")
+        self.values[inner] = Value(inner, array.shape, array.dtype.name, const=Const(array))
+        del self.values[name]
+        self.nodes = [replace(n, inputs=tuple(inner if i == name else i for i in n.inputs)) for n in self.nodes]
+        self.start(name, (name,))
+        self.nest("Constant", [inner], copy_program(array.shape, array.dtype.name), name)
+
+    def _made(
+        self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str, shape: Shape, dtype: str
+    ) -> str:
+        if any(d < 0 or (d == 0 and op != "Nest") for d in shape):
+            raise Malformed(
+                f"its output {output!r} has the empty shape {list(shape)}", "check the shapes of the inputs"
+            )
         if prod(shape) > MAX_ELEMENTS:
             raise Refused(
                 f"its output {output!r} of shape {list(shape)} has {prod(shape)} elements, more than {MAX_ELEMENTS}"
             )
         name = output if output in self._current[1] else self.fresh(output)
-        self.values[name] = Value(name, shape)
+        self.values[name] = Value(name, shape, dtype)
         self.nodes.append(Node(self._node_name(name), op, tuple(inputs), (name,), dict(attrs), (self._current[0],)))
         return name
 

@@ -8,8 +8,7 @@ before its size is known. Names are never changed; the emitter makes identifiers
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -18,14 +17,15 @@ from typing import Any, get_args
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Shape, verify
-from glowembed.graph.op import OnnxNode, Refused, importers
+from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
+from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import InputLayout
-from glowembed.read import onnxfold, onnxquant
+from glowembed.read import functions, nests, nodes, onnxfile, onnxfold, onnxquant, zipmap
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.onnxfile import (
     File,
@@ -41,34 +41,13 @@ from glowembed.read.onnxfile import (
 )
 from glowembed.read.onnxquant import Quantized
 
+CONTROL = ("If", "Loop", "Scan")
+"""The operators that may have graphs inside."""
+
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
 
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
 """The types of inputs in quantized models."""
-
-# Only for operators that nothing imports. An advice keeps what the network computes; tests/test_advice.py follows them.
-HINTS = {
-    **dict.fromkeys(
-        ("If", "Loop", "Scan"), "export without control flow; a constant condition folds with an ONNX simplifier"
-    ),
-    **dict.fromkeys(
-        ("InstanceNormalization", "LayerNormalization"),
-        "write it out: d = x - ReduceMean(x), y = d * Reciprocal(Sqrt(ReduceMean(d * d) + epsilon)), then Mul and Add",
-    ),
-    "RMSNormalization": "write it out: y = x * Reciprocal(Sqrt(ReduceMean(x * x) + epsilon)), then Mul",
-    "ReduceSum": "write it as ReduceMean, and Mul by the number of elements",
-    "ReduceSumSquare": "write it as Mul(x, x), ReduceMean, and Mul by the number of elements",
-    "ReduceL1": "write it as Abs, ReduceMean, and Mul by the number of elements",
-    "ReduceL2": "write it as Mul(x, x), ReduceMean, Mul by the number of elements, and Sqrt",
-    "ReduceMin": "write it as Neg, ReduceMax, Neg",
-    "Sum": "write it as Add",
-    "Pow": "write a square as Mul(x, x), a root as Sqrt",
-    "Swish": "write it as Sigmoid and Mul",
-    **dict.fromkeys(("ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"), "use static quantization"),
-    **dict.fromkeys(("ArgMax", "TopK"), "end the model before it, and take the largest output in your code"),
-    "ArgMin": "end the model before it, and take the smallest output in your code",
-    "LogSoftmax": "end the model before it, or use Softmax",
-}
 
 
 @dataclass(frozen=True)
@@ -97,17 +76,22 @@ class ModelInfo:
 NO_SHAPES: Mapping[str, Shape] = {}
 
 
-def load(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: str = "model") -> Graph:
+def load(
+    path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: str = "model", exact: bool = False
+) -> Graph:
     """The float graph of the model. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are channels-last.
+
+    exact: floats keep the types of the model, and inputs the batch that it declares; else floats are float32, and the
+    bundle takes one sample.
 
     Raises UsageError for a file that is not a valid ONNX model, UnsupportedModelError with all problems for a valid one
     that is not supported.
     """
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
-    graph, found = _import(read(Path(path)), shapes)
+    graph, found = _import(read(Path(path), older=exact), shapes, exact)
     if graph is None or found:
-        known = {*importers(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        known = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
         lines = [f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:"]
         lines += [f"  {problem}" for problem in found]
         if any(problem.op not in (*known, "input", "output") for problem in found):
@@ -144,6 +128,9 @@ class _Walk:
     shapes: Mapping[str, Shape]
     builder: GraphBuilder
     outputs: tuple[str, ...]
+    exact: bool = False
+    """Whether floats keep the types of the model."""
+
     arrays: dict[str, Array] = field(default_factory=dict)
     alias: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
@@ -164,6 +151,17 @@ class _Walk:
             name = next_name
         return name
 
+    def is_plain(self, name: str) -> bool:
+        """Whether a computed value has a type that is never quantized."""
+        value = self.builder.values[name]
+        return value.const is None and value.plain and name not in self.quantized.known
+
+    def onnx_node(self, proto: NodeProto, inputs: Sequence[str], opset: int) -> OnnxNode:
+        """A node inside another one, with its own names."""
+        return OnnxNode(
+            proto.op_type, name_of(proto), tuple(inputs), tuple(proto.output), nodes.attributes(self, proto), opset
+        )
+
     @cached_property
     def inferred(self) -> dict[str, Shape]:
         """Shapes from onnx's own inference, which let the walk continue after an unsupported node."""
@@ -180,41 +178,81 @@ class _Walk:
             graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
         except Exception:
             return {}
-        declared = {info.name: declared_shape(info) for info in [*graph.value_info, *graph.output]}
-        return {
-            n: tuple(d for d in s if d) for n, s in declared.items() if s is not None and all(d and d > 0 for d in s)
-        }
+        return _known_shapes([*graph.value_info, *graph.output])
+
+    def integers_cast(self, nodes: Sequence[NodeProto]) -> set[str]:
+        """The inputs of Casts that are no floats, by onnx's inference: such a Cast is computed, not passed through."""
+        inputs = {node.input[0] for node in nodes if node.op_type == "Cast" and node.input}
+        if not inputs:
+            return set()
+        try:
+            graph = onnx.shape_inference.infer_shapes(self.file.model).graph
+        except Exception:
+            return set()
+        known = {info.name: info.type.tensor_type.elem_type for info in graph.value_info}
+        return {name for name in inputs if known.get(name, TensorProto.FLOAT) not in FLOATS}
+
+    @cached_property
+    def declared(self) -> dict[str, Shape]:
+        """The shapes that the model declares, and where it does not, those that onnx infers."""
+        graph = self.file.model.graph
+        found = {**self.inferred, **_known_shapes([*graph.value_info, *graph.output], 0)}
+        functions.backwards(graph.node, found)
+        return found
 
 
-def _import(file: File, given: Mapping[str, Shape]) -> tuple[Graph | None, list[Problem]]:
+def _known_shapes(infos: Iterable[ValueInfoProto], least: int = 1) -> dict[str, Shape]:
+    """The shapes that are known in full, by name. least: the smallest size of an axis that counts."""
+    found = {info.name: declared_shape(info) for info in infos}
+    return {
+        name: tuple(d for d in shape if d is not None)
+        for name, shape in found.items()
+        if shape is not None and all(d is not None and d >= least for d in shape)
+    }
+
+
+def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tuple[Graph | None, list[Problem]]:
     """The graph and the problems. The graph is None if the problems leave none."""
+    file = replace(file, model=zipmap.as_tensors(file.model))
     constant = [tensor.name for tensor in file.model.graph.initializer]
     if len(set(constant)) != len(constant):
         raise UsageError(f"{file.path}: two initializers have the same name")
     inputs = [info for info in file.model.graph.input if info.name not in constant]
-    declared = input_shapes(file.path, inputs, given, channels_read(file.model.graph))
-    shapes = single(declared)
+    declared = input_shapes(file.path, inputs, given, channels_read(file.model.graph), may_be_empty=exact)
+    shapes = declared if exact else {**declared, **single(_with_samples(file.model.graph, declared))}
     file = replace(file, model=with_batch(file.model, shapes))
     graph = file.model.graph
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     order = ordered(file.path, _without(graph, tensors), tensors)
     reserved = {*tensors, *shapes, *(name for node in graph.node for name in node.output)}
     outputs = tuple(dict.fromkeys(info.name for info in graph.output))
-    walk = _Walk(file, shapes, GraphBuilder(reserved), outputs)
+    walk = _Walk(file, shapes, GraphBuilder(reserved), outputs, exact)
     walk.found.extend(
         Problem(t.values.name, "sparse initializer", "sparse constants") for t in graph.sparse_initializer
     )
     for info in inputs:
         _add_input(walk, info)
     walk.found.extend(_batches(declared, shapes))
-    read = {name for node in order for name in node.input} | set(outputs)
+    read = {name for node in order for name in onnxfile.reads(node)} | set(outputs)
     for name, tensor in tensors.items():
         if name in read:
             _add_constant(walk, name, array_of(file.path, tensor), tensor.name, "initializer")
-    walk.alias.update(_surviving(order, outputs, {*tensors, *shapes}))
+    if not exact:
+        walk.alias.update(_surviving(order, outputs, {*tensors, *shapes, *walk.integers_cast(order)}))
     for node in order:
         _visit(walk, node)
     return _finish(walk, tuple(shapes))
+
+
+def _with_samples(graph: GraphProto, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The inputs that may have a batch: not those that are only read as weights."""
+    weights, others = set[str](), set[str]()
+    for node in graph.node:
+        op = importers().get(node.op_type)
+        of_weights = op is not None and op.has_weights
+        for i, name in enumerate(node.input):
+            (weights if of_weights and i else others).add(name)
+    return {name: shape for name, shape in shapes.items() if name not in weights - others}
 
 
 def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProto:
@@ -225,16 +263,32 @@ def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProt
 
 
 def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
-    walk.builder.activation(info.name, walk.shapes[info.name])
     kind = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else None
-    if kind in INTEGERS:
+    floating = kind in FLOATS and not (walk.exact and kind != TensorProto.FLOAT)
+    dtype = "float32" if floating else ELEMENT_TYPES.get(kind or 0, "float32")
+    is_quantized = not walk.exact and _is_quantized(walk.file.model)
+    quantized = kind in INTEGERS and is_quantized
+    walk.builder.activation(info.name, walk.shapes[info.name], "float32" if quantized else dtype)
+    if quantized:
         onnxquant.add_input(walk.quantized, info.name, INTEGERS[kind])
         walk.integers.add(info.name)
-    elif kind not in FLOATS:
+    elif kind not in ELEMENT_TYPES or (
+        is_quantized and _dequantized(walk.file.model, info.name) and kind not in FLOATS
+    ):
         name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
-        hint = "float, or int8 or uint8 in quantized models, are supported"
+        hint = "float, or int8 or uint8 in quantized models, are supported" if is_quantized else "numbers and bool are"
         walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", hint))
         walk.unknown.add(info.name)
+
+
+def _is_quantized(model: ModelProto) -> bool:
+    """Whether operators say what integers mean."""
+    kinds = {*onnxquant.OPERATORS, "DequantizeLinear"}
+    return any(node.op_type in kinds for node in model.graph.node)
+
+
+def _dequantized(model: ModelProto, name: str) -> bool:
+    return any(node.op_type == "DequantizeLinear" and node.input[:1] == [name] for node in model.graph.node)
 
 
 def _batches(declared: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> Iterator[Problem]:
@@ -253,7 +307,7 @@ def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> N
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)
         # A scalar infinity may be a limit (Clip, Pad); anything else would poison the ranges.
-        if np.isnan(array).any() or (array.size > 1 and not np.isfinite(array).all()):
+        if not walk.exact and (np.isnan(array).any() or (array.size > 1 and not np.isfinite(array).all())):
             index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
             where = f"{name!r} at {index}" if index else repr(name)
             raise UsageError(f"{walk.file.path}: the constant {where} of {op} {node!r} is NaN or infinite in float32")
@@ -285,15 +339,22 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
     names = [walk.resolve(name) if name else "" for name in proto.input]
     mark = walk.builder.mark()
     try:
-        node = _onnx_node(walk, proto, names)
+        node = nodes.onnx_node(walk, proto, names)
         if any(name in walk.unknown for name in names):
             walk.unknown.update(filter(None, node.outputs))
             _supported(proto)
-        elif not (_fold(walk, proto, node) or _pass_through(walk, proto, node)):
-            _supported(proto)
-            walk.builder.start(node.name, node.outputs)
-            _import_node(walk, proto, node)
-            _check_made(walk, node)
+        elif not _fold(walk, proto, node):
+            try:
+                _by_own_op(walk, proto, node)
+            except Refused as refused:
+                walk.builder.rollback(mark)
+                if isinstance(refused, Malformed) or _has_wrong_subgraph(proto):
+                    raise
+                if (_computes_integers(proto) and not walk.exact) or walk.integers.intersection(proto.input):
+                    raise
+                if not (nests.define(walk, proto, node) or _expand(walk, proto, node)):
+                    _supported(proto)
+                    raise
     except Refused as refused:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
     except ValueError as error:
@@ -302,6 +363,68 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
         _refuse(
             walk, proto, mark, f"it is not well formed ({type(error).__name__}: {error})", "check it with onnx.checker"
         )
+
+
+def _expand(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+    """Visit the nodes of the operator's function body; return whether ONNX gives one. Raises Refused if one of them is
+    not supported.
+    """
+    operands = [nests.operand(walk, name) if name else None for name in node.inputs]
+
+    def named(inner: str) -> str:
+        return walk.builder.reserve(f"{node.name or node.outputs[0]}/{inner}")
+
+    resolved = NodeProto()
+    resolved.CopyFrom(proto)
+    resolved.input[:], resolved.output[:] = node.inputs, node.outputs
+    made = functions.expand(resolved, operands, walk.file.opset, named)
+    if made is None:
+        return False
+    outer, before = walk.file, len(walk.found)
+    walk.file = replace(outer, opset=made.opset)
+    walk.inferred.update(made.shapes)
+    walk.declared.update(made.shapes)
+    functions.backwards(made.nodes, walk.declared)
+    for inner in made.nodes:
+        _visit(walk, inner)
+    walk.file = outer
+    if problems := walk.found[before:]:
+        del walk.found[before:]
+        raise Refused(f"inside of it, {problems[0]}")
+    return True
+
+
+def _computes_integers(proto: NodeProto) -> bool:
+    """Whether the operator is one of quantized models."""
+    kinds = (*onnxquant.OPERATORS, "DequantizeLinear")
+    return proto.op_type in kinds and proto.domain in onnxquant.DOMAINS
+
+
+def _computes_exactly(proto: NodeProto) -> bool:
+    """Whether the op that would take a node only moves elements, or has weights, for which its kernels are made. The
+    float32 kernels of the others limit infinities to the largest number, and so would change what masks do.
+    """
+    op = importers().get(proto.op_type)
+    if op is None:
+        return False
+    sums = op.has_weights and op.dependence == "sum"
+    return op.dependence == "move" or sums or nests.definition_of(proto) is None
+
+
+def _by_own_op(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
+    """Import a node by an op that can be quantized. Raises Refused if there is none, or if it cannot."""
+    if any(walk.is_plain(name) for name in node.inputs if name) or (walk.exact and _computes_integers(proto)):
+        raise Refused("it computes with a tensor that is not float32")
+    if _pass_through(walk, proto, node):
+        return
+    _supported(proto)
+    if walk.exact and not _computes_exactly(proto):
+        raise Refused("its kernels clamp infinities")
+    if proto.op_type not in (*importers(), *onnxquant.OPERATORS) or walk.file.opset < onnxfile.OPSETS[0]:
+        raise Refused("no kernels of its own compute it")
+    walk.builder.start(node.name, node.outputs)
+    _import_node(walk, proto, node)
+    _check_made(walk, node)
 
 
 def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
@@ -338,95 +461,25 @@ def _supported(proto: NodeProto) -> None:
     """Raise Refused for an operator that nothing imports."""
     if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear") and proto.domain in onnxquant.DOMAINS:
         return
+    if nests.definition_of(proto) is not None and (proto.op_type in CONTROL or not nodes.has_subgraph(proto)):
+        return
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
-    if proto.op_type in importers() and not _has_subgraph(proto):
+    if proto.op_type in importers() and not nodes.has_subgraph(proto):
         return
     near = (
-        [] if onnx.defs.has(proto.op_type) else difflib.get_close_matches(proto.op_type, importers(), n=1, cutoff=0.75)
+        []
+        if onnx.defs.has(proto.op_type)
+        else difflib.get_close_matches(proto.op_type, {*importers(), *definitions()}, n=1, cutoff=0.75)
     )
-    hint = HINTS.get(proto.op_type, f"did you mean {near[0]}?" if near else "")
-    raise Refused("a graph inside a node" if _has_subgraph(proto) else "the operator is not supported", hint)
+    hint = f"did you mean {near[0]}?" if near else ""
+    raise Refused("a graph inside a node" if nodes.has_subgraph(proto) else "the operator is not supported", hint)
 
 
-def _has_subgraph(proto: NodeProto) -> bool:
-    return any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in proto.attribute)
-
-
-def _onnx_node(walk: _Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode:
-    outputs = tuple(walk.resolve(name) if name else "" for name in proto.output)
-    opset = walk.file.opset
-    if proto.op_type in ("DequantizeLinear", "QuantizeLinear") and not "".join(inputs[1:2]):
-        raise Refused("it has no scale", "quantize the model again")
-    if proto.domain in ("", "ai.onnx") and onnx.defs.has(proto.op_type):
-        _check_node(walk, proto)
-    attributes = _attributes(walk, proto)
-    _check_numbers(proto.op_type, attributes)
-    return OnnxNode(proto.op_type, name_of(proto), tuple(inputs), outputs, attributes, opset)
-
-
-def _check_numbers(op_type: str, attributes: Mapping[str, Any]) -> None:
-    """Check that attributes are finite numbers; a limit of Clip may be infinite, and the content of a Constant is
-    checked later.
-    """
-    for name, value in attributes.items():
-        numbers = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, float)]
-        wrong = [v for v in numbers if math.isnan(v) or (math.isinf(v) and op_type != "Clip")]
-        if wrong and op_type != "Constant":
-            raise Refused(f"its attribute {name!r} is {wrong[0]}", "attributes must be finite numbers")
-
-
-def _check_node(walk: _Walk, proto: NodeProto) -> None:
-    """Check the number of inputs and outputs, and the names and types of attributes, against the schema of the opset."""
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version = walk.file.model.ir_version
-    context.opset_imports = {"": walk.file.opset}
-    if _has_subgraph(proto):
-        return
-    try:
-        onnx.checker.check_node(proto, context)
-    except onnx.checker.ValidationError as error:
-        raise Refused(f"it is not well formed: {str(error).splitlines()[0]}", "check it with onnx.checker") from error
-    _check_types(walk, proto)
-
-
-def _check_types(walk: _Walk, proto: NodeProto) -> None:
-    """Check that constants have a type that the operator takes; an axis, for example, is not a complex number.
-
-    The operators of onnxquant check their parameters themselves, because they accept fewer types and name them in
-    errors.
-    """
-    if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear"):
-        return
-    declared = onnx.defs.get_schema(proto.op_type, walk.file.opset, "").inputs
-    for index, name in enumerate(proto.input):
-        array = walk.arrays.get(walk.resolve(name))
-        if array is None or not declared:
-            continue
-        kind = TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype)).lower()
-        wanted = declared[min(index, len(declared) - 1)]
-        if f"tensor({kind})" not in wanted.types:
-            taken = ", ".join(sorted(t.removeprefix("tensor(").removesuffix(")") for t in wanted.types))
-            raise Refused(f"its input {wanted.name} {name!r} is {kind}", f"opset {walk.file.opset} takes {taken} there")
-
-
-def _attributes(walk: _Walk, proto: NodeProto) -> dict[str, Any]:
-    """Attributes as Python objects: text decoded, tensors as arrays."""
-    result = {}
-    for attribute in proto.attribute:
-        if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            continue
-        value = (
-            array_of(walk.file.path, attribute.t)
-            if attribute.type == AttributeProto.TENSOR
-            else helper.get_attribute_value(attribute)
-        )
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "replace")
-        elif isinstance(value, list | tuple) or attribute.type == AttributeProto.STRINGS:
-            value = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value]
-        result[attribute.name] = value
-    return result
+def _has_wrong_subgraph(proto: NodeProto) -> bool:
+    """Whether an operator that has no graphs inside has one."""
+    known = proto.op_type in importers() or nests.definition_of(proto) is not None
+    return nodes.has_subgraph(proto) and known and proto.op_type not in CONTROL
 
 
 def _check_made(walk: _Walk, node: OnnxNode) -> None:
@@ -443,7 +496,7 @@ def _check_made(walk: _Walk, node: OnnxNode) -> None:
 
 def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
     """Compute the outputs as constants if all inputs are constants, or if only the shape of the input matters."""
-    if not onnxfold.folds(proto) or _has_subgraph(proto):
+    if not onnxfold.folds(proto) or nodes.has_subgraph(proto):
         return False
     if node.op_type in ("Shape", "Size"):
         _keep(walk, node, [_shape_of(walk, node)])
@@ -510,10 +563,10 @@ def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
         walk.integers.add(proto.output[0])
     if node.op_type == "Cast" and proto.input[0] in walk.integers and node.attrs.get("to") in FLOATS:
         onnxquant.read_as_numbers(walk.quantized, source)
-    if node.op_type == "Cast" and node.attrs.get("to") not in FLOATS:
-        raise Refused(
-            "a cast of computed values to another type than float", "values between layers are quantized floats"
-        )
+    if node.op_type == "Cast" and not (
+        node.attrs.get("to") == TensorProto.FLOAT if walk.exact else node.attrs.get("to") in FLOATS
+    ):
+        raise Refused("a cast to another type")
     _check_training(walk, node)
     if source == output:
         return True
@@ -539,9 +592,19 @@ def _check_dropout_mask(walk: _Walk, node: OnnxNode) -> None:
         raise Refused(f"its mask {mask!r} is used", "export the model for inference")
 
 
+def _copy_constants(walk: _Walk) -> None:
+    """Make every output that is a constant a copy of it."""
+    for name in walk.outputs:
+        value = walk.builder.values.get(name)
+        if value is not None and value.const is not None:
+            walk.builder.copy_constant(name, walk.arrays[name])
+
+
 def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
     """The graph, with the last checks: every output is computed, every constant is a finite number."""
     values = walk.builder.values
+    if walk.exact:
+        _copy_constants(walk)
     for name in walk.outputs:
         known = walk.resolve(name)
         if name in inputs:
@@ -562,7 +625,9 @@ def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pr
         if value.const is None or value.name not in reader:
             continue
         array, node = value.const.materialize(), reader[value.name]
-        if array.size == 0 or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+        if not (walk.exact or ops()[node.op].plain) and (
+            array.size == 0 or array.dtype.kind not in "fiu" or not np.isfinite(array).all()
+        ):
             reason = "no elements" if array.size == 0 else "values that are not finite numbers"
             walk.found.append(Problem(node.origins[0], node.op, f"its constant {value.name!r} has {reason}"))
     return (graph, []) if not walk.found else (None, walk.found)

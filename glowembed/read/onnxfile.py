@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.files import source
@@ -37,8 +37,11 @@ class File:
     sha256: str
 
 
-def read(path: Path) -> File:
-    """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
+def read(path: Path, older: bool = False) -> File:
+    """The parsed model with its external data inside. The hash covers the file and the external data that it names.
+
+    older: also accept opsets before the first that kernels were written for.
+    """
     data = source.read_bytes(path)
     try:
         model = ModelProto.FromString(data)
@@ -46,7 +49,7 @@ def read(path: Path) -> File:
         raise UsageError(f"{path}: not an ONNX model, or one that is cut short ({len(data)} bytes)") from error
     if not model.HasField("graph") or not model.graph.output or not model.opset_import:
         raise UsageError(f"{path}: not an ONNX model: it has no graph, no output or no opset")
-    opset = _opset(path, model)
+    opset = _opset(path, model, 1 if older else OPSETS[0])
     digest = hashlib.sha256(data)
     _check_text(path, model)
     for tensor in _tensors(model):
@@ -68,13 +71,15 @@ def _check_text(path: Path, model: ModelProto) -> None:
             raise UsageError(f"{path}: the name {text!r:.100} is not UTF-8")
 
 
-def _opset(path: Path, model: ModelProto) -> int:
+def _opset(path: Path, model: ModelProto, first: int) -> int:
     found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    if not found and first < OPSETS[0]:
+        return OPSETS[-1]
     if not found:
         raise UnsupportedModelError(f"{path}: it imports no opset of standard ONNX operators")
-    if found[0] not in OPSETS:
+    if not first <= found[0] <= OPSETS[-1]:
         raise UnsupportedModelError(
-            f"{path}: opset {found[0]} is not supported; opsets {OPSETS[0]} to {OPSETS[-1]} are: convert the model with "
+            f"{path}: opset {found[0]} is not supported; opsets {first} to {OPSETS[-1]} are: convert the model with "
             "onnx.version_converter, or export it again"
         )
     return int(found[0])
@@ -179,6 +184,23 @@ def array_of(path: Path, tensor: TensorProto) -> Array:
 # ------------------------------------------------------------------------------- names, order, shapes of inputs
 
 
+def reads(node: NodeProto) -> list[str]:
+    """The names that a node reads: its inputs, and what graphs inside of it take from the graph around them."""
+    inside = [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
+    return [*node.input, *dict.fromkeys(name for graph in inside for name in free_names(graph))]
+
+
+def free_names(graph: GraphProto) -> list[str]:
+    """The names that the nodes and outputs of a graph read and that it does not make itself."""
+    made = {t.name for t in graph.initializer} | {i.name for i in graph.input}
+    found: dict[str, None] = {}
+    for node in graph.node:
+        found |= dict.fromkeys(name for name in reads(node) if name and name not in made)
+        made.update(node.output)
+    found |= dict.fromkeys(info.name for info in graph.output if info.name not in made)
+    return list(found)
+
+
 def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[NodeProto]:
     """The nodes that the outputs need, in order of execution. Checks that every name is made once, none is missing, and
     there is no cycle.
@@ -209,14 +231,14 @@ def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[Nod
     live = []
     for node in reversed(order):
         if needed.intersection(node.output):
-            needed.update(node.input)
+            needed.update(reads(node))
             live.append(node)
     return live[::-1]
 
 
 def _topological(path: Path, nodes: Sequence[NodeProto], maker: Mapping[str, int]) -> list[NodeProto]:
     """Kahn's algorithm, which keeps the order of the file where it can."""
-    before = [{maker[name] for name in node.input if name in maker} for node in nodes]
+    before = [{maker[name] for name in reads(node) if name in maker} for node in nodes]
     after: list[list[int]] = [[] for _ in nodes]
     for index, needs in enumerate(before):
         for need in needs:
@@ -247,7 +269,11 @@ def name_of(node: NodeProto) -> str:
 
 
 def input_shapes(
-    path: Path, inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape], channels: Mapping[str, int] | None = None
+    path: Path,
+    inputs: Sequence[ValueInfoProto],
+    given: Mapping[str, Shape],
+    channels: Mapping[str, int] | None = None,
+    may_be_empty: bool = False,
 ) -> dict[str, Shape]:
     """A shape for every input: the user's, or else the model's; an open first axis (the batch) is 1.
 
@@ -268,7 +294,7 @@ def input_shapes(
     if missing:
         raise UsageError(f"{path}: shapes are open; give them:\n" + "\n".join(f"  {line}" for line in missing))
     for name, shape in shapes.items():
-        if any(d <= 0 for d in shape):
+        if any(d <= 0 for d in shape) and not may_be_empty:
             raise UsageError(f"{path}: the input {name!r} has the shape {list(shape)}: a tensor without elements")
         if prod(shape) > MAX_ELEMENTS:
             raise UnsupportedModelError(

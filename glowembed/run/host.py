@@ -19,6 +19,7 @@ from glowembed.errors import GlowembedError, ToolError, UsageError
 from glowembed.graph.ir import Array
 from glowembed.graph.target import target_of
 from glowembed.image.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
+from glowembed.nest.dtypes import NIBBLES, numpy_type
 
 GUARD = 256
 GUARD_BYTE = 0xA5
@@ -87,7 +88,9 @@ class HostModel:
     def write(self, inputs: Mapping[str, Array]) -> None:
         """Put stored inputs into the arena."""
         for tensor in self.manifest["inputs"]:
-            array = np.ascontiguousarray(inputs[tensor["name"]], dtype=tensor["dtype"])
+            array = np.ascontiguousarray(inputs[tensor["name"]]).astype(numpy_type(tensor["dtype"]))
+            if tensor["dtype"] in NIBBLES:
+                array = array.astype(NIBBLES[tensor["dtype"]][0])
             if array.size != int(np.prod(tensor["shape"])):
                 raise UsageError(
                     f"input {tensor['name']!r} has shape {array.shape}, the bundle needs {tensor['shape']}"
@@ -102,7 +105,7 @@ class HostModel:
     def read(self, tensor: Mapping[str, Any]) -> Array:
         """A copy of a tensor of the manifest from the arena as it is now."""
         raw = self._arena[tensor["offset"] : tensor["offset"] + tensor["bytes"]].tobytes()
-        return np.frombuffer(raw, dtype=tensor["dtype"]).reshape(tensor["shape"])
+        return np.frombuffer(raw, dtype=numpy_type(tensor["dtype"])).reshape(tensor["shape"])
 
     def _check(self, code: int) -> None:
         if code != 0:

@@ -32,11 +32,11 @@ from corpus import corpus
 from mutate import mutated
 from runner import Finding, Result, Wrong, run
 
-from glowembed import pipeline
 from glowembed.graph.ir import Array, Graph
 from glowembed.graph.target import Target, load_target
 from glowembed.judge.validation import stored_inputs
 from glowembed.law import blas  # noqa: F401
+from glowembed.options import table
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
@@ -111,7 +111,7 @@ class Case:
         out = self.folder / "bundle"
         shutil.rmtree(out, ignore_errors=True)
         options, portable = self.options(), self.chance.random() < 0.85
-        with patch.object(pipeline, "load_target", _portable if portable else load_target):
+        with patch.object(table, "load_target", _portable if portable else load_target):
             return compile_model(path, out, options, self.dataset(), on_stage=self.on_stage)
 
 

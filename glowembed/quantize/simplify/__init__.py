@@ -50,6 +50,8 @@ def of_any_data(graph: Graph, given: Collection[str] = ()) -> Graph:
 def simplify(graph: Graph, given: Collection[str] = ()) -> tuple[Graph, Savings]:
     """The smaller graph. `given` are the values whose types the model defines; they are kept."""
     before = figures(graph)
+    if any(value.elements == 0 for value in graph.values.values()):
+        return graph, Savings(before[0], before[0], before[1], before[1], 0, {})
     graph = of_any_data(graph, given)
     smaller, kept = drop_channels(graph)
     after = figures(smaller)

@@ -1,0 +1,137 @@
+"""Nest: an operator that is computed by a loop nest (glowembed/nest), in the types that ONNX gives it.
+
+The definitions of operators lie in ops/definitions. Kernel-level: nest, whose C text is made from the program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.cstruct import i32
+from glowembed.graph.ir import Array, Node, Shape
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
+from glowembed.nest import ctext, interpret
+from glowembed.nest.dtypes import numpy_type
+from glowembed.nest.program import Program, Statement, from_data, to_data
+
+
+@dataclass(frozen=True)
+class NestParams:
+    """The program as JSON, which is C text in a bundle, and what a kernel cannot be without."""
+
+    rows: int = i32("of the output: it is computed as one")
+    program: str = field(default="", metadata={"ctype": None})
+
+
+@cache
+def program_of(params: NestParams) -> Program:
+    """The program of a node."""
+    return from_data(json.loads(params.program))
+
+
+def params_of(program: Program) -> NestParams:
+    """The params of a node that computes this program."""
+    return NestParams(1, json.dumps(to_data(program), sort_keys=True, separators=(",", ":")))
+
+
+class Nest(Op):
+    """attrs: `params`, and `onnx`, the operator that the model names."""
+
+    name = "Nest"
+    plain = True
+
+    def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return (program_of(attrs["params"]).output.shape,)
+
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        return (interpret.run(program_of(attrs["params"]), inputs),)
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        params: NestParams = node.attrs["params"]
+        program = program_of(params)
+        inputs = [_operand(c, name, t.dtype) for name, t in zip(node.inputs, program.inputs, strict=True)]
+        c.add(node, "nest", inputs, node.outputs[0], params, macs=int(_iterations(program.body)))
+
+
+def _operand(c: LowerContext, name: str, dtype: str) -> str:
+    """The input as the program reads it: a constant is stored in the type of the program's tensor."""
+    value = c.value(name)
+    if value.const is None or value.name in c.values:
+        return name
+    made = f"{name}/{dtype}"
+    c.values[made] = _plain_constant(value, made, dtype)
+    return made
+
+
+def _plain_constant(value: Any, name: str, dtype: str) -> Any:
+    from dataclasses import replace
+
+    const = value.const.then(dtype, lambda array: array.astype(numpy_type(dtype)))
+    return replace(value, name=name, dtype=dtype, qtype=None, const=const)
+
+
+def _iterations(body: Sequence[Statement]) -> float:
+    """How often the innermost statements are executed, as an estimate: a loop of unknown length counts as one."""
+    total = 0.0
+    for s in body:
+        if s.kind in ("each", "loop"):
+            count = s.args[1].value if s.args[1].op == "constant" else 1
+            total += count * _iterations(s.body)
+        else:
+            total += 1 + _iterations(s.body)
+    return total
+
+
+def _cost(node: Node, target: Any) -> Cost:
+    return Cost(12.0 * _iterations(program_of(node.params).body), 60 * _statements(program_of(node.params).body))
+
+
+def _statements(body: Sequence[Statement]) -> int:
+    return sum(1 + _statements(s.body) for s in body)
+
+
+@cache
+def _symbol(params: NestParams) -> str:
+    return ctext.symbol(program_of(params))
+
+
+def _text(params: NestParams) -> str:
+    return ctext.text(program_of(params), _symbol(params))
+
+
+class NestOp(KernelOp):
+    """Runs the program of its params; every tensor is one row."""
+
+    name = "nest"
+    params = NestParams
+    variadic = True
+    kernels = (
+        Kernel(
+            "ge_nest",
+            cost=_cost,
+            scratch=lambda p: ctext.scratch(program_of(p)),
+            generated=_text,
+            named=_symbol,
+        ),
+    )
+
+    def row_bytes(self, p: NestParams) -> tuple[tuple[int, ...], int]:
+        program = program_of(p)
+        sizes = [t.size * numpy_type(t.dtype).itemsize for t in (*program.inputs, program.output)]
+        return tuple(sizes[:-1]), sizes[-1]
+
+    def needs(self, p: NestParams, y: int) -> tuple[range, ...]:
+        return tuple(range(1) for _ in program_of(p).inputs)
+
+    def int_ref(self, p: NestParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return np.asarray(interpret.run(program_of(p), inputs))
+
+
+OPS = (Nest(),)
+KERNEL_OPS = (NestOp(),)

@@ -1,0 +1,239 @@
+"""What the definition of an operator as a loop nest is given, and the table of all definitions.
+
+A definition is a function that takes a Definition: it reads attributes and constants, names the shape of each output, and
+records the statements that compute it. It is written once, for all types of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Shape
+from glowembed.graph.op import OnnxNode, Refused
+from glowembed.nest.dtypes import COMPUTED
+from glowembed.nest.expr import Expr, to_index
+from glowembed.nest.program import Program, Recorder, Tensor, loaded, only_for
+
+ELEMENT_TYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz",
+    19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu",
+    25: "uint2", 26: "int2",
+}  # fmt: skip
+"""The types of ONNX's TensorProto.DataType that tensors of a nest may have."""
+
+
+def element_type(number: Any) -> str:
+    """The type of a TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused."""
+    if number not in ELEMENT_TYPES:
+        raise Refused(f"its element type {number} is not supported", "numbers and bool are")
+    return ELEMENT_TYPES[number]
+
+
+@dataclass(eq=False)
+class Definition:
+    """One node: x are its inputs (None where one is absent), k records statements.
+
+    arrays: the content of each input that is a constant. declared: the shapes that the model or onnx's inference give to
+    the outputs, None where unknown. add_constant: makes a new constant tensor of the node.
+    """
+
+    node: OnnxNode
+    x: list[Tensor | None]
+    arrays: list[Array | None]
+    declared: Sequence[Shape | None]
+    k: Recorder = field(default_factory=Recorder)
+    outputs: dict[int, Tensor] = field(default_factory=dict)
+    build: Callable[[str, Sequence[Tensor]], list[Tensor]] | None = None
+    """For an operator with graphs inside: records the graph of an attribute, for these inputs, and returns its outputs."""
+
+    exact: bool = True
+    """Whether floats keep the types of the model; else all are float32."""
+
+    captured: list[Tensor] = field(default_factory=list)
+    """Values of the graph around the node that graphs inside of it read."""
+
+    extra: dict[str, Array] = field(default_factory=dict)
+    """Constants that the definition adds, by the name of their tensor."""
+
+    @property
+    def opset(self) -> int:
+        return self.node.opset
+
+    @property
+    def kind(self) -> str:
+        """The operator."""
+        return self.node.op_type
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute of the node."""
+        return self.node.attrs.get(name, default)
+
+    def has(self, i: int) -> bool:
+        """Whether input `i` is given."""
+        return i < len(self.x) and self.x[i] is not None
+
+    def input(self, i: int) -> Tensor:
+        """Input `i`. Raises Refused if it is absent."""
+        found = self.x[i] if i < len(self.x) else None
+        if found is None:
+            raise Refused(f"its input {i} is missing", "check the model with onnx.checker")
+        return found
+
+    def given(self) -> list[Tensor]:
+        """All inputs that are given."""
+        return [t for t in self.x if t is not None]
+
+    def constant(self, i: int) -> Array | None:
+        """The content of input `i` if it is a constant."""
+        return self.arrays[i] if i < len(self.arrays) else None
+
+    def runs_on(self, i: int) -> bool:
+        """Whether input `i` is only known when the network runs."""
+        return self.has(i) and self.arrays[i] is None
+
+    def integers(self, i: int, attribute: str = "") -> list[int] | None:
+        """Integers from an attribute (older opsets) or from a constant input; None if absent or not constant."""
+        if attribute and attribute in self.node.attrs:
+            return [int(v) for v in np.ravel(self.node.attrs[attribute])]
+        array = self.constant(i)
+        return None if array is None else [int(v) for v in np.ravel(array)]
+
+    def position(self, i: int, at: int | Expr = 0) -> Expr:
+        """An element of input `i` as a position."""
+        return to_index(self.input(i).flat(at))
+
+    def axis(self, default: int = 0, rank: int | None = None) -> int:
+        """The attribute `axis`, counted from the front."""
+        rank = self.input(0).rank if rank is None else rank
+        axis = int(self.attr("axis", default))
+        if not -rank <= axis < max(rank, 1):
+            raise Refused(f"its axis {axis} is outside of {rank} axes", "check the model with onnx.checker")
+        return axis % max(rank, 1)
+
+    def wants(self, j: int) -> bool:
+        """Whether the model names output `j`."""
+        return j < len(self.node.outputs) and bool(self.node.outputs[j])
+
+    def shape_of(self, j: int) -> Shape:
+        """The shape that the model declares for output `j`, where a value decides that is known at run time only."""
+        found = self.declared[j] if j < len(self.declared) else None
+        if found is None:
+            raise Refused(
+                "the shape of its output depends on data",
+                "declare the shape of the output in the model, or make it constant",
+            )
+        return found
+
+    def element_type(self, number: Any) -> str:
+        """The type of a TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused."""
+        found = element_type(number)
+        return "float32" if not self.exact and found in ("float64", "float16", "bfloat16") else found
+
+    def output(self, j: int, shape: Sequence[int], dtype: str) -> Tensor:
+        """Output `j`; a temporary tensor if the model does not name it."""
+        shape = tuple(int(size) for size in shape)
+        if not self.wants(j):
+            return self.k.temporary(shape, dtype)
+        self.outputs[j] = Tensor(f"y{j}", shape, dtype)
+        return self.outputs[j]
+
+    def subgraph(self, attribute: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Record the statements of a graph inside the node; its outputs are temporaries or constants."""
+        if self.build is None:
+            raise Refused("a graph inside a node", "check the model with onnx.checker")
+        return self.build(attribute, inputs)
+
+    def add_constant(self, array: Array) -> Tensor:
+        """A constant that the definition makes, such as a table."""
+        name = f"c{len(self.extra)}"
+        self.extra[name] = array
+        return Tensor(name, array.shape, array.dtype.name)
+
+    def programs(self) -> dict[int, Program]:
+        """A program for each output."""
+        ends = frozenset(t.name for t in self.outputs.values())
+        found = {}
+        for j, output in self.outputs.items():
+            body = only_for(self.k.body, ends, output.name)
+            reads = loaded(body)
+            inputs = [t for t in (*self.given(), *self.captured) if t.name in reads]
+            inputs += [Tensor(n, a.shape, a.dtype.name) for n, a in self.extra.items() if n in reads]
+            others = [t for i, t in self.outputs.items() if i != j]
+            temporaries = [t for t in (*self.k.temporaries, *others) if t.name in reads]
+            found[j] = Program(tuple(inputs), output, tuple(temporaries), body)
+        return found
+
+
+Define = Callable[[Definition], None]
+DEFINITIONS: dict[str, Define] = {}
+"""A mapping from an operator, or `domain:operator`, to its definition; the modules of ops/definitions fill it."""
+
+
+def operator(*names: str) -> Callable[[Define], Define]:
+    """Register a definition under these names."""
+
+    def register(define: Define) -> Define:
+        for name in names:
+            DEFINITIONS[name] = define
+        return define
+
+    return register
+
+
+def require(holds: bool, problem: str) -> None:
+    """Raise Refused if the shapes of a node do not fit each other."""
+    if not holds:
+        raise Refused(problem, "check the shapes of its inputs")
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> Shape:
+    """The shape to which all are broadcast."""
+    return tuple(int(size) for size in np.broadcast_shapes(*(tuple(s) for s in shapes)))
+
+
+def without(shape: Sequence[int], axes: Sequence[int], keep: bool) -> Shape:
+    """The shape with size 1 along these axes, or without them."""
+    return tuple(1 if a in axes else size for a, size in enumerate(shape) if keep or a not in axes)
+
+
+def ones_at(shape: Sequence[int], axes: Sequence[int]) -> Shape:
+    """The shape with size 1 along these axes."""
+    return without(shape, axes, True)
+
+
+def with_index(at: Sequence[Expr], axis: int, value: Expr) -> tuple[Expr, ...]:
+    """The indices with another one along one axis."""
+    return (*at[:axis], value, *at[axis + 1 :])
+
+
+def copy_as(n: Definition, shape: Sequence[int]) -> None:
+    """The elements of input 0 in another shape."""
+    x = n.input(0)
+    if prod(shape) != x.size:
+        raise Refused(f"{list(x.shape)} cannot be reshaped to {list(shape)}", "check the shapes of its inputs")
+    y = n.output(0, shape, x.dtype)
+    with n.k.each((x.size,)) as (i,):
+        n.k.store(y, i, x.flat(i))
+
+
+def elementwise(n: Definition, inputs: Sequence[Tensor], function: Callable[..., Expr], dtype: str = "") -> None:
+    """One function of the elements at the same place, after broadcasting."""
+    y = n.output(0, broadcast_shape(*(t.shape for t in inputs)), dtype or inputs[0].dtype)
+    with n.k.each(y.shape) as at:
+        n.k.store(y, at, function(*(t.broadcast(at) for t in inputs)))
+
+
+def known(dtype: str) -> str:
+    """The dtype of a tensor that a nest can have. Raises Refused."""
+    if dtype not in COMPUTED:
+        raise Refused(f"a tensor of {dtype}", "numbers and bool are supported")
+    return dtype
+
+
+Table = Mapping[str, Callable[..., Expr]]

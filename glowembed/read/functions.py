@@ -1,0 +1,196 @@
+"""Expands an operator into the nodes of the function body that ONNX gives for it.
+
+In: a node whose operator has neither an op nor a definition, the types of its inputs, and the opset. Out: nodes of simpler operators with
+unique names, the opset in which they are meant, and the shapes of what lies between them, as far as onnx can infer them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, helper, numpy_helper
+
+from glowembed.graph.ir import Array, Shape
+from glowembed.ops.shared.definition import ELEMENT_TYPES
+from glowembed.read.onnxfile import declared_shape
+
+_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
+_SMALL = 64
+"""Constants of at most so many elements take part in the inference of shapes."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The type of an input of the node, and its content if it is a constant."""
+
+    dtype: str
+    shape: Shape
+    array: Array | None = None
+
+    def type(self) -> TypeProto:
+        """The type as ONNX writes it."""
+        return helper.make_tensor_type_proto(_NUMBERS[self.dtype], self.shape)
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The nodes in order, their opset, and the shapes of values by their new names."""
+
+    nodes: tuple[NodeProto, ...]
+    opset: int
+    shapes: Mapping[str, Shape]
+
+
+def expand(
+    proto: NodeProto, operands: Sequence[Operand | None], opset: int, named: Callable[[str], str]
+) -> Expansion | None:
+    """The expansion of a node; None if ONNX gives no function body. named: makes a unique name from one of the body."""
+    schema = _schema(proto, opset)
+    body = None if schema is None else _body(schema, proto, operands, opset)
+    if schema is None or body is None:
+        return None
+    given = {a.name: a for a in (*body.attribute_proto, *_defaults(schema), *proto.attribute)}
+    nodes = [_copy(node) for node in body.node]
+    for node in nodes:
+        _substitute(node, given)
+    own = next((o.version for o in body.opset_import if o.domain in ("", "ai.onnx")), opset)
+    names = dict(zip(body.input, [*proto.input, *[""] * len(body.input)], strict=False))
+    names |= {inner: outer for inner, outer in zip(body.output, proto.output, strict=False) if outer}
+    shapes = _shapes(nodes, body, operands, own)
+    for number, node in enumerate(nodes):
+        node.name = f"{proto.name or proto.op_type}/{node.op_type}_{number}"
+        for name in (*node.input, *node.output):
+            names.setdefault(name, named(name) if name else "")
+        node.input[:] = [names[name] for name in node.input]
+        node.output[:] = [names[name] for name in node.output]
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                _rename_captured(attribute.g, names)
+    return Expansion(tuple(nodes), own, {names[n]: shape for n, shape in shapes.items() if n in names})
+
+
+def _schema(proto: NodeProto, opset: int) -> Any:
+    try:
+        return onnx.defs.get_schema(proto.op_type, opset if proto.domain in ("", "ai.onnx") else 1, proto.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _body(schema: Any, proto: NodeProto, operands: Sequence[Operand | None], opset: int) -> FunctionProto | None:
+    """The function body: that for these very types where it depends on them, in the newest form up to the opset."""
+    if schema.has_context_dependent_function:
+        versions = schema.context_dependent_function_opset_versions
+        types = [(TypeProto() if o is None else o.type()).SerializeToString() for o in operands]
+        raw = schema.get_context_dependent_function_with_opset_version(
+            _newest(versions, opset), proto.SerializeToString(), types
+        )
+        if raw:
+            return _parsed(raw)
+    if not schema.has_function:
+        return None
+    raw = schema.get_function_with_opset_version(_newest(schema.function_opset_versions, opset))
+    return _parsed(raw if isinstance(raw, bytes) else raw.SerializeToString())
+
+
+def _parsed(raw: bytes) -> FunctionProto:
+    body = FunctionProto()
+    body.ParseFromString(raw)
+    return body
+
+
+def _newest(versions: Sequence[int], opset: int) -> int:
+    return max((v for v in versions if v <= opset), default=min(versions))
+
+
+def _defaults(schema: Any) -> list[AttributeProto]:
+    return [a.default_value for a in schema.attributes.values() if a.default_value.name]
+
+
+def _copy(node: NodeProto) -> NodeProto:
+    made = NodeProto()
+    made.CopyFrom(node)
+    return made
+
+
+def _substitute(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
+    """Replace references to attributes of the function by the attributes; one that is not given is left out."""
+    kept = []
+    for attribute in node.attribute:
+        made = AttributeProto()
+        made.CopyFrom(attribute)
+        if attribute.ref_attr_name:
+            if attribute.ref_attr_name not in given:
+                continue
+            made.CopyFrom(given[attribute.ref_attr_name])
+            made.name = attribute.name
+        elif made.type == AttributeProto.GRAPH:
+            for inner in made.g.node:
+                _substitute(inner, given)
+        kept.append(made)
+    del node.attribute[:]
+    node.attribute.extend(kept)
+
+
+def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Give the names that a graph takes from around it their new form."""
+    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    outer = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        node.input[:] = [outer.get(name, name) for name in node.input]
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                _rename_captured(attribute.g, outer)
+
+
+def _shapes(
+    nodes: Sequence[NodeProto], body: FunctionProto, operands: Sequence[Operand | None], opset: int
+) -> dict[str, Shape]:
+    """The shapes of the values inside, by their names in the body."""
+    known = [(name, o) for name, o in zip(body.input, operands, strict=False) if o is not None]
+    inputs = [helper.make_value_info(name, o.type()) for name, o in known]
+    small = [numpy_helper.from_array(o.array, n) for n, o in known if o.array is not None and o.array.size < _SMALL]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in body.output]
+    absent = {name for name in body.input if name not in dict(known)}
+    inside = [_copy(node) for node in nodes]
+    for node in inside:
+        node.input[:] = ["" if name in absent else name for name in node.input]
+    opsets = [*body.opset_import]
+    if all(o.domain not in ("", "ai.onnx") for o in opsets):
+        opsets.append(helper.make_opsetid("", opset))
+    model = helper.make_model(
+        helper.make_graph(inside, "body", inputs, outputs, small), opset_imports=opsets, ir_version=10
+    )
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception:
+        return {}
+    found = {info.name: declared_shape(info) for info in (*graph.value_info, *graph.output)}
+    return {n: tuple(d for d in s if d is not None) for n, s in found.items() if s is not None and None not in s}
+
+
+KEEP_SHAPES = frozenset(
+    ("Abs", "Cast", "CastLike", "Ceil", "Clip", "Cos", "Dropout", "Exp", "Floor", "Identity", "Log", "Neg", "Not", "Reciprocal",
+     "Relu", "Sigmoid", "Sin", "Sqrt", "Tanh")
+)  # fmt: skip
+"""Operators whose first input has the shape of the output."""
+
+PAIRS = ("Add", "Sub", "Mul", "Div")
+
+
+def backwards(nodes: Sequence[NodeProto], shapes: dict[str, Shape]) -> None:
+    """Add shapes that only the end of a graph tells: back through operators that keep a shape.
+
+    An operand of an arithmetic operator is taken to have the shape of the result if the other one is not known either; a node that knows the shape of its output
+    does not ask.
+    """
+    for node in reversed(nodes):
+        if not node.output or node.output[0] not in shapes:
+            continue
+        shape = shapes[node.output[0]]
+        for name in node.input[: 1 if node.op_type in KEEP_SHAPES else 2 if node.op_type in PAIRS else 0]:
+            if name:
+                shapes.setdefault(name, shape)

@@ -1,0 +1,245 @@
+"""Operators that no suite of ONNX covers as exporters write them: against onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from glowembed.nest import functions, interpret
+from glowembed.options.table import CompileOptions
+from glowembed.pipeline import compile_model
+from glowembed.reference import run_int
+
+RNG = np.random.default_rng(11)
+FEATURES = 5
+
+
+def forest(depth: int, trees: int, leaf: str, count: int) -> dict[str, Any]:
+    """The attributes of complete trees with random thresholds; each leaf adds one weight to one of `count` results."""
+    inner, total = 2**depth - 1, 2 ** (depth + 1) - 1
+    tree_ids = [t for t in range(trees) for _ in range(total)]
+    nodes = list(range(total)) * trees
+    leaves = [(t, i) for t in range(trees) for i in range(inner, total)]
+    return {
+        "nodes_treeids": tree_ids,
+        "nodes_nodeids": nodes,
+        "nodes_featureids": [int(v) for v in RNG.integers(0, FEATURES, len(nodes))],
+        "nodes_values": [float(v) for v in RNG.standard_normal(len(nodes)).astype(np.float32)],
+        "nodes_modes": ["BRANCH_LEQ" if i < inner else "LEAF" for i in nodes],
+        "nodes_truenodeids": [2 * i + 1 if i < inner else 0 for i in nodes],
+        "nodes_falsenodeids": [2 * i + 2 if i < inner else 0 for i in nodes],
+        f"{leaf}_treeids": [t for t, _ in leaves],
+        f"{leaf}_nodeids": [i for _, i in leaves],
+        f"{leaf}_ids": [int(v) for v in RNG.integers(0, count, len(leaves))],
+        f"{leaf}_weights": [float(v) for v in RNG.random(len(leaves)).astype(np.float32)],
+    }
+
+
+# name, attributes, outputs
+ML: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "trees: regression": ("TreeEnsembleRegressor", {"n_targets": 2, **forest(4, 6, "target", 2)}, ["y"]),
+    "trees: base values": ("TreeEnsembleRegressor", {"n_targets": 1, "base_values": [0.5], **forest(3, 3, "target", 1)}, ["y"]),
+    "trees: three classes": (
+        "TreeEnsembleClassifier", {"classlabels_int64s": [4, 7, 9], **forest(4, 5, "class", 3)}, ["label", "y"],
+    ),
+    "trees: softmax": (
+        "TreeEnsembleClassifier",
+        {"classlabels_int64s": [0, 1, 2], "post_transform": "SOFTMAX", **forest(3, 5, "class", 3)}, ["label", "y"],
+    ),
+    "linear regression": (
+        "LinearRegressor", {"coefficients": [0.5, -1.0, 2.0, 0.25, 1.5], "intercepts": [0.75], "targets": 1}, ["y"],
+    ),
+    "linear classes": (
+        "LinearClassifier",
+        {
+            "coefficients": [float(v) for v in RNG.standard_normal(15).astype(np.float32)],
+            "intercepts": [0.1, 0.2, -0.3], "classlabels_ints": [1, 2, 3], "post_transform": "SOFTMAX",
+        }, ["label", "y"],
+    ),
+    "scaler": ("Scaler", {"offset": [0.5] * FEATURES, "scale": [2.0, 1.0, 0.5, 3.0, 1.0]}, ["y"]),
+    "normalizer L2": ("Normalizer", {"norm": "L2"}, ["y"]),
+    "normalizer L1": ("Normalizer", {"norm": "L1"}, ["y"]),
+    "imputer": ("Imputer", {"imputed_value_floats": [9.0], "replaced_value_float": float("nan")}, ["y"]),
+    "binarizer": ("Binarizer", {"threshold": 0.25}, ["y"]),
+    "support vectors: RBF": (
+        "SVMRegressor",
+        {
+            "kernel_type": "RBF", "kernel_params": [0.3, 0.0, 3.0], "n_supports": 4, "rho": [0.2],
+            "coefficients": [0.5, -0.25, 1.0, 0.125],
+            "support_vectors": [float(v) for v in RNG.standard_normal(20).astype(np.float32)],
+        }, ["y"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ML)
+def test_operators_of_scikit_learn_are_those_of_onnxruntime(name: str, tmp_path: Path) -> None:
+    """Labels exactly, scores to float32's last places."""
+    op, attributes, outputs = ML[name]
+    node = helper.make_node(op, ["x"], outputs, domain="ai.onnx.ml", **attributes)
+    rows = 40
+    types = {"label": TensorProto.INT64, "y": TensorProto.FLOAT}
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, FEATURES])],
+        [helper.make_tensor_value_info(n, types[n], None) for n in outputs],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    x = RNG.standard_normal((rows, FEATURES)).astype(np.float32)
+    if op == "Imputer":
+        x[::3, 1] = np.nan
+    expected = dict(zip(outputs, onnxruntime.InferenceSession(path).run(outputs, {"x": x}), strict=True))
+    found = run_int(compile_model(path, tmp_path / "b", CompileOptions(target="x86-64", dtype="model")).graph, {"x": x})
+    assert np.allclose(found["y"].reshape(expected["y"].shape), expected["y"], rtol=2e-5, atol=2e-6)
+    if "label" in expected:
+        assert np.array_equal(found["label"], expected["label"])
+
+
+CONTRIB: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
+    "Gelu": ([helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")], {}),
+    "BiasGelu": ([helper.make_node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft")], {"b": (8,)}),
+    "FastGelu": ([helper.make_node("FastGelu", ["x", "b"], ["y"], domain="com.microsoft")], {"b": (8,)}),
+    "QuickGelu": ([helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft")], {}),
+    "FusedMatMul": (
+        [helper.make_node("FusedMatMul", ["x", "w"], ["y"], domain="com.microsoft", transB=1, alpha=0.5)], {"w": (1, 5, 8)},
+    ),
+    "SkipLayerNormalization": (
+        [helper.make_node("SkipLayerNormalization", ["x", "s", "g", "b", "c"], ["y"], domain="com.microsoft", epsilon=1e-5)],
+        {"s": (1, 6, 8), "g": (8,), "b": (8,), "c": (8,)},
+    ),
+    "SkipSimplifiedLayerNormalization": (
+        [helper.make_node("SkipSimplifiedLayerNormalization", ["x", "s", "g"], ["y"], domain="com.microsoft", epsilon=1e-5)],
+        {"s": (1, 6, 8), "g": (8,)},
+    ),
+    "FusedGemm": (
+        [
+            helper.make_node("Reshape", ["x", "shape"], ["r"]),
+            helper.make_node("FusedGemm", ["r", "w", "b"], ["y"], domain="com.microsoft", transB=1, activation="Relu"),
+        ],
+        {"w": (5, 8), "b": (5,)},
+    ),
+    "an If that reads constants around it": (
+        [
+            helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0),
+            helper.make_node("Greater", ["t", "zero"], ["c"]),
+            helper.make_node(
+                "If", ["c"], ["y"],
+                then_branch=helper.make_graph(
+                    [helper.make_node("Mul", ["x", "g"], ["a"])], "a", [],
+                    [helper.make_tensor_value_info("a", TensorProto.FLOAT, [1, 6, 8])],
+                ),
+                else_branch=helper.make_graph(
+                    [helper.make_node("Sub", ["x", "g"], ["b"])], "b", [],
+                    [helper.make_tensor_value_info("b", TensorProto.FLOAT, [1, 6, 8])],
+                ),
+            ),
+        ],
+        {"g": (8,)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTRIB)
+def test_operators_of_onnxruntime_and_graphs_inside(name: str, tmp_path: Path) -> None:
+    nodes, constants = CONTRIB[name]
+    arrays = {n: RNG.standard_normal(shape).astype(np.float32) for n, shape in constants.items()}
+    arrays |= {"shape": np.array([6, 8]), "zero": np.float32(0)}
+    read = {n for node in nodes for n in node.input} | set(constants)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(a, n) for n, a in arrays.items() if n in read],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options)
+    graph_of_ours = compile_model(path, tmp_path / "b", CompileOptions(target="x86-64", dtype="model")).graph
+    for sign in (1, -1):
+        x = sign * np.abs(RNG.standard_normal((1, 6, 8)).astype(np.float32))
+        expected = session.run(["y"], {"x": x})[0]
+        assert np.allclose(run_int(graph_of_ours, {"x": x})["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_zip_map_becomes_the_tensor_that_it_reads(tmp_path: Path) -> None:
+    attributes = {"classlabels_int64s": [4, 7, 9], **forest(3, 4, "class", 3)}
+    nodes = [
+        helper.make_node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain="ai.onnx.ml", **attributes),
+        helper.make_node("ZipMap", ["p"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[4, 7, 9]),
+    ]
+    z = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    z.type.CopyFrom(
+        helper.make_sequence_type_proto(
+            helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+        )
+    )
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["samples", FEATURES])],
+        [helper.make_tensor_value_info("label", TensorProto.INT64, ["samples"]), z],
+    )
+    path = tmp_path / "m.onnx"
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    x = RNG.standard_normal((1, FEATURES)).astype(np.float32)
+    label, scores = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    bundle = compile_model(path, tmp_path / "b", CompileOptions(target="cortex-m4", dtype="model"))
+    found = run_int(bundle.graph, {"x": x})
+    assert found["label"].tolist() == label.tolist()
+    assert np.allclose(found["z"][0], [scores[0][number] for number in (4, 7, 9)], rtol=1e-6)
+
+
+# function -> the domain, the exact function in extended precision, units in the last place of float64
+EXACT: dict[str, tuple[float, float, Any, float]] = {
+    "exp": (-700, 700, np.exp, 1.5),
+    "expm1": (-30, 30, np.expm1, 2),
+    "log": (1e-300, 1e300, np.log, 1),
+    "log1p": (-0.99, 1e6, np.log1p, 2.5),
+    "sin": (-800, 800, np.sin, 2),
+    "cos": (-800, 800, np.cos, 2),
+    "tan": (-1.5, 1.5, np.tan, 4),
+    "atan": (-1e3, 1e3, np.arctan, 2),
+    "asin": (-1, 1, np.arcsin, 3),
+    "acos": (-1, 1, np.arccos, 4),
+    "sinh": (-40, 40, np.sinh, 3),
+    "cosh": (-40, 40, np.cosh, 3),
+    "tanh": (-20, 20, np.tanh, 3),
+    "asinh": (-1e6, 1e6, np.arcsinh, 3),
+    "acosh": (1, 1e6, np.arccosh, 4),
+    "atanh": (-0.999, 0.999, np.arctanh, 4),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_functions_are_near_the_exact_ones(name: str) -> None:
+    """Against numpy's 80-bit functions; a float32 is the same, rounded once more."""
+    low, high, exact, units = EXACT[name]
+    x = RNG.uniform(low, high, 4000)
+    if low > 0 and high / low > 1e10:
+        x = np.exp(RNG.uniform(np.log(low), np.log(high), 4000))
+    with np.errstate(all="ignore"):
+        found = interpret.called(name, "float64", [x])
+    wanted = exact(x.astype(np.longdouble))
+    error = np.abs((found.astype(np.longdouble) - wanted) / np.spacing(np.abs(wanted.astype(np.float64))))
+    assert float(np.max(error)) < units
+
+
+def test_powers_are_exact_where_they_can_be() -> None:
+    x, y = np.array([2.0, 3.0, -2.0, 10.0, 0.5, -3.0]), np.array([10.0, 5.0, 3.0, -2.0, 4.0, 4.0])
+    assert interpret.called("power", "float64", [x, y]).tolist() == [1024.0, 243.0, -8.0, 0.01, 0.0625, 81.0]
+    assert np.isnan(interpret.called("power", "float64", [np.array([-2.0]), np.array([0.5])]))[0]
+    assert {"power", "erf"} <= functions.NAMES
