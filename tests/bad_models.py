@@ -250,7 +250,7 @@ BAD = (
     Bad("all at once", MODEL, ("3 things", "RandomNormalLike 'n_a'", "RandomUniformLike 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
     Bad("unknown operator", MODEL, ("Wobble 'n_y'", "supported operators: "), _model(model([node("Wobble", "x", "y")], FLAT))),
     Bad("a typo", MODEL, ("did you mean Relu",), _model(model([node("ReLu", "x", "y")], FLAT))),
-    Bad("branches", MODEL, ("If 'choice'", "must give the same shapes"), _model(_branches())),
+    Bad("branches", MODEL, ("If 'choice'", "its input cond is float32"), _model(_branches())),
     Bad("text input", MODEL, ("'x'", "its type is string"), _model(_text_input())),
     Bad("training", MODEL, ("Dropout 'n_y'", "training"),
         _model(model([node("Dropout", "x r t", "y")], FLAT, {"r": 0.5, "t": np.bool_(True)}))),
