@@ -251,6 +251,8 @@ def verify(graph: Graph) -> Graph:
     node names are unique.
     """
     defined = set(graph.inputs) | {name for name, value in graph.values.items() if value.const is not None}
+    if unknown := [name for name in graph.inputs if name not in graph.values]:
+        raise GraphError(f"the input {unknown[0]!r} has no entry in values")
     names: set[str] = set()
     for node in graph.nodes:
         if node.name in names:
