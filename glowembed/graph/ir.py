@@ -244,6 +244,11 @@ class GraphError(AssertionError):
     """A pass broke an invariant of the graph. This is always a bug of glowembed, never a fault of the model."""
 
 
+def _verify_inputs(graph: Graph) -> None:
+    if unknown := [name for name in graph.inputs if name not in graph.values]:
+        raise GraphError(f"the input {unknown[0]!r} has no entry in values")
+
+
 def verify(graph: Graph) -> Graph:
     """Check the invariants between stages and return the graph. Raises GraphError.
 
@@ -251,8 +256,7 @@ def verify(graph: Graph) -> Graph:
     node names are unique.
     """
     defined = set(graph.inputs) | {name for name, value in graph.values.items() if value.const is not None}
-    if unknown := [name for name in graph.inputs if name not in graph.values]:
-        raise GraphError(f"the input {unknown[0]!r} has no entry in values")
+    _verify_inputs(graph)
     names: set[str] = set()
     for node in graph.nodes:
         if node.name in names:
