@@ -112,6 +112,8 @@ def _embed(model_path: Path, tensor: TensorProto) -> bytes:
     read.
     """
     entry = {item.key: item.value for item in tensor.external_data}
+    if not all(isinstance(text, str) for pair in entry.items() for text in pair):  # protobuf gives other text as bytes
+        raise UsageError(f"{model_path}: the place of the data of tensor {tensor.name!r:.100} is not UTF-8")
     path = _inside(model_path, tensor.name, entry.get("location", ""))
     size, expected = path.stat().st_size, _nbytes(model_path, tensor)
     try:
