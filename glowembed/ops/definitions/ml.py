@@ -1,73 +1,81 @@
-"""ai.onnx.ml: scaling, encoding and linear operators, and ensembles of trees, as scikit-learn's and boosting exporters write them.
+"""ai.onnx.ml: scaling, encoding and linear operators, as scikit-learn's exporters write them, computed in float32.
 
-Computed in float32, as the operators say; trees compare in the type of their thresholds.
+Source: the operators' sections of ONNX 1.23. Where two readings are possible, onnxruntime's is taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from glowembed.graph.op import Refused
 from glowembed.nest import dtypes
-from glowembed.nest.dtypes import BOOL, INDEX
-from glowembed.nest.expr import Expr, absolute, binary, call, clamp, constant, index, is_nan, maximum, sqrt, where
+from glowembed.nest.expr import Expr, absolute, constant, is_nan, maximum, sqrt, where
 from glowembed.nest.program import Tensor
-from glowembed.ops.definitions.pointwise import greatest, least, sigmoid
-from glowembed.ops.shared.definition import Definition, elementwise, operator
-
-F32 = "float32"
-
-
-def _floats(n: Definition, name: str, default: Sequence[float] = ()) -> Tensor:
-    """A list attribute as a constant of float32."""
-    return n.add_constant(np.asarray(n.attr(name) or default, np.float32))
-
-
-def _rows(x: Tensor) -> Tensor:
-    """The input as samples and features."""
-    width = x.shape[-1] if x.rank else 1
-    return x.view((x.size // max(width, 1), width))
-
-
-def _one_or_each(t: Tensor, i: Expr) -> Expr:
-    return t.flat(0 if t.size == 1 else i)
+from glowembed.ops.definitions import scores as common
+from glowembed.ops.definitions.scores import F32, samples_of
+from glowembed.ops.shared.definition import Definition, elementwise, operator, require
 
 
 @operator("ai.onnx.ml:Binarizer")
 def _binarizer(n: Definition) -> None:
-    limit = n.attr("threshold", 0.0)
+    limit = float(n.attr("threshold", 0.0))
 
     def above(x: Expr) -> Expr:
-        return where(x > (limit if dtypes.is_float(x.kind) else int(limit)), constant(1, x.kind), 0)
+        if dtypes.is_float(x.kind):
+            return where(x > limit, constant(1, x.kind), 0)
+        low, high = dtypes.limits(x.kind)
+        if not low <= limit < high:
+            return constant(int(limit < low), x.kind)
+        return where(x > math.floor(limit), constant(1, x.kind), 0)
 
     elementwise(n, [n.input(0)], above)
 
 
+def _wide(x: Expr) -> Expr:
+    """A float64 as it is, everything else as float32."""
+    return x if x.kind == "float64" else x.to(F32)
+
+
+def _for_each_feature(n: Definition, values: Any, name: str) -> Callable[[Expr], Expr]:
+    """An attribute of one number, or of one for each feature: a function of the number of the feature."""
+    width = samples_of(n.input(0)).shape[1]
+    require(len(values) in (1, width), f"its {name} has {len(values)} numbers for {width} features")
+    table = n.add_constant(values)
+    return lambda feature: table.flat(0 if table.size == 1 else feature)
+
+
 @operator("ai.onnx.ml:Scaler")
 def _scaler(n: Definition) -> None:
-    x, offset, scale = n.input(0), _floats(n, "offset", [0.0]), _floats(n, "scale", [1.0])
-    y = n.output(0, x.shape, F32)
-    with n.k.each(x.shape) as at:
-        n.k.store(y, at, (x[at].to(F32) - _one_or_each(offset, at[-1])) * _one_or_each(scale, at[-1]))
+    offset, scale = (
+        _for_each_feature(n, np.asarray(n.attr(name) or [default], np.float32), name)
+        for name, default in (("offset", 0.0), ("scale", 1.0))
+    )
+    x = samples_of(n.input(0))
+    y = n.output(0, n.input(0).shape, F32).view(x.shape)
+    with n.k.each(x.shape) as (row, i):
+        value = _wide(x[row, i])
+        n.k.store(y, (row, i), ((value - offset(i).to(value.kind)) * scale(i).to(value.kind)).to(F32))
 
 
 @operator("ai.onnx.ml:Normalizer")
 def _normalizer(n: Definition) -> None:
-    x, kind, k = _rows(n.input(0)), n.attr("norm", "MAX"), n.k
+    """A sample of norm 0 stays as it is. MAX is the largest value, not the largest magnitude."""
+    x, kind, k = samples_of(n.input(0)), n.attr("norm", "MAX"), n.k
     y = n.output(0, n.input(0).shape, F32).view(x.shape)
-    terms: dict[str, tuple[Callable[[Expr], Expr], Callable[[Expr, Expr], Expr]]] = {
-        "MAX": (absolute, maximum),
-        "L1": (absolute, lambda a, b: a + b),
-        "L2": (lambda v: v * v, lambda a, b: a + b),
+    norms: dict[str, tuple[float, Callable[[Expr], Expr], Callable[[Expr, Expr], Expr]]] = {
+        "MAX": (-math.inf, lambda v: v, lambda total, v: maximum(v, total)),
+        "L1": (0.0, absolute, lambda total, v: total + v),
+        "L2": (0.0, lambda v: v * v, lambda total, v: total + v),
     }
-    term, combine = terms[kind]
+    if kind not in norms:
+        raise Refused(f"its norm is {kind!r}", f"supported: {', '.join(norms)}")
+    first, term, combine = norms[kind]
     with k.each((x.shape[0],)) as (row,):
-        total = k.fold([x.shape[1]], constant(0, F32), lambda r: term(x[row, r].to(F32)), combine)
+        total = k.fold([x.shape[1]], constant(first, F32), lambda r: term(x[row, r].to(F32)), combine)
         norm = k.let(sqrt(total) if kind == "L2" else total)
         with k.loop(x.shape[1]) as r:
             value = x[row, r].to(F32)
@@ -76,34 +84,40 @@ def _normalizer(n: Definition) -> None:
 
 @operator("ai.onnx.ml:Imputer")
 def _imputer(n: Definition) -> None:
-    x = n.input(0)
-    floats = dtypes.is_float(x.kind)
-    kind = "float" if floats else "int64"
+    x = samples_of(n.input(0))
+    real = dtypes.is_float(x.kind)
+    kind = "float" if real else "int64"
     values = n.attr(f"imputed_value_{kind}s")
     if not values:
-        raise Refused("it has no imputed values", "check the model with onnx.checker")
-    new = n.add_constant(np.asarray(values, np.float32 if floats else np.int64))
+        raise Refused(f"it has no imputed_value_{kind}s", "check the model with onnx.checker")
+    new = _for_each_feature(n, np.asarray(values, np.float32 if real else np.int64), "imputed values")
     old = n.attr(f"replaced_value_{kind}", 0)
-    y = n.output(0, x.shape, x.dtype)
-    with n.k.each(x.shape) as at:
-        value = x[at]
-        missing = is_nan(value) if floats and math.isnan(old) else value.equals(constant(old, x.kind))
-        n.k.store(y, at, where(missing, _one_or_each(new, at[-1]).to(x.kind), value))
+    y = n.output(0, n.input(0).shape, n.input(0).dtype).view(x.shape)
+    with n.k.each(x.shape) as (row, i):
+        value = x[row, i]
+        same = is_nan(value) if real and math.isnan(old) else value.equals(constant(old, x.kind))
+        n.k.store(y, (row, i), where(same, new(i).to(x.kind), value))
 
 
 @operator("ai.onnx.ml:FeatureVectorizer")
 def _feature_vectorizer(n: Definition) -> None:
-    parts = [_rows(t) for t in n.given()]
-    y = n.output(0, (parts[0].shape[0], sum(p.shape[1] for p in parts)), F32)
-    start = 0
-    for part in parts:
-        with n.k.each(part.shape) as (i, j):
+    """The features of all inputs, each with as many columns as its dimension says: cut, or filled with zeros."""
+    parts = [samples_of(t) for t in n.given()]
+    widths = [int(v) for v in n.attr("inputdimensions") or [p.shape[1] for p in parts]]
+    require(len(widths) == len(parts) > 0, f"its inputdimensions are {len(widths)} for {len(parts)} inputs")
+    require(len({p.shape[0] for p in parts}) == 1 and min(widths) >= 0, "its inputs differ in their number of samples")
+    y, start = n.output(0, (parts[0].shape[0], sum(widths)), F32), 0
+    for part, width in zip(parts, widths, strict=True):
+        with n.k.each((part.shape[0], width)) as (i, j):
+            n.k.store(y, (i, j + start), constant(0, F32))
+        with n.k.each((part.shape[0], min(width, part.shape[1]))) as (i, j):
             n.k.store(y, (i, j + start), part[i, j].to(F32))
-        start += part.shape[1]
+        start += width
 
 
 @operator("ai.onnx.ml:OneHotEncoder")
 def _one_hot_encoder(n: Definition) -> None:
+    """A number that is no category gives zeros, whatever the attribute `zeros` says."""
     x, categories = n.input(0), n.attr("cats_int64s")
     if not categories:
         raise Refused("its categories are strings", "encode numbers")
@@ -116,16 +130,18 @@ def _one_hot_encoder(n: Definition) -> None:
 
 @operator("ai.onnx.ml:LabelEncoder")
 def _label_encoder(n: Definition) -> None:
+    """The value of the first key that is equal; NaN is equal to NaN."""
     x, k = n.input(0), n.k
-    keys, values = _table(n, "keys"), _table(n, "values")
+    keys, values = _labels(n, "keys"), _labels(n, "values")
+    require(len(keys) == len(values), f"it has {len(keys)} keys and {len(values)} values")
     default = n.attr("default_tensor")
-    number = np.ravel(default)[0].item() if default is not None else _default_label(n, values)
-    known = n.add_constant(keys.astype(dtypes.numpy_type(x.dtype)))
-    labels = n.add_constant(values)
+    if default is None:
+        default = n.attr("default_float", -0.0) if values.dtype.kind == "f" else n.attr("default_int64", -1)
+    known, labels = n.add_constant(keys.astype(dtypes.numpy_type(x.dtype))), n.add_constant(values)
     y = n.output(0, x.shape, values.dtype.name)
     with k.each(x.shape) as at:
-        result, value = k.variable(number, y.kind), k.let(x[at])
-        with k.loop(known.size) as r:
+        result, value = k.variable(np.ravel(default)[0].item(), y.kind), k.let(x[at])
+        with k.loop(known.size, down=True) as r:
             same = known.flat(r).equals(value)
             if dtypes.is_float(x.kind):
                 same = same | (is_nan(value) & is_nan(known.flat(r)))
@@ -133,333 +149,48 @@ def _label_encoder(n: Definition) -> None:
         k.store(y, at, result)
 
 
-def _table(n: Definition, name: str) -> Any:
+def _labels(n: Definition, name: str) -> Any:
     for suffix, dtype in (("int64s", np.int64), ("floats", np.float32)):
         if n.attr(f"{name}_{suffix}"):
             return np.asarray(n.attr(f"{name}_{suffix}"), dtype)
     tensor = n.attr(f"{name}_tensor")
     if tensor is None or np.asarray(tensor).dtype.kind not in "if":
-        raise Refused("its keys or values are strings", "encode numbers")
+        raise Refused(f"its {name} are strings", "encode numbers")
     return np.ravel(tensor)
-
-
-def _default_label(n: Definition, values: Any) -> Any:
-    return n.attr("default_float", -0.0) if values.dtype.kind == "f" else n.attr("default_int64", -1)
 
 
 # ---------------------------------------------------------------------------------------------- linear
 
 
-def transformed(n: Definition, kind: str, scores: Sequence[Expr]) -> list[Expr]:
-    """The scores after the post transform."""
-    k = n.k
-    if kind == "NONE":
-        return list(scores)
-    if kind == "LOGISTIC":
-        return [k.let(sigmoid(s)) for s in scores]
-    if kind in ("SOFTMAX", "SOFTMAX_ZERO"):
-        top = k.let(reduce(maximum, scores))
-        exps = [k.let(call("exp", s - top)) for s in scores]
-        if kind == "SOFTMAX_ZERO":
-            exps = [k.let(where(s.equals(0.0), constant(0, F32), e)) for s, e in zip(scores, exps, strict=True)]
-        total = k.let(reduce(lambda a, b: a + b, exps))
-        return [k.let(e / total) for e in exps]
-    raise Refused(f"its post_transform is {kind!r}", "NONE, LOGISTIC, SOFTMAX and SOFTMAX_ZERO are supported")
+def _products(n: Definition, targets: int) -> Tensor:
+    """A weighted sum of the features for each target."""
+    x = samples_of(n.input(0))
+    width = x.shape[1]
+    weights = common.floats(n, "coefficients", targets * width).view((targets, width))
+    intercepts = common.floats(n, "intercepts", targets)
+    scores = n.k.temporary((x.shape[0], targets), F32)
+    with n.k.each(scores.shape) as (row, t):
+        total = n.k.sum([width], lambda r: x[row, r].to(F32) * weights[t, r], F32)
+        n.k.store(scores, (row, t), total + intercepts.flat(t))
+    return scores
 
 
-def _class_labels(n: Definition) -> list[int]:
-    labels = n.attr("classlabels_ints") or n.attr("classlabels_int64s")
-    if not labels:
-        raise Refused("its class labels are strings", "use integer labels")
-    return [int(v) for v in labels]
+@operator("ai.onnx.ml:LinearRegressor")
+def _linear_regressor(n: Definition) -> None:
+    kind, scores = common.post_transform(n), _products(n, int(n.attr("targets", 1)))
+    common.store_scores(n, kind, scores, n.output(0, scores.shape, F32), one_is_raw=True)
 
 
-def store_class(n: Definition, labels_out: Tensor, row: Expr, labels: Sequence[int], scores: Sequence[Expr]) -> None:
-    """The label of the largest score; the first one of several."""
-    best, label = n.k.let(scores[0]), n.k.variable(labels[0], "int64")
-    for score, number in zip(scores[1:], labels[1:], strict=True):
-        wins = n.k.let(score > best)
-        n.k.set(best, where(wins, score, best))
-        n.k.set(label, where(wins, constant(number, "int64"), label))
-    n.k.store(labels_out, (row,), label)
-
-
-@operator("ai.onnx.ml:LinearRegressor", "ai.onnx.ml:LinearClassifier")
-def _linear(n: Definition) -> None:
-    x, k, is_classifier = _rows(n.input(0)), n.k, n.kind == "LinearClassifier"
-    weights = np.asarray(n.attr("coefficients"), np.float32).reshape(-1, x.shape[1])
-    targets = len(weights)
-    table = n.add_constant(weights)
-    intercepts = _floats(n, "intercepts", [0.0] * targets)
-    labels = _class_labels(n) if is_classifier else []
-    kind = n.attr("post_transform", "NONE")
-    both = is_classifier and targets == 1 and len(labels) == 2
-    y = n.output(1 if is_classifier else 0, (x.shape[0], 2 if both else targets), F32)
-    chosen = n.output(0, (x.shape[0],), "int64") if is_classifier else None
-    with k.each((x.shape[0],)) as (row,):
-        scores = []
-        for t in range(targets):
-            total = k.sum([x.shape[1]], lambda r, t=t: x[row, r].to(F32) * table[t, r], F32)
-            scores.append(k.let(total + intercepts.flat(t)))
-        if both:
-            positive = scores[0]
-            scores = (
-                [k.let(1.0 - sigmoid(positive)), k.let(sigmoid(positive))]
-                if kind == "LOGISTIC"
-                else [-positive, positive]
-            )
-            results = scores
-        else:
-            results = transformed(n, kind, scores)
-        for t, value in enumerate(results):
-            k.store(y, (row, index(t)), value)
-        if chosen is not None:
-            store_class(n, chosen, row, labels, scores)
-
-
-# ---------------------------------------------------------------------------------------------- support vectors
-
-
-@operator("ai.onnx.ml:SVMRegressor")
-def _svm_regressor(n: Definition) -> None:
-    x, k = _rows(n.input(0)), n.k
-    kind = n.attr("kernel_type", "LINEAR")
-    parameters = [float(v) for v in n.attr("kernel_params") or (0.0, 0.0, 3.0)]
-    coefficients, offset = _floats(n, "coefficients"), float((n.attr("rho") or [0.0])[0])
-    count = int(n.attr("n_supports", 0))
-    vectors = (
-        n.add_constant(np.asarray(n.attr("support_vectors") or [], np.float32).reshape(-1, x.shape[1]))
-        if count
-        else None
-    )
-    y = n.output(0, (x.shape[0], 1), F32)
-    with k.each((x.shape[0],)) as (row,):
-        if vectors is None:
-            total = k.sum([x.shape[1]], lambda r: x[row, r].to(F32) * coefficients.flat(r), F32)
-        else:
-            total = k.variable(0, F32)
-            with k.loop(count) as s:
-                k.set(total, total + coefficients.flat(s) * svm_kernel(n, kind, parameters, x, row, vectors, s))
-        result = total + offset
-        k.store(y, (row, index(0)), where(result > 0.0, constant(1, F32), -1.0) if n.attr("one_class", 0) else result)
-
-
-def svm_kernel(
-    n: Definition, kind: str, parameters: Sequence[float], x: Tensor, row: Expr, vectors: Tensor, s: Expr
-) -> Expr:
-    """The kernel function of a sample and a support vector."""
-    gamma, constant_term, degree = parameters
-    width = [x.shape[1]]
-    if kind == "RBF":
-        distance = n.k.sum(width, lambda r: _square(x[row, r].to(F32) - vectors[s, r]), F32)
-        return call("exp", distance * -gamma)
-    product = n.k.sum(width, lambda r: x[row, r].to(F32) * vectors[s, r], F32)
-    if kind == "LINEAR":
-        return product
-    shifted = product * gamma + constant_term
-    if kind == "POLY":
-        return call("power", shifted, constant(degree, F32))
-    if kind == "SIGMOID":
-        return call("tanh", shifted)
-    raise Refused(f"its kernel_type is {kind!r}", "LINEAR, POLY, RBF and SIGMOID are supported")
-
-
-def _square(x: Expr) -> Expr:
-    return x * x
-
-
-# ---------------------------------------------------------------------------------------------- trees
-
-MODES = {
-    "BRANCH_LEQ": "<=",
-    "BRANCH_LT": "<",
-    "BRANCH_GTE": ">=",
-    "BRANCH_GT": ">",
-    "BRANCH_EQ": "==",
-    "BRANCH_NEQ": "!=",
-}
-
-
-@operator("ai.onnx.ml:TreeEnsembleRegressor", "ai.onnx.ml:TreeEnsembleClassifier")
-def _tree_ensemble(n: Definition) -> None:
-    """The trees as tables that a loop walks: a feature, a threshold and two children for each node; leaves add weights."""
-    x, k, is_classifier = _rows(n.input(0)), n.k, n.kind == "TreeEnsembleClassifier"
-    prefix = "class" if is_classifier else "target"
-    labels = _class_labels(n) if is_classifier else []
-    weights = [float(v) for v in n.attr(f"{prefix}_weights") or []]
-    ids = [int(v) for v in n.attr(f"{prefix}_ids") or []]
-    targets = len(labels) if is_classifier else int(n.attr("n_targets", 1))
-    binary_case = is_classifier and len(labels) == 2 and len(set(ids)) == 1
-    columns = 1 if binary_case else targets
-    forest = _Forest(n, prefix, x, columns, [0] * len(ids) if binary_case else ids, weights)
-    base = [float(v) for v in n.attr("base_values") or []]
-    y = n.output(1 if is_classifier else 0, (x.shape[0], targets), F32)
-    chosen = n.output(0, (x.shape[0],), "int64") if is_classifier else None
-    totals = k.temporary((x.shape[0], columns), F32)
-    combine, first = _aggregation(n)
-    with k.each((x.shape[0],)) as (row,):
-        with k.loop(columns) as t:
-            k.store(totals, (row, t), first)
-        forest.add(row, totals, combine)
-        scores = []
-        for column in range(columns):
-            score = totals[row, column]
-            if n.attr("aggregate_function", "SUM") == "AVERAGE":
-                score = score / float(len(forest.roots))
-            scores.append(k.let(score + base[column % len(base)] if base else score))
-        kind = n.attr("post_transform", "NONE")
-        if binary_case:
-            positive = scores[0]
-            scores = (
-                [k.let(1.0 - positive), positive]
-                if kind == "NONE" and min(weights, default=0.0) >= 0
-                else [-positive, positive]
-            )
-            if kind == "LOGISTIC":
-                scores = [k.let(1.0 - sigmoid(positive)), k.let(sigmoid(positive))]
-            results: Sequence[Expr] = scores
-        else:
-            results = transformed(n, kind, scores)
-        for column, value in enumerate(results):
-            k.store(y, (row, index(column)), value)
-        if chosen is not None:
-            store_class(n, chosen, row, labels, scores)
-
-
-def _aggregation(n: Definition) -> tuple[Callable[[Expr, Expr], Expr], Expr]:
-    kinds: dict[str, tuple[Callable[[Expr, Expr], Expr], float]] = {
-        "SUM": (lambda a, b: a + b, 0.0),
-        "AVERAGE": (lambda a, b: a + b, 0.0),
-        "MIN": (least, math.inf),
-        "MAX": (greatest, -math.inf),
-    }
-    combine, first = kinds[n.attr("aggregate_function", "SUM")]
-    return combine, constant(first, F32)
-
-
-class _Forest:
-    """The tables of all trees. Children and roots are numbers of nodes; a leaf has the range of its weights instead."""
-
-    def __init__(
-        self, n: Definition, prefix: str, x: Tensor, columns: int, ids: Sequence[int], weights: Sequence[float]
-    ) -> None:
-        trees, nodes = (list(n.attr(f"nodes_{name}")) for name in ("treeids", "nodeids"))
-        number = {key: i for i, key in enumerate(zip(trees, nodes, strict=True))}
-        modes = [str(m) for m in n.attr("nodes_modes")]
-        unknown = set(modes) - {*MODES, "LEAF"}
-        if unknown:
-            raise Refused(f"nodes of the mode {sorted(unknown)[0]!r}", f"supported: {', '.join(MODES)}")
-        self.n, self.x, self.columns = n, x, columns
-        self.depth = len(nodes)
-        self.modes = sorted(set(modes) - {"LEAF"})
-        first, count = [0] * len(nodes), [0] * len(nodes)
-        leaves = list(zip(n.attr(f"{prefix}_treeids") or [], n.attr(f"{prefix}_nodeids") or [], strict=True))
-        order = sorted(range(len(leaves)), key=lambda i: number[leaves[i]])
-        for place, i in enumerate(order):
-            leaf = number[leaves[i]]
-            first[leaf] = place if count[leaf] == 0 else first[leaf]
-            count[leaf] += 1
-        children = [list(n.attr(f"nodes_{side}nodeids")) for side in ("true", "false")]
-        own = [[number.get((t, c), 0) for t, c in zip(trees, side, strict=True)] for side in children]
-        targets = {number[t, c] for side in children for t, c, m in zip(trees, side, modes, strict=True) if m != "LEAF"}
-        self.roots = [i for i, t in enumerate(trees) if i not in targets]
-        missing = n.attr("nodes_missing_value_tracks_true") or [0] * len(nodes)
-        self.feature = n.add_constant(np.asarray(n.attr("nodes_featureids"), np.int32))
-        self.threshold = n.add_constant(np.asarray(n.attr("nodes_values"), np.float32))
-        self.children = [n.add_constant(np.asarray(side, np.int32)) for side in own]
-        self.mode = n.add_constant(
-            np.asarray([len(self.modes) if m == "LEAF" else self.modes.index(m) for m in modes], np.uint8)
-        )
-        self.missing = n.add_constant(np.asarray(missing, np.uint8)) if any(missing) else None
-        self.first, self.count = (n.add_constant(np.asarray(v, np.int32)) for v in (first, count))
-        self.ids = n.add_constant(np.asarray([ids[i] for i in order] or [0], np.int32))
-        self.weights = n.add_constant(np.asarray([weights[i] for i in order] or [0.0], np.float32))
-        self.starts = n.add_constant(np.asarray(self.roots, np.int32))
-
-    def add(self, row: Expr, totals: Tensor, combine: Callable[[Expr, Expr], Expr]) -> None:
-        """Walk every tree for a sample, and add the weights of the leaves that it reaches."""
-        k = self.n.k
-        with k.loop(len(self.roots)) as tree:
-            node = k.let(self.starts.flat(tree).to(INDEX))
-            with k.loop(self.depth) as _, k.when(self.mode.flat(node) < len(self.modes)):
-                feature = clamp(self.feature.flat(node).to(INDEX), 0, self.x.shape[1] - 1)
-                value, limit = k.let(self.x[row, feature].to(F32)), k.let(self.threshold.flat(node))
-                holds = k.variable(False, BOOL)
-                for number, mode in enumerate(self.modes):
-                    matches = self.mode.flat(node).equals(number) & binary(MODES[mode], value, limit)
-                    k.set(holds, holds | matches)
-                if self.missing is not None:
-                    k.set(holds, holds | (is_nan(value) & self.missing.flat(node).differs(0)))
-                k.set(node, where(holds, self.children[0].flat(node), self.children[1].flat(node)).to(INDEX))
-            first = k.let(self.first.flat(node).to(INDEX))
-            with k.loop(self.count.flat(node).to(INDEX)) as w:
-                target = k.let(clamp(self.ids.flat(first + w).to(INDEX), 0, self.columns - 1))
-                k.store(totals, (row, target), combine(totals[row, target], self.weights.flat(first + w)))
-
-
-@operator("ai.onnx.ml:TreeEnsemble")
-def _tree_ensemble_5(n: Definition) -> None:
-    """Opset 5: leaves and nodes apart, thresholds as tensors, and membership in sets."""
-    x, k = _rows(n.input(0)), n.k
-    kind = x.dtype
-    splits, weights = (
-        np.ravel(n.attr(name)).astype(dtypes.numpy_type(kind)) for name in ("nodes_splits", "leaf_weights")
-    )
-    modes = [int(v) for v in np.ravel(n.attr("nodes_modes"))]
-    sides = []
-    for side in ("true", "false"):
-        ids, leaf = np.asarray(n.attr(f"nodes_{side}nodeids")), np.asarray(n.attr(f"nodes_{side}leafs"))
-        sides.append(n.add_constant(np.where(leaf != 0, -1 - ids, ids).astype(np.int32)))
-    feature = n.add_constant(np.asarray(n.attr("nodes_featureids"), np.int32))
-    split, mode, weight = (n.add_constant(a) for a in (splits, np.asarray(modes, np.uint8), weights))
-    target = n.add_constant(np.asarray(n.attr("leaf_targetids"), np.int32))
-    roots = n.add_constant(np.asarray(n.attr("tree_roots"), np.int32))
-    members, begins = _members(n, modes, kind)
-    count, aggregate = int(n.attr("n_targets", 1)), int(n.attr("aggregate_function", 1))
-    y = n.output(0, (x.shape[0], count), x.dtype)
-    combine = least if aggregate == 2 else greatest if aggregate == 3 else _plus
-    operators = ("<=", "<", ">=", ">", "==", "!=")
-    with k.each((x.shape[0],)) as (row,):
-        with k.loop(count) as t:
-            k.store(y, (row, t), constant({2: math.inf, 3: -math.inf}.get(aggregate, 0.0), x.kind))
-        with k.loop(roots.size) as tree:
-            node = k.let(roots.flat(tree).to(INDEX))
-            with k.loop(len(modes)) as _, k.when(node >= 0):
-                value = k.let(x[row, clamp(feature.flat(node).to(INDEX), 0, x.shape[1] - 1)])
-                holds = k.variable(False, BOOL)
-                for m in sorted(set(modes)):
-                    mine = mode.flat(node).equals(m)
-                    if m < len(operators):
-                        k.set(holds, holds | (mine & binary(operators[m], value, split.flat(node))))
-                        continue
-                    first, last = begins.flat(node).to(INDEX), begins.flat(node + 1).to(INDEX)
-                    with k.loop(members.size) as e:
-                        k.set(holds, holds | (mine & (e >= first) & (e < last) & members.flat(e).equals(value)))
-                k.set(node, where(holds, sides[0].flat(node), sides[1].flat(node)).to(INDEX))
-            reached = k.let(maximum(index(-1) - node, 0))
-            place = k.let(clamp(target.flat(reached).to(INDEX), 0, count - 1))
-            k.store(y, (row, place), combine(y[row, place], weight.flat(reached)))
-        if aggregate == 0:
-            with k.loop(count) as t:
-                k.store(y, (row, t), y[row, t] / float(roots.size))
-
-
-def _plus(a: Expr, b: Expr) -> Expr:
-    return a + b
-
-
-def _members(n: Definition, modes: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
-    """The sets of the nodes that test membership, one after the other, and where that of each node begins."""
-    given = n.attr("membership_values")
-    values = np.ravel(given) if given is not None else np.zeros(0)
-    sets: list[list[float]] = [[]]
-    for v in values:
-        if np.isnan(v):
-            sets.append([])
-        else:
-            sets[-1].append(float(v))
-    remaining = iter(sets)
-    rows = [next(remaining, []) if m == 6 else [] for m in modes]
-    begins = np.cumsum([0, *(len(r) for r in rows)]).astype(np.int32)
-    flat = [v for r in rows for v in r] or [0.0]
-    return n.add_constant(np.asarray(flat, dtypes.numpy_type(dtype))), n.add_constant(begins)
+@operator("ai.onnx.ml:LinearClassifier")
+def _linear_classifier(n: Definition) -> None:
+    """One row of coefficients for two classes is that of the second one, which is taken where its score is above 0."""
+    labels, kind = common.class_labels(n), common.post_transform(n)
+    width = samples_of(n.input(0)).shape[1]
+    if len(labels) == 2 and len(n.attr("coefficients") or []) == width:
+        scores = _products(n, 1)
+        common.store_label_of_two(n, labels, scores, 0, 0.0)
+        common.store_two_columns(n, kind, scores, complement=True)
+        return
+    scores = _products(n, len(labels))
+    common.store_best_label(n, labels, scores)
+    common.store_scores(n, kind, scores, n.output(1, scores.shape, F32))
