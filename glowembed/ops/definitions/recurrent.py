@@ -1,7 +1,8 @@
 """LSTM, GRU and RNN in the types of the model: one step after the other, one state for each direction.
 
-The state and the gates of a step are temporaries. Products are added over the inputs, then over the state, then the biases. Source: the
-equations of the operators in ONNX.
+The state and the gates of a step are temporaries. Products are added over the inputs, then over the state, then the biases.
+Source: the equations of the operators in ONNX. As in onnxruntime, the clip limits the gates of an LSTM, not what its memory
+gives to the output.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from glowembed.graph.op import Refused
 from glowembed.nest.expr import Expr, absolute, call, clamp, constant, index, maximum, minimum, to_index, where
 from glowembed.nest.program import Tensor
 from glowembed.ops.definitions.pointwise import sigmoid
-from glowembed.ops.shared.definition import Definition, operator
+from glowembed.ops.shared.definition import Definition, operator, require
 
 Function = Callable[[Expr], Expr]
 
@@ -105,6 +106,8 @@ class Cell:
 def _functions(n: Definition, directions: int) -> list[Function]:
     """The activations of all directions, with their alphas and betas, which only those have that need one."""
     names = [str(name).lower() for name in n.attr("activations") or ACTIVATIONS[n.kind] * directions]
+    wanted = len(ACTIVATIONS[n.kind]) * directions
+    require(len(names) == wanted, f"it has {len(names)} activations, and {wanted} are needed")
     alphas, betas = list(n.attr("activation_alpha") or []), list(n.attr("activation_beta") or [])
     made: list[Function] = []
     for name in names:
@@ -122,9 +125,37 @@ def _applied(function: Callable[..., Expr], numbers: Sequence[float], x: Expr) -
     return function(x, *numbers)
 
 
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+
+
+def _check_shapes(n: Definition, directions: int, hidden: int, batch: int, state: tuple[int, ...]) -> None:
+    """Raise Refused for inputs whose shapes do not fit those of X and R."""
+    given, gates = n.attr("direction", "forward"), GATES[n.kind]
+    require(DIRECTIONS.get(given) == directions, f"its direction {given!r} does not fit weights of {directions}")
+    require(
+        n.attr("hidden_size", hidden) == hidden, f"its hidden_size is {n.attr('hidden_size')}, and that of R {hidden}"
+    )
+    wanted = {
+        1: (directions, gates * hidden, n.input(0).shape[2]),
+        2: (directions, gates * hidden, hidden),
+        3: (directions, 2 * gates * hidden),
+        4: (batch,),
+        5: state,
+        6: state,
+        7: (directions, 3 * hidden),
+    }
+    for i, shape in wanted.items():
+        fits = not n.has(i) or n.input(i).shape == shape
+        require(
+            fits, f"its input {INPUTS[i]} has the shape {list(n.input(i).shape if n.has(i) else ())}, not {list(shape)}"
+        )
+
+
 @operator("LSTM", "GRU", "RNN")
 def _recurrent(n: Definition) -> None:
     x, r, k = n.input(0), n.input(2), n.k
+    require(x.rank == r.rank == 3, "its inputs X and R do not have three axes")
     directions, hidden = r.shape[0], r.shape[2]
     batch_first = bool(n.attr("layout", 0))
     steps, batch = (x.shape[1], x.shape[0]) if batch_first else x.shape[:2]
@@ -132,6 +163,7 @@ def _recurrent(n: Definition) -> None:
     share = len(functions) // directions
     shape = (batch, steps, directions, hidden) if batch_first else (steps, directions, batch, hidden)
     last = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
+    _check_shapes(n, directions, hidden, batch, last)
     y, y_h = n.output(0, shape, x.dtype), n.output(1, last, x.dtype)
     y_c = n.output(2, last, x.dtype) if n.kind == "LSTM" else None
     wide = x.kind
@@ -205,6 +237,6 @@ def _new_state(cell: Cell, b: Expr, unit: Expr, old: Expr, runs: Expr) -> Expr:
     entry = k.let(cell.activate(0, seen(0, gate[0], memory)))
     kept = 1.0 - entry if n.attr("input_forget", 0) else cell.activate(0, seen(2, gate[2], memory))
     new = k.let(k.let(kept) * memory + entry * cell.activate(1, gate[3]))
-    result = k.let(k.let(cell.activate(0, seen(1, gate[1], new))) * cell.activate(2, new))
+    result = k.let(k.let(cell.activate(0, seen(1, gate[1], new))) * cell.functions[2](new))
     k.store(cell.memory, (b, unit), where(runs, new, memory))
     return result
