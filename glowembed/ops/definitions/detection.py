@@ -1,4 +1,4 @@
-"""NonMaxSuppression, bounded by the shape that the model declares; rows that are not used stay 0."""
+"""NonMaxSuppression, bounded by the shape that the model declares; rows that are not used are 0. A score of NaN is no candidate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Sequence
 
 from glowembed.nest.dtypes import INDEX
 from glowembed.nest.expr import Expr, constant, index, maximum, minimum, where
-from glowembed.ops.shared.definition import Definition, operator
+from glowembed.ops.shared.definition import Definition, operator, require
 
 
 @operator("NonMaxSuppression")
 def _non_max_suppression(n: Definition) -> None:
     boxes, scores, k = n.input(0), n.input(1), n.k
+    require(scores.rank == 3, f"its scores have {scores.rank} axes")
     batch, classes, count = scores.shape
+    require(boxes.shape == (batch, count, 4), f"its boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
     y = n.output(0, n.shape_of(0), "int64")
+    require(y.rank == 2 and y.shape[1] == 3, f"its output is declared as {list(y.shape)}")
+    with k.each(y.shape) as at:
+        k.store(y, at, 0)
     most = k.let(n.position(2)) if n.has(2) else index(0)
     overlap = n.input(3).scalar() if n.has(3) else constant(0, boxes.kind)
     threshold = n.input(4).scalar() if n.has(4) else constant(-math.inf, scores.kind)
