@@ -17,92 +17,6 @@ from glowembed.pipeline import compile_model
 from glowembed.reference import run_int
 
 RNG = np.random.default_rng(11)
-FEATURES = 5
-
-
-def forest(depth: int, trees: int, leaf: str, count: int) -> dict[str, Any]:
-    """The attributes of complete trees with random thresholds; each leaf adds one weight to one of `count` results."""
-    inner, total = 2**depth - 1, 2 ** (depth + 1) - 1
-    tree_ids = [t for t in range(trees) for _ in range(total)]
-    nodes = list(range(total)) * trees
-    leaves = [(t, i) for t in range(trees) for i in range(inner, total)]
-    return {
-        "nodes_treeids": tree_ids,
-        "nodes_nodeids": nodes,
-        "nodes_featureids": [int(v) for v in RNG.integers(0, FEATURES, len(nodes))],
-        "nodes_values": [float(v) for v in RNG.standard_normal(len(nodes)).astype(np.float32)],
-        "nodes_modes": ["BRANCH_LEQ" if i < inner else "LEAF" for i in nodes],
-        "nodes_truenodeids": [2 * i + 1 if i < inner else 0 for i in nodes],
-        "nodes_falsenodeids": [2 * i + 2 if i < inner else 0 for i in nodes],
-        f"{leaf}_treeids": [t for t, _ in leaves],
-        f"{leaf}_nodeids": [i for _, i in leaves],
-        f"{leaf}_ids": [int(v) for v in RNG.integers(0, count, len(leaves))],
-        f"{leaf}_weights": [float(v) for v in RNG.random(len(leaves)).astype(np.float32)],
-    }
-
-
-# name, attributes, outputs
-ML: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "trees: regression": ("TreeEnsembleRegressor", {"n_targets": 2, **forest(4, 6, "target", 2)}, ["y"]),
-    "trees: base values": ("TreeEnsembleRegressor", {"n_targets": 1, "base_values": [0.5], **forest(3, 3, "target", 1)}, ["y"]),
-    "trees: three classes": (
-        "TreeEnsembleClassifier", {"classlabels_int64s": [4, 7, 9], **forest(4, 5, "class", 3)}, ["label", "y"],
-    ),
-    "trees: softmax": (
-        "TreeEnsembleClassifier",
-        {"classlabels_int64s": [0, 1, 2], "post_transform": "SOFTMAX", **forest(3, 5, "class", 3)}, ["label", "y"],
-    ),
-    "linear regression": (
-        "LinearRegressor", {"coefficients": [0.5, -1.0, 2.0, 0.25, 1.5], "intercepts": [0.75], "targets": 1}, ["y"],
-    ),
-    "linear classes": (
-        "LinearClassifier",
-        {
-            "coefficients": [float(v) for v in RNG.standard_normal(15).astype(np.float32)],
-            "intercepts": [0.1, 0.2, -0.3], "classlabels_ints": [1, 2, 3], "post_transform": "SOFTMAX",
-        }, ["label", "y"],
-    ),
-    "scaler": ("Scaler", {"offset": [0.5] * FEATURES, "scale": [2.0, 1.0, 0.5, 3.0, 1.0]}, ["y"]),
-    "normalizer L2": ("Normalizer", {"norm": "L2"}, ["y"]),
-    "normalizer L1": ("Normalizer", {"norm": "L1"}, ["y"]),
-    "imputer": ("Imputer", {"imputed_value_floats": [9.0], "replaced_value_float": float("nan")}, ["y"]),
-    "binarizer": ("Binarizer", {"threshold": 0.25}, ["y"]),
-    "support vectors: RBF": (
-        "SVMRegressor",
-        {
-            "kernel_type": "RBF", "kernel_params": [0.3, 0.0, 3.0], "n_supports": 4, "rho": [0.2],
-            "coefficients": [0.5, -0.25, 1.0, 0.125],
-            "support_vectors": [float(v) for v in RNG.standard_normal(20).astype(np.float32)],
-        }, ["y"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ML)
-def test_operators_of_scikit_learn_are_those_of_onnxruntime(name: str, tmp_path: Path) -> None:
-    """Labels exactly, scores to float32's last places."""
-    op, attributes, outputs = ML[name]
-    node = helper.make_node(op, ["x"], outputs, domain="ai.onnx.ml", **attributes)
-    rows = 40
-    types = {"label": TensorProto.INT64, "y": TensorProto.FLOAT}
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, FEATURES])],
-        [helper.make_tensor_value_info(n, types[n], None) for n in outputs],
-    )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
-    path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-    x = RNG.standard_normal((rows, FEATURES)).astype(np.float32)
-    if op == "Imputer":
-        x[::3, 1] = np.nan
-    expected = dict(zip(outputs, onnxruntime.InferenceSession(path).run(outputs, {"x": x}), strict=True))
-    found = run_int(compile_model(path, tmp_path / "b", CompileOptions(target="x86-64", dtype="model")).graph, {"x": x})
-    assert np.allclose(found["y"].reshape(expected["y"].shape), expected["y"], rtol=2e-5, atol=2e-6)
-    if "label" in expected:
-        assert np.array_equal(found["label"], expected["label"])
-
 
 CONTRIB: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
     "Gelu": ([helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")], {}),
@@ -172,35 +86,6 @@ def test_operators_of_onnxruntime_and_graphs_inside(name: str, tmp_path: Path) -
         x = sign * np.abs(RNG.standard_normal((1, 6, 8)).astype(np.float32))
         expected = session.run(["y"], {"x": x})[0]
         assert np.allclose(run_int(graph_of_ours, {"x": x})["y"], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_zip_map_becomes_the_tensor_that_it_reads(tmp_path: Path) -> None:
-    attributes = {"classlabels_int64s": [4, 7, 9], **forest(3, 4, "class", 3)}
-    nodes = [
-        helper.make_node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain="ai.onnx.ml", **attributes),
-        helper.make_node("ZipMap", ["p"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[4, 7, 9]),
-    ]
-    z = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
-    z.type.CopyFrom(
-        helper.make_sequence_type_proto(
-            helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
-        )
-    )
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["samples", FEATURES])],
-        [helper.make_tensor_value_info("label", TensorProto.INT64, ["samples"]), z],
-    )
-    path = tmp_path / "m.onnx"
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-    x = RNG.standard_normal((1, FEATURES)).astype(np.float32)
-    label, scores = onnxruntime.InferenceSession(path).run(None, {"x": x})
-    bundle = compile_model(path, tmp_path / "b", CompileOptions(target="cortex-m4", dtype="model"))
-    found = run_int(bundle.graph, {"x": x})
-    assert found["label"].tolist() == label.tolist()
-    assert np.allclose(found["z"][0], [scores[0][number] for number in (4, 7, 9)], rtol=1e-6)
 
 
 # function -> the domain, the exact function in extended precision, units in the last place of float64
