@@ -6,7 +6,8 @@
 
 Each case is compiled as it is given, in its own types, for x86-64. Cases share C compiler calls. A case passes if its outputs
 have the types and shapes that the suite expects and its values within the tolerance of the suite, and if the numpy
-reference has the same bits (NaN beside NaN). A case that is refused counts with its reason.
+reference has the same bits (NaN beside NaN). Where data decides the size of an output, the output that says how many elements
+were found must say what the suite has, and zeros must follow them. A case that is refused counts with its reason.
 """
 
 from __future__ import annotations
@@ -229,6 +230,10 @@ def check(r: Ready, library: Any) -> Result:
             if not _same_bits(of_reference, of_c):
                 return Result(r.name, r.operator, DIFFERS, name)
             have = value.logical(of_reference)
+            if value.found is not None:
+                have = _found_of(have, value.found[1], int(known[value.found[0]][0]))
+                if have is None:
+                    return Result(r.name, r.operator, WRONG, f"{name}: what follows the elements found is not 0")
             if have.shape != expected.shape or have.dtype != expected.dtype:
                 text = f"{name}: {have.dtype}{list(have.shape)}, the suite has {expected.dtype}{list(expected.shape)}"
                 return Result(r.name, r.operator, WRONG, text)
@@ -236,6 +241,12 @@ def check(r: Ready, library: Any) -> Result:
                 reason = next((text for pattern, text in KNOWN_DIFFERENCES.items() if re.match(pattern, r.name)), "")
                 return Result(r.name, r.operator, KNOWN if reason else WRONG, reason or f"{name}: values differ")
     return Result(r.name, r.operator, PASS)
+
+
+def _found_of(array: Any, axis: int, number: int) -> Any:
+    """The elements found along an axis; None if something follows them."""
+    found, rest = np.split(array, [number], axis)
+    return None if rest.any() else found
 
 
 def _same_bits(a: Any, b: Any) -> bool:

@@ -51,6 +51,11 @@ first table runs in this way too where it computes with integers, or in a form t
 model` computes every value in the type that the model gives it, float64 and float16 too, and takes any batch. Operators that have neither are expanded by the function bodies that ONNX gives, such as
 LayerNormalization; strings, sequences, optionals and random numbers are refused.
 
+Where data decides the size of an output (NonZero, Compress, Unique, NonMaxSuppression), the shape that the model declares is taken. If it
+declares none, an output of the model has the largest size that the operator can give: what is found comes first, zeros follow, and an
+output `<name>_found` (int32) holds the number found. The header says so at each of them. A node that reads such a tensor is refused,
+because it would take zeros for results.
+
 {table(("family", "operators"), generated)}
 
 Besides these: Identity, Dropout and Cast of floats are removed, whatever depends on constants alone is computed when the model is

@@ -199,10 +199,14 @@ def _placeholders(
 
 def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
     ids = _ids(graph)
-    return {
+    tensors = {
         "inputs": [_end(graph, n, plan, ids[n], "INPUT") for n in graph.inputs],
         "outputs": [_end(graph, n, plan, ids[n], "OUTPUT") for n in graph.outputs],
     }
+    for tensor in tensors["outputs"]:
+        if "found" in tensor:
+            tensor["found_id"] = ids[tensor["found"]]
+    return tensors
 
 
 def _ids(graph: Graph) -> dict[str, str]:
@@ -310,6 +314,7 @@ def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
         "elements": value.elements,
         "offset": plan.offsets.get(value.name),
         "bytes": value.bytes,
+        **({"found": value.found[0], "found_axis": value.found[1]} if value.found else {}),
     }
 
 
@@ -546,7 +551,7 @@ def _manifest(
     graph: Graph, plan: Plan, target: Target, origin: Origin, sources: Mapping[str, bytes], context: Mapping[str, Any]
 ) -> dict[str, Any]:
     digest = hashlib.sha256(b"".join(f.encode() + b"\0" + sources[f] + b"\0" for f in sorted(sources))).hexdigest()
-    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where")
+    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where", "found_id")
     owners = outside(graph)
     layers = [
         {

@@ -117,7 +117,7 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     layout = tuple(entry["layout"]) if entry["layout"] else None
     return Value(
         entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"),
-        entry.get("place", "arena"),
+        entry.get("place", "arena"), found=tuple(entry["found"]) if "found" in entry else None,
     )  # fmt: skip
 
 
@@ -161,6 +161,7 @@ def _structure(graph: Graph) -> dict[str, Any]:
                 "qtype": asdict(v.qtype) if v.qtype else None,
                 "constant": v.const is not None,
                 "place": v.place,
+                **({"found": list(v.found)} if v.found else {}),
             }
             for v in graph.values.values()
         ],

@@ -138,7 +138,8 @@ class Value:
     `dtype` is the name of the logical type (float32 for what may be quantized); `qtype` says how it is stored after.
     `layout` gives the axis of the ONNX tensor for each stored axis: (0, 2, 3, 1) for NCHW stored as NHWC; None means
     stored as in the model. `model_dtype` is the integer type that an input or output has in the model file; None means
-    float. `place` says where an input or output is stored, if not in the arena.
+    float. `place` says where an input or output is stored, if not in the arena. `found`, of an output whose size depends on
+    data: the name of the output that holds how many elements were found, and the axis; the others along it are 0.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Value:
     layout: tuple[int, ...] | None = None
     model_dtype: str | None = None
     place: Place = "arena"
+    found: tuple[str, int] | None = None
 
     @property
     def elements(self) -> int:

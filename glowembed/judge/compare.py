@@ -16,11 +16,13 @@ import numpy as np
 import onnxruntime
 
 from glowembed.errors import ToolError
-from glowembed.graph.ir import Array, Shape
+from glowembed.graph.ir import Array, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
 from glowembed.read import onnxfile, onnxquant
+
+NO_VALUES: Mapping[str, Value] = {}
 
 EXACT_DB = 200.0
 """The value of sqnr_db if there is no noise at all, because JSON has no infinity."""
@@ -178,16 +180,38 @@ def _bits(array: Array) -> Array:
 # ---------------------------------------------------------------------------------------------- float reference
 
 
-def run_onnxruntime(model: Path, dataset: Dataset, progress: Progress = SILENT) -> dict[str, Array]:
-    """The outputs of the original model, [n, ...] by name; a batch axis of 1 is left out."""
+def run_onnxruntime(
+    model: Path, dataset: Dataset, progress: Progress = SILENT, values: Mapping[str, Value] = NO_VALUES
+) -> dict[str, Array]:
+    """The outputs of the original model, [n, ...] by name; a batch axis of 1 is left out.
+
+    values: the outputs of the bundle. Where data decides their size, zeros follow what was found, and the number of these is
+    an output of its own, as in the bundle.
+    """
     try:
         session = _session_for(model, dataset.shapes)
         names = [output.name for output in session.get_outputs()]
         samples = progress.track(range(len(dataset)), "float reference")
-        results = [session.run(names, _typed(session, dataset.model_sample(index))) for index in samples]
+        results = [
+            _bounded(
+                dict(zip(names, session.run(names, _typed(session, dataset.model_sample(index))), strict=True)), values
+            )
+            for index in samples
+        ]
     except Exception as error:  # onnxruntime has no common class of exceptions
         raise ToolError(f"onnxruntime cannot run {model}: {str(error).strip().splitlines()[0]}") from error
-    return {name: _stacked([result[i] for result in results]) for i, name in enumerate(names)}
+    return {name: _stacked([result[name] for result in results]) for name in results[0]}
+
+
+def _bounded(outputs: Mapping[str, Array], values: Mapping[str, Value]) -> dict[str, Array]:
+    """The outputs with the sizes that they have in the bundle, and how many elements were found."""
+    result = dict(outputs)
+    for name, array in outputs.items():
+        if name in values and (found := values[name].found):
+            rest = [(0, most - size) for most, size in zip(values[name].shape, array.shape, strict=True)]
+            result[name] = np.pad(array, rest)
+            result[found[0]] = np.array([array.shape[found[1]]], np.int32)
+    return result
 
 
 def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:

@@ -600,6 +600,15 @@ def _copy_constants(walk: _Walk) -> None:
             walk.builder.copy_constant(name, walk.arrays[name])
 
 
+def _readers_of_bounds(walk: _Walk) -> Iterator[Problem]:
+    """A problem for every node that would take a bound for the size that data decides."""
+    for node in walk.builder.nodes:
+        for name in node.inputs:
+            if walk.builder.values[name].found:
+                reason = f"it reads {name!r}, whose size depends on data"
+                yield Problem(node.origins[0], node.op, reason, f"declare the shape of {name!r} in the model")
+
+
 def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
     """The graph, with the last checks: every output is computed, every constant is a finite number."""
     values = walk.builder.values
@@ -615,6 +624,7 @@ def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pr
         walk.found.append(
             Problem(name, "input", "no DequantizeLinear says what its integers mean", "export it as float, or with one")
         )
+    walk.found.extend(_readers_of_bounds(walk))
     if walk.found:
         return None, walk.found
     onnxquant.mark_outputs(walk.quantized, [name for name in walk.outputs if name in walk.integers])

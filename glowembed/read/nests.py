@@ -6,6 +6,7 @@ In: the state of the walk, and a node. Out: nodes of the graph, one for each out
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +30,7 @@ class Walk(Protocol):
     arrays: dict[str, Array]
     exact: bool
     file: File
+    outputs: tuple[str, ...]
 
     @property
     def declared(self) -> Mapping[str, Shape]: ...
@@ -59,6 +61,7 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
         [walk.declared.get(name) for name in proto.output],
         exact=walk.exact,
         captured=[t for t in tensors[len(node.inputs) :] if t is not None],
+        leaves=[name in walk.outputs for name in node.outputs],
     )
     visible = {name: t for name, t in zip([*proto.input, *inner], tensors, strict=True) if t is not None}
     arrays = {
@@ -67,14 +70,26 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     n.build = Builder(walk.file, n, visible, arrays, walk.onnx_node).graphs_of(proto, walk.file.opset)
     check_types(proto, walk.file.opset, [None if t is None else t.dtype for t in n.x])
     rule(n)
-    walk.builder.start(node.name, node.outputs)
+    outputs = (*node.outputs, *_found(walk, n))
+    walk.builder.start(node.name, outputs)
     for j, program in n.programs().items():
         operands = [_name(walk, n, node, names, t) for t in program.inputs]
-        walk.builder.nest(proto.op_type, operands, program, node.outputs[j])
+        made = walk.builder.nest(proto.op_type, operands, program, outputs[j])
+        if j in n.counted:
+            walk.builder.values[made] = replace(walk.builder.values[made], found=(outputs[-1], n.counted[j]))
     missing = [name for j, name in enumerate(node.outputs) if name and j not in n.outputs]
     if missing:
         raise Refused(f"its output {missing[0]!r} is not supported")
     return True
+
+
+def _found(walk: Walk, n: Definition) -> list[str]:
+    """The name of the output that holds the number of elements found, if the node has one; it becomes one of the network."""
+    if not n.counted:
+        return []
+    name = walk.builder.reserve(f"{n.node.outputs[min(n.counted)]}_found")
+    walk.outputs = (*walk.outputs, name)
+    return [name]
 
 
 _ONNX_NAMES = {"float32": "float", "float64": "double"}

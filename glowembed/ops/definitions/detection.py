@@ -1,4 +1,4 @@
-"""NonMaxSuppression, bounded by the shape that the model declares; rows that are not used are 0. A score of NaN is no candidate."""
+"""NonMaxSuppression, bounded by the shape that the model declares, or by its inputs; rows that are not used are 0. A score of NaN is no candidate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def _non_max_suppression(n: Definition) -> None:
     require(scores.rank == 3, f"its scores have {scores.rank} axes")
     batch, classes, count = scores.shape
     require(boxes.shape == (batch, count, 4), f"its boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
-    y = n.output(0, n.shape_of(0), "int64")
+    wanted = n.integers(2) if n.has(2) else [0]
+    each = count if wanted is None else min(max(wanted[0], 0), count)
+    y = n.output(0, n.shape_within((batch * classes * each, 3), {0: 0}), "int64")
     require(y.rank == 2 and y.shape[1] == 3, f"its output is declared as {list(y.shape)}")
     with k.each(y.shape) as at:
         k.store(y, at, 0)
@@ -50,6 +52,7 @@ def _non_max_suppression(n: Definition) -> None:
                     covered = _overlap(n, mine, corners(b, p)) > overlap
                     with k.when(covered | p.equals(best)):
                         k.store(gone, (p,), 1)
+    n.tell_found(found)
 
 
 def _overlap(n: Definition, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:

@@ -1,4 +1,4 @@
-"""Operators that choose elements by index: gathers, scatters, and selections whose size is bounded by the model.
+"""Operators that choose elements by index: gathers, scatters, and selections whose size data decides.
 
 Indices count from the end where they are negative, and are clamped to their axis. Where several updates of a scatter meet, the last one, in
 the order of the indices, wins.
@@ -15,7 +15,7 @@ from glowembed.nest.expr import Expr, clamp, constant, index, where, within
 from glowembed.nest.program import Tensor
 from glowembed.ops.definitions.moves import ZERO
 from glowembed.ops.definitions.pointwise import greatest, least, precedes
-from glowembed.ops.shared.definition import Definition, ones_at, operator, require, with_index
+from glowembed.ops.shared.definition import Definition, ones_at, operator, require, with_index, with_size
 
 
 def _nothing_missing(x: Tensor, y: Tensor) -> None:
@@ -142,7 +142,9 @@ def _bounded(n: Definition, j: int, shape: Sequence[int], dtype: str) -> Tensor:
 def _compress(n: Definition) -> None:
     x, chosen = n.input(0), n.input(1)
     axis = None if n.attr("axis") is None else n.axis()
-    y = _bounded(n, 0, n.shape_of(0), x.dtype)
+    most = min(x.size if axis is None else x.shape[axis], chosen.size)
+    bound = (most,) if axis is None else with_size(x.shape, axis, most)
+    y = _bounded(n, 0, n.shape_within(bound, {0: axis or 0}), x.dtype)
     fits = y.rank == 1 if axis is None else ones_at(y.shape, [axis]) == ones_at(x.shape, [axis])
     require(fits, f"its output is declared as {list(y.shape)}, its input is {list(x.shape)}")
     length = x.size if axis is None else x.shape[axis]
@@ -155,12 +157,13 @@ def _compress(n: Definition) -> None:
                 with n.k.loops((*x.shape[:axis], 1, *x.shape[axis + 1 :])) as at:
                     n.k.store(y, with_index(at, axis, count), x[with_index(at, axis, r)])
         n.k.set(count, count + 1)
+    n.tell_found(count)
 
 
 @operator("NonZero")
 def _non_zero(n: Definition) -> None:
     x = n.input(0)
-    y = _bounded(n, 0, n.shape_of(0), "int64")
+    y = _bounded(n, 0, n.shape_within((x.rank, x.size), {0: 1}), "int64")
     fits = y.rank == 2 and y.shape[0] == x.rank
     require(fits, f"its output is declared as {list(y.shape)}, its input has {x.rank} axes")
     count = n.k.variable(0, INDEX)
@@ -168,6 +171,7 @@ def _non_zero(n: Definition) -> None:
         for a, i in enumerate(at):
             n.k.store(y, (index(a), count), i.to("int64"))
         n.k.set(count, count + 1)
+    n.tell_found(count)
 
 
 @operator("Unique")
@@ -178,13 +182,13 @@ def _unique(n: Definition) -> None:
     axis = 0 if flat else n.axis()
     x = x.view((x.size,)) if flat else x
     count, rest = x.shape[axis], [size for a, size in enumerate(x.shape) if a != axis]
-    y = _bounded(n, 0, n.shape_of(0), x.dtype)
+    y = _bounded(n, 0, n.shape_within(x.shape, {0: axis, 1: 0, 3: 0}), x.dtype)
     fits = ones_at(y.shape, [axis]) == ones_at(x.shape, [axis]) and y.shape[axis] > 0
     require(fits, f"its output is declared as {list(y.shape)}, its input is {list(x.shape)}")
     found = y.shape[axis]
     inverse = n.output(2, (count,), "int64")
     first, counts = (_bounded(n, j, (found,), "int64") for j in (1, 3))
-    heads = k.temporary((count,), "int32")
+    heads, different = k.temporary((count,), "int32"), k.variable(0, INDEX)
 
     def element(i: Expr, r: Sequence[Expr]) -> Expr:
         return x[(*r[:axis], i, *r[axis:])]
@@ -210,6 +214,8 @@ def _unique(n: Definition) -> None:
             same = order(p, q)
             k.set(head, where(same.equals(0), q, head))
         k.store(heads, (p,), head.to("int32"))
+        k.set(different, where(head.equals(p), different + 1, different))
+    n.tell_found(different)
     with k.loop(count) as p:
         place, mine = k.variable(0, INDEX), k.let(heads[p].to(INDEX))
         with k.loop(count) as q, k.when(heads[q].to(INDEX).equals(q)):

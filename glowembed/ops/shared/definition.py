@@ -58,6 +58,12 @@ class Definition:
     captured: list[Tensor] = field(default_factory=list)
     """Values of the graph around the node that graphs inside of it read."""
 
+    leaves: Sequence[bool] = ()
+    """Whether each output is an output of the network, whose size may be a bound."""
+
+    counted: dict[int, int] = field(default_factory=dict)
+    """The axis along which the size of an output is a bound, because data decides how many elements are found."""
+
     extra: dict[str, Array] = field(default_factory=dict)
     """Constants that the definition adds, by the name of their tensor."""
 
@@ -129,6 +135,30 @@ class Definition:
                 "declare the shape of the output in the model, or make it constant",
             )
         return found
+
+    def shape_within(self, bound: Sequence[int], axes: Mapping[int, int]) -> Shape:
+        """The shape of output 0, if data decides how many elements are found: that which is declared, else the bound, where
+        these outputs leave the network. axes: the outputs with such a size -> the axis along which they have it.
+
+        The definition fills the rest with zeros and calls `tell_found`.
+        """
+        declared = self.declared[0] if self.declared else None
+        if declared is not None:
+            return declared
+        if not self.leaves or not all(self.leaves[j] for j in axes if self.wants(j)):
+            raise Refused(
+                "the shape of its output depends on data",
+                "declare the shape of the output in the model, or make it an output of the model that no node reads",
+            )
+        self.counted = {j: axis for j, axis in axes.items() if self.wants(j)}
+        return tuple(bound)
+
+    def tell_found(self, number: Expr) -> None:
+        """Make the number of elements that were found an output of its own, behind those of the node."""
+        if self.counted:
+            j = len(self.node.outputs)
+            self.outputs[j] = Tensor(f"y{j}", (1,), "int32")
+            self.k.store(self.outputs[j], (0,), number.to("int32"))
 
     def element_type(self, number: Any) -> str:
         """The type of a TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused."""
@@ -210,6 +240,11 @@ def ones_at(shape: Sequence[int], axes: Sequence[int]) -> Shape:
 def with_index(at: Sequence[Expr], axis: int, value: Expr) -> tuple[Expr, ...]:
     """The indices with another one along one axis."""
     return (*at[:axis], value, *at[axis + 1 :])
+
+
+def with_size(shape: Sequence[int], axis: int, size: int) -> Shape:
+    """The shape with another size along one axis."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def copy_as(n: Definition, shape: Sequence[int]) -> None:
