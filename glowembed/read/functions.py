@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import onnx
@@ -181,16 +182,17 @@ KEEP_SHAPES = frozenset(
 PAIRS = ("Add", "Sub", "Mul", "Div")
 
 
-def backwards(nodes: Sequence[NodeProto], shapes: dict[str, Shape]) -> None:
+def backwards(nodes: Sequence[NodeProto], shapes: dict[str, Shape], proved: bool = False) -> None:
     """Add shapes that only the end of a graph tells: back through operators that keep a shape.
 
     An operand of an arithmetic operator is taken to have the shape of the result if the other one is not known either; a node that knows the shape of its output
-    does not ask.
+    does not ask. proved: only where it must have that shape, because the result has one element.
     """
     for node in reversed(nodes):
         if not node.output or node.output[0] not in shapes:
             continue
         shape = shapes[node.output[0]]
-        for name in node.input[: 1 if node.op_type in KEEP_SHAPES else 2 if node.op_type in PAIRS else 0]:
+        pair = node.op_type in PAIRS and (not proved or prod(shape) == 1)
+        for name in node.input[: 1 if node.op_type in KEEP_SHAPES else 2 if pair else 0]:
             if name:
                 shapes.setdefault(name, shape)

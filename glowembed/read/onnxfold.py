@@ -93,7 +93,7 @@ def _model_of(model: ModelProto, call: _Call) -> ModelProto:
     return helper.make_model(
         helper.make_graph([call.node], "fold", inputs, outputs, constants),
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
-        ir_version=model.ir_version,
+        ir_version=max(model.ir_version, 4),  # before 4, an initializer had to be an input
     )
 
 

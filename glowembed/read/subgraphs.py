@@ -57,6 +57,7 @@ class Builder:
             inner.arrays.pop(info.name, None)
         declared = {info.name: declared_shape(info) for info in (*graph.value_info, *graph.output)}
         shapes = {n: tuple(d for d in s if d is not None) for n, s in declared.items() if s and None not in s}
+        functions.backwards(graph.node, shapes, proved=True)
         for node in graph.node:
             inner.node(node, shapes, opset)
         return [inner.tensors[info.name] for info in graph.output]

@@ -1,7 +1,8 @@
 """If, Loop and Scan: the graphs inside become blocks and loops of the nest of their node.
 
 Values that are carried from one step to the next are temporaries, copied after each step. A Loop needs a bound that is known
-when the model is compiled: its trip count, or the shape that the model declares for a scan output.
+when the model is compiled: its trip count, or the shape that the model declares for a scan output. Steps that are not made
+leave zeros in the scan outputs.
 """
 
 from __future__ import annotations
@@ -80,17 +81,23 @@ def _loop(n: Definition) -> None:
     limit = k.let(to_index(n.input(0).scalar())) if n.runs_on(0) else None
     goes_on = k.let(n.input(1).scalar().to(BOOL) if n.has(1) else constant(True, BOOL))
     number, condition = k.temporary((), "int64"), k.temporary((), BOOL)
-    with k.loop(most) as step, k.when(goes_on if limit is None else goes_on & (step < limit)):
-        k.store(number, (), step.to("int64"))
-        k.store(condition, (), goes_on)
-        found = n.subgraph("body", [number, condition, *state])
-        scans = found[1 + len(state) :]
-        outputs = [n.output(len(state) + j, (most, *t.shape), t.dtype) for j, t in enumerate(scans)]
-        for y, t in zip(outputs, scans, strict=True):
-            with k.each((t.size,)) as (i,):
-                k.store(y, step * t.size + i, t.flat(i))
-        _step(k, state, found[1 : 1 + len(state)])
-        k.set(goes_on, found[0].scalar().to(BOOL))
+    with k.loop(most) as step:
+        taken = k.let(goes_on if limit is None else goes_on & (step < limit))
+        with k.when(taken):
+            k.store(number, (), step.to("int64"))
+            k.store(condition, (), goes_on)
+            found = n.subgraph("body", [number, condition, *state])
+            scans = found[1 + len(state) :]
+            outputs = [n.output(len(state) + j, (most, *t.shape), t.dtype) for j, t in enumerate(scans)]
+            for y, t in zip(outputs, scans, strict=True):
+                with k.each((t.size,)) as (i,):
+                    k.store(y, step * t.size + i, t.flat(i))
+            _step(k, state, found[1 : 1 + len(state)])
+            k.set(goes_on, found[0].scalar().to(BOOL))
+        with k.when(~taken):
+            for y, t in zip(outputs, scans, strict=True):
+                with k.each((t.size,)) as (i,):
+                    k.store(y, step * t.size + i, 0)
     for j, t in enumerate(state):
         if n.wants(j):
             copy(k, n.output(j, t.shape, t.dtype), t)
