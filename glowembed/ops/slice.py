@@ -10,6 +10,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.ops.copy import slice_params
+from glowembed.ops.shared.slices import sliced
 
 
 class Slice(Op):
@@ -66,9 +67,7 @@ def add_slice(b: Builder, x: str, ranges: Mapping[int, range], output: str) -> s
 
 
 def _import_slice(node: OnnxNode, b: Builder) -> None:
-    """Import a Slice: attributes up to opset 9, inputs from 10 on; starts and ends beyond the axis are clamped as in
-    Python.
-    """
+    """Import a Slice: attributes up to opset 9, inputs from 10 on."""
     x, y = node.inputs[0], node.outputs[0]
     shape = b.shape(x)
     starts, ends = _integers(node, b, 1, "starts"), _integers(node, b, 2, "ends")
@@ -79,8 +78,7 @@ def _import_slice(node: OnnxNode, b: Builder) -> None:
     ranges = {}
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         axis = check_axis(i if axes is None else axes[i], len(shape))
-        taken = slice(start, end, 1 if steps is None else steps[i])
-        ranges[axis] = range(*taken.indices(shape[axis]))
+        ranges[axis] = sliced(start, end, 1 if steps is None else steps[i], shape[axis])
     add_slice(b, x, ranges, y)
 
 

@@ -22,6 +22,7 @@ from onnx.reference import ReferenceEvaluator
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Refused
+from glowembed.ops.shared.slices import sliced
 from glowembed.read.onnxfile import File, declared_shape
 
 MAX_FOLDED = limits.FOLDED
@@ -171,6 +172,20 @@ def _quantize(call: _Call) -> _Call:
     return replace(call, feeds={**call.feeds, x: clipped})
 
 
+def _slice(call: _Call) -> _Call:
+    """The evaluator clamps as numpy does; from opset 10 on, starts and ends are inputs, and steps may be negative."""
+    if len(call.node.input) < 5 or not call.node.input[4]:
+        return call
+    x, first, last, axes, steps = call.node.input
+    shape, starts, ends = call.feeds[x].shape, call.feeds[first].copy(), call.feeds[last].copy()
+    for i, step in enumerate(call.feeds[steps].tolist()):
+        size = shape[call.feeds[axes].tolist()[i] if axes else i]
+        taken = sliced(int(starts[i]), int(ends[i]), step, size)
+        if step < 0:
+            starts[i], ends[i] = taken.start, taken.stop if taken.stop >= 0 else -size - 1
+    return replace(call, feeds={**call.feeds, first: starts, last: ends})
+
+
 EVERY = 1 << 30
 """The first opset for operators without any form that the evaluator computes correctly."""
 
@@ -180,6 +195,7 @@ FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
     "Upsample": (9, _upsample),
     "Resize": (11, _resize),
     "QuantizeLinear": (EVERY, _quantize),
+    "Slice": (EVERY, _slice),
 }
 """Operator -> the first opset whose form the evaluator computes correctly, and the function that rewrites an older form
 as a newer one.

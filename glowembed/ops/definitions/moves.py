@@ -16,6 +16,7 @@ from glowembed.nest.dtypes import BOOL, INDEX
 from glowembed.nest.expr import Expr, all_of, clamp, constant, index, to_index, where, within
 from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, broadcast_shape, copy_as, operator, require, with_index
+from glowembed.ops.shared.slices import sliced
 
 ZERO = index(0)
 FAR = 2**30
@@ -126,11 +127,7 @@ def _slice(n: Definition) -> None:
     steps = n.integers(4, "steps") or [1] * len(starts)
     shape, first, step = list(x.shape), [0] * x.rank, [1] * x.rank
     for a, begin, end, by in zip(axes, starts, ends, steps, strict=True):
-        if by == 0:
-            raise Refused("a step of 0", "check the model with onnx.checker")
-        stop = None if by < 0 and end < -x.shape[a] else end
-        begin = max(begin, -x.shape[a]) if by < 0 else begin
-        taken = range(*slice(begin, stop, by).indices(x.shape[a]))
+        taken = sliced(begin, end, by, x.shape[a])
         shape[a], first[a], step[a] = len(taken), taken.start, by
     y = n.output(0, shape, x.dtype)
     with n.k.each(shape) as at:

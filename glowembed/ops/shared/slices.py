@@ -1,0 +1,18 @@
+"""The indices that ONNX's Slice takes of an axis, where numpy and onnxruntime differ."""
+
+from __future__ import annotations
+
+from glowembed.graph.op import Malformed
+
+WHOLE = (2**31 - 1, 2**63 - 1)
+"""Ends that mean the end of the axis in the direction of the step, also backwards, as onnxruntime reads them."""
+
+
+def sliced(start: int, end: int, step: int, size: int) -> range:
+    """The indices. A start before the axis is its first element also where the step is negative, as in onnxruntime."""
+    if step == 0:
+        raise Malformed("a step of 0", "check the model with onnx.checker")
+    if step < 0:
+        start = max(start, -size)
+    stop = None if step < 0 and (end < -size or end in WHOLE) else end
+    return range(*slice(start, stop, step).indices(size))
