@@ -37,7 +37,7 @@ class Add(Op):
         broadcast.import_pair(self.name, node, b)
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-        return (np.broadcast_shapes(*shapes),)
+        return (broadcast.common_shape(*shapes),)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         y = inputs[0] + np.float32(self.sign) * inputs[1]

@@ -47,7 +47,10 @@ class Affine(Op):
         x, scale, shift = shapes
         size = x[-1] if attrs["per_channel"] else 1
         if not scale == shift == (size,):
-            raise ValueError(f"scale {list(scale)} and shift {list(shift)} do not fit {x[-1]} channels")
+            raise Malformed(
+                f"scale {list(scale)} and shift {list(shift)} do not fit {x[-1]} channels",
+                "check the shapes of its inputs",
+            )
         return (x,)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

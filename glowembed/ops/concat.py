@@ -33,7 +33,10 @@ class Concat(Op):
         axis, first = attrs["axis"], shapes[0]
         for shape in shapes:
             if len(shape) != len(first) or shape != (*first[:axis], shape[axis], *first[axis + 1 :]):
-                raise ValueError(f"shapes {list(first)} and {list(shape)} differ on another axis than {axis}")
+                raise Malformed(
+                    f"shapes {list(first)} and {list(shape)} differ on another axis than {axis}",
+                    "check the shapes of its inputs",
+                )
         return ((*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :]),)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, in_all_modes
 from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.kernels import portable
 from glowembed.law import fixedpoint
@@ -50,7 +50,10 @@ class Conv(Op):
         x, w, bias = shapes
         h, wd, c = as_hwc(x)
         if c != w[1] * attrs["group"] or w[0] % attrs["group"]:
-            raise ValueError(f"{c} input channels do not fit weights {list(w)} with group {attrs['group']}")
+            raise Malformed(
+                f"{c} input channels do not fit weights {list(w)} with group {attrs['group']}",
+                "check the shapes of its inputs",
+            )
         check_bias(bias, w[0])
         return (from_hwc(Window.of(attrs).out_size((h, wd)), w[0], len(x)),)
 

@@ -71,7 +71,10 @@ class ConvTranspose(Op):
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         x, w, bias = shapes
         if as_hwc(x)[2] != w[1] * attrs["group"]:
-            raise ValueError(f"{as_hwc(x)[2]} input channels do not fit weights {list(w)} with group {attrs['group']}")
+            raise Malformed(
+                f"{as_hwc(x)[2]} input channels do not fit weights {list(w)} with group {attrs['group']}",
+                "check the shapes of its inputs",
+            )
         check_bias(bias, w[0])
         return (from_hwc(attrs["size"], w[0], len(x)),)
 

@@ -20,6 +20,7 @@ from glowembed.graph.op import (
     Kernel,
     KernelOp,
     LowerContext,
+    Malformed,
     OnnxNode,
     Op,
     Refused,
@@ -50,7 +51,9 @@ class Gemm(Op):
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         x, w, bias = shapes
         if len(w) != 2 or x[-1] != w[1]:
-            raise ValueError(f"{x[-1]} input features do not fit weights of shape {list(w)}")
+            raise Malformed(
+                f"{x[-1]} input features do not fit weights of shape {list(w)}", "check the shapes of its inputs"
+            )
         check_bias(bias, w[0])
         return ((*x[:-1], w[0]),)
 

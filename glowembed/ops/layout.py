@@ -63,7 +63,10 @@ class Reshape(Op):
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         if prod(attrs["shape"]) != prod(shapes[0]):
-            raise ValueError(f"{list(shapes[0])} cannot become {list(attrs['shape'])}: the number of elements differs")
+            raise Malformed(
+                f"{list(shapes[0])} cannot become {list(attrs['shape'])}: the number of elements differs",
+                "check the shapes of its inputs",
+            )
         return (tuple(attrs["shape"]),)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

@@ -29,7 +29,10 @@ class Slice(Op):
         for start, step, size, limit in zip(attrs["starts"], attrs["steps"], sizes, shapes[0], strict=True):
             last = start + (size - 1) * step
             if size < 1 or not (0 <= start < limit and 0 <= last < limit):
-                raise ValueError(f"{size} elements from {start} in steps of {step} do not lie in an axis of {limit}")
+                raise Malformed(
+                    f"{size} elements from {start} in steps of {step} do not lie in an axis of {limit}",
+                    "check the shapes of its inputs",
+                )
         return (sizes,)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:

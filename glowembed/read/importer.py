@@ -357,12 +357,19 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
                     raise
     except Refused as refused:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
-    except ValueError as error:
-        _refuse(walk, proto, mark, str(error), "check the shapes of its inputs")
-    except (KeyError, IndexError, TypeError, ArithmeticError) as error:
-        _refuse(
-            walk, proto, mark, f"it is not well formed ({type(error).__name__}: {error})", "check it with onnx.checker"
-        )
+    except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
+        _refuse(walk, proto, mark, f"it is not well formed: {_in_words(error)}", "check it with onnx.checker")
+
+
+def _in_words(error: Exception) -> str:
+    """What an exception of Python means, which a definition or an op does not expect, for a node of a model."""
+    if isinstance(error, KeyError):
+        return f"{error.args[0] if error.args else ''!s:.60} is missing or unknown"
+    if isinstance(error, IndexError):
+        return "it lacks an input, or one of its inputs lacks an axis or an element"
+    if isinstance(error, ArithmeticError):
+        return "a number of its attributes is 0 or too large"
+    return "its inputs and attributes do not fit each other"
 
 
 def _expand(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:

@@ -70,7 +70,8 @@ def evaluate(file: File, proto: NodeProto, inputs: Sequence[str], feeds: Mapping
             results = ReferenceEvaluator(model).run(None, given)
         except Exception as error:
             raise Refused(
-                f"it cannot be computed from its constant inputs: {error}", "fold constants before export"
+                "it cannot be computed from its constant inputs, which do not fit each other",
+                "check it with onnx.checker",
             ) from error
     if not all(isinstance(array, np.ndarray | np.generic) for array in results):
         raise Refused("its result is not a tensor", "fold constants before export")
@@ -103,7 +104,7 @@ def _check_size(model: ModelProto, feeds: Mapping[str, Array]) -> None:
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception as error:
-        raise Refused(f"its shape cannot be inferred: {error}", "fold constants before export") from error
+        raise Refused("its constant inputs do not fit each other", "check it with onnx.checker") from error
     limit = max(1024, *(array.size for array in feeds.values())) if feeds else 1024
     for info in graph.output:
         shape = declared_shape(info)

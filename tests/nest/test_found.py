@@ -21,6 +21,7 @@ BOXES = RNG.random((2, 6, 4)).astype(np.float32)
 ARRAYS = {
     "sparse": (RNG.random((3, 4)) < 0.4).astype(np.float32),
     "zeros": np.zeros((2, 3), np.int32),
+    "scalar": np.array(3.5, np.float32),
     "full": np.ones((2, 3), np.float32),
     "repeated": RNG.integers(0, 4, (3, 6)).astype(np.float32),
     "whole": RNG.integers(-2, 2, 9),
@@ -54,6 +55,7 @@ def unique(name: str, shape: tuple[int, ...], axis: int | None = None, **more: i
 
 CASES = {
     "nonzero": Case("NonZero", ("sparse",), (("int64", (2, 12), 1),)),
+    "nonzero_of_a_scalar": Case("NonZero", ("scalar",), (("int64", (1, 1), 1),)),
     "nonzero_of_zeros": Case("NonZero", ("zeros",), (("int64", (2, 6), 1),)),
     "nonzero_of_ones": Case("NonZero", ("full",), (("int64", (2, 6), 1),)),
     "compress": Case("Compress", ("repeated", "mask"), (("float32", (4,), 0),)),

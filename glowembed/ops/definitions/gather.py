@@ -162,7 +162,9 @@ def _compress(n: Definition) -> None:
 
 @operator("NonZero")
 def _non_zero(n: Definition) -> None:
+    """A scalar counts as a tensor of one element."""
     x = n.input(0)
+    x = x.view(x.shape or (1,))
     y = _bounded(n, 0, n.shape_within((x.rank, x.size), {0: 1}), "int64")
     fits = y.rank == 2 and y.shape[0] == x.rank
     require(fits, f"its output is declared as {list(y.shape)}, its input has {x.rank} axes")

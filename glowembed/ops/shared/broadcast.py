@@ -14,7 +14,7 @@ import numpy as np
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Shape
-from glowembed.graph.op import Builder, LowerContext, OnnxNode, Refused
+from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Refused
 
 DIMS = 4
 """The number of nested loops of the broadcasting kernels."""
@@ -72,9 +72,18 @@ class Broadcasting:
     strides: tuple[tuple[int, ...], tuple[int, ...]]
 
 
+def common_shape(*shapes: Shape) -> Shape:
+    """The shape to which all are broadcast. Raises Malformed if there is none."""
+    try:
+        return tuple(int(size) for size in np.broadcast_shapes(*shapes))
+    except ValueError as error:
+        listed = ", ".join(str(list(shape)) for shape in shapes)
+        raise Malformed(f"the shapes {listed} do not fit each other", "check the shapes of its inputs") from error
+
+
 def broadcasting(a: Shape, b: Shape) -> Broadcasting:
     """The loops for two shapes of one rank; neighbouring dims with the same pattern in both operands become one loop."""
-    out = np.broadcast_shapes(a, b)
+    out = common_shape(a, b)
     rows = rows_of(out)
     first = 2 if rows > 1 else 0
     steps = tuple(int(rows > 1 and s[1] > 1) for s in (a, b))

@@ -18,6 +18,7 @@ from glowembed.graph.op import OnnxNode, Refused
 from glowembed.nest.dtypes import COMPUTED
 from glowembed.nest.expr import Expr, to_index
 from glowembed.nest.program import Program, Recorder, Tensor, loaded, only_for
+from glowembed.ops.shared import broadcast
 
 ELEMENT_TYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
@@ -118,9 +119,9 @@ class Definition:
         """The attribute `axis`, counted from the front."""
         rank = self.input(0).rank if rank is None else rank
         axis = int(self.attr("axis", default))
-        if not -rank <= axis < max(rank, 1):
+        if not -rank <= axis < rank:
             raise Refused(f"its axis {axis} is outside of {rank} axes", "check the model with onnx.checker")
-        return axis % max(rank, 1)
+        return axis % rank
 
     def wants(self, j: int) -> bool:
         """Whether the model names output `j`."""
@@ -224,7 +225,7 @@ def require(holds: bool, problem: str) -> None:
 
 def broadcast_shape(*shapes: Sequence[int]) -> Shape:
     """The shape to which all are broadcast."""
-    return tuple(int(size) for size in np.broadcast_shapes(*(tuple(s) for s in shapes)))
+    return broadcast.common_shape(*(tuple(s) for s in shapes))
 
 
 def without(shape: Sequence[int], axes: Sequence[int], keep: bool) -> Shape:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, QType, Shape
-from glowembed.graph.op import in_mode
+from glowembed.graph.op import Malformed, in_mode
 from glowembed.law import fixedpoint
 
 
@@ -49,7 +49,9 @@ class LinearConstants:
 def check_bias(bias: Shape, channels: int) -> None:
     """Raise ValueError for a bias that is not one number for each output channel."""
     if bias != (channels,):
-        raise ValueError(f"a bias of shape {list(bias)} does not fit {channels} output channels")
+        raise Malformed(
+            f"a bias of shape {list(bias)} does not fit {channels} output channels", "check the shapes of its inputs"
+        )
 
 
 def linear_constants(
