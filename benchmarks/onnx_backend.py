@@ -57,7 +57,6 @@ PASS, REFUSED, WRONG, CRASH, HANG, C_FAILS, DIFFERS, KNOWN = (
 KNOWN_DIFFERENCES = {
     r"test_attention_.*bf16": "the suite rounds the sum of a softmax to bfloat16 after every addition; here it is rounded once",
     r"test_dft_inverse(_opset19)?$": "the suite's zeros are round-off of 1.9e-7, beyond its own tolerance of 1e-7; here they are 3e-15",
-    r"test_melweightmatrix$": "the edge of a filter lies exactly on a bin, and 10**x rounds to the other side of it",
 }
 """Cases whose values differ for a reason that we keep: a pattern of their names -> the reason."""
 
