@@ -280,7 +280,7 @@ def _float_names(graph: Graph) -> set[str]:
 
 def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:
     for name, value in graph.values.items():
-        if value.const is None and _is_float(value.dtype):
+        if value.const is None and value.elements and _is_float(value.dtype):
             yield name, arrays[name]
 
 
