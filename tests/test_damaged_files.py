@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from glowembed.judge import farm
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.quantize import precision
 from glowembed.ranges.datasets import Dataset
-from glowembed.ranges.profile import Profile
+from glowembed.ranges.profile import Profile, observe, to_yaml
 
 DEEP = 50_000
 
@@ -208,3 +209,35 @@ def test_every_field_of_a_bundle_missing_or_wrong(file: str, bundle: Path) -> No
             except UsageError:
                 refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("field, value", [("axis", 10**30), ("axis", 1), ("axis", -1), ("zero_point", [10**400])])
+def test_a_quantization_that_numpy_cannot_hold(field: str, value: object, bundle: Path) -> None:
+    path = bundle / "reference" / "graph.json"
+    document = json.loads(path.read_text("utf-8"))
+    quantized = next(entry for entry in document["values"] if entry["qtype"])
+    quantized["qtype"][field] = value
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(UsageError, match=r"graph\.json"):
+        graphfile.read(bundle)
+
+
+@pytest.mark.parametrize("old, new", [("samples: 1", f"samples: {10**400}"), ("channel_sum: [1.0]", "channel_sum: [1e300]")])
+def test_a_profile_with_numbers_that_no_sample_adds_up_to(old: str, new: str, tmp_path: Path) -> None:
+    path = tmp_path / "profile.yaml"
+    recorded = observe("x", np.ones((1, 1), np.float32))
+    text = to_yaml(Profile("0" * 64, 1, {"x": recorded}))
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+    with pytest.raises(UsageError, match="samples|channel_sum"):
+        Profile.load(path)
+
+
+def test_an_array_with_a_header_of_python_2_is_read_in_silence(tmp_path: Path) -> None:
+    old = GOOD.replace(b"(2, 2)", b"(2L,2)")
+    (tmp_path / "a.npy").write_bytes(old)
+    (tmp_path / "a.npz").write_bytes(_npz(("a.npy", old)))
+    with warnings.catch_warnings(action="error"):
+        assert read_npy(tmp_path / "a.npy").shape == (2, 2)
+        with open_npz(tmp_path / "a.npz") as archive:
+            assert archive["a"].shape == (2, 2)

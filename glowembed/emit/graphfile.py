@@ -72,8 +72,8 @@ _DTYPE = {"enum": sorted(COMPUTED)}
 _QTYPE = _object(
     dtype={"enum": ["int8", "int16", "int32"]},
     scale={"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}},
-    zero_point={"type": "array", "items": _WHOLE},
-    axis={"type": ["integer", "null"]},
+    zero_point={"type": "array", "items": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}},
+    axis={"type": ["integer", "null"], "minimum": 0, "maximum": 63},
 )
 SCHEMA = _object(
     name=_TEXT,
@@ -113,6 +113,8 @@ SCHEMA = _object(
 def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     q = entry["qtype"]
     qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
+    if qtype is not None and qtype.axis is not None and entry["shape"][qtype.axis : qtype.axis + 1] != [len(qtype.scale)]:
+        raise ValueError(f"{entry['name']!r} has no {len(qtype.scale)} elements along the axis {qtype.axis} of its scales")
     const = Const(arrays[_key("", entry["name"])]) if entry["constant"] else None
     layout = tuple(entry["layout"]) if entry["layout"] else None
     return Value(

@@ -51,8 +51,11 @@ def open_npz(path: Path) -> Iterator[NpzFile]:
 
 @contextmanager
 def _readable(path: Path, kind: str) -> Iterator[None]:
+    """Turn what NumPy raises over a damaged file into a UsageError. A header as Python 2 wrote it is read in silence."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Reading `.npy` or `.npz` file required additional header parsing")
+            yield
     except (
         ValueError,
         EOFError,
@@ -90,8 +93,7 @@ def _check_array(path: Path, name: str, file: IO[bytes], size: int) -> None:
     if read_header is None:
         raise UsageError(f"{path}: {name!r:.100} is of an unknown version of the .npy format")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
-            shape, _, dtype = read_header(file)
+        shape, _, dtype = read_header(file)
     except MemoryError as error:  # a header is short: its brackets are nested too deeply for Python's parser
         raise UsageError(f"{path}: the header of {name!r:.100} cannot be read") from error
     if dtype.hasobject:

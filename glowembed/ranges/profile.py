@@ -54,6 +54,9 @@ MEAN_BITS = 16
 SUM_EXPONENT = -160
 """Sums of means are kept as multiples of 2**SUM_EXPONENT."""
 
+LARGEST_SUM = 1 << (128 + 64 - SUM_EXPONENT)
+"""The largest sum in a file: a float32 number is below 2**128, and there are fewer than 2**64 samples."""
+
 MAX_LEVELS = 256
 """The most levels that are listed: an input with more of them gains nothing from a grid in int8."""
 
@@ -446,7 +449,10 @@ def _sum_in(entry: Any) -> int:
     parts = entry if isinstance(entry, list) else [entry]
     if not all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) for x in parts):
         raise ValueError(f"channel_sum: {entry!r}")
-    return sum(round(math.ldexp(float(x), -SUM_EXPONENT)) for x in parts)
+    total = sum(round(math.ldexp(float(x), -SUM_EXPONENT)) for x in parts)
+    if abs(total) > LARGEST_SUM:
+        raise ValueError(f"channel_sum: {entry!r:.60} is more than float32 numbers can add up to:")
+    return total
 
 
 def _run_lengths(counts: Counts) -> str:
@@ -459,8 +465,8 @@ def _from_document(document: Any, where: str) -> Profile:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"{where}: is not a profile: its first line must be 'format: {FORMAT}'")
     samples, values = document.get("samples"), document.get("values")
-    if type(samples) is not int or samples < 1 or not isinstance(values, dict):
-        raise UsageError(f"{where}: must hold 'samples', a number above 0, and 'values'")
+    if type(samples) is not int or not 1 <= samples < 2**63 or not isinstance(values, dict):
+        raise UsageError(f"{where}: must hold 'samples', a number from 1 to 2**63 - 1, and 'values'")
     notes = document.get("notes", [])
     if not isinstance(notes, list):
         raise UsageError(f"{where}: 'notes' must be a list")

@@ -94,7 +94,8 @@ def document(chance: random.Random, whole: Any) -> Any:
             other = chance.choice(holders)
             holder[key] = copy.deepcopy(chance.choice(list(other.values()) if isinstance(other, dict) else other))
         elif kind < 0.5 and isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
-            holder[key] = holder[key] * chance.choice((-1, 2, 0.5, 1000, 10**12)) + chance.choice((0, 1))
+            factor, more = chance.choice((-1, 2, 0.5, 1000, 10**12)), chance.choice((0, 1))
+            holder[key] = (holder[key] * factor if abs(holder[key]) < 1e300 else -holder[key]) + more
         elif kind < 0.55 and isinstance(holder, dict):
             holder[chance.choice(("x", "", "dtype", "kind", "\0"))] = holder.pop(key)
         else:
