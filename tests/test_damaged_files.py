@@ -211,7 +211,7 @@ def test_every_field_of_a_bundle_missing_or_wrong(file: str, bundle: Path) -> No
     assert refused > 100
 
 
-@pytest.mark.parametrize("field, value", [("axis", 10**30), ("axis", 1), ("axis", -1), ("zero_point", [10**400])])
+@pytest.mark.parametrize(("field", "value"), [("axis", 10**30), ("axis", 1), ("axis", -1), ("zero_point", [10**400])])
 def test_a_quantization_that_numpy_cannot_hold(field: str, value: object, bundle: Path) -> None:
     path = bundle / "reference" / "graph.json"
     document = json.loads(path.read_text("utf-8"))
@@ -222,14 +222,16 @@ def test_a_quantization_that_numpy_cannot_hold(field: str, value: object, bundle
         graphfile.read(bundle)
 
 
-@pytest.mark.parametrize("old, new", [("samples: 1", f"samples: {10**400}"), ("channel_sum: [1.0]", "channel_sum: [1e300]")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("samples: 1", f"samples: {10**400}"), ("channel_sum: [1.0]", "channel_sum: [1e300]")]
+)
 def test_a_profile_with_numbers_that_no_sample_adds_up_to(old: str, new: str, tmp_path: Path) -> None:
     path = tmp_path / "profile.yaml"
     recorded = observe("x", np.ones((1, 1), np.float32))
     text = to_yaml(Profile("0" * 64, 1, {"x": recorded}))
     assert old in text
     path.write_text(text.replace(old, new), "utf-8")
-    with pytest.raises(UsageError, match="samples|channel_sum"):
+    with pytest.raises(UsageError, match=r"samples|channel_sum"):
         Profile.load(path)
 
 
@@ -241,3 +243,13 @@ def test_an_array_with_a_header_of_python_2_is_read_in_silence(tmp_path: Path) -
         assert read_npy(tmp_path / "a.npy").shape == (2, 2)
         with open_npz(tmp_path / "a.npz") as archive:
             assert archive["a"].shape == (2, 2)
+
+
+def test_constants_that_are_texts(bundle: Path) -> None:
+    path = bundle / "reference" / "constants.npz"
+    with open_npz(path) as archive:
+        whole = dict(archive)
+    name = min(whole)
+    np.savez(path, **{**whole, name: whole[name].astype("U")})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="does not hold numbers"):
+        graphfile.read(bundle)

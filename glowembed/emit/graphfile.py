@@ -51,6 +51,11 @@ def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
     documents.check(data, SCHEMA, str(where))
     with open_npz(path / "reference" / "constants.npz") as archive:
         arrays = dict(archive)
+    texts = sorted(key for key, array in arrays.items() if array.dtype.kind not in "biuf")
+    if texts:
+        raise UsageError(
+            f"{path / 'reference' / 'constants.npz'}: {texts[0]} does not hold numbers; compile the model again"
+        )
     try:
         values = {v["name"]: _value(v, arrays) for v in data["values"]}
         nodes = tuple(_node(n, arrays) for n in data["nodes"])
@@ -113,8 +118,14 @@ SCHEMA = _object(
 def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     q = entry["qtype"]
     qtype = QType(q["dtype"], tuple(q["scale"]), tuple(q["zero_point"]), q["axis"]) if q else None
-    if qtype is not None and qtype.axis is not None and entry["shape"][qtype.axis : qtype.axis + 1] != [len(qtype.scale)]:
-        raise ValueError(f"{entry['name']!r} has no {len(qtype.scale)} elements along the axis {qtype.axis} of its scales")
+    if (
+        qtype is not None
+        and qtype.axis is not None
+        and entry["shape"][qtype.axis : qtype.axis + 1] != [len(qtype.scale)]
+    ):
+        raise ValueError(
+            f"{entry['name']!r} has no {len(qtype.scale)} elements along the axis {qtype.axis} of its scales"
+        )
     const = Const(arrays[_key("", entry["name"])]) if entry["constant"] else None
     layout = tuple(entry["layout"]) if entry["layout"] else None
     return Value(

@@ -54,7 +54,9 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     """Turn what NumPy raises over a damaged file into a UsageError. A header as Python 2 wrote it is read in silence."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Reading `.npy` or `.npz` file required additional header parsing")
+            warnings.filterwarnings(
+                "ignore", message="Reading `.npy` or `.npz` file required additional header parsing"
+            )
             yield
     except (
         ValueError,
