@@ -200,31 +200,31 @@ GE_NEST_CONVERT(index, int32_t, INT32_MIN, INT32_MAX, -2147483648.0, 2147483648.
 
 #define GE_NEST_SHIFTS(kind, ctype, utype, width, fill)                                                                \
     static inline ctype ge_shl_##kind(ctype a, ctype b) {                                                              \
-        return (uint64_t)b < (width) ? (ctype)((utype)((uint64_t)a << (uint64_t)b)) : (ctype)0;                        \
+        return (ctype)((uint64_t)b < (width) ? (ctype)((utype)((uint64_t)a << (uint64_t)b)) : (ctype)0);               \
     }                                                                                                                  \
     static inline ctype ge_shr_##kind(ctype a, ctype b) {                                                              \
-        return (uint64_t)b < (width) ? (ctype)(a >> b) : (ctype)(fill);                                                \
+        return (ctype)((uint64_t)b < (width) ? (ctype)(a >> b) : (ctype)(fill));                                       \
     }
 #define GE_NEST_SIGNED(kind, ctype, utype, width)                                                                      \
     static inline ctype ge_negated_##kind(ctype a) {                                                                   \
         return (ctype)((utype)0 - (utype)a);                                                                           \
     }                                                                                                                  \
     static inline ctype ge_abs_##kind(ctype a) {                                                                       \
-        return a < 0 ? ge_negated_##kind(a) : a;                                                                       \
+        return (ctype)(a < 0 ? ge_negated_##kind(a) : a);                                                              \
     }                                                                                                                  \
     static inline ctype ge_div_##kind(ctype a, ctype b) {                                                              \
-        return b == 0 ? (ctype)0 : b == -1 ? ge_negated_##kind(a) : (ctype)(a / b);                                    \
+        return (ctype)(b == 0 ? (ctype)0 : b == -1 ? ge_negated_##kind(a) : (ctype)(a / b));                           \
     }                                                                                                                  \
     static inline ctype ge_fmod_##kind(ctype a, ctype b) {                                                             \
-        return b == 0 || b == -1 ? (ctype)0 : (ctype)(a % b);                                                          \
+        return (ctype)(b == 0 || b == -1 ? (ctype)0 : (ctype)(a % b));                                                 \
     }                                                                                                                  \
     static inline ctype ge_mod_##kind(ctype a, ctype b) {                                                              \
         const ctype r = ge_fmod_##kind(a, b);                                                                          \
-        return r != 0 && (r < 0) != (b < 0) ? (ctype)(r + b) : r;                                                      \
+        return (ctype)(r != 0 && (r < 0) != (b < 0) ? (ctype)(r + b) : r);                                             \
     }                                                                                                                  \
     static inline ctype ge_floordiv_##kind(ctype a, ctype b) {                                                         \
         const ctype q = ge_div_##kind(a, b);                                                                           \
-        return ge_fmod_##kind(a, b) != 0 && (a < 0) != (b < 0) ? (ctype)(q - 1) : q;                                   \
+        return (ctype)(ge_fmod_##kind(a, b) != 0 && (a < 0) != (b < 0) ? (ctype)(q - 1) : q);                          \
     }                                                                                                                  \
     GE_NEST_SHIFTS(kind, ctype, utype, width, a < 0 ? -1 : 0)
 #define GE_NEST_UNSIGNED(kind, ctype, width)                                                                           \
@@ -232,13 +232,13 @@ GE_NEST_CONVERT(index, int32_t, INT32_MIN, INT32_MAX, -2147483648.0, 2147483648.
         return a;                                                                                                      \
     }                                                                                                                  \
     static inline ctype ge_div_##kind(ctype a, ctype b) {                                                              \
-        return b == 0 ? (ctype)0 : (ctype)(a / b);                                                                     \
+        return (ctype)(b == 0 ? (ctype)0 : (ctype)(a / b));                                                            \
     }                                                                                                                  \
     static inline ctype ge_floordiv_##kind(ctype a, ctype b) {                                                         \
         return ge_div_##kind(a, b);                                                                                    \
     }                                                                                                                  \
     static inline ctype ge_mod_##kind(ctype a, ctype b) {                                                              \
-        return b == 0 ? (ctype)0 : (ctype)(a % b);                                                                     \
+        return (ctype)(b == 0 ? (ctype)0 : (ctype)(a % b));                                                            \
     }                                                                                                                  \
     static inline ctype ge_fmod_##kind(ctype a, ctype b) {                                                             \
         return ge_mod_##kind(a, b);                                                                                    \

@@ -35,7 +35,6 @@ OPERATORS: dict[str, Nodes] = {
     "Sum": [node("Relu", "x", "r"), node("Sum", "x r x", "y")],
     "Pow": [node("Pow", "x two", "y")],
     "Div": [node("Abs", "x", "a"), node("Add", "a one", "b"), node("Div", "x b", "y")],
-    "MatMul": [node("Transpose", "x", "t", perm=[0, 1, 3, 2]), node("MatMul", "x t", "y")],
     "Where": [node("Greater", "x zero", "g"), node("Where", "g x two", "y")],
     "ArgMax": [node("ArgMax", "x", "i", axis=-1), node("Cast", "i", "y", to=1)],
     "Resize": [node("Resize", "x _ scales", "y", mode="linear")],

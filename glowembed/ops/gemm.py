@@ -25,6 +25,7 @@ from glowembed.graph.op import (
     Op,
     Refused,
     in_all_modes,
+    ops,
 )
 from glowembed.kernels import portable
 from glowembed.law import fixedpoint
@@ -82,10 +83,8 @@ def _import_gemm(node: OnnxNode, b: Builder) -> None:
     left, right = node.inputs[:2]
     known = [b.const(name) is not None for name in (left, right)]
     if not any(known):
-        raise Refused(
-            f"both operands, {left!r} and {right!r}, are computed at run time", "one of them must be constant"
-        )
-    if all(known):
+        ops()["MatMul"].import_onnx(node, b)
+    elif all(known):
         _add_rest(node, b, _constant_product(node, b))
     elif known[1]:
         x = b.transpose(left, (1, 0)) if node.attrs.get("transA", 0) else left
@@ -159,25 +158,24 @@ def _add_rest(node: OnnxNode, b: Builder, product: str) -> None:
 
 def _import_matmul(node: OnnxNode, b: Builder) -> None:
     """Import X * W directly, and W * x as (x' * W')'. A 1-D operand takes part as a matrix, whose axis of 1 is dropped
-    at the end.
+    at the end. Without a constant matrix it is a MatMul.
     """
     left, right = node.inputs
-    if b.const(right) is not None:
+    if b.const(right) is not None and _one_matrix(b.shape(right), b.shape(left)):
         _times_constant(node, b, left, right)
-    elif b.const(left) is not None:
+    elif b.const(left) is not None and _one_matrix(b.shape(left), b.shape(right)):
         _constant_times(node, b, left, right)
     else:
-        raise Refused("both operands are computed at run time", "one operand must be a constant matrix")
+        ops()["MatMul"].import_onnx(node, b)
 
 
 def _times_constant(node: OnnxNode, b: Builder, x: str, w: str) -> None:
-    shape, rank, y = b.shape(w), len(b.shape(x)), node.outputs[0]
+    shape, y = b.shape(w), node.outputs[0]
     if len(shape) == 1:
         row = b.constant(f"{w}/nk", b.delayed(w).then("reshape(1,K)", lambda a: a.reshape(1, -1)))
         out = _gemm(b, x, row, f"{y}/column", y)
         b.add("Reshape", [out], {"shape": b.shape(x)[:-1] or (1,)}, y)
         return
-    _one_matrix(w, shape, rank)
     _gemm(b, x, _swapped(b, w), y, y)
 
 
@@ -189,7 +187,6 @@ def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
     rank = max(2, len(x_shape))
     if len(x_shape) == 1:
         x = b.add("Reshape", [x], {"shape": (*x_shape, 1)}, f"{y}/column")
-    _one_matrix(w, (1, *shape) if len(shape) == 1 else shape, rank)
     swap = (*range(rank - 2), rank - 1, rank - 2)
     weights = w if len(shape) == 2 else b.constant(f"{w}/matrix", b.delayed(w).then("matrix", _matrix))
     out = _gemm(b, b.transpose(x, swap), weights, f"{y}/transposed", y)
@@ -200,11 +197,9 @@ def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
     b.add("Reshape", [b.transpose(out, swap, f"{y}/matrix")], {"shape": result or (1,)}, y)
 
 
-def _one_matrix(w: str, shape: Shape, rank: int) -> None:
-    if prod(shape[:-2]) != 1 or len(shape) > max(2, rank):
-        raise Refused(
-            f"the constant operand {w!r} has shape {list(shape)}", "only one matrix for all batches is supported"
-        )
+def _one_matrix(w: Shape, x: Shape) -> bool:
+    """Whether a constant operand is one matrix, or a vector, for all batches of the other operand."""
+    return prod(w[:-2]) == 1 and len(w) <= max(2, len(x))
 
 
 def _gemm(b: Builder, x: str, w: str, output: str, name: str) -> str:

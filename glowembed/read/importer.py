@@ -407,14 +407,15 @@ def _computes_integers(proto: NodeProto) -> bool:
     return proto.op_type in kinds and proto.domain in onnxquant.DOMAINS
 
 
-def _computes_exactly(proto: NodeProto) -> bool:
-    """Whether the op that would take a node only moves elements, or has weights, for which its kernels are made. The
-    float32 kernels of the others limit infinities to the largest number, and so would change what masks do.
+def _computes_exactly(walk: _Walk, proto: NodeProto) -> bool:
+    """Whether the op that would take a node only moves elements, or has constant weights, for which its kernels are made.
+    The float32 kernels of the others limit infinities to the largest number, and so would change what masks do.
     """
     op = importers().get(proto.op_type)
     if op is None:
         return False
-    sums = op.has_weights and op.dependence == "sum"
+    constant = any(walk.resolve(name) in walk.arrays for name in proto.input[:2])
+    sums = op.has_weights and op.dependence == "sum" and constant
     return op.dependence == "move" or sums or nests.definition_of(proto) is None
 
 
@@ -425,7 +426,7 @@ def _by_own_op(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
     if _pass_through(walk, proto, node):
         return
     _supported(proto)
-    if walk.exact and not _computes_exactly(proto):
+    if walk.exact and not _computes_exactly(walk, proto):
         raise Refused("its kernels clamp infinities")
     if proto.op_type not in (*importers(), *onnxquant.OPERATORS) or walk.file.opset < onnxfile.OPSETS[0]:
         raise Refused("no kernels of its own compute it")

@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from checker import SIZES, case, check_op, one_node_model, weights
-from onnx_builder import build
-
-from glowembed.graph.op import Refused
+from checker import SIZES, case, check_op, weights
 
 pytestmark = pytest.mark.cc
 
@@ -45,16 +42,3 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gemm(case):
     check_op(case)
-
-
-REFUSED = [
-    case("weights at run time", "Gemm", (2, 7), (7, 5)),
-    case("two activations", "MatMul", (2, 7), (7, 5)),
-    case("a matrix per batch", "MatMul", (3, 2, 7), weights(3, 7, 5)),
-]
-
-
-@pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_refused(case):
-    with pytest.raises(Refused):
-        build(one_node_model(case))
