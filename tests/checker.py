@@ -462,7 +462,8 @@ def _check_sizes(call: Call, node: Node, graph: Graph) -> None:
     assert rows * call.row_bytes == graph.values[node.outputs[0]].bytes == call.expected.nbytes, (
         "rows * row_bytes of the output"
     )
-    assert len(call.op.inputs) == len(node.inputs) == len(call.op.row_bytes(call.params)[0]), "number of inputs"
+    assert len(node.inputs) == len(call.op.row_bytes(call.params)[0]), "number of inputs"
+    assert call.op.variadic or len(call.op.inputs) == len(node.inputs), "number of named inputs"
     for i, tensor in enumerate(call.inputs):
         assert tensor.nbytes % call.op.row_bytes(call.params)[0][i] == 0, f"row_bytes of input {i}"
         for y in range(call.rows):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from checker import Case, case, imported, one_node_model
+from own_cases import own_cases
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
 from glowembed.graph.op import LowerContext, in_mode, kernel_ops
@@ -309,7 +310,7 @@ def _rng(chance: random.Random) -> np.random.Generator:
 
 CASES: tuple[Callable[[random.Random], Case], ...] = (
     _conv, lambda chance: _conv(chance, "ConvTranspose"), _gemm, _pair, _pair, _pool, _pool, _unary, _softmax, _affine,
-    _concat, _move,
+    _concat, _move, *own_cases("random_case"),
 )  # fmt: skip
 
 FAMILIES: tuple[Callable[[random.Random], Graph], ...] = (

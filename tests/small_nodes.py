@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from checker import Case, case, imported, one_node_model
+from own_cases import own_cases
 from random_nodes import by_rows, typed_and_lowered
 
 from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
@@ -87,6 +89,7 @@ CASES = (
     case("with a border", "Pad", (1, 2, 4, 3), _words(0, 0, 1, 1, 0, 0, 2, 1), np.float32(0.5)),
     case("channels to the back", "Transpose", (1, 3, 4, 3), perm=[0, 2, 3, 1]),
     case("channels to the front", "Transpose", (1, 4, 3, 3), perm=[0, 3, 1, 2]),
+    *chain.from_iterable(own_cases("SMALL")),
 )  # fmt: skip
 
 SETTINGS: tuple[dict[str, Any], ...] = (

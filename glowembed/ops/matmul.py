@@ -184,7 +184,7 @@ class MatmulS8(KernelOp):
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
     size = 1
-    kernels: tuple[Kernel, ...] = (Kernel("ge_matmul_s8", cost=lambda n, t: Cost(8.0 * n.macs, 330), store="disjoint"),)
+    kernels: tuple[Kernel, ...] = (Kernel("ge_matmul_s8", cost=lambda n, t: Cost(8.0 * n.macs, 330), store="rows"),)
 
     def rows(self, p: MatmulParams) -> int:
         return p.rows
@@ -223,7 +223,7 @@ class MatmulS16(MatmulS8):
     """Sums of products of int16, which are below 2^53."""
 
     name, size = "matmul_s16", 2
-    kernels = (Kernel("ge_matmul_s16", cost=lambda n, t: Cost(9.0 * n.macs, 300), store="disjoint"),)
+    kernels = (Kernel("ge_matmul_s16", cost=lambda n, t: Cost(9.0 * n.macs, 300), store="rows"),)
 
     def int_ref(self, p: MatmulParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         q = wide.WideRequant(tuple(constants["multiplier"].tolist()), p.shift)

@@ -275,6 +275,10 @@ def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) 
     return HostKernel(op, kernel, partial(_call, function), f"at level {level.word}" if level else "")
 
 
+INCLUDES = '#include "ge.h"\n#include "ge_fixedpoint.h"\n#include "ge_params.h"\n'
+"""Of kernels without a file."""
+
+
 def wrapper(
     op: KernelOp, kernels: Sequence[Kernel], params: Any, level: Level | None = None, known: bool = False
 ) -> str:
@@ -283,7 +287,7 @@ def wrapper(
 
     known: the kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
-    texts = [kernel_source(kernel, params) for kernel in kernels]
+    texts = [(INCLUDES if kernel.generated else "") + kernel_source(kernel, params) for kernel in kernels]
     if level is not None:
         texts = level_source(kernels[0].isa, level, texts)
     struct = struct_name(op.params)
@@ -303,7 +307,7 @@ def wrapper(
 def _call_text(op: KernelOp, kernel: Kernel, params: Any, level: Level | None, p: str) -> str:
     symbol = kernel.symbol_for(params)
     constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
-    *inputs, output = (f"&tensors[{i}]" for i in range(len(op.inputs) + 1))
+    *inputs, output = (f"&tensors[{i}]" for i in range(len(op.row_bytes(params)[0]) + 1))
     arguments = [p, *inputs, *constants, output, "first_row", "last_row", "scratch"]
     return f"{of_level(symbol, kernel.isa, level) if level else symbol}({', '.join(arguments)})"
 

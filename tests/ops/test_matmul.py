@@ -40,6 +40,19 @@ CASES = [
     case("Gemm ignored bias", "Gemm", (3, 5), (5, 2), weights(2), beta=0.0),
 ]
 
+SMALL = (
+    case("one matrix for all", "MatMul", (3, 4), (4, 3)),
+    case("a matrix for each", "MatMul", (2, 2, 3), (2, 3, 2)),
+    case("for each of the second", "MatMul", (2, 3), (2, 3, 2)),
+)
+
+
+def random_case(chance):
+    batch, m, k, n = chance.choice((1, 1, 2, 3)), chance.choice(SIZES), chance.choice(SIZES), chance.choice(SIZES)
+    first = (m, k) if chance.random() < 0.3 else (batch, m, k)
+    return case("node", "MatMul", first, (k, n) if chance.random() < 0.3 else (batch, k, n))
+
+
 WITH_OTHER_NODES = [
     case("Gemm alpha", "Gemm", (3, 5), (5, 2), alpha=0.25),
     case("Gemm computed bias", "Gemm", (3, 5), (5, 2), (3, 2), alpha=0.5, beta=2.0),
@@ -62,9 +75,10 @@ def test_gemm_with_factors_and_bias(case):
     np.testing.assert_allclose(run_float(graph, sample)["y0"], unoptimized(proto).run(None, sample)[0], 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
 @pytest.mark.parametrize("case", CASES[:: len(SIZES) // 2] + CASES[-6:], ids=str)
-def test_int16(case):
-    check_op(case, settings={"dtype": "int16"})
+def test_other_types(case, dtype):
+    check_op(case, settings={"dtype": dtype})
 
 
 def attention():
