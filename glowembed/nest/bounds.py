@@ -6,7 +6,7 @@ itself, can then never reach memory outside of a tensor: such a load reads the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from glowembed.nest import dtypes
 from glowembed.nest.dtypes import BOOL, INDEX
@@ -19,11 +19,21 @@ UNKNOWN: Interval = (-(2.0**31), 2.0**31 - 1)
 
 def unproved(body: Sequence[Statement]) -> frozenset[int]:
     """The id of every load and of every store statement whose position is not proved to lie inside of its tensor."""
-    changed = {s.args[0] for s in statements(body) if s.kind == "set"}
-    return frozenset(_unproved(body, {}, changed))
+    changed = {s.args[0]: UNKNOWN for s in statements(body) if s.kind == "set"}
+    values: dict[str, list[Interval]] = {name: [] for name in changed}
+    for _ in _unproved(body, {}, changed, values):  # what is proved for the new values, if nothing is for the old ones
+        pass
+    hulls = {name: (min(low for low, _ in own), max(high for _, high in own)) for name, own in values.items()}
+    return frozenset(_unproved(body, {}, hulls, {}))
 
 
-def _unproved(body: Sequence[Statement], known: dict[str, Interval], changed: set[str]) -> Iterator[int]:
+def _unproved(
+    body: Sequence[Statement],
+    known: dict[str, Interval],
+    changed: Mapping[str, Interval],
+    values: dict[str, list[Interval]],
+) -> Iterator[int]:
+    """changed: the intervals of the variables that get new values; values: a list of these intervals for each of them."""
     for s in body:
         for root in expressions(s):
             for one in parts(root):
@@ -31,12 +41,13 @@ def _unproved(body: Sequence[Statement], known: dict[str, Interval], changed: se
                     yield id(one)
         if s.kind == "store" and not _is_inside(s.args[1], s.args[0].size, known):
             yield id(s)
-        if s.kind == "declare":
-            exact = s.args[0] not in changed and s.args[1].kind == INDEX
-            known[s.args[0]] = interval(s.args[1], known) if exact else UNKNOWN
+        if s.kind in ("declare", "set"):
+            own = interval(s.args[1], known) if s.args[1].kind == INDEX else UNKNOWN
+            values.get(s.args[0], []).append(own)
+            known[s.args[0]] = changed.get(s.args[0], own)
         if s.kind in ("each", "loop"):
             known[s.args[0]] = (0.0, max(interval(s.args[1], known)[1] - 1, 0.0))
-        yield from _unproved(s.body, known, changed)
+        yield from _unproved(s.body, known, changed, values)
 
 
 def _is_inside(position: Expr, size: int, known: dict[str, Interval]) -> bool:
@@ -59,15 +70,19 @@ def _of(one: Expr, known: dict[str, Interval], operands: Sequence[Interval]) -> 
         return float(one.value), float(one.value)
     if one.op == "variable":
         return known.get(one.value, UNKNOWN)
+    if one.op == "load" and one.value.bounds is not None:
+        return float(one.value.bounds[0]), float(one.value.bounds[1])
     if one.kind != INDEX:
         return tuple(float(v) for v in dtypes.limits(one.kind)) if dtypes.is_integer(one.kind) else UNKNOWN  # type: ignore[return-value]
     if one.op == "cast":
         source = one.args[0].kind
-        narrow = dtypes.is_integer(source) and dtypes.bits(source) < 32
-        low, high = dtypes.limits(source) if narrow else UNKNOWN
-        return float(low), float(high)
+        return operands[0] if dtypes.is_integer(source) and _within(operands[0], UNKNOWN) else UNKNOWN
     result = _combined(one, operands)
-    return result if result[0] >= UNKNOWN[0] and result[1] <= UNKNOWN[1] else UNKNOWN
+    return result if _within(result, UNKNOWN) else UNKNOWN
+
+
+def _within(inner: Interval, outer: Interval) -> bool:
+    return inner[0] >= outer[0] and inner[1] <= outer[1]
 
 
 def _combined(one: Expr, operands: Sequence[Interval]) -> Interval:

@@ -25,11 +25,21 @@ Indices = Sequence[Expr | int]
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor in row-major order, stored as `dtype`. Two views of one tensor have the same name."""
+    """A tensor in row-major order, stored as `dtype`. Two views of one tensor have the same name.
+
+    bounds: the least and the largest element of a constant of integers; None where they are not known.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    bounds: tuple[int, int] | None = None
+
+    @classmethod
+    def constant(cls, name: str, array: Any, dtype: str) -> Tensor:
+        """The tensor of a constant with this content."""
+        whole = array.dtype.kind in "iu" and array.size > 0
+        return cls(name, array.shape, dtype, (int(array.min()), int(array.max())) if whole else None)
 
     @property
     def kind(self) -> str:
@@ -46,7 +56,7 @@ class Tensor:
 
     def view(self, shape: Sequence[int]) -> Tensor:
         """The same elements in another shape."""
-        return Tensor(self.name, tuple(shape), self.dtype)
+        return Tensor(self.name, tuple(shape), self.dtype, self.bounds)
 
     def position(self, at: Indices) -> Expr:
         """The flat position of an element."""
@@ -246,24 +256,25 @@ def only_for(body: Sequence[Statement], outputs: frozenset[str], wanted: str) ->
     outputs: the names of all outputs; wanted: the one to keep. An output that is read to make it is kept too.
     """
     needed = {wanted}
-    while more := outputs & set(loaded(_without_stores(body, outputs - needed))) - needed:
+    while more := outputs & set(loaded(without_stores(body, outputs - needed))) - needed:
         needed |= more
-    kept = _without_stores(body, outputs - needed)
+    kept = without_stores(body, outputs - needed)
     while True:
         reads = loaded(kept)
-        smaller = _without_stores(kept, frozenset(stored(kept)) - {wanted} - frozenset(reads))
+        smaller = without_stores(kept, frozenset(stored(kept)) - {wanted} - frozenset(reads))
         smaller = _without_locals(smaller)
         if sum(1 for _ in statements(smaller)) == sum(1 for _ in statements(kept)):
             return smaller
         kept = smaller
 
 
-def _without_stores(body: Sequence[Statement], dropped: frozenset[str]) -> tuple[Statement, ...]:
+def without_stores(body: Sequence[Statement], dropped: frozenset[str]) -> tuple[Statement, ...]:
+    """The statements without those that write these tensors, and without loops that are then empty."""
     kept = []
     for statement in body:
         if statement.kind == "store" and statement.args[0].name in dropped:
             continue
-        inner = _without_stores(statement.body, dropped)
+        inner = without_stores(statement.body, dropped)
         if statement.kind in ("each", "loop", "if") and not inner:
             continue
         kept.append(Statement(statement.kind, statement.args, inner))
@@ -271,21 +282,27 @@ def _without_stores(body: Sequence[Statement], dropped: frozenset[str]) -> tuple
 
 
 def _without_locals(body: Sequence[Statement]) -> tuple[Statement, ...]:
-    """The statements without variables that nothing reads; a variable's own new value is no reader of it."""
-    used: set[str] = set()
-    for statement in statements(body):
-        own = statement.args[0] if statement.kind == "set" else None
-        for root in expressions(statement):
-            used.update(one.value for one in parts(root) if one.op == "variable" and one.value != own)
+    """The statements without variables that no store depends on."""
+    live: set[str] = set()
+
+    def needed(s: Statement) -> bool:
+        inside = [needed(inner) for inner in s.body]
+        needs = any(inside) or s.kind == "store" or (s.kind in ("declare", "set") and s.args[0] in live)
+        if needs:
+            live.update(one.value for root in expressions(s) for one in parts(root) if one.op == "variable")
+        return needs
+
+    count = -1
+    while count < len(live):
+        count = len(live)
+        for statement in body:
+            needed(statement)
 
     def kept(inner: Sequence[Statement]) -> Iterator[Statement]:
-        for statement in inner:
-            if statement.kind in ("declare", "set") and statement.args[0] not in used:
-                continue
-            own = tuple(kept(statement.body))
-            if statement.kind in ("each", "loop", "if") and not own:
-                continue
-            yield Statement(statement.kind, statement.args, own)
+        for s in inner:
+            own = tuple(kept(s.body))
+            if own or s.kind == "store" or (s.kind in ("declare", "set") and s.args[0] in live):
+                yield Statement(s.kind, s.args, own)
 
     return tuple(kept(body))
 
@@ -319,7 +336,9 @@ def to_data(program: Program) -> dict[str, Any]:
 
     body = written(program.body)
     return {
-        "tensors": [[t.name, t.dtype, list(t.shape)] for t in tensors.values()],
+        "tensors": [
+            [t.name, t.dtype, list(t.shape), *map(list, [t.bounds] if t.bounds else [])] for t in tensors.values()
+        ],
         "inputs": [t.name for t in program.inputs],
         "output": program.output.name,
         "expressions": table,
@@ -329,7 +348,10 @@ def to_data(program: Program) -> dict[str, Any]:
 
 def from_data(data: Any) -> Program:
     """The program that `to_data` wrote. Raises ValueError, KeyError, TypeError or IndexError if it is none."""
-    tensors = {name: Tensor(name, tuple(shape), dtype) for name, dtype, shape in data["tensors"]}
+    tensors = {
+        name: Tensor(name, tuple(shape), dtype, (int(bounds[0][0]), int(bounds[0][1])) if bounds else None)
+        for name, dtype, shape, *bounds in data["tensors"]
+    }
     if any(t.dtype not in COMPUTED for t in tensors.values()):
         raise ValueError("a tensor of an unknown type")
     table: list[Expr] = []
@@ -377,4 +399,5 @@ __all__ = [
     "statements",
     "stored",
     "to_data",
+    "without_stores",
 ]

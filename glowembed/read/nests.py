@@ -72,9 +72,13 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     rule(n)
     outputs = (*node.outputs, *_found(walk, n))
     walk.builder.start(node.name, outputs)
+    between: dict[str, str] = {}
     for j, program in n.programs().items():
-        operands = [_name(walk, n, node, names, t) for t in program.inputs]
-        made = walk.builder.nest(proto.op_type, operands, program, outputs[j])
+        operands = [between.get(t.name) or _name(walk, n, node, names, t) for t in program.inputs]
+        output = outputs[j] if isinstance(j, int) else f"{node.name}/{j}"
+        made = walk.builder.nest(proto.op_type, operands, program, output)
+        if isinstance(j, str):
+            between[j] = made
         if j in n.counted:
             walk.builder.values[made] = replace(walk.builder.values[made], found=(outputs[-1], n.counted[j]))
     missing = [name for j, name in enumerate(node.outputs) if name and j not in n.outputs]
@@ -128,7 +132,7 @@ def _tensor(walk: Walk, i: int, name: str) -> Tensor | None:
         return None
     if name in walk.arrays:
         array = walk.arrays[name]
-        return Tensor(f"x{i}", array.shape, known(_dtype(walk, array)))
+        return Tensor.constant(f"x{i}", array, known(_dtype(walk, array)))
     value = walk.builder.values[name]
     return Tensor(f"x{i}", value.shape, known(value.dtype))
 

@@ -17,6 +17,9 @@ import three_ways
 from onnx import TensorProto, helper, numpy_helper
 
 from glowembed.errors import UnsupportedModelError
+from glowembed.nest.bounds import unproved
+from glowembed.nest.expr import index, maximum, minimum
+from glowembed.nest.program import Recorder, Tensor
 from glowembed.options.table import CompileOptions
 from glowembed.pipeline import compile_model
 from glowembed.reference import run_int
@@ -352,3 +355,45 @@ def test_a_zip_map_becomes_the_tensor_that_it_reads(tmp_path: Path) -> None:
     found = run_int(bundle.graph, {"x": x})
     assert found["label"].tolist() == label.tolist()
     assert np.allclose(found["z"][0], [scores[0][number] for number in (4, 7, 9)], rtol=1e-6)
+
+
+def test_a_forest_is_walked_once_over_tables_of_the_smallest_types(tmp_path: Path) -> None:
+    """20 trees of depth 6 with 3 classes: 63 nodes and 64 leaves each, of which a node takes a byte for the feature, 4 for the
+    threshold, and 2 for each child; a leaf takes 12.
+    """
+    case = classifier([4, 7, 9], trees=20, depth=6)
+    proto = network({"forest": case}, 3)
+    onnx.save(proto, tmp_path / "m.onnx")
+    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions("cortex-m4", dtype="model"))
+    tables = {
+        name: v for n in bundle.graph.nodes for name in n.inputs if (v := bundle.graph.values[name]).const is not None
+    }
+    assert sum(v.bytes for v in tables.values()) <= 20 * (63 * (1 + 4 + 4) + 64 * 12 + 2) + 3 + 3 * 8
+    walking = [n for n in bundle.graph.nodes if any(v.elements >= 20 * 63 for v in map(tables.get, n.inputs) if v)]
+    assert len(walking) == 1 and len(bundle.graph.nodes) == 3
+
+
+def test_equal_leaves_are_one(tmp_path: Path) -> None:
+    case = regressor()
+    alike = case.attributes | {"target_weights": [0.25] * len(case.attributes["target_weights"])}
+    onnx.save(network({"forest": case._replace(attributes=alike)}, 3), tmp_path / "m.onnx")
+    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions("cortex-m4", dtype="model"))
+    weights = [v for v in bundle.graph.values.values() if v.const is not None and v.dtype == "float32"]
+    assert 1 in [v.elements for v in weights]
+    assert np.allclose(run_int(bundle.graph, {"x": INPUTS["x"]})["y0"], 5 * 0.25)
+
+
+@pytest.mark.parametrize(("size", "proved"), [(9, False), (10, True)])
+def test_a_walk_over_a_table_of_known_numbers_needs_no_clamp(size: int, proved: bool) -> None:
+    table, x, y = (
+        Tensor.constant("c0", np.int8([-3, 9]), "int8"),
+        Tensor("x0", (size,), "float32"),
+        Tensor("y0", (1,), "float32"),
+    )
+    k = Recorder()
+    node = k.let(table.flat(0).to("index"))
+    with k.loop(4):
+        at = k.let(maximum(node, 0))
+        k.store(y, index(0), x.flat(at))
+        k.set(node, table.flat(minimum(at, 1)).to("index"))
+    assert (not unproved(k.body)) is proved

@@ -96,12 +96,22 @@ def store_scores(n: Definition, kind: str, scores: Tensor, y: Tensor, one_is_raw
     """The scores after the post transform; one_is_raw: as regressors do it, for a single column."""
     k = n.k
     if kind.startswith("SOFTMAX") and not (one_is_raw and scores.shape[1] == 1):
+        scores = _own(n, scores)
         _softmax(n, scores, kind == "SOFTMAX_ZERO")
     elif kind == "PROBIT" or (kind == "LOGISTIC" and not (one_is_raw and scores.shape[1] == 1)):
+        scores = _own(n, scores)
         with k.each(scores.shape) as at:
             k.store(scores, at, sigmoid(scores[at]) if kind == "LOGISTIC" else _probit(n, scores[at]))
     with k.each(scores.shape) as at:
         k.store(y, at, scores[at].to(y.kind))
+
+
+def _own(n: Definition, scores: Tensor) -> Tensor:
+    """A copy that may be changed: another output may be made from the scores as they are."""
+    copy = n.k.temporary(scores.shape, scores.dtype)
+    with n.k.each(scores.shape) as at:
+        n.k.store(copy, at, scores[at])
+    return copy
 
 
 def _softmax(n: Definition, scores: Tensor, zeros_stay: bool) -> None:

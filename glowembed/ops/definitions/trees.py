@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from glowembed.graph.op import Refused
 from glowembed.nest import dtypes
 from glowembed.nest.dtypes import BOOL, INDEX
-from glowembed.nest.expr import Expr, binary, constant, is_nan, maximum, minimum, where
+from glowembed.nest.expr import Expr, binary, constant, index, is_nan, maximum, minimum, where
 from glowembed.nest.program import Tensor
 from glowembed.ops.definitions import scores as common
 from glowembed.ops.definitions.scores import F32, samples_of
@@ -31,6 +32,7 @@ MODES = {
 """Mode of a node, in the order in which TreeEnsemble of opset 5 numbers them -> the comparison with its threshold."""
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+WHOLE = (np.uint8, np.int8, np.uint16, np.int16, np.int32)
 FIRST = {"MIN": math.inf, "MAX": -math.inf}
 
 
@@ -63,6 +65,19 @@ class Forest:
             seen.add(node)
             waiting += [(child, above + 1) for child in self.children[node]]
         return deepest, len(seen)
+
+    def with_shared_leaves(self) -> Forest:
+        """The same forest with each different leaf once."""
+        keys = [tuple((target, weight.hex()) for target, weight in leaf) for leaf in self.leaves]
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        first = {place[key]: leaf for key, leaf in reversed(list(zip(keys, self.leaves, strict=True)))}
+
+        def moved(node: int) -> int:
+            return node if node >= 0 else -1 - place[keys[-1 - node]]
+
+        children = [(moved(true), moved(false)) for true, false in self.children]
+        leaves = [first[number] for number in range(len(place))]
+        return replace(self, children=children, leaves=leaves, roots=[moved(root) for root in self.roots])
 
     def check(self, features: int, targets: int) -> None:
         """Raise Refused for features and targets that are outside."""
@@ -192,6 +207,12 @@ class _Walk:
         array = np.asarray(values, dtype)
         return self.n.add_constant(array if array.size else np.zeros(1, dtype))
 
+    def whole(self, values: Sequence[int]) -> Tensor:
+        """Integers in the smallest type that holds them all."""
+        low, high = min(values, default=0), max(values, default=0)
+        fits = (t for t in WHOLE if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
+        return self.table(values, next(fits))
+
     def reals(self, values: Sequence[float]) -> Tensor:
         return self.table(values, dtypes.numpy_type(self.kind))
 
@@ -199,23 +220,44 @@ class _Walk:
         """A function of a sample and the number of a tree: the number of the leaf."""
         forest, n, k = self.forest, self.n, self.n.k
         depth, _ = forest.depth()
-        feature, split = self.table(forest.feature, np.int32), self.reals(forest.split)
-        true, false = (self.table([pair[side] for pair in forest.children], np.int32) for side in range(2))
-        roots = self.table(forest.roots, np.int32)
+        feature, split = self.whole(forest.feature), self.reals(forest.split)
+        children = self.whole([child for pair in forest.children for child in pair])
+        roots = self.whole(forest.roots)
         missing = self.table(forest.missing, np.uint8) if any(forest.missing) else None
         decide = self.decision(split)
 
         def find(row: Expr, tree: Expr) -> Expr:
             node = k.let(roots.flat(tree).to(INDEX))
             with k.loop(depth) as _, k.when(node >= 0):
-                value = k.let(x[row, feature.flat(node).to(INDEX)].to(self.kind))
-                holds = decide(node, value)
+                at = k.let(maximum(node, 0))
+                value = k.let(x[row, feature.flat(at).to(INDEX)].to(self.kind))
+                holds = decide(at, value)
                 if missing is not None:
-                    holds = holds | (is_nan(value) & missing.flat(node).differs(0))
-                k.set(node, where(holds, true.flat(node), false.flat(node)).to(INDEX))
+                    holds = holds | (is_nan(value) & missing.flat(at).differs(0))
+                k.set(node, children.flat(at * 2 + where(holds, index(0), index(1))).to(INDEX))
             return n.k.let(-1 - node)
 
         return find
+
+    def entries(self) -> Callable[[Expr], AbstractContextManager[tuple[Expr, Expr]]]:
+        """A function of the number of a leaf: a loop over the targets and weights that it adds."""
+        k, leaves = self.n.k, self.forest.leaves
+        weight = self.reals([w for leaf in leaves for _, w in leaf])
+        targets = [[t for t, _ in leaf] for leaf in leaves]
+        every = targets[0] if targets else []
+        alike = all(own == every for own in targets)
+        target = self.whole(every if alike else [t for own in targets for t in own])
+        begins = None if alike else self.whole(np.cumsum([0, *map(len, targets)]).tolist())
+
+        @contextmanager
+        def loop(leaf: Expr) -> Iterator[tuple[Expr, Expr]]:
+            count = len(every) if begins is None else begins.flat(leaf + 1).to(INDEX)
+            first = k.let(leaf * len(every) if begins is None else begins.flat(leaf).to(INDEX))
+            with k.loop(count if begins is None else count - first) as w:
+                place = w if begins is None else first + w
+                yield k.let(target.flat(place).to(INDEX)), weight.flat(first + w)
+
+        return loop
 
     def decision(self, split: Tensor) -> Callable[[Expr, Expr], Expr]:
         """A function of a node and the value of its feature: whether the walk goes on with the true child."""
@@ -224,7 +266,7 @@ class _Walk:
             return lambda node, value: binary(MODES[modes[0]], value, split.flat(node))
         mode = self.table([modes.index(m) for m in self.forest.mode], np.uint8)
         members = self.forest.members or [[] for _ in self.forest.mode]
-        begins = self.table(np.cumsum([0, *(len(own) for own in members)]), np.int32)
+        begins = self.whole(np.cumsum([0, *(len(own) for own in members)]).tolist())
         member = self.reals([v for own in members for v in own])
         k = self.n.k
 
@@ -251,21 +293,14 @@ def _totals(n: Definition, forest: Forest, x: Tensor, kind: str, columns: int, b
         raise Refused(f"its aggregate_function is {aggregate!r}", f"supported: {', '.join(AGGREGATES)}")
     forest.check(x.shape[1], columns)
     require(len(base) in (0, columns), f"it has {len(base)} base_values for {columns} scores")
-    k, walk = n.k, _Walk(n, forest, kind)
-    find = walk.leaf_finder(x)
-    begins = walk.table(np.cumsum([0, *(len(leaf) for leaf in forest.leaves)]), np.int32)
-    target = walk.table([t for leaf in forest.leaves for t, _ in leaf], np.int32)
-    weight = walk.reals([w for leaf in forest.leaves for _, w in leaf])
-    totals = k.temporary((x.shape[0], columns), kind)
+    k, walk = n.k, _Walk(n, forest.with_shared_leaves(), kind)
+    find, entries = walk.leaf_finder(x), walk.entries()
+    totals = n.shared((x.shape[0], columns), kind)
     nothing = constant(FIRST.get(aggregate, 0.0), kind)
     with k.each(totals.shape) as at:
         k.store(totals, at, nothing)
-    with k.each((x.shape[0],)) as (row,), k.loop(len(forest.roots)) as tree:
-        leaf = find(row, tree)
-        first = k.let(begins.flat(leaf).to(INDEX))
-        with k.loop(begins.flat(leaf + 1).to(INDEX) - first) as w:
-            to = k.let(target.flat(first + w).to(INDEX))
-            k.store(totals, (row, to), _combined(aggregate, totals[row, to], weight.flat(first + w)))
+    with k.each((x.shape[0],)) as (row,), k.loop(len(forest.roots)) as tree, entries(find(row, tree)) as (to, weight):
+        k.store(totals, (row, to), _combined(aggregate, totals[row, to], weight))
     _finish(n, totals, aggregate, nothing, len(forest.roots), base)
     return totals
 

@@ -17,7 +17,7 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import OnnxNode, Refused
 from glowembed.nest.dtypes import COMPUTED
 from glowembed.nest.expr import Expr, to_index
-from glowembed.nest.program import Program, Recorder, Tensor, loaded, only_for
+from glowembed.nest.program import Program, Recorder, Tensor, loaded, only_for, without_stores
 from glowembed.ops.shared import broadcast
 
 ELEMENT_TYPES = {
@@ -64,6 +64,9 @@ class Definition:
 
     counted: dict[int, int] = field(default_factory=dict)
     """The axis along which the size of an output is a bound, because data decides how many elements are found."""
+
+    between: dict[str, Tensor] = field(default_factory=dict)
+    """Tensors that several outputs are made from, by name; each is computed once."""
 
     extra: dict[str, Array] = field(default_factory=dict)
     """Constants that the definition adds, by the name of their tensor."""
@@ -174,6 +177,14 @@ class Definition:
         self.outputs[j] = Tensor(f"y{j}", shape, dtype)
         return self.outputs[j]
 
+    def shared(self, shape: Sequence[int], dtype: str) -> Tensor:
+        """A tensor from which outputs are made. If the model names several of them, it is computed once, by a node of its own."""
+        if sum(map(bool, self.node.outputs)) < 2:
+            return self.k.temporary(shape, dtype)
+        made = Tensor(f"b{len(self.between)}", tuple(shape), dtype)
+        self.between[made.name] = made
+        return made
+
     def subgraph(self, attribute: str, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Record the statements of a graph inside the node; its outputs are temporaries or constants."""
         if self.build is None:
@@ -184,20 +195,23 @@ class Definition:
         """A constant that the definition makes, such as a table."""
         name = f"c{len(self.extra)}"
         self.extra[name] = array
-        return Tensor(name, array.shape, array.dtype.name)
+        return Tensor.constant(name, array, array.dtype.name)
 
-    def programs(self) -> dict[int, Program]:
-        """A program for each output."""
-        ends = frozenset(t.name for t in self.outputs.values())
+    def programs(self) -> dict[int | str, Program]:
+        """A program for each output, by its number, after those for tensors between them, by name."""
+        made: list[tuple[int | str, Tensor]] = [*self.between.items(), *self.outputs.items()]
+        ends = frozenset(t.name for _, t in made)
         found = {}
-        for j, output in self.outputs.items():
-            body = only_for(self.k.body, ends, output.name)
+        for key, output in made:
+            before = frozenset(self.between) - {output.name}
+            body = only_for(without_stores(self.k.body, before), ends - before, output.name)
             reads = loaded(body)
             inputs = [t for t in (*self.given(), *self.captured) if t.name in reads]
-            inputs += [Tensor(n, a.shape, a.dtype.name) for n, a in self.extra.items() if n in reads]
-            others = [t for i, t in self.outputs.items() if i != j]
+            inputs += [t for name, t in self.between.items() if name in reads and name in before]
+            inputs += [Tensor.constant(n, a, a.dtype.name) for n, a in self.extra.items() if n in reads]
+            others = [t for i, t in self.outputs.items() if i != key]
             temporaries = [t for t in (*self.k.temporaries, *others) if t.name in reads]
-            found[j] = Program(tuple(inputs), output, tuple(temporaries), body)
+            found[key] = Program(tuple(inputs), output, tuple(temporaries), body)
         return found
 
 
