@@ -45,8 +45,11 @@ may not be (a shape, an attribute, a computed weight) is said by `glowembed insp
 
 ## Generated operators
 
-These are computed by C that is made from a loop nest, for every type of elements that ONNX allows, every rank and batch. Between
-quantized layers they run in float32: the conversions before and after them are layers too, and `inspect` lists each with its reason. An operator of the
+These are computed by C that is made from a loop nest, for every type of elements that ONNX allows, every rank and batch. In a
+quantized network those that only move, compare or select numbers (Gather, Tile, Pad, Where, TopK, ArgMax ...) do so with the stored
+integers, whose type is that of the input, or that of the output where there are several inputs; between two float32 nodes they are
+float32 too. A function of one number (Sin, a power) is a table of 256 entries in int8, and straight
+lines in int16. The others run in float32: the conversions before and after them are layers too, and `inspect` lists each with its reason. An operator of the
 first table runs in this way too where it computes with integers, or in a form that its kernels do not have. `compile --dtype
 model` computes every value in the type that the model gives it, float64 and float16 too, and takes any batch. Operators that have neither are expanded by the function bodies that ONNX gives, such as
 LayerNormalization; strings, sequences, optionals and random numbers are refused.

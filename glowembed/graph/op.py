@@ -100,10 +100,13 @@ window: of the elements of its channel in a window. sum: it adds products with t
 pass over channels leaves inputs and outputs of the op as they are.
 """
 
-OutputType = Literal["profile", "input"]
-"""The source of an output's QType: the profiled range, or the type of the first input. An op may have a fixed QType
-instead.
+OutputType = Literal["profile", "input", "shared"]
+"""The source of an output's QType: the profiled range, or the type of the first input, or one type that all real numbers of
+the node share. An op may have a fixed QType instead.
 """
+
+FOLLOWS: tuple[OutputType, ...] = ("input", "shared")
+"""The sources that make a node take the dtype of its neighbours: it only moves or chooses numbers."""
 
 
 class Op(ABC):
@@ -174,6 +177,10 @@ class Op(ABC):
         through.
         """
         return attrs if self.elementwise else None
+
+    def limits(self, attrs: Mapping[str, Any]) -> Sequence[float]:
+        """For a shared type: the real numbers, besides those of constants and outputs, that it must hold."""
+        return ()
 
     def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
         """For a pair: the scale and shift of the same function of one input, the other one being this vector.

@@ -31,7 +31,7 @@ from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Value
-from glowembed.graph.op import dtypes_of, kernel, ops
+from glowembed.graph.op import FOLLOWS, dtypes_of, kernel, ops
 from glowembed.graph.plan import Plan
 from glowembed.judge import compare
 from glowembed.lower import footprint
@@ -284,7 +284,7 @@ def _possible(change: str, op: str) -> str:
 
 def _computes(op: str) -> bool:
     """Whether a node computes and so may lose accuracy; nodes that only move values follow their neighbours."""
-    return ops()[op].output_type != "input"
+    return ops()[op].output_type not in FOLLOWS
 
 
 def _shortest(good: Callable[[int], bool], count: int) -> int | None:

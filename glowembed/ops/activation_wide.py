@@ -17,9 +17,9 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, ops
 from glowembed.law.wide import HIGHEST, LOWEST
-from glowembed.ops.activation import FORMULAS, Real
+from glowembed.ops.activation import FORMULAS, Formula, Real, Unary
 from glowembed.ops.arithmetic_wide import LINEAR
 from glowembed.ops.shared.broadcast import rows_of
 
@@ -27,7 +27,8 @@ INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
 """Every stored input."""
 
 
-def _lower(node: Node, c: LowerContext) -> None:
+def lower_function(node: Node, c: LowerContext) -> None:
+    """Lower a Unary. Raises UnsupportedModelError for a function of too many jumps."""
     x, y = node.inputs[0], node.outputs[0]
     wanted = _steps(node, INPUTS, c.qtype(x), c.qtype(y))
     table = _table(node, c.qtype(x), c.qtype(y))
@@ -39,7 +40,7 @@ def _lower(node: Node, c: LowerContext) -> None:
     pieces = _pieces(np.clip(wanted, LOWEST, HIGHEST))
     if len(pieces["start"]) > MOST_PIECES:
         raise UnsupportedModelError(
-            f"{node.name}: {node.op} over a range of {65536 * c.qtype(x).scale[0]:g} takes {len(pieces['start'])} straight lines "
+            f"{node.name}: {node.operator} over a range of {65536 * c.qtype(x).scale[0]:g} takes {len(pieces['start'])} straight lines "
             f"in int16, at most {MOST_PIECES} are possible: give it dtype float32"
         )
     constants = {name: Const(array) for name, array in pieces.items()}
@@ -50,8 +51,14 @@ def _steps(node: Node, stored: Array, xq: QType, yq: QType) -> Real:
     """The exact outputs for stored inputs, in steps of the output, its zero point included, up to +-2^20; nan becomes the real 0."""
     real = (stored.astype(np.float64) - xq.zero_point[0]) * xq.scale[0]
     with np.errstate(all="ignore"):
-        made = np.nan_to_num(FORMULAS[node.op].function(real, node.attrs), nan=0.0, posinf=inf, neginf=-inf)
+        made = np.nan_to_num(_formula(node).function(real, node.attrs), nan=0.0, posinf=inf, neginf=-inf)
         return np.clip(made / yq.scale[0] + yq.zero_point[0], -(2.0**20), 2.0**20)
+
+
+def _formula(node: Node) -> Formula:
+    op = ops()[node.op]
+    assert isinstance(op, Unary), node.op
+    return op.formula
 
 
 # ---------------------------------------------------------------------------------------------- lines of equal length
@@ -199,5 +206,5 @@ class PiecesS16(KernelOp):
         return np.asarray(np.clip(y, LOWEST, HIGHEST), dtype=np.int16)
 
 
-LOWERINGS = {(op, "int16"): _lower for op in FORMULAS if op not in (*LINEAR, "LeakyRelu")}
+LOWERINGS = {(op, "int16"): lower_function for op in FORMULAS if op not in (*LINEAR, "LeakyRelu")}
 KERNEL_OPS = (LutS16(), PiecesS16())

@@ -16,9 +16,10 @@ import numpy as np
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
-from glowembed.nest import ctext, interpret
+from glowembed.nest import ctext, interpret, retype
 from glowembed.nest.dtypes import numpy_type
 from glowembed.nest.program import Program, Statement, from_data, to_data
+from glowembed.ops.moves import stored_constant
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,35 @@ class Nest(Op):
         return (interpret.run(program_of(attrs["params"]), inputs),)
 
     def lower(self, node: Node, c: LowerContext) -> None:
-        params: NestParams = node.attrs["params"]
-        program = program_of(params)
-        inputs = [_operand(c, name, t.dtype) for name, t in zip(node.inputs, program.inputs, strict=True)]
-        c.add(node, "nest", inputs, node.outputs[0], params, macs=int(_iterations(program.body)))
+        add(node, c, node.attrs["params"])
+
+
+class Choice(Nest):
+    """A Nest whose program only moves, compares and selects real numbers: it does the same with stored integers."""
+
+    name = "Choice"
+    plain = False
+    output_type = "shared"
+
+    def limits(self, attrs: Mapping[str, Any]) -> Sequence[float]:
+        return retype.limits(program_of(attrs["params"]))
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        types = (c.value(name).qtype for name in (*node.inputs, *node.outputs))
+        qtype = next(filter(None, types), None)
+        if qtype is None:
+            add(node, c, node.attrs["params"])
+            return
+        program = program_of(node.attrs["params"])
+        stored = retype.stored_as(program, qtype.dtype, lambda x: int(qtype.quantize(np.asarray(x, np.float32))))
+        add(node, c, params_of(stored))
+
+
+def add(node: Node, c: LowerContext, params: NestParams) -> None:
+    """Add the kernel-level node that runs this program for a semantic node."""
+    program = program_of(params)
+    inputs = [_operand(c, name, t.dtype) for name, t in zip(node.inputs, program.inputs, strict=True)]
+    c.add(node, "nest", inputs, node.outputs[0], params, macs=int(_iterations(program.body)))
 
 
 def _operand(c: LowerContext, name: str, dtype: str) -> str:
@@ -64,6 +90,8 @@ def _operand(c: LowerContext, name: str, dtype: str) -> str:
     value = c.value(name)
     if value.const is None or value.name in c.values:
         return name
+    if value.qtype is not None:
+        return stored_constant(c, name)
     made = f"{name}/{dtype}"
     c.values[made] = _plain_constant(value, made, dtype)
     return made
@@ -133,5 +161,6 @@ class NestOp(KernelOp):
         return np.asarray(interpret.run(program_of(p), inputs))
 
 
-OPS = (Nest(),)
+OPS = (Nest(), Choice())
+LOWERINGS = {("Choice", dtype): Choice().lower for dtype in ("int16", "float32")}
 KERNEL_OPS = (NestOp(),)

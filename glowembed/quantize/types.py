@@ -20,7 +20,7 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import ops
+from glowembed.graph.op import FOLLOWS, ops
 from glowembed.options.table import DTYPES, Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import Precision, ValueSettings, named, resolve
@@ -92,15 +92,24 @@ def node_dtypes(graph: Graph, precision: Precision) -> dict[str, str]:
     for node in graph.nodes:
         chosen[node.name] = precision.nodes[node.name].dtype
         if node.name in free:
-            producer = made.get(node.inputs[0])
-            source = _stored_dtype(graph.values[node.inputs[0]]) if producer is None else chosen[producer.name]
+            name = _source(graph, node)
+            producer = made.get(name)
+            source = _stored_dtype(graph.values[name]) if producer is None else chosen[producer.name]
             chosen[node.name] = _cheaper(graph, node, source, wanted[node.name]) or chosen[node.name]
     return chosen
 
 
 def _moves_only(graph: Graph, node: Node, settings: Settings) -> bool:
     given = graph.values[node.outputs[0]].qtype is not None
-    return ops()[node.op].output_type == "input" and not settings.explicit_dtype and not given
+    return ops()[node.op].output_type in FOLLOWS and not settings.explicit_dtype and not given
+
+
+def _source(graph: Graph, node: Node) -> str:
+    """The input whose numbers a node moves: the first that is computed from real numbers, if there is one."""
+    if ops()[node.op].output_type != "shared":
+        return node.inputs[0]
+    real = [name for name in node.inputs if not graph.values[name].plain]
+    return min(real or node.inputs, key=lambda name: graph.values[name].const is not None)
 
 
 def _stored_dtype(value: Value) -> str | None:
@@ -111,7 +120,7 @@ def _cheaper(graph: Graph, node: Node, source: str | None, demand: str | None) -
     """The side of the node on which the conversion moves fewer elements; if equal, the side with fewer bytes."""
     if source is None or demand is None or source == demand:
         return source or demand
-    before, after = graph.values[node.inputs[0]].elements, graph.values[node.outputs[0]].elements
+    before, after = graph.values[_source(graph, node)].elements, graph.values[node.outputs[0]].elements
     if before != after:
         return source if after < before else demand
     return min(source, demand, key=DTYPES.index)
@@ -169,6 +178,9 @@ class _Typing:
             kind = _conversion(self.values[node.inputs[0]], self.values[y])
             self.nodes.append(replace(node, op=kind, attrs=_law(settings) if kind == "Rescale" else {}))
             return
+        if op.output_type == "shared":
+            self.sharing(node, settings)
+            return
         given = self.given_type(y, settings)
         through = given if op.output_type == "input" else None
         inputs = [self.operand(node, i, settings, through) for i in range(len(node.inputs))]
@@ -176,6 +188,44 @@ class _Typing:
         fixed = self.values[inputs[0]].qtype if op.output_type == "input" else op.output_type
         self.set_output(y, settings, fixed if isinstance(fixed, QType) else None)
         self.nodes.append(replace(node, inputs=tuple(inputs), attrs=attrs))
+
+    def sharing(self, node: Node, settings: Settings) -> None:
+        """Give all real numbers of the node one type."""
+        qtype = self.shared_type(node, settings) if settings.dtype != "float32" else None
+        inputs = []
+        for name in node.inputs:
+            value = self.values[name]
+            if not value.plain and value.const is not None:
+                name = self.typed(node, name, qtype)
+            elif not value.plain and value.qtype != qtype:
+                name = self.convert(node, name, qtype)
+            inputs.append(name)
+        y = self.values[node.outputs[0]]
+        self.values[y.name] = y if y.plain else replace(y, qtype=qtype)
+        self.nodes.append(replace(node, inputs=tuple(inputs)))
+
+    def shared_type(self, node: Node, settings: Settings) -> QType | None:
+        """The type of the only computed input, if it holds the constants too; else that of the output, or of all inputs."""
+        y = self.values[node.outputs[0]]
+        real = [self.values[name] for name in node.inputs if not self.values[name].plain]
+        computed = [value for value in real if value.const is None]
+        given = self.given_type(y.name, settings)
+        arrays = [value.const.materialize() for value in real if value.const is not None]
+        known = [x for array in arrays if array.size for x in (float(array.min()), float(array.max()))]
+        known += ops()[node.op].limits(node.attrs)
+        if given is None and len(computed) == 1:
+            own = (
+                computed[0].qtype
+                if _dtype(computed[0]) == settings.dtype
+                else self.own_type(computed[0].name, settings)
+            )
+            if own is not None and all(own.range()[0] <= x <= own.range()[1] for x in known):
+                return own
+        if not y.plain:
+            return self.own_type(y.name, settings)
+        ranges = [value.qtype.range() if value.qtype else self.range_of(value.name, settings) for value in computed]
+        ends = [*known, *(x for ends in ranges for x in ends)]
+        return _chosen(min(ends), max(ends), settings)
 
     def set_output(self, name: str, settings: Settings, fixed: QType | None) -> None:
         qtype = self.given_type(name, settings)
@@ -389,7 +439,8 @@ def coverage(graph: Graph, precision: Precision) -> tuple[Coverage, ...]:
 
 def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
     y = graph.values[node.outputs[0]]
-    dtype = _dtype(y)
+    chosen = y.plain and ops()[node.op].output_type == "shared"
+    dtype = _dtype(graph.values[_source(graph, node)] if chosen else y)
     weights = ""
     if ops()[node.op].has_weights:
         w = graph.values[node.inputs[1]]

@@ -18,6 +18,8 @@ from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
 from glowembed.graph.op import Malformed, Refused, ops
 from glowembed.graph.spatial import channels_last
+from glowembed.nest import retype
+from glowembed.nest.pointwise import function_of
 from glowembed.nest.program import Program, copy_program
 from glowembed.ops.nest import params_of
 
@@ -84,10 +86,22 @@ class GraphBuilder:
         shapes = ops()[op].infer(attrs, [self.values[name].shape for name in inputs])
         return self._made(op, inputs, attrs, output, tuple(int(d) for d in shapes[0]), "float32")
 
-    def nest(self, onnx: str, inputs: Sequence[str], program: Program, output: str) -> str:
-        """Add a node that computes a program of loop nests."""
+    def nest(self, onnx: str, inputs: Sequence[str], program: Program, output: str, exact: bool = True) -> str:
+        """Add a node that computes a program of loop nests. Not `exact`: one that can be computed in integers, if the
+        program is a function of one number, or only chooses numbers.
+        """
         attrs = {"onnx": onnx, "params": params_of(program)}
-        return self._made("Nest", inputs, attrs, output, program.output.shape, program.output.dtype)
+        if not exact and (function := self._function(inputs, program)) is not None:
+            x = next(name for name in inputs if self.values[name].const is None)
+            return self.add("Function", [x], {**attrs, "params": params_of(function)}, output)
+        op = "Choice" if not exact and retype.chooses(program) else "Nest"
+        return self._made(op, inputs, attrs, output, program.output.shape, program.output.dtype, least=0)
+
+    def _function(self, inputs: Sequence[str], program: Program) -> Program | None:
+        """The program as a function of one number, if it is one."""
+        named = [(t, self.values[name].const) for name, t in zip(inputs, program.inputs, strict=True)]
+        known = {t.name: const.materialize() for t, const in named if const is not None and t.size == 1}
+        return None if program.output.size == 0 else function_of(program, known)
 
     def reserve(self, name: str) -> str:
         """A name that nothing has, which nothing else will get."""
@@ -105,9 +119,17 @@ class GraphBuilder:
         self.nest("Constant", [inner], copy_program(array.shape, array.dtype.name), name)
 
     def _made(
-        self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str, shape: Shape, dtype: str
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Mapping[str, Any],
+        output: str,
+        shape: Shape,
+        dtype: str,
+        least: int = 1,
     ) -> str:
-        if any(d < 0 or (d == 0 and op != "Nest") for d in shape):
+        """least: the smallest size of an axis."""
+        if any(d < least for d in shape):
             raise Malformed(
                 f"its output {output!r} has the empty shape {list(shape)}", "check the shapes of the inputs"
             )

@@ -76,7 +76,7 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     for j, program in n.programs().items():
         operands = [between.get(t.name) or _name(walk, n, node, names, t) for t in program.inputs]
         output = outputs[j] if isinstance(j, int) else f"{node.name}/{j}"
-        made = walk.builder.nest(proto.op_type, operands, program, output)
+        made = walk.builder.nest(proto.op_type, operands, program, output, walk.exact)
         if isinstance(j, str):
             between[j] = made
         if j in n.counted:

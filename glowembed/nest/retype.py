@@ -1,0 +1,77 @@
+"""Programs that choose among the numbers of their inputs, and never compute new ones: they give the same choice on stored
+integers as on the real numbers that these stand for.
+
+In: a program over float32. Out: whether it only moves, compares and selects; then the same program over int8 or int16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from glowembed.nest.dtypes import BOOL
+from glowembed.nest.expr import Expr, constant
+from glowembed.nest.program import Program, Statement, Tensor, expressions, parts, statements
+
+FLOAT = "float32"
+
+CHOICES = ("load", "constant", "variable", "?", "min", "max", "<", "<=", ">", ">=", "==", "!=", "isnan", "isinf")
+"""The operations that may have a float as an operand or as their result. A stored integer is never NaN or infinite."""
+
+
+def chooses(program: Program) -> bool:
+    """Whether the program reads float32 and does nothing but move, compare and select what it reads."""
+    tensors = (*program.inputs, program.output, *program.temporaries)
+    if all(t.dtype != FLOAT for t in program.inputs) or any(t.kind == FLOAT != t.dtype for t in tensors):
+        return False
+    floats = (one for root in _roots(program) for one in parts(root) if _is_float(one))
+    return all(one.op in CHOICES for one in floats) and all(map(math.isfinite, limits(program)))
+
+
+def limits(program: Program) -> list[float]:
+    """The constants of the program that its type must hold. A variable may begin with any: it is the first of a search."""
+    first = {id(s.args[1]) for s in statements(program.body) if s.kind == "declare"}
+    found = [one for root in _roots(program) for one in parts(root) if one.op == "constant" and one.kind == FLOAT]
+    return [one.value for one in found if id(one) not in first]
+
+
+def stored_as(program: Program, dtype: str, stored: Callable[[float], int]) -> Program:
+    """The program over integers. stored: the integer that stands for a real number, clamped to the type."""
+    done: dict[int, Expr] = {}
+
+    def tensor(t: Tensor) -> Tensor:
+        return Tensor(t.name, t.shape, dtype) if t.dtype == FLOAT else t
+
+    def rebuilt(one: Expr) -> Expr:
+        if one.op in ("isnan", "isinf"):
+            return constant(False, BOOL)
+        kind = dtype if one.kind == FLOAT else one.kind
+        if one.op == "constant" and one.kind == FLOAT:
+            return constant(stored(one.value), dtype)
+        args = one.args[:1] if one.op == "load" else one.args
+        value = tensor(one.value) if one.op == "load" else one.value
+        return Expr(one.op, [done[id(arg)] for arg in args], kind, value)
+
+    def expression(root: Expr) -> Expr:
+        for one in parts(root):
+            if id(one) not in done:
+                done[id(one)] = rebuilt(one)
+        return done[id(root)]
+
+    def of(arg: object) -> object:
+        return expression(arg) if isinstance(arg, Expr) else tensor(arg) if isinstance(arg, Tensor) else arg
+
+    def body(block: tuple[Statement, ...] | list[Statement]) -> tuple[Statement, ...]:
+        return tuple(Statement(s.kind, tuple(map(of, s.args)), body(s.body)) for s in block)
+
+    inputs, temporaries = (tuple(map(tensor, ts)) for ts in (program.inputs, program.temporaries))
+    return Program(inputs, tensor(program.output), temporaries, body(program.body))
+
+
+def _roots(program: Program) -> Iterator[Expr]:
+    return (root for statement in statements(program.body) for root in expressions(statement))
+
+
+def _is_float(one: Expr) -> bool:
+    operands = () if one.op == "load" else one.args
+    return any(e.kind in (FLOAT, "float64") for e in (one, *operands))

@@ -1,0 +1,176 @@
+"""Operators that only move, compare or select numbers do it with stored integers: no node is float32, and the outputs are those
+of onnxruntime for the numbers that the stored inputs stand for. Reference and C give the same bits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto
+from small_models import model, node, saved
+
+from glowembed.judge.validation import validate
+from glowembed.nest import retype
+from glowembed.nest.expr import sqrt, where
+from glowembed.nest.program import Program, Recorder, Tensor
+from glowembed.pipeline import CompileOptions, compile_model, load_bundle
+from glowembed.quantize.precision import parse
+from glowembed.reference import run_int
+
+SHAPE = (1, 4, 6)
+CONSTANTS = {
+    "back": [5, 0, 3], "places": np.array([[[0, 5, 2]] * 4], np.int64), "point": np.array([[0, 1], [0, 3]], np.int64),
+    "times": [1, 2, 3], "wide": [3, 4, 6], "around": [0, 1, 2, 0, 2, 1], "two": np.float32(2.0), "zero": np.float32(0.0),
+    "starts": [5], "ends": [-7], "axes": [2], "steps": [-2], "lengths": np.array([3], np.int64), "three": [3],
+    "half": np.float32(0.5), "few": np.array([0, 1], np.int64), "updates": np.array([[0.25, -0.5]], np.float32).reshape(1, 2, 1) * np.ones((1, 2, 6), np.float32),
+    "sizes": np.array([1, 1, 2], np.float32), "row": np.array([[[1, 2, 3, 0, 1, 2]] * 4], np.int64), "last": [2],
+    "table": np.linspace(-1, 2, 24, dtype=np.float32).reshape(6, 4), "spread": np.zeros((1, 4, 6), np.float32),
+}  # fmt: skip
+
+MOVES = {
+    "Gather": [node("Gather", "x back", "y", axis=2)],
+    "GatherElements": [node("GatherElements", "x places", "y", axis=2)],
+    "GatherND": [node("GatherND", "x point", "y")],
+    "Tile": [node("Tile", "x times", "y")],
+    "Expand": [node("Expand", "x wide", "y")],
+    "Pad reflect": [node("Pad", "x around", "y", mode="reflect")],
+    "Pad edge": [node("Pad", "x around", "y", mode="edge")],
+    "Pad with 0.5": [node("Pad", "x around half", "y")],
+    "Slice backwards": [node("Slice", "x starts ends axes steps", "y")],
+    "ReverseSequence": [node("ReverseSequence", "x lengths", "y", batch_axis=0, time_axis=1)],
+    "Trilu": [node("Trilu", "x", "y", upper=0)],
+    "ScatterElements": [node("ScatterElements", "spread row x", "y", axis=2)],
+    "TopK": [node("TopK", "x three", "y i")],
+    "ReduceMax": [node("ReduceMax", "x", "y", axes=[2])],
+    "ReduceMin": [node("ReduceMin", "x", "y", axes=[2])],
+    "ArgMax": [node("ArgMax", "x", "y", axis=2)],
+    "ArgMin, last": [node("ArgMin", "x", "y", axis=1, select_last_index=1)],
+    "Where with a limit": [node("Greater", "x zero", "g"), node("Where", "g x zero", "y")],
+    "Less": [node("Less", "x zero", "y")],
+    "Max with a constant": [node("Max", "x half", "y")],
+    "Min with a constant": [node("Min", "half x", "y")],
+    "two steps": [node("Tile", "x times", "t"), node("ReduceMax", "t", "y", axes=[1])],
+    "embedding": [node("ArgMax", "x", "i", axis=2), node("Gather", "table i", "y")],
+}
+
+
+def quantized(nodes, folder, dtype, inputs=None):
+    read = {n for one in nodes for n in one.input}
+    inputs = inputs or {"x": SHAPE}
+    proto = model(nodes, inputs, {n: a for n, a in CONSTANTS.items() if n in read})
+    kinds = {"ArgMax": TensorProto.INT64, "ArgMin": TensorProto.INT64, "Less": TensorProto.BOOL}
+    proto.graph.output[0].type.tensor_type.elem_type = kinds.get(nodes[-1].op_type, TensorProto.FLOAT)
+    rng = np.random.default_rng(5)
+    data = {
+        n: rng.uniform(-2, 3, (8, *shape[1:])).astype(np.float32) * (i + 1)
+        for i, (n, shape) in enumerate(inputs.items())
+    }
+    np.savez(folder / "d.npz", **{f"{role}_{n}": a for n, a in data.items() for role in ("calib", "test")})
+    options = CompileOptions("x86-64", precision=parse({"defaults": {"dtype": dtype}}))
+    return proto, compile_model(saved(proto, folder), folder / "b", options, data=folder / "d.npz"), data
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("op", MOVES)
+def test_the_choice_is_that_of_onnxruntime(op: str, dtype: str, tmp_path: Path) -> None:
+    proto, bundle, data = quantized(MOVES[op], tmp_path, dtype)
+    assert {entry["dtype"] for entry in bundle.manifest["precision"]} <= {dtype, "int64", "bool"}
+    graph = load_bundle(tmp_path / "b").graph
+    x, y = graph.values["x"], graph.values["y"]
+    stored = x.qtype.quantize(data["x"][:1])
+    feed = {"x": x.logical(x.qtype.dequantize(stored))}
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(["y"], feed)
+    found = y.logical(run_int(graph, {"x": stored})["y"])
+    real = found if y.qtype is None else y.qtype.dequantize(found)
+    np.testing.assert_allclose(
+        real.astype(np.float64), expected, atol=0 if y.qtype is None else 0.501 * y.qtype.scale[0]
+    )
+    assert validate(bundle, tmp_path / "d.npz", "host", 4).bit_exact
+
+
+TWO = {
+    "Where": [node("Greater", "x zero", "g"), node("Where", "g x z", "y")],
+    "Max": [node("Max", "x z", "y")],
+    "Min": [node("Min", "x z", "y")],
+    "ScatterElements": [node("ScatterElements", "x row z", "y", axis=2, reduction="max")],
+}
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("op", TWO)
+def test_operands_of_two_ranges_get_one_type(op: str, tmp_path: Path) -> None:
+    proto, bundle, data = quantized(TWO[op], tmp_path, "int8", {"x": SHAPE, "z": SHAPE})
+    assert {entry["dtype"] for entry in bundle.manifest["precision"]} <= {"int8", "bool"}
+    graph = load_bundle(tmp_path / "b").graph
+    stored = {n: graph.values[n].qtype.quantize(data[n][:1]) for n in ("x", "z")}
+    feed = {n: graph.values[n].qtype.dequantize(a) for n, a in stored.items()}
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(["y"], feed)
+    y = graph.values["y"].qtype
+    np.testing.assert_allclose(y.dequantize(run_int(graph, stored)["y"]), expected, atol=1.01 * y.scale[0])
+    assert validate(bundle, tmp_path / "d.npz", "host", 4).bit_exact
+
+
+FUNCTIONS = {
+    "Sin": [node("Sin", "x", "y")],
+    "Cos of a sum": [node("Add", "x two", "a"), node("Cos", "a", "y")],
+    "Atan": [node("Atan", "x", "y")],
+    "Sinh": [node("Sinh", "x", "y")],
+    "Pow": [node("Pow", "x two", "y")],
+    "two to the power": [node("Pow", "two x", "y")],
+    "Shrink": [node("Shrink", "x", "y", bias=0.5, lambd=0.5)],
+    "Mod": [node("Mod", "x two", "y", fmod=1)],
+}
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_a_function_of_one_number_is_a_table(op: str, dtype: str, tmp_path: Path) -> None:
+    """In int8 it is rounded once; in int16 it is within a step."""
+    proto, bundle, data = quantized(FUNCTIONS[op], tmp_path, dtype)
+    assert bundle.graph.nodes[-1].op in {"int8": ("lut_s8",), "int16": ("lut_s16", "pieces_s16")}[dtype]
+    graph, last = load_bundle(tmp_path / "b").graph, bundle.graph.nodes[-1].inputs[0]
+    stored = graph.values["x"].qtype.quantize(data["x"][:1])
+    values = run_int(graph, {"x": stored})
+    proto.graph.input[0].name = last
+    for one in list(proto.graph.node[:-1]):
+        proto.graph.node.remove(one)
+    proto.graph.node[0].input[:] = [last if name in ("x", "a") else name for name in proto.graph.node[0].input]
+    feed = {last: graph.values[last].qtype.dequantize(values[last])}
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(["y"], feed)
+    y = graph.values["y"].qtype
+    found, limits = y.dequantize(values["y"]), y.range()
+    np.testing.assert_allclose(
+        found, np.clip(expected, *limits), atol=(0.502 if dtype == "int8" else 1.01) * y.scale[0]
+    )
+    assert validate(bundle, tmp_path / "d.npz", "host", 4).bit_exact
+
+
+def test_a_move_between_float32_nodes_is_float32(tmp_path: Path) -> None:
+    nodes = [
+        node("CumSum", "x axis", "a"), node("Tile", "a times", "b"), node("CumSum", "b axis", "y"),
+    ]  # fmt: skip
+    CONSTANTS["axis"] = np.int64(2)
+    _, bundle, _ = quantized(nodes, tmp_path, "int8")
+    ops = {entry["op"]: entry["dtype"] for entry in bundle.manifest["precision"]}
+    assert ops["Tile"] == ops["CumSum"] == "float32"
+
+
+def test_which_programs_only_choose() -> None:
+    def program(value, dtype="float32"):
+        k, x, y = Recorder(), Tensor("x0", (4,), dtype), Tensor("y0", (4,), dtype)
+        with k.each((4,)) as (i,):
+            k.store(y, i, value(x.flat(i)))
+        return Program((x,), y, (), tuple(k.body))
+
+    assert retype.chooses(program(lambda x: x))
+    assert retype.chooses(program(lambda x: where(x > 1.0, x, 0.5)))
+    assert not retype.chooses(program(lambda x: x + x))
+    assert not retype.chooses(program(sqrt))
+    assert not retype.chooses(program(lambda x: where(x > 0.0, x, float("-inf"))))
+    assert not retype.chooses(program(lambda x: x.to("int32").to("float32")))
+    assert not retype.chooses(program(lambda x: x, "int32"))
