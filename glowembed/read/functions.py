@@ -1,4 +1,4 @@
-"""Expands an operator into the nodes of the function body that ONNX gives for it.
+"""Expands an operator into the nodes of the function body that ONNX gives for it, or contrib.py for one of com.microsoft.
 
 In: a node whose operator has neither an op nor a definition, the types of its inputs, and the opset. Out: nodes of simpler operators with
 unique names, the opset in which they are meant, and the shapes of what lies between them, as far as onnx can infer them.
@@ -14,26 +14,13 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, helper, numpy_helper
 
-from glowembed.graph.ir import Array, Shape
-from glowembed.ops.shared.definition import ELEMENT_TYPES
+from glowembed.graph.ir import Shape
+from glowembed.read import contrib
 from glowembed.read.onnxfile import declared_shape
+from glowembed.read.operand import Operand
 
-_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
 _SMALL = 64
 """Constants of at most so many elements take part in the inference of shapes."""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """The type of an input of the node, and its content if it is a constant."""
-
-    dtype: str
-    shape: Shape
-    array: Array | None = None
-
-    def type(self) -> TypeProto:
-        """The type as ONNX writes it."""
-        return helper.make_tensor_type_proto(_NUMBERS[self.dtype], self.shape)
 
 
 @dataclass(frozen=True)
@@ -48,12 +35,15 @@ class Expansion:
 def expand(
     proto: NodeProto, operands: Sequence[Operand | None], opset: int, named: Callable[[str], str]
 ) -> Expansion | None:
-    """The expansion of a node; None if ONNX gives no function body. named: makes a unique name from one of the body."""
+    """The expansion of a node; None if there is no function body. named: makes a unique name from one of the body. Raises
+    Refused for an operator of com.microsoft in a form that has none.
+    """
     schema = _schema(proto, opset)
-    body = None if schema is None else _body(schema, proto, operands, opset)
-    if schema is None or body is None:
+    body = contrib.body(proto, operands) or (_body(schema, proto, operands, opset) if schema is not None else None)
+    if body is None:
         return None
-    given = {a.name: a for a in (*body.attribute_proto, *_defaults(schema), *proto.attribute)}
+    defaults = [] if schema is None else _defaults(schema)
+    given = {a.name: a for a in (*body.attribute_proto, *defaults, *proto.attribute)}
     nodes = [_copy(node) for node in body.node]
     for node in nodes:
         _substitute(node, given)

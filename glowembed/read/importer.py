@@ -25,7 +25,7 @@ from glowembed.graph.ir import Array, Const, Graph, Shape, verify
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import InputLayout
-from glowembed.read import functions, nests, nodes, onnxfile, onnxfold, onnxquant, zipmap
+from glowembed.read import contrib, functions, nests, nodes, onnxfile, onnxfold, onnxquant, zipmap
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.onnxfile import (
     File,
@@ -350,7 +350,8 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
                 walk.builder.rollback(mark)
                 if isinstance(refused, Malformed) or _has_wrong_subgraph(proto):
                     raise
-                if (_computes_integers(proto) and not walk.exact) or walk.integers.intersection(proto.input):
+                integers = walk.integers.intersection(proto.input) and not contrib.has_body(proto)
+                if (_computes_integers(proto) and not walk.exact) or integers:
                     raise
                 if not (nests.define(walk, proto, node) or _expand(walk, proto, node)):
                     _supported(proto)
@@ -470,6 +471,8 @@ def _supported(proto: NodeProto) -> None:
     if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear") and proto.domain in onnxquant.DOMAINS:
         return
     if nests.definition_of(proto) is not None and (proto.op_type in CONTROL or not nodes.has_subgraph(proto)):
+        return
+    if contrib.has_body(proto):
         return
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")

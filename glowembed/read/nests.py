@@ -18,8 +18,8 @@ from glowembed.graph.op import OnnxNode, Refused, definitions
 from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, known
 from glowembed.read.builder import GraphBuilder
-from glowembed.read.functions import Operand
 from glowembed.read.onnxfile import File, reads
+from glowembed.read.operand import Operand
 from glowembed.read.subgraphs import Builder
 
 

@@ -17,8 +17,8 @@ from glowembed.graph.op import OnnxNode, Refused, definitions
 from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, known
 from glowembed.read import functions, onnxfold
-from glowembed.read.functions import Operand
 from glowembed.read.onnxfile import File, declared_shape
+from glowembed.read.operand import Operand
 
 
 class Inner(Definition):

@@ -1,0 +1,261 @@
+"""Operators of com.microsoft as the standard operators that they stand for.
+
+In: a node, and the types of its inputs. Out: a function body, as ONNX has them for its own operators. The optimizer of onnxruntime
+fuses nodes into these operators, and its quantizer writes the integer ones. Source: ContribOperators.md of onnxruntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
+
+from glowembed.graph.ir import Array
+from glowembed.graph.op import Refused
+from glowembed.nest.dtypes import numpy_type
+from glowembed.read.operand import Operand
+
+DOMAIN = "com.microsoft"
+OPSET = 23
+"""That of the bodies; it has Gelu and RMSNormalization."""
+
+
+@dataclass(eq=False)
+class Body:
+    """The body of one node, as it is written: `add` appends a node and names its output."""
+
+    node: NodeProto
+    operands: Sequence[Operand | None]
+    nodes: list[NodeProto] = field(default_factory=list)
+
+    def attr(self, name: str, default: Any) -> Any:
+        """An attribute of the node."""
+        found = next((a for a in self.node.attribute if a.name == name), None)
+        value = default if found is None else helper.get_attribute_value(found)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def kept(self, *names: str) -> dict[str, Any]:
+        """Those of these attributes that the node has."""
+        return {a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names}
+
+    def has(self, i: int) -> bool:
+        """Whether input `i` is given."""
+        return i < len(self.operands) and self.operands[i] is not None
+
+    def operand(self, i: int) -> Operand:
+        """The type of input `i`. Raises Refused if it is absent."""
+        found = self.operands[i] if i < len(self.operands) else None
+        if found is None:
+            raise Refused(f"its input {i} is missing", "check how the model was exported")
+        return found
+
+    def array(self, i: int, what: str) -> Array:
+        """The content of input `i`. Raises Refused if it is not constant."""
+        found = self.operand(i).array
+        if found is None:
+            raise Refused(f"its {what} are computed at run time", f"make the {what} constant")
+        return found
+
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """A node of a standard operator, and the name of its output."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def constant(self, value: Any, dtype: str) -> str:
+        """A constant of this type."""
+        return self.add("Constant", value=numpy_helper.from_array(np.asarray(value, numpy_type(dtype))))
+
+    def number(self, value: float) -> str:
+        """A constant of the type of input 0."""
+        return self.constant(value, self.operand(0).dtype)
+
+    def plus(self, x: str, *inputs: int) -> str:
+        """The sum of x and of those of these inputs that are given."""
+        for i in inputs:
+            x = self.add("Add", x, f"x{i}") if self.has(i) else x
+        return x
+
+    def activated(self, x: str) -> str:
+        """x after the activation that the node names."""
+        kind, parameters = self.attr("activation", ""), list(self.attr("activation_params", []))
+        if kind in ("", "Relu", "Tanh", "Sigmoid"):
+            return self.add(kind, x) if kind else x
+        if kind == "LeakyRelu":
+            return self.add(kind, x, alpha=(parameters or [self.attr("leaky_relu_alpha", 0.01)])[0])
+        if kind == "HardSigmoid" and len(parameters) == 2:
+            return self.add(kind, x, alpha=parameters[0], beta=parameters[1])
+        if kind == "Clip" and len(parameters) == 2:
+            return self.add(kind, x, *map(self.number, parameters))
+        raise Refused(f"its activation is {kind!r}", "export without the optimizations of onnxruntime")
+
+    def turned(self, i: int, last: bool) -> str:
+        """Input `i`, with its last two axes swapped if `last`."""
+        rank = len(self.operand(i).shape)
+        if not last or rank < 2:
+            return f"x{i}"
+        return self.add("Transpose", f"x{i}", perm=[*range(rank - 2), rank - 1, rank - 2])
+
+    def finished(self, *outputs: str) -> FunctionProto:
+        """The function, whose outputs are these, as far as the node names them."""
+        names = [f"x{i}" for i in range(len(self.node.input))]
+        named = [name for name, _ in zip(outputs, self.node.output, strict=False)]
+        return helper.make_function(
+            DOMAIN, self.node.op_type, names, named, self.nodes, [helper.make_opsetid("", OPSET)]
+        )
+
+
+WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "storage_order")
+
+
+def _fused_conv(b: Body) -> FunctionProto:
+    product = b.add("Conv", "x0", "x1", *(["x2"] if b.has(2) else []), **b.kept(*WINDOW))
+    return b.finished(b.activated(b.plus(product, 3)))
+
+
+def _fused_gemm(b: Body) -> FunctionProto:
+    bias = ["x2"] if b.has(2) else []
+    return b.finished(b.activated(b.add("Gemm", "x0", "x1", *bias, **b.kept("alpha", "beta", "transA", "transB"))))
+
+
+def _fused_matmul(b: Body) -> FunctionProto:
+    if b.attr("transBatchA", 0) or b.attr("transBatchB", 0):
+        raise Refused("its batch axes are transposed", "export without the optimizations of transformers")
+    y = b.add("MatMul", b.turned(0, b.attr("transA", 0)), b.turned(1, b.attr("transB", 0)))
+    alpha = b.attr("alpha", 1.0)
+    return b.finished(y if alpha == 1.0 else b.add("Mul", y, b.number(alpha)))
+
+
+def _gelu(b: Body) -> FunctionProto:
+    form = "tanh" if b.node.op_type == "FastGelu" else "none"
+    return b.finished(b.add("Gelu", b.plus("x0", 1), approximate=form))
+
+
+def _quick_gelu(b: Body) -> FunctionProto:
+    return b.finished(b.add("Mul", "x0", b.add("Sigmoid", b.add("Mul", "x0", b.number(b.attr("alpha", 1.702))))))
+
+
+def _skip_normalization(b: Body) -> FunctionProto:
+    """The sum of input, skip and bias, normalized along the last axis; the fourth output is the sum itself."""
+    simplified = b.node.op_type == "SkipSimplifiedLayerNormalization"
+    total = b.plus("x0", 1, 3 if simplified else 4)
+    if simplified:
+        y = b.add("RMSNormalization", total, "x2", axis=-1, epsilon=b.attr("epsilon", 1e-5))
+    else:
+        beta = ["x3"] if b.has(3) else []
+        y = b.add("LayerNormalization", total, "x2", *beta, axis=-1, epsilon=b.attr("epsilon", 1e-12))
+    if any(b.node.output[1:3]):
+        raise Refused("its outputs of means and deviations are used", "export without training")
+    return b.finished(y, "", "", total if total != "x0" else b.add("Identity", "x0"))
+
+
+def _real_product(b: Body, a: str, a_zero: str, zero: int, scales: Sequence[str]) -> str:
+    """The integer product of a and input 1, times these scales."""
+    zeros = [a_zero, *([f"x{zero}"] if b.has(zero) else [])] if a_zero or b.has(zero) else []
+    y = b.add("Cast", b.add("MatMulInteger", a, "x1", *zeros), to=TensorProto.FLOAT)
+    for scale in scales:
+        y = b.add("Mul", y, scale)
+    return y
+
+
+def _matmul_integer_to_float(b: Body) -> FunctionProto:
+    return b.finished(b.plus(_real_product(b, "x0", "x4" if b.has(4) else "", 5, ("x2", "x3")), 6))
+
+
+def _dynamic_quantize_matmul(b: Body) -> FunctionProto:
+    b.nodes.append(helper.make_node("DynamicQuantizeLinear", ["x0"], ["a", "a_scale", "a_zero"]))
+    return b.finished(b.plus(_real_product(b, "a", "a_zero", 3, ("a_scale", "x2")), 4))
+
+
+def _matmul_nbits(b: Body) -> FunctionProto:
+    """The weights are unpacked to float here: [N, blocks of K, bytes], the low bits first."""
+    bits, size, columns, rows = (int(b.attr(name, 4)) for name in ("bits", "block_size", "N", "K"))
+    if bits not in (2, 4, 8) or size < 1 or (b.has(4) and not _is_even(b.array(4, "group indices"), size)):
+        raise Refused(f"weights of {bits} bits in blocks of {size}, or in another order", "4 bits in order are taken")
+    blocks = -(-rows // size)
+    packed, scales = b.array(1, "weights"), np.asarray(b.array(2, "scales"), np.float32).reshape(columns, blocks, 1)
+    numbers = _unpacked(packed.reshape(columns, blocks, -1), bits)[:, :, :size].astype(np.float32)
+    zero: Any = np.float32(2 ** (bits - 1))
+    if b.has(3):
+        given = b.array(3, "zero points")
+        whole = given if given.dtype != np.uint8 else _unpacked(given.reshape(columns, -1), bits)[:, :blocks]
+        zero = whole.astype(np.float32).reshape(columns, blocks, 1)
+    weights = ((numbers - zero) * scales).reshape(columns, -1)[:, :rows].T
+    return b.finished(b.plus(b.add("MatMul", "x0", b.constant(weights, b.operand(0).dtype)), 5))
+
+
+def _unpacked(array: Array, bits: int) -> Array:
+    """The numbers of `bits` in bytes, along the last axis."""
+    parts = [(array.astype(np.uint8) >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*array.shape[:-1], -1)
+
+
+def _is_even(groups: Array, size: int) -> bool:
+    return bool(np.array_equal(groups, np.arange(groups.size) // size))
+
+
+def _nhwc_max_pool(b: Body) -> FunctionProto:
+    rank = len(b.operand(0).shape)
+    x = b.add("Transpose", "x0", perm=[0, rank - 1, *range(1, rank - 1)])
+    y = b.add("MaxPool", x, **b.kept(*WINDOW))
+    return b.finished(b.add("Transpose", y, perm=[0, *range(2, rank), 1]))
+
+
+def _qlinear_reduce_mean(b: Body) -> FunctionProto:
+    real = b.add("DequantizeLinear", *(f"x{i}" for i in range(3 if b.has(2) else 2)))
+    axes = b.attr("axes", None)
+    named = [] if axes is None else [b.constant(axes, "int64")]
+    mean = b.add("ReduceMean", real, *named, keepdims=b.attr("keepdims", 1))
+    return b.finished(b.add("QuantizeLinear", mean, "x3", *(["x4"] if b.has(4) else [])))
+
+
+def _dynamic_quantize_lstm(b: Body) -> FunctionProto:
+    """The weights, which are quantized, as real numbers; onnxruntime rounds the input of each step to 8 bits too."""
+
+    def weights(i: int, scale: int, zero: int) -> str:
+        """[directions, inputs, 4 * hidden] as [directions, 4 * hidden, inputs]."""
+        real = b.add("Cast", f"x{i}", to=TensorProto.FLOAT)
+        axes = b.constant([1] if len(b.operand(scale).shape) == 2 else [1, 2], "int64")
+        if b.has(zero):
+            whole = b.add("Cast", f"x{zero}", to=TensorProto.FLOAT)
+            real = b.add("Sub", real, b.add("Unsqueeze", whole, axes))
+        return b.add("Transpose", b.add("Mul", real, b.add("Unsqueeze", f"x{scale}", axes)), perm=[0, 2, 1])
+
+    names = ["x0", weights(1, 8, 9), weights(2, 10, 11), *(f"x{i}" if b.has(i) else "" for i in range(3, 8))]
+    own = {a.name: helper.get_attribute_value(a) for a in b.node.attribute}
+    outputs = ["y", "y_h", "y_c"][: len(b.node.output)]
+    b.nodes.append(helper.make_node("LSTM", names, outputs, **own))
+    return b.finished(*outputs)
+
+
+BODIES: dict[str, Callable[[Body], FunctionProto]] = {
+    "FusedConv": _fused_conv,
+    "FusedGemm": _fused_gemm,
+    "FusedMatMul": _fused_matmul,
+    "TransposeMatMul": _fused_matmul,
+    "Gelu": _gelu,
+    "BiasGelu": _gelu,
+    "FastGelu": _gelu,
+    "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skip_normalization,
+    "SkipSimplifiedLayerNormalization": _skip_normalization,
+    "MatMulIntegerToFloat": _matmul_integer_to_float,
+    "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
+    "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
+    "MatMulNBits": _matmul_nbits,
+    "NhwcMaxPool": _nhwc_max_pool,
+    "QLinearReduceMean": _qlinear_reduce_mean,
+}
+
+
+def has_body(node: NodeProto) -> bool:
+    """Whether a node is of an operator of com.microsoft that has a function body."""
+    return node.domain == DOMAIN and node.op_type in BODIES
+
+
+def body(node: NodeProto, operands: Sequence[Operand | None]) -> FunctionProto | None:
+    """The function body of a node of com.microsoft; None if there is none for its operator. Raises Refused."""
+    return BODIES[node.op_type](Body(node, operands)) if has_body(node) else None

@@ -1,0 +1,161 @@
+"""Operators of com.microsoft against onnxruntime, which defines them: as the model has them, and quantized by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import three_ways
+from onnx import helper
+
+from glowembed.errors import UnsupportedModelError
+from glowembed.judge import compare
+from glowembed.judge.tune import integer_outputs
+from glowembed.judge.validation import samples_for
+from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.read import contrib
+
+pytestmark = pytest.mark.cc
+RNG = np.random.default_rng(8)
+
+
+def real(*shape: int) -> Any:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def whole(dtype: Any, *shape: int) -> Any:
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return RNG.integers(low, high + 1, shape).astype(dtype)
+
+
+def scale(*shape: int) -> Any:
+    return RNG.uniform(0.01, 0.02, shape).astype(np.float32)
+
+
+CONSTANTS = {
+    "w": real(5, 3, 3, 3), "b5": real(5), "z": real(1, 5, 6, 6), "m": real(5, 8), "b8": real(8), "g8": real(8),
+    "q": whole(np.uint8, 8, 5), "s5": scale(5), "s1": scale(1), "z5": whole(np.uint8, 5),
+    "lw": whole(np.int8, 1, 8, 16), "lr": whole(np.int8, 1, 4, 16), "lb": real(1, 32), "ls": scale(1), "lz": np.zeros(1, np.int8),
+    "one": np.float32(0.02),
+    "uz0": np.uint8(120), "ys": np.float32(0.01), "yz": np.uint8(100),
+}  # fmt: skip
+INPUTS = {
+    "image": real(1, 3, 6, 6),
+    "pixels": whole(np.uint8, 1, 6, 6, 3),
+    "x": real(1, 3, 8),
+    "skip": real(1, 3, 8),
+    "rows": real(1, 8),
+}
+
+Case = tuple[str, str, dict[str, Any]]
+"""An operator, its inputs (_ for an absent one), and its attributes."""
+
+CASES: dict[str, Case] = {
+    **{f"FusedConv {a}": ("FusedConv", "image w b5", {"activation": a, "pads": [1] * 4}) for a in ("Relu", "Tanh", "Sigmoid")},
+    "FusedConv LeakyRelu": ("FusedConv", "image w", {"activation": "LeakyRelu", "activation_params": [0.2], "pads": [1] * 4}),
+    "FusedConv Clip": ("FusedConv", "image w", {"activation": "Clip", "activation_params": [0.0, 1.5], "strides": [2, 2]}),
+    "FusedConv HardSigmoid": ("FusedConv", "image w", {"activation": "HardSigmoid", "activation_params": [0.2, 0.5]}),
+    "FusedConv and a sum": ("FusedConv", "image w b5 z", {"activation": "Relu", "pads": [1] * 4}),
+    "FusedGemm": ("FusedGemm", "rows m b5", {"transB": 1, "activation": "Relu", "alpha": 0.5}),
+    "FusedMatMul": ("FusedMatMul", "x m", {"transB": 1, "alpha": 0.5}),
+    "FusedMatMul of two computed": ("FusedMatMul", "x skip", {"transB": 1, "alpha": 0.25}),
+    "Gelu": ("Gelu", "x", {}),
+    "BiasGelu": ("BiasGelu", "x b8", {}),
+    "FastGelu": ("FastGelu", "x", {}),
+    "FastGelu with a bias": ("FastGelu", "x b8", {}),
+    "QuickGelu": ("QuickGelu", "x", {"alpha": 1.5}),
+    "SkipLayerNormalization": ("SkipLayerNormalization", "x skip g8 b8 b8", {"epsilon": 1e-5}),
+    "SkipSimplifiedLayerNormalization": ("SkipSimplifiedLayerNormalization", "x skip g8", {"epsilon": 1e-5}),
+    "DynamicQuantizeMatMul": ("DynamicQuantizeMatMul", "x q s1", {}),
+    "DynamicQuantizeMatMul per column": ("DynamicQuantizeMatMul", "x q s5 z5 b5", {}),
+    "MatMulNBits": ("MatMulNBits", "wide n4 ns4", {"K": 24, "N": 5, "bits": 4, "block_size": 16}),
+    "MatMulNBits with zero points": ("MatMulNBits", "wide n4 ns4 nz4", {"K": 24, "N": 5, "bits": 4, "block_size": 16}),
+    "DynamicQuantizeLSTM": ("DynamicQuantizeLSTM", "steps lw lr lb _ _ _ _ ls lz ls lz", {"hidden_size": 4}),
+    "NhwcMaxPool": ("NhwcMaxPool", "pixels", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+}  # fmt: skip
+CONSTANTS |= {"n4": whole(np.uint8, 5, 2, 8), "ns4": scale(10), "nz4": whole(np.uint8, 5)}
+INPUTS |= {"wide": real(1, 3, 24), "steps": real(4, 1, 8)}
+LOOSE = {"DynamicQuantizeLSTM": 0.05}
+"""Where onnxruntime rounds more than the weights: how far apart real numbers may be."""
+
+
+def network(case: Case) -> onnx.ModelProto:
+    op, names, attributes = case
+    inputs = ["" if name == "_" else name for name in names.split()]
+    dtype = "uint8" if op == "NhwcMaxPool" else "float32"
+    made = helper.make_node(op, inputs, ["y"], domain=contrib.DOMAIN, name="n0", **attributes)
+    return three_ways.network([made], INPUTS, {"y": (dtype, None)}, {"": 17, contrib.DOMAIN: 1}, CONSTANTS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_what_onnxruntime_computes(name: str, tmp_path: Path) -> None:
+    theirs, reference, c = three_ways.run(network(CASES[name]), INPUTS, tmp_path)["y"]
+    assert np.array_equal(reference, c)
+    loose = LOOSE.get(CASES[name][0], 2e-5)
+    np.testing.assert_allclose(reference, theirs, rtol=loose, atol=loose)
+
+
+QUANTIZED = [name for name, (op, *_) in CASES.items() if op not in ("NhwcMaxPool", "DynamicQuantizeLSTM")]
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_it_is_quantized_by_default(name: str, tmp_path: Path) -> None:
+    """In int8 all but the normalizations, which are float32 nodes."""
+    proto = network(CASES[name])
+    onnx.save(proto, tmp_path / "m.onnx")
+    shapes = {info.name: INPUTS[info.name].shape for info in proto.graph.input}
+    data = {n: RNG.normal(size=(16, *shape[1:])).astype(np.float32) for n, shape in shapes.items()}
+    np.savez(tmp_path / "d.npz", **{f"{role}_{n}": a for n, a in data.items() for role in ("calib", "test")})
+    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(), tmp_path / "d.npz")
+    dataset = samples_for(bundle, tmp_path / "d.npz")
+    theirs, ours = (
+        compare.run_onnxruntime(tmp_path / "m.onnx", dataset)["y"],
+        integer_outputs(bundle.graph, dataset)["y"],
+    )
+    assert compare.output_metrics("y", theirs, ours.reshape(theirs.shape)).sqnr_db > 22
+    if "Normalization" not in name:
+        assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {"int8"}
+
+
+def test_quantized_reduce_mean(tmp_path: Path) -> None:
+    """The mean of stored integers, rounded once. onnxruntime has the operator's schema only, so numpy says what is right."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "one", "uz0"], ["xq"]),
+        helper.make_node("QLinearReduceMean", ["xq", "one", "uz0", "ys", "yz"], ["yq"], domain=contrib.DOMAIN, axes=[2], keepdims=1),
+        helper.make_node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]),
+    ]  # fmt: skip
+    proto = three_ways.network(nodes, INPUTS, {"y": ("float32", None)}, {"": 17, contrib.DOMAIN: 1}, CONSTANTS)
+    onnx.save(proto, tmp_path / "m.onnx")
+    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions())
+    x = real(8, 3, 8)
+    np.savez(tmp_path / "d.npz", test_x=x)
+    ours = integer_outputs(bundle.graph, samples_for(bundle, tmp_path / "d.npz"))["y"].reshape(8, 3, 1)
+    stored = np.clip(np.rint(x / np.float32(0.02)) + 120, 0, 255)
+    exact = (stored - 120).mean(axis=2, keepdims=True) * 0.02
+    assert np.abs(ours - np.clip(exact, -1.0, 1.55)).max() <= 0.005 + 1e-6
+
+
+REFUSED: dict[str, tuple[Case, str]] = {
+    "an unknown activation": (("FusedConv", "image w", {"activation": "Swish"}), "activation is 'Swish'"),
+    "batches that are transposed": (("FusedMatMul", "x m", {"transBatchA": 1}), "batch axes are transposed"),
+    "computed weights": (("MatMulNBits", "wide pixels ns4", {"K": 24, "N": 5, "block_size": 16}), "weights are computed at run time"),
+    "three bits": (("MatMulNBits", "wide n4 ns4", {"K": 24, "N": 5, "bits": 3, "block_size": 16}), "weights of 3 bits"),
+    "no weights": (("FusedGemm", "rows", {}), "n0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_forms_are_refused(name: str, tmp_path: Path) -> None:
+    case, words = REFUSED[name]
+    onnx.save(network(case), tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedModelError, match=words):
+        compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(dtype="model"))
+
+
+def test_every_operator_with_a_body_has_a_case() -> None:
+    tried = {op for op, *_ in CASES.values()} | {"QLinearReduceMean"}
+    same = {"TransposeMatMul": "FusedMatMul", "MatMulIntegerToFloat": "DynamicQuantizeMatMul"}
+    assert set(contrib.BODIES) - set(same) == tried
