@@ -40,7 +40,8 @@ def operators() -> str:
 {HEAD}
 The operators of the default ONNX domain that are computed by kernels, from opset 7 on, in the meaning of the model's own opset.
 Every dtype has portable C for all targets; int8 has faster kernels for the cores in [kernels.md](kernels.md). What a node
-may not be (a shape, an attribute, a computed weight) is said by `glowembed inspect MODEL`, all of it at once.
+may not be (a shape, an attribute, a computed weight) is said by `glowembed inspect MODEL`, all of it at once; with `--coverage` it says how
+each operator of a model is computed, and its share of the estimated cycles.
 
 {table(("ONNX operator", "computed as", "meaning", *DTYPES), rows)}
 

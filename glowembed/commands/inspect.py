@@ -37,6 +37,9 @@ def inspect(
         typer.Option("--data", metavar="PATH", help="Calibration samples, whose ranges are used for RAM and flash."),
     ] = None,
     *,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="How each operator is computed: dtype, kernels, share of the cycles.")
+    ] = False,
     quantization: Annotated[
         bool,
         typer.Option("--quantization", help="Of a bundle: types, multipliers, shifts and biases of its nodes."),
@@ -64,6 +67,7 @@ def inspect(
     before = {
         "--target": target,
         "--data": data,
+        "--coverage": coverage,
         "--shape": given["shapes"],
         "--input-layout": given["input_layout"] != "model",
     }
@@ -74,7 +78,7 @@ def inspect(
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
     options = compile_options(given)
     source = None if data is None else Source(data)
-    found = inspect_model(model, options.shapes, target, options.input_layout, source)
+    found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage)
     show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)

@@ -23,6 +23,8 @@ from glowembed.graph.notes import Note
 from glowembed.graph.op import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
+from glowembed.judge.coverage import Row, refused
+from glowembed.judge.coverage import coverage as covered
 from glowembed.judge.fitting import Fit, fits, needs
 from glowembed.options.table import InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
@@ -79,6 +81,7 @@ class Inspection:
     flash_estimate: int | None = None
     boards: tuple[Fit, ...] = ()
     unsupported: tuple[Problem, ...] = ()
+    coverage: tuple[Row, ...] = ()
 
     def json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **asdict(self), "notes": [note.json() for note in self.notes]}
@@ -90,8 +93,11 @@ def inspect_model(
     target: str | None = None,
     input_layout: InputLayout = "model",
     data: Dataset | Source | None = None,
+    coverage: bool = False,
 ) -> Inspection:
-    """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples."""
+    """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples, `coverage` adds how
+    each operator is computed.
+    """
     options = CompileOptions(load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout)
     model = Path(model)
     info = importer.describe(model)
@@ -100,24 +106,34 @@ def inspect_model(
     head = Inspection(
         model.name, info.sha256, info.opset, info.producer, notes, target=options.target, unsupported=problems
     )
+    operators = importer.operators(model) if coverage else {}
     if problems:
-        return head
+        return replace(head, coverage=refused(operators, [(p.op, p.reason) for p in problems]) if coverage else ())
     imported = importer.load(model, shapes, input_layout)
     samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
-    return _sized(_described(head, imported), model, options, samples, target is not None)
+    return _sized(_described(head, imported), model, options, samples, operators, target is not None)
 
 
-def _sized(found: Inspection, model: Path, options: CompileOptions, data: Dataset | None, boards: bool) -> Inspection:
+def _sized(
+    found: Inspection,
+    model: Path,
+    options: CompileOptions,
+    data: Dataset | None,
+    operators: Mapping[str, str],
+    boards: bool,
+) -> Inspection:
     """The inspection with the sizes of the compiled network, or with a note if these cannot be determined."""
     try:
         samples = _random(input_specs(import_model(model, options)))
         graph = lowered(model, options, data, samples)
-        usual = needs(*planned(graph, options), options.target)
+        chosen, plan = planned(graph, options)
+        usual = needs(chosen, plan, options.target)
     except GlowembedError as error:
         return replace(found, notes=(*found.notes, Note("estimate", f"RAM and flash cannot be determined: {error}")))
     fit = fits(graph, options, usual) if boards else ()
+    rows = covered(operators, chosen, options.core()) if operators else ()
     found = found if data is not None else replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
-    return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit)
+    return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit, coverage=rows)
 
 
 def _random(specs: Sequence[InputSpec]) -> Dataset:

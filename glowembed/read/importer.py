@@ -105,6 +105,11 @@ def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES) -> list[
     return _import(read(Path(path)), shapes)[1]
 
 
+def operators(path: Path | str) -> dict[str, str]:
+    """A mapping from the name of each node to its operator."""
+    return {name_of(node): node.op_type for node in read(Path(path)).model.graph.node}
+
+
 def describe(path: Path | str) -> ModelInfo:
     """The opset, producer and hash of the file."""
     file = read(Path(path))

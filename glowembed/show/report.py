@@ -397,10 +397,34 @@ def inspection(found: Inspection) -> RenderableType:
         f"{found.model}: opset {found.opset}{f', made by {found.producer}' if found.producer else ''}", style="bold"
     )
     notes = [Text(f"note: {note}", style="dim") for note in found.notes]
+    covered = [_coverage(found)] if found.coverage else []
     if found.unsupported:
-        return Group(head, *notes, _unsupported(found))
+        return Group(head, *notes, *covered, _unsupported(found))
     boards = [_boards_that_fit(found)] if found.boards else []
-    return Group(head, *notes, _io(found), _model_layers(found), _totals(found), *boards)
+    return Group(head, *notes, _io(found), *(covered or [_model_layers(found)]), _totals(found), *boards)
+
+
+def _coverage(found: Inspection) -> Table:
+    if found.unsupported:
+        why = [(row.operator, str(row.nodes), "; ".join(row.refused) or "-") for row in found.coverage]
+        return _table("Operators", ("operator", "nodes", "not supported, because"), why, left=1)
+    rows = [
+        (
+            row.operator,
+            str(row.nodes),
+            " ".join(row.dtypes) or "-",
+            " ".join(row.kernels),
+            number(row.cycles),
+            f"{row.share:.1%}",
+        )
+        for row in found.coverage
+    ]
+    return _table(
+        f"Operators on {found.target}",
+        ("operator", "nodes", "dtype", "kernels", "cycles, estimated", "share"),
+        rows,
+        left=1,
+    )
 
 
 def _unsupported(found: Inspection) -> Table:

@@ -1,0 +1,73 @@
+"""`inspect --coverage`: how each operator of a model is computed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from small_models import model, node, saved, weights
+from typer.testing import CliRunner
+
+from glowembed.__main__ import app
+from glowembed.judge.coverage import CONVERSIONS, Row
+from glowembed.judge.inspection import inspect_model
+
+
+def network() -> onnx.ModelProto:
+    nodes = [
+        node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
+        node("Relu", "c", "r"),
+        node("CumSum", "r axis", "s"),
+        node("Sin", "s", "t"),
+        node("Tile", "t times", "y"),
+    ]
+    constants = {"w": weights(4, 3, 3, 3), "axis": 2, "times": [1, 1, 1, 2]}
+    return model(nodes, {"x": (1, 3, 8, 8)}, constants)
+
+
+def rows(path: Path, target: str) -> dict[str, Row]:
+    return {row.operator: row for row in inspect_model(path, target=target, coverage=True).coverage}
+
+
+@pytest.mark.parametrize(("target", "kernels"), [("cortex-m4", {"fast", "portable"}), ("generic", {"portable"})])
+def test_each_operator_has_a_row(target: str, kernels: set[str], tmp_path: Path) -> None:
+    found = rows(saved(network(), tmp_path), target)
+    assert set(found) == {"Conv", "Relu", "CumSum", "Sin", "Tile", CONVERSIONS}
+    assert (found["Conv"].dtypes, found["Conv"].nodes) == (("int8",), 1)
+    assert set(found["Conv"].kernels) == kernels, "the input is brought to channels-last for it by portable C"
+    assert found["Relu"].kernels == ("none",) and found["Relu"].cycles == 0
+    assert (found["CumSum"].dtypes, found["CumSum"].kernels) == (("float32",), ("generated",))
+    assert (found["Tile"].dtypes, found["Tile"].kernels) == (("int8",), ("generated",))
+    assert found["Sin"].dtypes == ("int8",)
+    assert found[CONVERSIONS].nodes == 0 and set(found[CONVERSIONS].dtypes) == {"int8", "float32"}
+    assert sum(row.share for row in found.values()) == pytest.approx(1.0)
+    assert list(found) == sorted(found, key=lambda name: (-found[name].cycles, name))
+
+
+def test_nodes_inside_of_a_function_body_count_for_the_operator(tmp_path: Path) -> None:
+    proto = model([node("MeanVarianceNormalization", "x", "y", axes=[2, 3])], {"x": (1, 3, 8, 8)})
+    found = rows(saved(proto, tmp_path), "cortex-m4")
+    assert found["MeanVarianceNormalization"].share > 0.5
+
+
+def test_a_refused_model_shows_which_operators_are_in_the_way(tmp_path: Path) -> None:
+    proto = model([node("Relu", "x", "r"), node("RandomNormalLike", "r", "y")], {"x": (1, 3)})
+    path = str(saved(proto, tmp_path))
+    done = CliRunner().invoke(app, ["inspect", path, "--coverage", "--json"])
+    assert done.exit_code == 3
+    first, second = json.loads(done.stdout)["coverage"]
+    assert first["operator"] == "RandomNormalLike" and first["nodes"] == 1 and first["refused"]
+    assert second["operator"] == "Relu" and not second["refused"]
+    shown = CliRunner().invoke(app, ["inspect", path, "--coverage"])
+    assert shown.exit_code == 3 and "not supported, because" in shown.stdout
+
+
+def test_the_table_is_shown_and_printed_as_json(tmp_path: Path) -> None:
+    path = str(saved(network(), tmp_path))
+    shown = CliRunner().invoke(app, ["inspect", path, "--coverage"])
+    assert shown.exit_code == 0 and "Operators on cortex-m4" in shown.stdout and "generated" in shown.stdout
+    printed = json.loads(CliRunner().invoke(app, ["inspect", path, "--coverage", "--json"]).stdout)
+    assert {"operator", "nodes", "dtypes", "kernels", "cycles", "share", "refused"} == set(printed["coverage"][0])
+    assert json.loads(CliRunner().invoke(app, ["inspect", path, "--json"]).stdout)["coverage"] == []
