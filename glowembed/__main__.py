@@ -45,6 +45,7 @@ from glowembed.law import blas  # noqa: F401
 # isort: split
 from glowembed import commands
 from glowembed.errors import GlowembedError, ToolError, UsageError
+from glowembed.graph.op import use_ops
 from glowembed.version import VERSION
 
 BUG = 70
@@ -84,11 +85,19 @@ def _main(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show errors with their traceback; may also follow a command.")
     ] = False,
+    ops: Annotated[
+        str | None,
+        typer.Option(
+            "--ops",
+            metavar="FOLDER",
+            help="Take the operators of this folder too, whose Python files are executed; may also follow a command.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    del debug, version  # main() and the callback have taken them
+    del debug, ops, version  # main() and the callback have taken them
 
 
 commands.add_all(app)
@@ -128,7 +137,10 @@ def _run(words: list[str] | None) -> int:
     words = list(sys.argv[1:] if words is None else words)
     debug, command = "--debug" in words, " ".join(["glowembed", *words])
     try:
-        app([word for word in words if word != "--debug"], prog_name="glowembed")
+        words, folder = _own_ops([word for word in words if word != "--debug"])
+        if folder is not None:
+            use_ops(folder)
+        app(words, prog_name="glowembed")
     except SystemExit as exit_:
         return _failed("interrupted", INTERRUPTED, False) if _code(exit_) == INTERRUPTED else _code(exit_)
     except KeyboardInterrupt:
@@ -143,6 +155,20 @@ def _run(words: list[str] | None) -> int:
         traceback.print_exc()
         return _failed("this is a bug of glowembed; please report it with the lines above", BUG, False)
     return 0
+
+
+def _own_ops(words: list[str]) -> tuple[list[str], str | None]:
+    """The words without --ops FOLDER, wherever it stands, and the folder."""
+    rest, folder, left = list[str](), None, iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name != "--ops":
+            rest.append(word)
+            continue
+        folder = value if equals else next(left, None)
+        if not folder:
+            raise UsageError("--ops needs a folder: glowembed compile MODEL --ops FOLDER")
+    return rest, folder
 
 
 def _code(exit_: SystemExit) -> int:

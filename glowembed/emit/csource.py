@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from glowembed import resources
+from glowembed.errors import UsageError
+from glowembed.graph import own
 from glowembed.graph.cstruct import struct_name
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.kernels.levels import LEVELS, Level
@@ -32,7 +34,7 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
     """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
     if kernel.generated is not None:
         return kernel.generated(params)
-    text = (resources.runtime_c() / "kernels" / kernel.file).read_text("ascii")
+    text = _file(kernel).read_text("ascii")
     if kernel.instance is None and not kernel.template:
         return text
     text = _named(kernel, text, params)
@@ -40,6 +42,16 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
     if variant == WIDE_WEIGHTS:
         return re.sub(r"\bint8(?=_t\b|\b)", "int16", text)
     return _in_law(text, variant) if variant in MODES else text
+
+
+def _file(kernel: Kernel) -> Path:
+    """The C file of a kernel. Raises UsageError if one of the user's own has none."""
+    path = own.kernel_file(kernel.file) or resources.runtime_c() / "kernels" / kernel.file
+    if not path.is_file():
+        raise UsageError(
+            f"the kernel {kernel.symbol} has no C file: {own.folder() or path.parent} holds no {path.name}"
+        )
+    return path
 
 
 def _named(kernel: Kernel, text: str, params: Any) -> str:

@@ -137,7 +137,10 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
 def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
     params = None
     if entry["op"] not in kernel_ops():
-        raise ValueError(f"{entry['name']!r} is of the unknown op {entry['op']!r:.60}")
+        raise UsageError(
+            f"{entry['name']!r:.100} is of the unknown op {entry['op']!r:.60}: name the folder of own operators with which the"
+            " model was compiled (--ops FOLDER), or compile the model again"
+        )
     if entry["params"] is not None:
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"].items()}
         params = kernel_ops()[entry["op"]].params(**fields)

@@ -12,19 +12,25 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
+from glowembed.errors import UsageError
+from glowembed.graph import own
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
 from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import MODES, Mode
 
 if TYPE_CHECKING:
     from glowembed.graph.target import Target
+
+T = TypeVar("T")
 
 
 # ---------------------------------------------------------------------------------------------- import
@@ -460,17 +466,45 @@ def _modules(name: str) -> tuple[Any, ...]:
     return tuple(importlib.import_module(module) for module in sorted(m.name for m in found))
 
 
+def _op_modules() -> tuple[Any, ...]:
+    """The modules of glowembed/ops, and those of the user's own operators."""
+    return (*_modules("ops"), *own.modules())
+
+
+def use_ops(folder: str | Path) -> None:
+    """Take the operators of this folder too, here and in processes that are started. Raises UsageError for a folder that has
+    none, or whose files cannot be loaded.
+    """
+    os.environ[own.VARIABLE] = str(Path(folder).absolute())
+    for known in (ops, kernel_ops, lowerings, importers, definitions, _kernels_by_symbol):
+        known.cache_clear()
+    kernel_ops()
+    importers()
+
+
+def _unique(kind: str, found: Iterable[T], name: Callable[[T], str]) -> dict[str, T]:
+    """By name. Raises UsageError for two of one name, as an operator of the user may have that of one of ours."""
+    result: dict[str, T] = {}
+    for one in found:
+        if name(one) in result:
+            raise UsageError(
+                f"two {kind} are named {name(one)!r}; give the one of your own folder (--ops) another name"
+            )
+        result[name(one)] = one
+    return result
+
+
 @cache
 def ops() -> Mapping[str, Op]:
     """Every semantic op by name: the list OPS of each module in glowembed/ops."""
-    return {op.name: op for module in _modules("ops") for op in getattr(module, "OPS", ())}
+    return _unique("ops", (op for module in _op_modules() for op in getattr(module, "OPS", ())), lambda op: op.name)
 
 
 @cache
 def kernel_ops() -> Mapping[str, KernelOp]:
     """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops, with the kernels of all cores."""
-    found = (op for module in _modules("ops") for op in getattr(module, "KERNEL_OPS", ()))
-    return {op.name: _with_kernels(op) for op in found}
+    found = (op for module in _op_modules() for op in getattr(module, "KERNEL_OPS", ()))
+    return _unique("kernel-level ops", map(_with_kernels, found), lambda op: op.name)
 
 
 def _with_kernels(op: KernelOp) -> KernelOp:
@@ -499,7 +533,7 @@ def lowerings() -> Mapping[tuple[str, str], Lowering]:
     glowembed/ops.
     """
     found: dict[tuple[str, str], Lowering] = {}
-    for module in _modules("ops"):
+    for module in _op_modules():
         found |= getattr(module, "LOWERINGS", {})
     return found
 
@@ -513,8 +547,9 @@ def dtypes_of(op: str) -> tuple[str, ...]:
 
 @cache
 def importers() -> Mapping[str, Op]:
-    """A mapping from ONNX op type to the op whose `import_onnx` takes it."""
-    return {kind: op for op in ops().values() for kind in op.onnx}
+    """A mapping from ONNX op type to the op whose `import_onnx` takes it; `domain:type` for an operator of another domain."""
+    taken = _unique("importers", ((kind, op) for op in ops().values() for kind in op.onnx), lambda pair: pair[0])
+    return {kind: op for kind, (_, op) in taken.items()}
 
 
 @cache
@@ -522,7 +557,7 @@ def definitions() -> Mapping[str, Any]:
     """A mapping from ONNX operator to its definition as a loop nest: what the modules of glowembed/ops/definitions
     register.
     """
-    _modules("ops")
+    _op_modules()
     found: Mapping[str, Any] = importlib.import_module("glowembed.ops.shared.definition").DEFINITIONS
     return found
 

@@ -16,11 +16,13 @@ import numpy as np
 import onnxruntime
 
 from glowembed.errors import ToolError
+from glowembed.graph import own
 from glowembed.graph.ir import Array, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
-from glowembed.read import onnxfile, onnxquant
+from glowembed.read import importer, onnxfile, onnxquant
+from glowembed.reference import run_float
 
 NO_VALUES: Mapping[str, Value] = {}
 
@@ -178,6 +180,20 @@ def _bits(array: Array) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------- float reference
+
+
+def run_float_model(
+    model: Path, dataset: Dataset, progress: Progress = SILENT, values: Mapping[str, Value] = NO_VALUES
+) -> dict[str, Array]:
+    """The outputs of the original model by onnxruntime, or by the float references of the ops where operators of the user are in
+    use, which onnxruntime does not know.
+    """
+    if own.folder() is None:
+        return run_onnxruntime(model, dataset, progress, values)
+    graph = importer.load(model, dataset.shapes)
+    samples = progress.track(range(len(dataset)), "float reference")
+    results = [run_float(graph, dataset.model_sample(index)) for index in samples]
+    return {name: _stacked([result[name] for result in results]) for name in graph.outputs}
 
 
 def run_onnxruntime(

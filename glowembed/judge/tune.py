@@ -349,7 +349,7 @@ def _load(task: Task) -> _Loaded:
     graph = pipeline.import_model(task.model, task.options)
     source = Source(task.data, task.labels, task.images)
     dataset = datasets.load(source, datasets.input_specs(graph), "test").every(task.samples)
-    floats = compare.run_onnxruntime(task.model, dataset, values=graph.values)
+    floats = compare.run_float_model(task.model, dataset, values=graph.values)
     score = _score(task.metric, floats, floats, dataset.labels)
     return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
 

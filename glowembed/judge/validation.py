@@ -115,7 +115,7 @@ def validate(
     else:
         result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
-    floats = _model_outputs(bundle.graph, compare.run_onnxruntime(original, dataset, progress, bundle.graph.values))
+    floats = _model_outputs(bundle.graph, compare.run_float_model(original, dataset, progress, bundle.graph.values))
     if layers and image.transport == "serial":
         checks = _layers_of(bundle, result, expected, _estimate(bundle, place, build_dir, inputs, progress))
     else:

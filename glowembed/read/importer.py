@@ -417,12 +417,18 @@ def _computes_exactly(walk: _Walk, proto: NodeProto) -> bool:
     """Whether the op that would take a node only moves elements, or has constant weights, for which its kernels are made.
     The float32 kernels of the others limit infinities to the largest number, and so would change what masks do.
     """
-    op = importers().get(proto.op_type)
+    op = importers().get(_kind(proto))
     if op is None:
         return False
     constant = any(walk.resolve(name) in walk.arrays for name in proto.input[:2])
     sums = op.has_weights and op.dependence == "sum" and constant
     return op.dependence == "move" or sums or nests.definition_of(proto) is None
+
+
+def _kind(proto: NodeProto) -> str:
+    """The operator as an op names it that imports it: with its domain, where an own op takes operators of that domain."""
+    own = f"{proto.domain}:{proto.op_type}"
+    return own if own in importers() else proto.op_type
 
 
 def _by_own_op(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
@@ -434,7 +440,7 @@ def _by_own_op(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
     _supported(proto)
     if walk.exact and not _computes_exactly(walk, proto):
         raise Refused("its kernels clamp infinities")
-    if proto.op_type not in (*importers(), *onnxquant.OPERATORS) or walk.file.opset < onnxfile.OPSETS[0]:
+    if _kind(proto) not in (*importers(), *onnxquant.OPERATORS) or walk.file.opset < onnxfile.OPSETS[0]:
         raise Refused("no kernels of its own compute it")
     walk.builder.start(node.name, node.outputs)
     _import_node(walk, proto, node)
@@ -449,7 +455,7 @@ def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
         onnxquant.OPERATORS[node.op_type](node, quantized)
         walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
     elif not integers:
-        importers()[node.op_type].import_onnx(node, walk.builder)
+        importers()[_kind(proto)].import_onnx(node, walk.builder)
     elif node.op_type in onnxquant.moves():
         importers()[node.op_type].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
         onnxquant.after_move(node, quantized)
@@ -477,10 +483,13 @@ def _supported(proto: NodeProto) -> None:
         return
     if nests.definition_of(proto) is not None and (proto.op_type in CONTROL or not nodes.has_subgraph(proto)):
         return
-    if contrib.has_body(proto):
+    if contrib.has_body(proto) or (proto.domain and _kind(proto) != proto.op_type):
         return
     if proto.domain not in ("", "ai.onnx"):
-        raise Refused(f"an operator of the domain {proto.domain!r}", "export with standard ONNX operators")
+        raise Refused(
+            f"an operator of the domain {proto.domain!r}",
+            "export with standard ONNX operators, or add it: --ops FOLDER (docs/adding-an-op.md)",
+        )
     if proto.op_type in importers() and not nodes.has_subgraph(proto):
         return
     near = (

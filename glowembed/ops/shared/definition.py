@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import OnnxNode, Refused
 from glowembed.nest.dtypes import COMPUTED
@@ -225,6 +226,9 @@ def operator(*names: str) -> Callable[[Define], Define]:
 
     def register(define: Define) -> Define:
         for name in names:
+            known = DEFINITIONS.get(name)
+            if known is not None and known.__module__ != define.__module__:
+                raise UsageError(f"the operator {name!r} has a definition already, in {known.__module__}")
             DEFINITIONS[name] = define
         return define
 
