@@ -51,6 +51,8 @@ class MatMul(Op):
         a, b = shapes
         if a[-1] != b[-1]:
             raise Malformed(f"{a[-1]} columns times {b[-1]} rows", "the inner sizes must be the same")
+        if a[-1] == 0:
+            raise Refused("its sums are empty", "the inner size must not be 0")
         batch = broadcast.common_shape(a[:-2], b[:-2])
         if any(prod(shape[:-2]) not in (1, prod(batch)) for shape in shapes):
             raise Refused(f"the batches of {list(a)} and {list(b)} are both broadcast", "expand one of them first")

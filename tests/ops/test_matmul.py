@@ -129,6 +129,7 @@ def test_sums_beyond_int32_are_refused():
 
 REFUSED = [
     case("a vector", "MatMul", (7,), (7, 5)),
+    case("sums of nothing", "MatMul", (3, 0), (0, 2)),
     case("both are broadcast in part", "MatMul", (2, 1, 3, 4), (1, 5, 4, 2)),
 ]
 
