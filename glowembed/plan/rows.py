@@ -331,6 +331,8 @@ def _cover(rows: range, stride: int, storage: Storage) -> Span:
     """Rows of `stride` bytes as rows of the storage; all of them if an access is not in whole rows."""
     if not rows:
         return 0, 0
+    if storage.bytes == 0:
+        return 0, storage.rows
     if stride == storage.row_bytes:
         return rows.start, rows.stop
     return rows.start * stride // storage.row_bytes, min(storage.rows, -(-rows.stop * stride // storage.row_bytes))

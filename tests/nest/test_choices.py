@@ -174,3 +174,14 @@ def test_which_programs_only_choose() -> None:
     assert not retype.chooses(program(lambda x: where(x > 0.0, x, float("-inf"))))
     assert not retype.chooses(program(lambda x: x.to("int32").to("float32")))
     assert not retype.chooses(program(lambda x: x, "int32"))
+
+
+@pytest.mark.cc
+def test_nothing_is_chosen_and_then_padded(tmp_path: Path) -> None:
+    """A tensor without elements has rows without bytes for the layers around it."""
+    constants = {"from": [2], "to": [2], "axis": [2], "pads": [0, 0, 1, 1, 0, 0, 1, 1]}
+    nodes = [node("Slice", "x from to axis", "nothing"), node("Pad", "nothing pads", "y")]
+    path = saved(model(nodes, {"x": (1, 3, 8, 8)}, constants), tmp_path)
+    np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32))
+    bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64"), data=tmp_path / "d.npy")
+    assert validate(bundle, tmp_path / "d.npy", "host", 4).bit_exact
