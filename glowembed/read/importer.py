@@ -356,15 +356,38 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
                 if isinstance(refused, Malformed) or _has_wrong_subgraph(proto):
                     raise
                 integers = walk.integers.intersection(proto.input) and not contrib.has_body(proto)
-                if (_computes_integers(proto) and not walk.exact) or integers:
+                if _computes_integers(proto) and not walk.exact:
                     raise
-                if not (nests.define(walk, proto, node) or _expand(walk, proto, node)):
+                if integers:
+                    if not _choose_integers(walk, proto, node):
+                        walk.builder.rollback(mark)
+                        raise
+                elif not (nests.define(walk, proto, node) or _expand(walk, proto, node)):
                     _supported(proto)
                     raise
     except Refused as refused:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
     except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
         _refuse(walk, proto, mark, f"it is not well formed: {_in_words(error)}", "check it with onnx.checker")
+
+
+def _choose_integers(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+    """Add the nodes of a definition for integers of a quantized model, if it only moves, compares and selects those of its first
+    input: it does the same with the real numbers that they stand for.
+    """
+    if proto.input[0] not in walk.integers or walk.integers.intersection(proto.input[1:]):
+        return False
+    if not nests.define(walk, proto, node):
+        return False
+    values, outputs = walk.builder.values, {name for name in node.outputs if name}
+    for made in (n for n in walk.builder.nodes if outputs.intersection(n.outputs)):
+        numbers = [name for name in made.inputs if values[name].const is not None and not values[name].plain]
+        if made.op != "Choice" or numbers or ops()[made.op].limits(made.attrs):
+            return False
+    real = tuple(name for name in node.outputs if name and not values[name].plain)
+    onnxquant.after_move(replace(node, outputs=real), walk.quantized)
+    walk.integers.update(name for name, own in zip(proto.output, node.outputs, strict=True) if own in real)
+    return True
 
 
 def _in_words(error: Exception) -> str:
@@ -470,7 +493,9 @@ def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: s
     walk.builder.rollback(mark)
     for output in filter(None, proto.output):
         name = walk.resolve(output)
-        integers = proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear")
+        integers = proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear") or walk.integers.intersection(
+            proto.input
+        )
         if output in walk.inferred and name not in walk.builder.values and not integers:
             walk.builder.activation(name, walk.inferred[output])
         else:

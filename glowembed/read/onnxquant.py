@@ -257,7 +257,7 @@ def after_move(node: OnnxNode, q: Quantized) -> None:
     """Give the result of a move the type of its input; the same for a border with a number of its own."""
     found = q.known[node.inputs[0]]
     q.known.update((name, found) for name in node.outputs if name)
-    if node.op_type == "Pad" and (current := q.of(node.inputs[0])) is not None:
+    if node.op_type == "Pad" and node.outputs and (current := q.of(node.inputs[0])) is not None:
         padded = q.builder.values[node.outputs[0]]
         q.builder.values[padded.name] = replace(padded, qtype=current.qtype)
 

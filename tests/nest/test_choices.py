@@ -18,6 +18,7 @@ from glowembed.nest.expr import sqrt, where
 from glowembed.nest.program import Program, Recorder, Tensor
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.quantize.precision import parse
+from glowembed.read.importer import problems
 from glowembed.reference import run_int
 
 SHAPE = (1, 4, 6)
@@ -185,3 +186,39 @@ def test_nothing_is_chosen_and_then_padded(tmp_path: Path) -> None:
     np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32))
     bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64"), data=tmp_path / "d.npy")
     assert validate(bundle, tmp_path / "d.npy", "host", 4).bit_exact
+
+
+STORED = {
+    "Tile": [node("Tile", "q times", "r")],
+    "Pad reflect": [node("Pad", "q around", "r", mode="reflect")],
+    "Pad edge": [node("Pad", "q around", "r", mode="edge")],
+    "GatherND": [node("GatherND", "q point", "r")],
+    "Gather": [node("Gather", "q back", "r", axis=2)],
+    "Expand": [node("Expand", "q wide", "r")],
+    "ReduceMax": [node("ReduceMax", "q", "r", axes=[2])],
+    "two steps": [node("Tile", "q times", "t"), node("Pad", "t around", "r", mode="reflect")],
+}
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("op", STORED)
+def test_integers_of_a_quantized_model_are_chosen_as_they_are(op: str, tmp_path: Path) -> None:
+    """Between QuantizeLinear and DequantizeLinear, as onnxruntime's quantizer writes it."""
+    ends = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "r s z", "y")]
+    nodes = [ends[0], *STORED[op], ends[1]]
+    read = {n for one in nodes for n in one.input}
+    constants = {**CONSTANTS, "s": np.float32(0.02), "z": np.uint8(120)}
+    proto = model(nodes, {"x": SHAPE}, {n: a for n, a in constants.items() if n in read})
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "b", CompileOptions("x86-64"))
+    data = np.random.default_rng(2).uniform(-2, 2, (8, *SHAPE[1:])).astype(np.float32)
+    np.savez(tmp_path / "d.npz", test_x=data)
+    result = validate(bundle, tmp_path / "d.npz", "host", 8)
+    assert result.bit_exact and result.json["outputs"][0]["max_abs"] < 1e-6
+
+
+def test_a_sum_of_integers_is_refused_once(tmp_path: Path) -> None:
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"), node("Cast", "q", "c", to=6), node("DequantizeLinear", "c s", "y"),
+    ]  # fmt: skip
+    path = saved(model(nodes, {"x": SHAPE}, {"s": np.float32(0.02), "z": np.uint8(120)}), tmp_path)
+    assert [problem.op for problem in problems(path)] == ["Cast"]
