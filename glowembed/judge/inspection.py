@@ -30,7 +30,8 @@ from glowembed.options.table import InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
 from glowembed.read import importer
-from glowembed.read.importer import NO_SHAPES, Problem
+from glowembed.read.importer import NO_SHAPES
+from glowembed.read.walk import Problem
 
 SCHEMA = 1
 DEFAULT_TARGET = CompileOptions().target

@@ -8,30 +8,27 @@ before its size is known. Names are never changed; the emitter makes identifiers
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
-from glowembed.graph import limits
-from glowembed.graph.ir import Array, Const, Graph, Shape, verify
+from glowembed.graph.ir import Graph, Shape, verify
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import InputLayout
-from glowembed.read import contrib, functions, nests, nodes, onnxfile, onnxfold, onnxquant, zipmap
+from glowembed.read import contrib, functions, nests, nodes, onnxfile, onnxquant, zipmap
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
+from glowembed.read.folding import add_constant, fold, pass_through
 from glowembed.read.onnxfile import (
     File,
     array_of,
     channels_read,
-    declared_shape,
     input_shapes,
     name_of,
     ordered,
@@ -39,28 +36,13 @@ from glowembed.read.onnxfile import (
     single,
     with_batch,
 )
-from glowembed.read.onnxquant import Quantized
+from glowembed.read.walk import FLOATS, Problem, Walk
 
 CONTROL = ("If", "Loop", "Scan")
 """The operators that may have graphs inside."""
 
-FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
-
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
 """The types of inputs in quantized models."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One node (or input, or output) that is not supported; `op` is the ONNX operator, "input" or "output"."""
-
-    node: str
-    op: str
-    reason: str
-    hint: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.op} {self.node!r}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
 
 
 @dataclass(frozen=True)
@@ -125,97 +107,6 @@ def describe(path: Path | str) -> ModelInfo:
 # ------------------------------------------------------------------------------------------------ the walk
 
 
-@dataclass(eq=False)
-class _Walk:
-    """The state while nodes are visited in order of execution."""
-
-    file: File
-    shapes: Mapping[str, Shape]
-    builder: GraphBuilder
-    outputs: tuple[str, ...]
-    exact: bool = False
-    """Whether floats keep the types of the model."""
-
-    arrays: dict[str, Array] = field(default_factory=dict)
-    alias: dict[str, str] = field(default_factory=dict)
-    unknown: set[str] = field(default_factory=set)
-    found: list[Problem] = field(default_factory=list)
-    folded: int = 0
-    """Elements of the constants that were computed so far."""
-    integers: set[str] = field(default_factory=set)
-    """The names in the file whose tensors are integers; DequantizeLinear gives the same value a second name, whose
-    tensor is not.
-    """
-
-    @cached_property
-    def quantized(self) -> Quantized:
-        return Quantized(self.builder, self.arrays)
-
-    def resolve(self, name: str) -> str:
-        while (next_name := self.alias.get(name, name)) != name:
-            name = next_name
-        return name
-
-    def is_plain(self, name: str) -> bool:
-        """Whether a computed value has a type that is never quantized."""
-        value = self.builder.values[name]
-        return value.const is None and value.plain and name not in self.quantized.known
-
-    def onnx_node(self, proto: NodeProto, inputs: Sequence[str], opset: int) -> OnnxNode:
-        """A node inside another one, with its own names."""
-        return OnnxNode(
-            proto.op_type, name_of(proto), tuple(inputs), tuple(proto.output), nodes.attributes(self, proto), opset
-        )
-
-    @cached_property
-    def inferred(self) -> dict[str, Shape]:
-        """Shapes from onnx's own inference, which let the walk continue after an unsupported node."""
-        model = ModelProto()
-        model.CopyFrom(self.file.model)
-        for info in model.graph.input:
-            if info.name in self.shapes:
-                new = helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, self.shapes[info.name])
-                info.CopyFrom(new)
-        del model.graph.output[:]
-        del model.graph.value_info[:]
-        model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in self.outputs)
-        try:
-            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        except Exception:
-            return {}
-        return _known_shapes([*graph.value_info, *graph.output])
-
-    def integers_cast(self, nodes: Sequence[NodeProto]) -> set[str]:
-        """The inputs of Casts that are no floats, by onnx's inference: such a Cast is computed, not passed through."""
-        inputs = {node.input[0] for node in nodes if node.op_type == "Cast" and node.input}
-        if not inputs:
-            return set()
-        try:
-            graph = onnx.shape_inference.infer_shapes(self.file.model).graph
-        except Exception:
-            return set()
-        known = {info.name: info.type.tensor_type.elem_type for info in graph.value_info}
-        return {name for name in inputs if known.get(name, TensorProto.FLOAT) not in FLOATS}
-
-    @cached_property
-    def declared(self) -> dict[str, Shape]:
-        """The shapes that the model declares, and where it does not, those that onnx infers."""
-        graph = self.file.model.graph
-        found = {**self.inferred, **_known_shapes([*graph.value_info, *graph.output], 0)}
-        functions.backwards(graph.node, found)
-        return found
-
-
-def _known_shapes(infos: Iterable[ValueInfoProto], least: int = 1) -> dict[str, Shape]:
-    """The shapes that are known in full, by name. least: the smallest size of an axis that counts."""
-    found = {info.name: declared_shape(info) for info in infos}
-    return {
-        name: tuple(d for d in shape if d is not None)
-        for name, shape in found.items()
-        if shape is not None and all(d is not None and d >= least for d in shape)
-    }
-
-
 def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tuple[Graph | None, list[Problem]]:
     """The graph and the problems. The graph is None if the problems leave none."""
     file = replace(file, model=zipmap.as_tensors(file.model))
@@ -231,7 +122,7 @@ def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tupl
     order = ordered(file.path, _without(graph, tensors), tensors)
     reserved = {*tensors, *shapes, *(name for node in graph.node for name in node.output)}
     outputs = tuple(dict.fromkeys(info.name for info in graph.output))
-    walk = _Walk(file, shapes, GraphBuilder(reserved), outputs, exact)
+    walk = Walk(file, shapes, GraphBuilder(reserved), outputs, exact)
     walk.found.extend(
         Problem(t.values.name, "sparse initializer", "sparse constants") for t in graph.sparse_initializer
     )
@@ -241,7 +132,7 @@ def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tupl
     read = {name for node in order for name in onnxfile.reads(node)} | set(outputs)
     for name, tensor in tensors.items():
         if name in read:
-            _add_constant(walk, name, array_of(file.path, tensor), tensor.name, "initializer")
+            add_constant(walk, name, array_of(file.path, tensor), tensor.name, "initializer")
     if not exact:
         walk.alias.update(_surviving(order, outputs, {*tensors, *shapes, *walk.integers_cast(order)}))
     for node in order:
@@ -267,7 +158,7 @@ def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProt
     return bare
 
 
-def _add_input(walk: _Walk, info: ValueInfoProto) -> None:
+def _add_input(walk: Walk, info: ValueInfoProto) -> None:
     kind = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else None
     floating = kind in FLOATS and not (walk.exact and kind != TensorProto.FLOAT)
     dtype = "float32" if floating else ELEMENT_TYPES.get(kind or 0, "float32")
@@ -304,26 +195,11 @@ def _batches(declared: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> Iter
         yield Problem(name, "input", f"its batch is {declared[name][0]}", f"a bundle takes one sample: {example}")
 
 
-def _add_constant(walk: _Walk, name: str, array: Array, node: str, op: str) -> None:
-    """Add a constant unchanged for folding, and as float32 if it is a float."""
-    walk.arrays[name] = array
-    real = array.dtype.kind == "f" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8")
-    if real:
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float32)
-        # A scalar infinity may be a limit (Clip, Pad); anything else would poison the ranges.
-        if not walk.exact and (np.isnan(array).any() or (array.size > 1 and not np.isfinite(array).all())):
-            index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
-            where = f"{name!r} at {index}" if index else repr(name)
-            raise UsageError(f"{walk.file.path}: the constant {where} of {op} {node!r} is NaN or infinite in float32")
-    walk.builder.model_constant(name, array)
-
-
 def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[str]) -> dict[str, str]:
     """Names to be replaced: a value that a pass-through turns into an output of the model takes the name of that
     output.
     """
-    passed = {node.output[0]: node.input[0] for node in order if _is_pass_through(node)}
+    passed = {node.output[0]: node.input[0] for node in order if _ispass_through(node)}
     renamed: dict[str, str] = {}
     for output in outputs:
         source = output
@@ -334,12 +210,12 @@ def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[st
     return renamed
 
 
-def _is_pass_through(node: NodeProto) -> bool:
+def _ispass_through(node: NodeProto) -> bool:
     kinds = ("Identity", "Dropout", "Cast", "DequantizeLinear")
     return node.op_type in kinds and node.domain in onnxquant.DOMAINS and len(node.input) > 0
 
 
-def _visit(walk: _Walk, proto: NodeProto) -> None:
+def _visit(walk: Walk, proto: NodeProto) -> None:
     """Fold, pass through or import one node, or record a problem."""
     names = [walk.resolve(name) if name else "" for name in proto.input]
     mark = walk.builder.mark()
@@ -348,7 +224,7 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
         if any(name in walk.unknown for name in names):
             walk.unknown.update(filter(None, node.outputs))
             _supported(proto)
-        elif not _fold(walk, proto, node):
+        elif not fold(walk, proto, node):
             try:
                 _by_own_op(walk, proto, node)
             except Refused as refused:
@@ -371,7 +247,7 @@ def _visit(walk: _Walk, proto: NodeProto) -> None:
         _refuse(walk, proto, mark, f"it is not well formed: {_in_words(error)}", "check it with onnx.checker")
 
 
-def _choose_integers(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     """Add the nodes of a definition for integers of a quantized model, if it only moves, compares and selects those of its first
     input: it does the same with the real numbers that they stand for.
     """
@@ -401,7 +277,7 @@ def _in_words(error: Exception) -> str:
     return "its inputs and attributes do not fit each other"
 
 
-def _expand(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
+def _expand(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     """Visit the nodes of the operator's function body; return whether ONNX gives one. Raises Refused if one of them is
     not supported.
     """
@@ -436,7 +312,7 @@ def _computes_integers(proto: NodeProto) -> bool:
     return proto.op_type in kinds and proto.domain in onnxquant.DOMAINS
 
 
-def _computes_exactly(walk: _Walk, proto: NodeProto) -> bool:
+def _computes_exactly(walk: Walk, proto: NodeProto) -> bool:
     """Whether the op that would take a node only moves elements, or has constant weights, for which its kernels are made.
     The float32 kernels of the others limit infinities to the largest number, and so would change what masks do.
     """
@@ -454,11 +330,11 @@ def _kind(proto: NodeProto) -> str:
     return own if own in importers() else proto.op_type
 
 
-def _by_own_op(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
+def _by_own_op(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
     """Import a node by an op that can be quantized. Raises Refused if there is none, or if it cannot."""
     if any(walk.is_plain(name) for name in node.inputs if name) or (walk.exact and _computes_integers(proto)):
         raise Refused("it computes with a tensor that is not float32")
-    if _pass_through(walk, proto, node):
+    if pass_through(walk, proto, node):
         return
     _supported(proto)
     if walk.exact and not _computes_exactly(walk, proto):
@@ -470,7 +346,7 @@ def _by_own_op(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
     _check_made(walk, node)
 
 
-def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
+def _import_node(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
     """Import a node by the op's importer, or by onnxquant if it makes or reads integers."""
     quantized = walk.quantized
     integers = [name for name in proto.input if name in walk.integers]
@@ -487,7 +363,7 @@ def _import_node(walk: _Walk, proto: NodeProto, node: OnnxNode) -> None:
         raise Refused(f"it computes with the integer tensor {integers[0]!r}", "put a DequantizeLinear before it")
 
 
-def _refuse(walk: _Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
+def _refuse(walk: Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
     """Record the problem. The outputs keep their shape if onnx can infer it, so that the walk continues."""
     walk.found.append(Problem(name_of(proto), proto.op_type, reason, hint))
     walk.builder.rollback(mark)
@@ -532,7 +408,7 @@ def _has_wrong_subgraph(proto: NodeProto) -> bool:
     return nodes.has_subgraph(proto) and known and proto.op_type not in CONTROL
 
 
-def _check_made(walk: _Walk, node: OnnxNode) -> None:
+def _check_made(walk: Walk, node: OnnxNode) -> None:
     """Record a problem for outputs that an importer did not make but something reads."""
     for name in filter(None, node.outputs):
         if name not in walk.builder.values:
@@ -544,105 +420,7 @@ def _check_made(walk: _Walk, node: OnnxNode) -> None:
 # ------------------------------------------------------------------------------------- folding, pass-through
 
 
-def _fold(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Compute the outputs as constants if all inputs are constants, or if only the shape of the input matters."""
-    if not onnxfold.folds(proto) or nodes.has_subgraph(proto):
-        return False
-    if node.op_type in ("Shape", "Size"):
-        _keep(walk, node, [_shape_of(walk, node)])
-        return True
-    inputs = [name for name in node.inputs if name]
-    if not all(name in walk.arrays for name in inputs) or (not inputs and node.op_type != "Constant"):
-        return False
-    if node.op_type == "Constant" and "value" in node.attrs:
-        _keep(walk, node, [node.attrs["value"]])
-        return True
-    if node.op_type == "DequantizeLinear":
-        return False
-    grids = {
-        name: const.grid for name in inputs if (const := walk.builder.values[name].const) and const.grid is not None
-    }
-    _check_training(walk, node)
-    feeds = {name: walk.arrays[name] for name in inputs}
-    _keep(walk, node, onnxfold.evaluate(walk.file, proto, node.inputs, feeds))
-    if grids and node.op_type in onnxquant.moves():
-        reals = {name: walk.builder.delayed(name).materialize() for name in grids}
-        moved = (onnxfold.evaluate(walk.file, proto, node.inputs, {**feeds, **own}) for own in (reals, grids))
-        _keep_grid(walk, node, *moved)
-    return True
-
-
-def _keep_grid(walk: _Walk, node: OnnxNode, reals: Sequence[Array], grids: Sequence[Array]) -> None:
-    """Give a moved constant the grid of a constant that knows its integers."""
-    for name, real, grid in zip(filter(None, node.outputs), reals, grids, strict=False):
-        walk.builder.stored_constant(name, Const(real, grid=grid))
-
-
-def _shape_of(walk: _Walk, node: OnnxNode) -> Array:
-    name = node.inputs[0]
-    shape = walk.arrays[name].shape if name in walk.arrays else walk.builder.shape(name)
-    if node.op_type == "Size":
-        return np.asarray(prod(shape), dtype=np.int64)
-    return np.asarray(shape[node.attrs.get("start", 0) : node.attrs.get("end", len(shape))], dtype=np.int64)
-
-
-def _keep(walk: _Walk, node: OnnxNode, results: Sequence[Array]) -> None:
-    walk.folded += sum(array.size for array in results)
-    if walk.folded > limits.FOLDED_IN_ALL:
-        raise Refused(
-            f"with its result, {walk.folded} elements are constants that are computed, more than {limits.FOLDED_IN_ALL}",
-            "compute them before the export",
-        )
-    for name, array in zip(filter(None, node.outputs), results, strict=False):
-        _add_constant(walk, name, array, node.name, node.op_type)
-
-
-def _pass_through(walk: _Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Remove Identity, Dropout in inference, Cast from float to float, and DequantizeLinear: their output is another
-    name of the input.
-    """
-    if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear"):
-        return False
-    source, output = node.inputs[0], node.outputs[0]
-    if node.op_type == "DequantizeLinear":
-        real = onnxquant.dequantize_linear(node, walk.quantized)
-        if real is None:
-            return True
-        source = real
-    if node.op_type == "Identity" and proto.input[0] in walk.integers:
-        walk.integers.add(proto.output[0])
-    if node.op_type == "Cast" and proto.input[0] in walk.integers and node.attrs.get("to") in FLOATS:
-        onnxquant.read_as_numbers(walk.quantized, source)
-    if node.op_type == "Cast" and not (
-        node.attrs.get("to") == TensorProto.FLOAT if walk.exact else node.attrs.get("to") in FLOATS
-    ):
-        raise Refused("a cast to another type")
-    _check_training(walk, node)
-    if source == output:
-        return True
-    if output in walk.outputs:
-        walk.builder.start(node.name, node.outputs)
-        walk.builder.add("Reshape", [source], {"shape": walk.builder.shape(source)}, output)
-    else:
-        walk.alias[output] = source
-    _check_dropout_mask(walk, node)
-    return True
-
-
-def _check_training(walk: _Walk, node: OnnxNode) -> None:
-    training = node.input(2) if node.op_type == "Dropout" else None
-    if training is not None and (training not in walk.arrays or walk.arrays[training].any()):
-        raise Refused("it is in training mode", "export the model for inference")
-
-
-def _check_dropout_mask(walk: _Walk, node: OnnxNode) -> None:
-    mask = node.outputs[1] if len(node.outputs) > 1 else ""
-    if mask and (mask in walk.outputs or any(mask in other.input for other in walk.file.model.graph.node)):
-        walk.unknown.add(mask)
-        raise Refused(f"its mask {mask!r} is used", "export the model for inference")
-
-
-def _copy_constants(walk: _Walk) -> None:
+def _copy_constants(walk: Walk) -> None:
     """Make every output that is a constant a copy of it."""
     for name in walk.outputs:
         value = walk.builder.values.get(name)
@@ -650,7 +428,7 @@ def _copy_constants(walk: _Walk) -> None:
             walk.builder.copy_constant(name, walk.arrays[name])
 
 
-def _readers_of_bounds(walk: _Walk) -> Iterator[Problem]:
+def _readers_of_bounds(walk: Walk) -> Iterator[Problem]:
     """A problem for every node that would take a bound for the size that data decides."""
     for node in walk.builder.nodes:
         for name in node.inputs:
@@ -659,7 +437,7 @@ def _readers_of_bounds(walk: _Walk) -> Iterator[Problem]:
                 yield Problem(node.origins[0], node.op, reason, f"declare the shape of {name!r} in the model")
 
 
-def _finish(walk: _Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
+def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
     """The graph, with the last checks: every output is computed, every constant is a finite number."""
     values = walk.builder.values
     if walk.exact:

@@ -1,0 +1,123 @@
+"""The state of the walk over the nodes of a file, and the problems that it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from glowembed.graph.ir import Array, Shape
+from glowembed.graph.op import OnnxNode
+from glowembed.read import functions, nodes
+from glowembed.read.builder import GraphBuilder
+from glowembed.read.onnxfile import File, declared_shape, name_of
+from glowembed.read.onnxquant import Quantized
+
+FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One node (or input, or output) that is not supported; `op` is the ONNX operator, "input" or "output"."""
+
+    node: str
+    op: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.node!r}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(eq=False)
+class Walk:
+    """The state while nodes are visited in order of execution."""
+
+    file: File
+    shapes: Mapping[str, Shape]
+    builder: GraphBuilder
+    outputs: tuple[str, ...]
+    exact: bool = False
+    """Whether floats keep the types of the model."""
+
+    arrays: dict[str, Array] = field(default_factory=dict)
+    alias: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    found: list[Problem] = field(default_factory=list)
+    folded: int = 0
+    """Elements of the constants that were computed so far."""
+    integers: set[str] = field(default_factory=set)
+    """The names in the file whose tensors are integers; DequantizeLinear gives the same value a second name, whose
+    tensor is not.
+    """
+
+    @cached_property
+    def quantized(self) -> Quantized:
+        return Quantized(self.builder, self.arrays)
+
+    def resolve(self, name: str) -> str:
+        while (next_name := self.alias.get(name, name)) != name:
+            name = next_name
+        return name
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a computed value has a type that is never quantized."""
+        value = self.builder.values[name]
+        return value.const is None and value.plain and name not in self.quantized.known
+
+    def onnx_node(self, proto: NodeProto, inputs: Sequence[str], opset: int) -> OnnxNode:
+        """A node inside another one, with its own names."""
+        return OnnxNode(
+            proto.op_type, name_of(proto), tuple(inputs), tuple(proto.output), nodes.attributes(self, proto), opset
+        )
+
+    @cached_property
+    def inferred(self) -> dict[str, Shape]:
+        """Shapes from onnx's own inference, which let the walk continue after an unsupported node."""
+        model = ModelProto()
+        model.CopyFrom(self.file.model)
+        for info in model.graph.input:
+            if info.name in self.shapes:
+                new = helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, self.shapes[info.name])
+                info.CopyFrom(new)
+        del model.graph.output[:]
+        del model.graph.value_info[:]
+        model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in self.outputs)
+        try:
+            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        except Exception:
+            return {}
+        return known_shapes([*graph.value_info, *graph.output])
+
+    def integers_cast(self, nodes: Sequence[NodeProto]) -> set[str]:
+        """The inputs of Casts that are no floats, by onnx's inference: such a Cast is computed, not passed through."""
+        inputs = {node.input[0] for node in nodes if node.op_type == "Cast" and node.input}
+        if not inputs:
+            return set()
+        try:
+            graph = onnx.shape_inference.infer_shapes(self.file.model).graph
+        except Exception:
+            return set()
+        known = {info.name: info.type.tensor_type.elem_type for info in graph.value_info}
+        return {name for name in inputs if known.get(name, TensorProto.FLOAT) not in FLOATS}
+
+    @cached_property
+    def declared(self) -> dict[str, Shape]:
+        """The shapes that the model declares, and where it does not, those that onnx infers."""
+        graph = self.file.model.graph
+        found = {**self.inferred, **known_shapes([*graph.value_info, *graph.output], 0)}
+        functions.backwards(graph.node, found)
+        return found
+
+
+def known_shapes(infos: Iterable[ValueInfoProto], least: int = 1) -> dict[str, Shape]:
+    """The shapes that are known in full, by name. least: the smallest size of an axis that counts."""
+    found = {info.name: declared_shape(info) for info in infos}
+    return {
+        name: tuple(d for d in shape if d is not None)
+        for name, shape in found.items()
+        if shape is not None and all(d is not None and d >= least for d in shape)
+    }
