@@ -11,10 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, save
 
 from glowembed.errors import UsageError
 from glowembed.graph import op as registry
 from glowembed.graph import own
+from glowembed.ops.shared.definition import DEFINITIONS
+from glowembed.read.importer import load, problems
+from glowembed.reference import run_float
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-op"
 
@@ -66,7 +70,10 @@ def test_without_the_folder_the_operators_are_refused(network: Path) -> None:
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The registry as it was before, whatever a test adds."""
     monkeypatch.setenv(own.VARIABLE, "")
+    before = dict(registry.definitions())
     yield
+    DEFINITIONS.clear()
+    DEFINITIONS.update(before)
     os.environ[own.VARIABLE] = ""
     own._loaded.cache_clear()
     for known in (registry.ops, registry.kernel_ops, registry.lowerings, registry.importers, registry.definitions):
@@ -107,6 +114,30 @@ def test_what_is_wrong_in_a_folder_is_said(case: str, clean: None, tmp_path: Pat
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(UsageError, match=words):
         registry.use_ops(tmp_path)
+
+
+NAMESAKES = """
+from glowembed.ops.shared.definition import elementwise, operator
+@operator("my.ops:Relu", "my.ops:Identity", "my.ops:QLinearAdd")
+def twice(n):
+    elementwise(n, [n.input(0)], lambda x: x + x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Identity", "QLinearAdd"])
+def test_an_operator_with_the_name_of_one_of_onnx_is_what_its_domain_says(
+    kind: str, clean: None, tmp_path: Path
+) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "namesakes.py").write_text(NAMESAKES, "utf-8")
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 3)) for name in "xy"]
+    made = helper.make_graph([helper.make_node(kind, ["x"], ["y"], domain="my.ops")], "g", tensors[:1], tensors[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)]
+    save(helper.make_model(made, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    assert "my.ops" in problems(tmp_path / "m.onnx")[0].reason
+    registry.use_ops(tmp_path / "ops")
+    x = np.float32([[-1, 0, 2]])
+    assert np.array_equal(run_float(load(tmp_path / "m.onnx"), {"x": x})["y"], x + x)
 
 
 def test_a_folder_that_is_none(clean: None, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def pass_through(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     """Remove Identity, Dropout in inference, Cast from float to float, and DequantizeLinear: their output is another
     name of the input.
     """
-    if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear"):
+    if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear") or proto.domain not in onnxquant.DOMAINS:
         return False
     source, output = node.inputs[0], node.outputs[0]
     if node.op_type == "DequantizeLinear":

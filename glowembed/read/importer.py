@@ -325,9 +325,8 @@ def _computes_exactly(walk: Walk, proto: NodeProto) -> bool:
 
 
 def _kind(proto: NodeProto) -> str:
-    """The operator as an op names it that imports it: with its domain, where an own op takes operators of that domain."""
-    own = f"{proto.domain}:{proto.op_type}"
-    return own if own in importers() else proto.op_type
+    """The operator as `importers` has it: with its domain, unless that is ONNX's own."""
+    return proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}:{proto.op_type}"
 
 
 def _by_own_op(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
@@ -339,7 +338,7 @@ def _by_own_op(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
     _supported(proto)
     if walk.exact and not _computes_exactly(walk, proto):
         raise Refused("its kernels clamp infinities")
-    if _kind(proto) not in (*importers(), *onnxquant.OPERATORS) or walk.file.opset < onnxfile.OPSETS[0]:
+    if not (_kind(proto) in importers() or _computes_integers(proto)) or walk.file.opset < onnxfile.OPSETS[0]:
         raise Refused("no kernels of its own compute it")
     walk.builder.start(node.name, node.outputs)
     _import_node(walk, proto, node)
@@ -350,13 +349,13 @@ def _import_node(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
     """Import a node by the op's importer, or by onnxquant if it makes or reads integers."""
     quantized = walk.quantized
     integers = [name for name in proto.input if name in walk.integers]
-    if node.op_type in onnxquant.OPERATORS:
+    if node.op_type in onnxquant.OPERATORS and _computes_integers(proto):
         onnxquant.OPERATORS[node.op_type](node, quantized)
         walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
     elif not integers:
         importers()[_kind(proto)].import_onnx(node, walk.builder)
-    elif node.op_type in onnxquant.moves():
-        importers()[node.op_type].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
+    elif _kind(proto) in onnxquant.moves():
+        importers()[_kind(proto)].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
         onnxquant.after_move(node, quantized)
         walk.integers.update(filter(None, proto.output))
     else:
@@ -384,15 +383,13 @@ def _supported(proto: NodeProto) -> None:
         return
     if nests.definition_of(proto) is not None and (proto.op_type in CONTROL or not nodes.has_subgraph(proto)):
         return
-    if contrib.has_body(proto) or (proto.domain and _kind(proto) != proto.op_type):
+    if contrib.has_body(proto) or (_kind(proto) in importers() and not nodes.has_subgraph(proto)):
         return
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(
             f"an operator of the domain {proto.domain!r}",
             "export with standard ONNX operators, or add it: --ops FOLDER (docs/adding-an-op.md)",
         )
-    if proto.op_type in importers() and not nodes.has_subgraph(proto):
-        return
     near = (
         []
         if onnx.defs.has(proto.op_type)
