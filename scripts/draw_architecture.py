@@ -1,7 +1,7 @@
 """Draw docs/architecture.svg from the imports of the package; scripts/generate_docs.py writes it.
 
 A box is a package of glowembed/ with the first sentence of its docstring; its height in the drawing follows from the imports.
-Only its column is chosen here. tests/test_architecture.py reads the same imports.
+Only its column is chosen here. tests/repository/test_architecture.py reads the same imports.
 """
 
 from __future__ import annotations

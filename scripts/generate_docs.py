@@ -3,7 +3,7 @@ and the picture of architecture.md.
 
     python scripts/generate_docs.py
 
-tests/test_generated_docs.py fails where one of them is stale.
+tests/repository/test_generated_docs.py fails where one of them is stale.
 """
 
 from __future__ import annotations

@@ -11,13 +11,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from checkout import ROOT, SHARED
 from hypothesis import settings
 
 from glowembed.law import blas  # noqa: F401
-
-TESTS = Path(__file__).resolve().parent
-ROOT = TESTS.parent
-SHARED = Path(os.environ.get("GLOWEMBED_SHARED", ROOT.parent / "shared")) / "models"
 
 # marker -> (commands, any of which is enough; the Debian package)
 TOOLS = {

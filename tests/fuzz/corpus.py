@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from checker import one_node_model
 from onnx import TensorProto, helper
+from quantized_forms import FORMS
 from random_networks import branching, network
 from random_nodes import CASES
 from small_models import model, node, weights
-from test_quantized_models import FORMS
 
 IMAGE = {"x": (1, 3, 8, 8)}
 FLAT = {"x": (1, 8)}

@@ -1,0 +1,111 @@
+"""Random kernel-level nodes: every kernel of a core against the integer reference, bit for bit.
+
+All families, dtypes and requantizations (random_nodes.py); weights and inputs take all of int8, -128 too; shapes are small
+and odd, and now and then large. The tests take the first nodes that meet each kernel; for as long as one likes:
+
+    python tests/kernels/test_differential.py --isa dsp --seconds 60 --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
+
+from checker import HOST, boards_for, check_kernels
+from random_nodes import equal_numbers, lowered
+
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.target import load_target
+from glowembed.run import kernel_qemu as emulated
+
+ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.BOARDS}}
+FILLS = ("random", "extremes")
+
+TRIED_MAX = 4000
+"""So many nodes are drawn in search of one for a kernel that has not been met."""
+
+EXEMPT = {"ge_take_rows", "ge_copy_rows"}
+"""Inputs from outside the arena: test_places.py."""
+
+
+def check_random(seed: int, number: int, isa: str) -> Counter[str]:
+    """Graph `number` of a seed through all kernels of an ISA that may compute its nodes; how often each was right."""
+    graph, rng, found = lowered(seed, number), np.random.default_rng((seed, number)), Counter[str]()
+    for node in graph.nodes:
+        try:
+            found += check_kernels(node, graph, rng, FILLS, ISA[isa])
+        except AssertionError as error:
+            raise AssertionError(f"--isa {isa} --seed {seed}, node {number}: {error}") from error
+    return found
+
+
+def legal(node: Node, isa: str) -> set[str]:
+    """The kernels of an ISA that may compute a node."""
+    targets = [load_target(board.target) for board in boards_for(isa, node)[:1]] or [HOST]
+    return {k.symbol for k in kernel_ops()[node.op].kernels if k.isa == ISA[isa] and k.when(node, targets[0]) is None}
+
+
+def kernels_of(graph: Graph, isa: str) -> set[str]:
+    return set().union(*(legal(node, isa) for node in graph.nodes))
+
+
+@pytest.mark.cc
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("isa", ISA)
+def test_random_nodes_meet_every_kernel(isa: str) -> None:
+    written = (k for op in kernel_ops().values() for k in op.kernels if k.generated is None)
+    missing = {k.symbol for k in written if k.isa == ISA[isa]} - EXEMPT
+    for number in range(TRIED_MAX):
+        if missing & kernels_of(lowered(1, number), isa):
+            missing -= check_random(1, number, isa).keys()
+        if not missing:
+            break
+    emulated.close()
+    assert not missing, "no random node is for these kernels: random_nodes.py has to draw what they are for"
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("isa", emulated.BOARDS)
+@pytest.mark.parametrize("n", [4, 5, 8])
+def test_params_that_are_equal_numbers(isa: str, n: int) -> None:
+    """Where the compiler knows them: an operand that moves on and an input of the same value may share a register."""
+    checked = Counter[str]()
+    for graph in equal_numbers(n):
+        checked += check_kernels(graph.nodes[0], graph, np.random.default_rng(n), ("random",), isa)
+    emulated.close()
+    assert len(checked) >= 2
+
+
+def main() -> int:
+    """Until the time is over; prints what was done, or the seed and number of what failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--isa", choices=ISA, required=True)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    end, number, checked = time.monotonic() + args.seconds, 0, Counter[str]()
+    while time.monotonic() < end:
+        checked += check_random(args.seed, number, args.isa)
+        number += 1
+        if number % 50 == 0:
+            emulated.close()
+    emulated.close()
+    print(
+        f"{args.isa}, seed {args.seed}: {number} nodes, {checked.total()} checks of {len(checked)} kernels, all bits equal"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,343 @@
+"""Order, streaming and placement: schedules that compute everything once, plans that survive garbage, exact optima."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from busy import busy_machine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_graphs import kernel_graph, portable
+from poison import poisoned_run
+from random_networks import Network, branching, network
+from small_models import canonical, model, node, weights
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Graph, Node, QType, Value, verify
+from glowembed.graph.plan import PlanOptions
+from glowembed.graph.target import load_target
+from glowembed.lower.choose import choose
+from glowembed.lower.nodes import lower
+from glowembed.plan import memory, order, placement, replay, schedule
+from glowembed.plan.costs import Costs
+from glowembed.plan.memory import BUDGETS, budget
+from glowembed.plan.placement import Item
+from glowembed.plan.rows import rows_of
+from glowembed.quantize.types import quantize
+from glowembed.reference import run_int
+
+INT8 = QType("int8", (1.0,), (0,))
+
+
+# ------------------------------------------------------------------------------------------------ networks
+
+
+RAM = PlanOptions("greedy", optimize="ram")
+MAKERS: tuple[Network, ...] = (network, branching)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("schedule")
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10_000),
+    layers=st.integers(2, 9),
+    block=st.sampled_from([1, 2, 3]),
+    make=st.sampled_from(MAKERS),
+)
+def test_a_group_computes_every_row_once_and_never_too_early(
+    seed: int, layers: int, block: int, make: Network, folder: Path
+) -> None:
+    rows = rows_of(kernel_graph(seed, layers, folder, make))
+    rng = random.Random(seed)
+    positions = range(len(rows.works))
+    pull = schedule.Pull(
+        block,
+        frozenset(rng.sample(positions, len(positions) // 2)),
+        frozenset(rng.sample(positions, len(positions) // 3)),
+    )
+    done = dict.fromkeys(positions, 0)
+    for position, first, last in schedule.stream(rows, 0, len(rows.works), pull):
+        work = rows.works[position]
+        assert first == done[position]
+        assert last == min(first + block, work.rows)
+        for storage, reads in zip(work.inputs, work.reads, strict=True):
+            for producer in rows.writers[storage]:
+                needed = max(b for _, b in reads[first:last])
+                assert needed == 0 or done[producer] >= rows.works[producer].row_that_completes[needed - 1]
+        done[position] = last
+    assert all(done[p] == rows.works[p].rows for p in positions)
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 10_000),
+    layers=st.integers(2, 9),
+    optimize=st.sampled_from(["ram", "balanced", "speed"]),
+    make=st.sampled_from(MAKERS),
+)
+def test_random_networks_pass_the_replay(seed: int, layers: int, optimize: str, make: Network, folder: Path) -> None:
+    graph = kernel_graph(seed, layers, folder, make)
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize=optimize), Costs(portable()))
+    replay.check(ordered, plan)
+    assert plan.row_bound <= plan.size <= plan.bound + 16 * len(graph.values)
+
+
+def test_the_replay_sees_every_row_that_moves(folder: Path) -> None:
+    """Each row of a streamed tensor moved onto a neighbour: the checker must say no for most, and never crash."""
+    ordered, plan = memory.plan_network(kernel_graph(3, 6, folder), 4, RAM, Costs(portable()))
+    assert plan.slots
+    caught = tried = 0
+    for name, slots in plan.slots.items():
+        for row in range(len(slots)):
+            moved = list(slots)
+            moved[row] = slots[row] + 4 if slots[row] + 4 + 8 < plan.size else slots[row] - 4
+            tried += 1
+            try:
+                replay.check(ordered, replace(plan, slots={**plan.slots, name: tuple(moved)}))
+            except AssertionError:
+                caught += 1
+    assert caught > tried // 3
+
+
+def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
+    ordered, plan = memory.plan_network(kernel_graph(3, 6, folder), 4, RAM, Costs(portable()))
+    at = next(i for i in range(len(plan.steps) - 1) if plan.steps[i].node != plan.steps[i + 1].node)
+    for missing in (at, at + 1):
+        with pytest.raises(AssertionError):
+            replay.check(ordered, replace(plan, steps=tuple(s for i, s in enumerate(plan.steps) if i != missing)))
+
+
+# ------------------------------------------------------------------------------------------------ the C of it
+
+
+POISONED = [
+    *((network, seed, 8) for seed in range(4)),
+    *((branching, seed, layers) for seed, layers in ((1, 4), (3, 4), (5, 3), (14, 3))),
+]
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(("make", "seed", "layers"), POISONED)
+def test_poisoned_runs_give_the_bits_of_the_reference(make: Network, seed: int, layers: int, tmp_path: Path) -> None:
+    """Before every call of a kernel all dead bytes become garbage and are forbidden."""
+    graph = kernel_graph(seed, layers, tmp_path, make)
+    ordered, plan = memory.plan_network(graph, 4, RAM, Costs(portable()))
+    replay.check(ordered, plan)
+    rng = np.random.default_rng(seed)
+    x = {n: rng.integers(-128, 128, ordered.values[n].shape).astype(np.int8) for n in ordered.inputs}
+    expected = run_int(graph, x)
+    found = poisoned_run(ordered, plan, portable(), tmp_path / "out", x)
+    for name in ordered.outputs:
+        np.testing.assert_array_equal(found[name].reshape(-1), expected[name].reshape(-1))
+
+
+def test_the_networks_that_are_poisoned_stream_what_branches(folder: Path) -> None:
+    """Sums, concats, splits, gates, means: row by row, in one group with a convolution."""
+    found = set[str]()
+    for make, seed, layers in POISONED:
+        ordered, plan = memory.plan_network(kernel_graph(seed, layers, folder, make), 4, RAM, Costs(portable()))
+        groups = [{ordered.nodes[i].op for i in range(*group)} for group in plan.groups]
+        found.update(*(ops for ops in groups if "conv2d_s8" in ops))
+    assert {"add_s8", "copy_into_s8", "copy_s8", "mul_broadcast_s8", "sum_rows_s8", "mean_s32_s8"} <= found
+
+
+# ------------------------------------------------------------------------------------------------ optima
+
+
+def items_of(rng: random.Random, count: int) -> list[Item]:
+    """Of one to three cells, each with a life of its own, on even offsets or on any."""
+    found = []
+    for i in range(count):
+        cells, size = [], 0
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            birth, cell = rng.randrange(6), rng.choice([1, 2, 3])
+            cells.append((size, cell, birth, birth + rng.randrange(4)))
+            size += cell
+        found.append(Item(f"i{i}", None, size, rng.choice([1, 1, 2]), i, np.asarray(cells, np.int64)))
+    return found
+
+
+def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) -> int:
+    """The smallest size over all offsets below `limit`: depth first, largest items first."""
+    order_ = sorted(range(len(items)), key=lambda i: -items[i].size)
+    best, near = limit, [list(zip(*(a.tolist() for a in one), strict=True)) for one in forbidden.near]
+
+    def put(k: int, offsets: dict[int, int], size: int) -> None:
+        nonlocal best
+        if size >= best:
+            return
+        if k == len(order_):
+            best = size
+            return
+        i = order_[k]
+        for offset in range(0, best - items[i].size, items[i].alignment):
+            if all(not lo < offset - offsets[j] < hi for j, lo, hi in near[i] if j in offsets):
+                put(k + 1, {**offsets, i: offset}, max(size, offset + items[i].size))
+
+    put(0, {}, 0)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
+    pytest.importorskip("ortools")
+    items = items_of(random.Random(seed), 6)
+    forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
+    greedy = placement.repaired(items, forbidden, placement.greedy(items, forbidden, 1), 1)
+    solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
+    assert solved.size == proved == min(greedy.size, exhaustive(items, forbidden, greedy.size))
+    for j, (others, lows, highs) in enumerate(forbidden.near):
+        for i, lo, hi in zip(others, lows, highs, strict=True):
+            assert not lo < solved.offsets[j] - solved.offsets[i] < hi
+
+
+def test_a_solver_that_is_stopped_has_the_same_plan_on_a_busy_machine() -> None:
+    """The limit of its work is reached before it is done, and does not depend on the clock."""
+    pytest.importorskip("ortools")
+    items = items_of(random.Random(7), 60)
+    forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
+    start = placement.Placement(
+        tuple(np.cumsum([0, *(item.size for item in items[:-1])]).tolist()), sum(i.size for i in items)
+    )
+    idle = placement.solve(items, forbidden, 1, start, 0.02)
+    with busy_machine():
+        assert placement.solve(items, forbidden, 1, start, 0.02) == idle
+    assert idle[1] < idle[0].size < start.size, "it has improved the plan, and was not done"
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_order_is_the_best_of_all_orders(seed: int) -> None:
+    graph = random_dag(random.Random(seed), 7)
+    best = min(_peak(graph, p) for p in itertools.permutations(range(len(graph.nodes))) if _is_order(graph, p))
+    found = order.best_order(graph)
+    verify(found)
+    assert memory.liveness_bound(rows_of(found)) == best
+
+
+def random_dag(rng: random.Random, count: int) -> Graph:
+    values = {"v0": Value("v0", (8,), qtype=INT8)}
+    nodes = []
+    for i in range(1, count):
+        inputs = tuple(f"v{j}" for j in sorted(rng.sample(range(i), rng.randint(1, min(2, i)))))
+        values[f"v{i}"] = Value(f"v{i}", (rng.choice([4, 8, 30, 60, 100]),), qtype=INT8)
+        nodes.append(Node(f"n{i}", "any", inputs, (f"v{i}",), kernel="ge_conv2d_s8"))
+    used = {n for v in nodes for n in v.inputs}
+    outputs = tuple(n for n in values if n not in used)
+    return verify(Graph("g", tuple(nodes), values, ("v0",), outputs))
+
+
+def _is_order(graph: Graph, permutation: tuple[int, ...]) -> bool:
+    known = set(graph.inputs)
+    for i in permutation:
+        if not set(graph.nodes[i].inputs) <= known:
+            return False
+        known.update(graph.nodes[i].outputs)
+    return True
+
+
+def _peak(graph: Graph, permutation: tuple[int, ...]) -> int:
+    return memory.liveness_bound(rows_of(replace(graph, nodes=tuple(graph.nodes[i] for i in permutation))))
+
+
+def test_plans_are_the_same_every_time() -> None:
+    graph = random_dag(random.Random(5), 25)
+    first, second = (memory.plan_network(graph, 4, PlanOptions()) for _ in range(2))
+    assert first[1] == second[1]
+    assert [n.name for n in first[0].nodes] == [n.name for n in second[0].nodes]
+
+
+def test_without_the_solver_the_plan_is_greedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "have_solver", lambda: False)
+    graph = random_dag(random.Random(5), 30)
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions())
+    replay.check(ordered, plan)
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ram_takes_no_more_than_balanced_and_at_most_twice_the_cycles(seed: int, folder: Path) -> None:
+    graph, costs = kernel_graph(seed, 7, folder), Costs(portable())
+    plans = {o: memory.plan_network(graph, 4, PlanOptions("greedy", optimize=o), costs)[1] for o in BUDGETS}
+    assert plans["ram"].size <= plans["balanced"].size <= plans["speed"].size
+    assert plans["speed"].extra_cycles == 0.0 < plans["speed"].fastest_cycles
+    for name, plan in plans.items():
+        assert plan.fastest_cycles == plans["speed"].fastest_cycles
+        assert plan.extra_cycles <= budget(BUDGETS[name], plan.fastest_cycles) + 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tradeoffs_are_what_limits_of_ram_give(seed: int, folder: Path) -> None:
+    """From the plan for the least RAM to the fastest; with its RAM as limit, no plan is slower than the one on the curve."""
+    graph, costs = kernel_graph(seed, 7, folder), Costs(portable())
+    points = memory.tradeoffs(graph, 4, RAM, costs)
+    assert [p.ram for p in points] == sorted({p.ram for p in points})
+    assert all(a.cycles > b.cycles for a, b in itertools.pairwise(points))
+    assert points[0].ram == memory.plan_network(graph, 4, RAM, costs)[1].size
+    assert points[-1].extra <= 0.0, "a mean in two steps may take a little less"
+    for point in points[:: max(1, len(points) // 3)]:
+        plan = memory.plan_network(graph, 4, PlanOptions("greedy", ram=point.ram), costs)[1]
+        assert plan.size <= point.ram
+        assert plan.fastest_cycles == point.fastest
+        assert plan.extra_cycles <= point.cycles - point.fastest + 1
+
+
+def test_a_limit_takes_the_fastest_plan_that_fits(folder: Path) -> None:
+    graph, costs = kernel_graph(3, 6, folder), Costs(portable())
+    smallest = memory.plan_network(graph, 4, PlanOptions(optimize="ram"), costs)[1]
+    whole = memory.plan_network(graph, 4, PlanOptions(optimize="speed"), costs)[1]
+    assert smallest.size < whole.size
+    with pytest.raises(UsageError):
+        memory.plan_network(graph, 4, PlanOptions(ram=smallest.size - 1), costs)
+    assert not memory.plan_network(graph, 4, PlanOptions(ram=whole.size), costs)[1].groups
+    between = memory.plan_network(graph, 4, PlanOptions(ram=whole.size - 1), costs)[1]
+    assert between.size < whole.size
+    assert between.extra_cycles <= smallest.extra_cycles
+
+
+def test_too_small_a_limit_says_what_is_needed_and_where(folder: Path) -> None:
+    graph = kernel_graph(3, 6, folder)
+    with pytest.raises(
+        UsageError, match=r"needs at least \d+ bytes of RAM, \d+ more than --ram 10; most is alive in '"
+    ):
+        memory.plan_network(graph, 4, PlanOptions(ram=10), Costs(portable()))
+
+
+def test_row_by_row_means_are_those_of_the_pool(folder: Path) -> None:
+    graph = kernel_graph(4, 4, folder)
+    split = memory.by_rows(graph)
+    assert {"sum_rows_s8", "mean_s32_s8"} <= {n.op for n in split.nodes}
+    x = {n: np.random.default_rng(7).integers(-128, 128, graph.values[n].shape).astype(np.int8) for n in graph.inputs}
+    assert np.array_equal(run_int(graph, x)["y"], run_int(split, x)["y"])
+
+
+def test_a_depthwise_that_may_is_written_exactly_over_its_input(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w0", "a", pads=[1] * 4),
+        node("Conv", "a w1", "b", pads=[1] * 4, group=8),
+        node("Conv", "b w2", "y"),
+    ]
+    constants = {"w0": weights(8, 1, 3, 3), "w1": weights(8, 1, 3, 3), "w2": weights(8, 8, 1, 1)}
+    graph = canonical(model(nodes, {"x": (1, 1, 40, 40)}, constants), tmp_path, twice=False)
+    ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
+    target = load_target("cortex-m4")
+    graph = choose(lower(quantize(graph, lambda name, settings: ranges[name])), target)[0]
+    middle = next(n for n in graph.nodes if n.op == "depthwise_s8")
+    assert middle.kernel == "ge_depthwise3x3_s8_dsp"
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize="speed"), Costs(target))
+    replay.check(ordered, plan)
+    below, above = middle.inputs[0], middle.outputs[0]
+    assert plan.offsets[below] == plan.offsets[above]
+    moved = replace(plan, size=plan.size + 4, offsets={**plan.offsets, above: plan.offsets[above] + 4})
+    with pytest.raises(AssertionError):
+        replay.check(ordered, moved)

@@ -1,0 +1,136 @@
+"""Imports go one way, and each op, kernel, target and board touches only its own files."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from checkout import ROOT
+from draw_architecture import FILES, PACKAGE, imported, module_of, within
+
+from glowembed.emit.csource import kernel_source
+from glowembed.graph.op import kernel_ops, ops
+
+LAYERS = [
+    {"errors", "version", "resources", "progress"},
+    {"files"},
+    {"law"},
+    {"nest"},
+    {"graph"},
+    {"options"},
+    {"ops.shared"},
+    {"kernels"},
+    {"ops"},
+    {"reference"},
+    {"read", "canonicalize", "ranges", "quantize", "lower", "plan", "emit", "image"},
+    {"pipeline"},
+    {"run"},
+    {"measure"},
+    {"judge"},
+    {"show"},
+    {"cli"},
+    {"commands"},
+    {"__init__", "__main__"},
+]
+"""Packages and modules from the bottom up. A module that has a line of its own does not lie in its package's layer."""
+
+STAGES = (
+    "read.importer", "canonicalize", "quantize.types", "quantize.biases", "quantize.simplify", "lower.nodes", "lower.choose",
+    "plan.places", "plan.memory", "emit.bundle",
+)  # fmt: skip
+"""What pipeline.py calls in turn: none of them may import another."""
+
+FLAT = 10
+"""So many modules may lie in glowembed/ itself, at most."""
+
+ONNX_ALLOWED = {
+    "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "zipmap.py", "onnxfile.py", "onnxfold.py",
+    "onnxdata.py",
+}  # fmt: skip
+
+
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_imports_go_one_way(path: Path) -> None:
+    mine = within(module_of(path), RANK)
+    assert mine is not None, f"{module_of(path)} has no layer yet: give it one in LAYERS"
+    for module in imported(path):
+        other = within(module, RANK)
+        assert other is not None, f"{mine} imports {module}, which has no layer"
+        assert RANK[other] <= RANK[mine], f"{module_of(path)} must not import {module}"
+        stages = within(module_of(path), STAGES), within(module, STAGES)
+        assert None in stages or stages[0] == stages[1], f"stage {stages[0]} imports stage {stages[1]}"
+
+
+def test_the_listing_is_the_pipeline() -> None:
+    flat = [path.name for path in PACKAGE.glob("*.py")]
+    assert len(flat) < FLAT, f"give one of these a package: {flat}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_only_the_importer_knows_onnx(path: Path) -> None:
+    if path.name not in ONNX_ALLOWED:
+        assert not re.search(
+            r"^\s*(import onnx\b(?!runtime)|from onnx\b(?!runtime))", path.read_text("utf-8"), re.MULTILINE
+        )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_no_pass_lists_ops(path: Path) -> None:
+    """What several ops have in common is a trait that each declares, so that a new op needs no change elsewhere."""
+    if path.name in ONNX_ALLOWED or module_of(path).startswith("ops."):
+        return
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
+        named = [part.value for part in parts if isinstance(part, ast.Constant) and part.value in ops()]
+        assert len(named) < 2, f"{path.name}:{node.lineno} lists {named}: declare a trait in graph/op.py"
+
+
+CORES = ("kernels.dsp", "kernels.mve", "kernels.thumb", "kernels.x86")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_only_the_kernels_of_a_core_know_it(path: Path) -> None:
+    mine = module_of(path)
+    cores = {within(module, CORES) for module in imported(path)} - {None, within(mine, CORES)}
+    assert not cores or mine.startswith("kernels."), f"{mine} names {cores}: kernels are found by op.kernel_ops()"
+    text = path.read_text("utf-8")
+    assert mine.startswith("kernels.") or not re.search(r"\bisa=\"", text), f"{mine} lists a kernel of a core"
+
+
+BESIDE = {"helpers", "flows", "fuzz", "repository", "vectors"}
+"""Folders of tests/ that mirror no package: what tests share, whole networks, fuzzers, the checkout itself, frames."""
+
+
+def test_the_tests_mirror_the_packages() -> None:
+    tests = ROOT / "tests"
+    assert not list(tests.glob("test_*.py")), "a test lies in the folder of the package that it tests"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("*.py") if path.parent != tests}
+    strays = [f.as_posix() for f in folders if f.parts[0] not in BESIDE and not (PACKAGE / f).is_dir()]
+    strays = [f for f in strays if not (PACKAGE / f).with_suffix(".py").is_file()]
+    assert not strays, f"tests/ has {strays}, which glowembed/ has not"
+
+
+def test_every_kernel_has_its_file_and_every_file_its_kernel() -> None:
+    named = {k.file for op in kernel_ops().values() for k in op.kernels if k.generated is None}
+    folder = ROOT / "runtime_c" / "kernels"
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.c")}
+    assert named == files
+
+
+@pytest.mark.parametrize("name", sorted(kernel_ops()))
+def test_a_kernel_file_defines_one_kernel_and_prefixes_its_helpers(name: str) -> None:
+    for kernel in (k for k in kernel_ops()[name].kernels if k.generated is None):
+        stem = kernel.symbol.removeprefix("ge_")
+        text = kernel_source(kernel)
+        functions = re.findall(r"^static (?:inline )?[\w ]+?\*?(\w+)\(", text, re.MULTILINE)
+        assert functions.count(kernel.symbol) == 1
+        assert all(f == kernel.symbol or f.startswith(f"{stem}_") for f in functions), functions
+        assert not re.search(r"^\s*#\s*if(?!ndef GE_)", text, re.MULTILINE), "no #if in a kernel"
+
+
+def test_every_onnx_operator_has_one_importer() -> None:
+    kinds = [kind for op in ops().values() for kind in op.onnx]
+    assert len(kinds) == len(set(kinds))
