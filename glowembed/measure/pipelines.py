@@ -23,7 +23,8 @@ class Timing:
     """Cycles of scalar instructions. Instructions that are not listed take one.
 
     Cortex-M4: technical reference manual (Arm 100166) table 3-1; loads, stores and their pairing as in section 3.3.2 of
-    that of the Cortex-M3 (DDI 0337).
+    that of the Cortex-M3 (DDI 0337), and as measured on an STM32F103 and an STM32F407 (github.com/jnk0le/random,
+    "pipeline cycle test", cortex_m3m4.md). A load or store is *indexed* if it updates its base register.
     """
 
     load: int = 2
@@ -31,7 +32,17 @@ class Timing:
     """if its address is not the result of the preceding load"""
     store: int = 1
     store_by_register: int = 2
-    """with a register as offset; one after a load"""
+    """with a register as offset"""
+    same_base: int = 0
+    """additional cycles of an indexed load directly behind an indexed load of the same base, and likewise of stores"""
+    indexed_after_load: int = 0
+    """additional cycles of an indexed load directly behind any load"""
+    indexed_store_after_load: int = 0
+    """additional cycles of an indexed store directly behind a load"""
+    load_after_store: int = 0
+    """additional cycles of a load directly behind a store"""
+    misaligned_load: int = 0
+    """additional cycles of a load with an instruction of 32 bits across two words, directly behind a load"""
     address_wait: int = 1
     """additional cycles if the preceding instruction computes the address"""
     multiply_accumulate: int = 1
@@ -59,37 +70,40 @@ class Timing:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A core. low, point, high: factors for the cycles by `timing`. `slow_multiply`: the multiplier's cycles on chips
-    with the small one, which gives the high end. `vector`: has Helium.
+    """A core. low, point, high: factors for the cycles by `timing`. `upper`: the timings of the high end where they
+    differ. `vector`: has Helium.
     """
 
     timing: Timing
     low: float = 1.0
     point: float = 1.0
     high: float = 1.0
-    slow_multiply: int | None = None
+    upper: Timing | None = None
     vector: bool = False
 
 
-_M4 = Timing()
+_TABLE = Timing()
+_M4 = Timing(same_base=1, load_after_store=1, misaligned_load=1)
+# DDI 0337 section 3.3.2, read strictly: "Any load with a base update is not normally pipelined."
+_M4_STRICT = replace(_M4, indexed_after_load=1)
 # DDI 0337 (r2p1) table 3-1: MLA 2, UMULL and SMULL 3..5, UMLAL and SMLAL 4..7 with early termination.
-_M3 = Timing(multiply_accumulate=2, long_multiply=4, long_accumulate=5)
+_M3 = replace(_M4_STRICT, indexed_store_after_load=1, multiply_accumulate=2, long_multiply=4, long_accumulate=5)
 # DDI 0432 table 3-1: LDR, STR 2, LDM 1+N, B 3, BL 4, BX 3, POP with PC 4+N, MULS 1 or 32, MRS, MSR and barriers 4.
-_M0 = Timing(
-    load_after_load=2, store=2, store_by_register=2, address_wait=0, taken=2, call=3, popped_target=3, misaligned_target=0,
+_M0 = replace(
+    _TABLE, load_after_load=2, store=2, store_by_register=2, address_wait=0, taken=2, call=3, popped_target=3, misaligned_target=0,
     system=4,
 )  # fmt: skip
 # DDI 0484 table 3-1: as the Cortex-M0, but B 2, BL 3, BX 2, POP with PC 3+N, MRS, MSR and barriers 3.
 _M0PLUS = replace(_M0, taken=1, call=2, indirect=1, popped_target=2, system=3)
 
 PIPELINES: Mapping[str, Pipeline] = {
-    "cortex-m0": Pipeline(_M0, slow_multiply=32),
-    "cortex-m0plus": Pipeline(_M0PLUS, slow_multiply=32),
+    "cortex-m0": Pipeline(_M0, upper=replace(_M0, multiply=32)),
+    "cortex-m0plus": Pipeline(_M0PLUS, upper=replace(_M0PLUS, multiply=32)),
     "cortex-m3": Pipeline(_M3),
-    "cortex-m4": Pipeline(_M4),
-    "cortex-m33": Pipeline(_M4),
-    "cortex-m7": Pipeline(_M4, low=0.55, point=0.75, high=1.0),
-    "cortex-m55": Pipeline(_M4, vector=True),
+    "cortex-m4": Pipeline(_M4, upper=_M4_STRICT),
+    "cortex-m33": Pipeline(_TABLE),
+    "cortex-m7": Pipeline(_TABLE, low=0.55, point=0.75, high=1.0),
+    "cortex-m55": Pipeline(_TABLE, vector=True),
 }
 
 
@@ -119,8 +133,8 @@ def cycles(block: Block, core: Pipeline) -> list[Cycles]:
 
 def _scalar_cycles(block: Block, core: Pipeline) -> list[Cycles]:
     plain = _totals(block, core.timing)
-    slow = plain if core.slow_multiply is None else _totals(block, replace(core.timing, multiply=core.slow_multiply))
-    return [Cycles(p * core.low, p * core.point, s * core.high) for p, s in zip(plain, slow, strict=True)]
+    upper = plain if core.upper is None else _totals(block, core.upper)
+    return [Cycles(p * core.low, p * core.point, u * core.high) for p, u in zip(plain, upper, strict=True)]
 
 
 def _totals(block: Block, timing: Timing) -> list[float]:
@@ -198,12 +212,39 @@ def _memory_cost(i: Instruction, before: Instruction | None, timing: Timing) -> 
         return 1 + _listed(i.operands)
     if _is(PAIR, i):
         return 3
-    after_load = _is(LOAD, before)
-    if _is(STORE, i):
-        by_register = len(REGISTER.findall(_address(i))) > 1
-        return timing.store_by_register if by_register and not after_load else timing.store
-    chained = after_load and before is not None and _destination(before) in REGISTER.findall(_address(i))
-    return timing.load_after_load if after_load and not chained else timing.load
+    return _store_cost(i, before, timing) if _is(STORE, i) else _load_cost(i, before, timing)
+
+
+def _store_cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
+    cost = timing.store_by_register if len(REGISTER.findall(_address(i))) > 1 else timing.store
+    if indexed_base(i) and _is(LOAD, before):
+        cost += timing.indexed_store_after_load
+    return cost + (timing.same_base if _is(STORE, before) and _same_base(i, before) else 0)
+
+
+def _load_cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
+    if not _is(LOAD, before):
+        return timing.load + (timing.load_after_store if _is(STORE, before) else 0)
+    if before is not None and _destination(before) in REGISTER.findall(_address(i)):
+        return timing.load
+    stalls = (
+        (timing.indexed_after_load, bool(indexed_base(i))),
+        (timing.same_base, _same_base(i, before)),
+        (timing.misaligned_load, i.size == 4 and i.address % 4 != 0),
+    )
+    # Each of these only keeps the load from overlapping the one before, so it counts once.
+    return min(timing.load, timing.load_after_load + sum(cost for cost, holds in stalls if holds))
+
+
+def _same_base(i: Instruction, before: Instruction | None) -> bool:
+    """Whether both update the same base register."""
+    return before is not None and bool(indexed_base(i)) and indexed_base(i) == indexed_base(before)
+
+
+def indexed_base(i: Instruction) -> str:
+    """The base register that a load or store updates, or "" if it updates none."""
+    inside, bracket, after = i.operands.partition("[")[2].partition("]")
+    return REGISTER.findall(inside)[0] if bracket and after.strip() else ""
 
 
 def _address_wait(i: Instruction, before: Instruction | None, timing: Timing) -> int:
@@ -275,7 +316,7 @@ def _vector_cycles(block: Block) -> list[Cycles]:
     kind may overlap. Low: memory, multiplication and the rest overlap completely, and a scalar instruction takes one.
     High: nothing overlaps.
     """
-    highs = [cost / block.times if block.times else 0.0 for cost in _totals(block, _M4)]
+    highs = [cost / block.times if block.times else 0.0 for cost in _totals(block, _TABLE)]
     kinds = {"memory": 0, "multiply": 0, "other": 0}
     scalars = 0
     for index, i in enumerate(block.instructions):

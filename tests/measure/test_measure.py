@@ -35,13 +35,22 @@ ldr r0, [r1, #4]                                            | 2 2 2
 ldr r0, [r1]; ldr r2, [r3]                                  | 3 3 4
 ldr r0, [r1]; ldr r2, [r0]                                  | 4 4 4
 ldr r0, [r1]; ldr r2, [r3]; ldr r4, [r5]; ldr r6, [r7]      | 5 5 8
-ldrsb.w r0, [r1, #1]!; ldrsb.w r2, [r3, #1]!                | 3 3 4
+ldrsb.w r0, [r1, #1]!; ldrsb.w r2, [r3, #1]!                | 3 4 4
+ldr r0, [r1], #4; ldr r2, [r1], #4                          | 4 4 4
+ldr r2, [r1, #4]; ldr r0, [r1], #8                          | 3 4 4
+ldr r0, [r1], #8; ldr r2, [r3, #4]                          | 3 3 4
+ldr r0, [r1], #4; ldr r2, [r1, #4]                          | 3 3 4
+str r0, [r1], #4; str r2, [r1], #4                          | 3 3 4
+str r0, [r1], #4; str r2, [r3], #4                          | 2 2 4
+str r2, [r1, #4]; str r0, [r1], #8                          | 2 2 4
+str r0, [r1]; ldr r2, [r3]                                  | 4 4 4
+ldr r0, [r1]; str r0, [r3], #4                              | 3 4 4
 add r1, r2; ldr r0, [r1]                                    | 4 4 3
 add r1, r2; ldr r0, [r3]                                    | 3 3 3
 cmp r1, r2; ldr r0, [r1]                                    | 3 3 3
 str r0, [r1, #4]                                            | 1 1 2
 str r0, [r1, r2]                                            | 2 2 2
-ldr r3, [r4]; str r0, [r1, r2]                              | 3 3 4
+ldr r3, [r4]; str r0, [r1, r2]                              | 4 4 4
 strd r0, r1, [sp, #8]                                       | 3 3 3
 ldmia.w r0!, {r1, r2, r3, r4}                               | 5 5 5
 push {r4, r5, lr}                                           | 4 4 4
@@ -108,7 +117,7 @@ def test_a_loop_pays_for_the_branches_it_takes() -> None:
 KNOWN = {
     "16 products": (
         (
-            "ldr r10, [r0], #4; ldr r11, [r0], #4; ldr lr, [r1, #128]; ldr r12, [r1], #4; smlad r2, r10, lr, r2;"
+            "ldr r11, [r0, #4]; ldr r10, [r0], #8; ldr lr, [r1, #128]; ldr r12, [r1], #4; smlad r2, r10, lr, r2;"
             "smlad r3, r10, r12, r3; smlad r6, r11, lr, r6; smlad r7, r11, r12, r7; sxtb16 r10, r10; sxtb16 r11, r11;"
             "smlad r4, r10, lr, r4; smlad r5, r10, r12, r5; smlad r8, r11, lr, r8; smlad r9, r11, r12, r9"
         ),
@@ -116,8 +125,8 @@ KNOWN = {
     ),
     "requantize": ("smmlar r0, r1, r2, r3; ssat r0, #8, r0; strb.w r0, [r4, #1]", 3),
     "expand 16": (
-        "ldr r1, [r0], #4; ldr r2, [r0], #4; ldr r3, [r0], #4; ldr r4, [r0], #4"
-        + "; sxtb16 r5, r1; sxtb16 r1, r1, ror #8; str r5, [r6], #4; str r1, [r6], #4" * 4,
+        "ldr r2, [r0, #4]; ldr r3, [r0, #8]; ldr r4, [r0, #12]; ldr r1, [r0], #16"
+        + "; sxtb16 r5, r1; sxtb16 r1, r1, ror #8; str r1, [r6, #4]; str r5, [r6], #8" * 4,
         21,
     ),
     "end of a loop": ("vmov ip, s0; cmp r0, ip; bne.n 100 <f>", 3),
@@ -138,6 +147,19 @@ def test_ranges() -> None:
     assert (found.low, found.point, found.high) == pytest.approx((4 + 1, 6, 6 + 1))
     assert once("vldrb.32 q0, [r0, q1]", "cortex-m55") == pipelines.Cycles(8, 8, 8)
     assert once("vldrw.u32 q0, [q1, #4]", "cortex-m55") == pipelines.Cycles(8, 8, 8)
+
+
+def test_a_strict_reading_of_base_updates_is_the_upper_end_of_the_cortex_m4() -> None:
+    found = once("ldr r2, [r1, #4]; ldr r0, [r1], #8", "cortex-m4")
+    assert (found.point, found.high) == (3, 4)
+    found = once("ldr r0, [r1], #4; ldr r2, [r1], #4", "cortex-m4")
+    assert (found.point, found.high) == (4, 4)
+
+
+def test_a_long_load_across_two_words_does_not_overlap_the_load_before_it() -> None:
+    for start, expected in ((0x200, 3), (0x202, 4)):
+        block = Block(code("ldr r0, [r1]; ldr r2, [r3]", start), 1, 1)
+        assert sum(pipelines.cycles(block, pipelines.pipeline("cortex-m4")), pipelines.Cycles()).point == expected
 
 
 def test_every_core_has_a_pipeline() -> None:

@@ -44,10 +44,10 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
         "    .balign 4\n"
         "3:\n"
         "    .rept ge_unroll\n"
-        "    ldr.w r10, [r0], #4\n"
-        "    ldr.w r11, [r0], #4\n"
-        "    ldr.w r12, [r1], #4\n"
-        "    ldr.w lr, [r1], #4\n"
+        "    ldr.w r11, [r0, #4]\n"
+        "    ldr.w r10, [r0], #8\n"
+        "    ldr.w lr, [r1, #4]\n"
+        "    ldr.w r12, [r1], #8\n"
         GE_DSP_POLYNOMIAL_PRODUCTS
         "    .endr\n"
         "    .if ge_steps > ge_unroll\n"
@@ -70,8 +70,8 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
     "    sxtb.w %[f], %[c]" ror "\n"                                                                                   \
     "    add.w %[d], %[d], %[e], lsl #21\n"                                                                            \
     "    add.w %[e], %[e], %[f], lsl #21\n"                                                                            \
-    "    str.w %[d], [%[y]], #4\n"                                                                                     \
-    "    str.w %[e], [%[y]], #4\n"
+    "    str.w %[e], [%[y], #4]\n"                                                                                     \
+    "    str.w %[d], [%[y]], #8\n"
 
 /* Three pixels, `step` bytes from each to the next, as words. 2.9 cycles for each channel of a pixel. */
 static inline void conv2d_polynomial_s8_dsp_three(const int8_t *x, int32_t step, uint32_t *to) {

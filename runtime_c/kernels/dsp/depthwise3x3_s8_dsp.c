@@ -87,11 +87,11 @@ typedef struct {
 #define DEPTHWISE3X3_S8_DSP_CHANNEL                                                                                    \
     "    ldr.w r12, [sp, #4*2]\n"                                                                                               \
     "    ldr.w lr, [sp, #4*3]\n"                                                                                                \
-    "    ldr.w r2, [r12], #4\n" \
-    "    ldr.w r3, [r12], #4\n" \
+    "    ldr.w r3, [r12, #4]\n" \
+    "    ldr.w r2, [r12], #8\n" \
     "    .if %c[law]\n" \
-    "    ldr.w r4, [r12], #4\n" \
-    "    ldr.w r5, [r12], #4\n" \
+    "    ldr.w r5, [r12, #4]\n" \
+    "    ldr.w r4, [r12], #8\n" \
     "    str.w r4, [sp, #4*11]\n" \
     "    str.w r5, [sp, #4*12]\n" \
     "    .endif\n" \

@@ -74,8 +74,8 @@ typedef struct {
     "    .rept ge_taps/2\n" \
     "    ldr.w r8, [r7, #ge_tap*ge_step]\n" \
     "    ldr.w r9, [r7, #(ge_tap+1)*ge_step]\n" \
-    "    ldr.w r10, [r2], #4\n" \
-    "    ldr.w r11, [r2], #4\n" \
+    "    ldr.w r11, [r2, #4]\n" \
+    "    ldr.w r10, [r2], #8\n" \
     DEPTHWISE_WINDOW_S8_DSP_FOUR("r8", "r10") \
     DEPTHWISE_WINDOW_S8_DSP_FOUR("r9", "r11") \
     "    .set ge_tap, ge_tap+2\n" \
@@ -104,10 +104,10 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    ldr.w r2, [sp, #4*1]\n"
                      "    .balign 4\n"
                      "2:\n" /* four channels */
-                     "    ldr.w r3, [r2], #4\n"
-                     "    ldr.w r4, [r2], #4\n"
-                     "    ldr.w r5, [r2], #4\n"
-                     "    ldr.w r6, [r2], #4\n"
+                     "    ldr.w r4, [r2, #4]\n"
+                     "    ldr.w r5, [r2, #8]\n"
+                     "    ldr.w r6, [r2, #12]\n"
+                     "    ldr.w r3, [r2], #16\n"
                      "    .if %c[loop]\n"
                      "    ldr.w r9, [sp, #4*0]\n"
                      "    add.w r10, r9, #4*ge_rows\n"
@@ -123,10 +123,10 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    .elseif ge_taps == 1\n"
                      "    ldr.w r7, [sp, #4*0]\n"
                      "    .rept ge_rows/2\n"
-                     "    ldr.w r8, [r7], #4\n"
-                     "    ldr.w r9, [r7], #4\n"
-                     "    ldr.w r10, [r2], #4\n"
-                     "    ldr.w r11, [r2], #4\n"
+                     "    ldr.w r9, [r7, #4]\n"
+                     "    ldr.w r8, [r7], #8\n"
+                     "    ldr.w r11, [r2, #4]\n"
+                     "    ldr.w r10, [r2], #8\n"
                      "    ldr.w r8, [r8, r1]\n"
                      "    ldr.w r9, [r9, r1]\n"
                      DEPTHWISE_WINDOW_S8_DSP_FOUR("r8", "r10")
@@ -147,10 +147,10 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    .endr\n"
                      "    .endif\n"
                      "    .if %c[law] == 0\n"
-                     "    ldr.w r7, [r2], #4\n"
-                     "    ldr.w r8, [r2], #4\n"
-                     "    ldr.w r9, [r2], #4\n"
-                     "    ldr.w r10, [r2], #4\n"
+                     "    ldr.w r8, [r2, #4]\n"
+                     "    ldr.w r9, [r2, #8]\n"
+                     "    ldr.w r10, [r2, #12]\n"
+                     "    ldr.w r7, [r2], #16\n"
                      "    ldr.w r12, [sp, #4*8]\n"
                      "    .endif\n"
                      "    .if %c[up]\n"
@@ -175,10 +175,10 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    ssat r5, #8, r5\n"
                      "    ssat r4, #8, r4\n"
                      "    ssat r6, #8, r6\n"
-                     "    strb r3, [r0], #1\n"
-                     "    strb r5, [r0], #1\n"
-                     "    strb r4, [r0], #1\n"
-                     "    strb r6, [r0], #1\n"
+                     "    strb.w r5, [r0, #1]\n"
+                     "    strb.w r4, [r0, #2]\n"
+                     "    strb.w r6, [r0, #3]\n"
+                     "    strb.w r3, [r0], #4\n"
                      "    add.w r1, r1, #4\n"
                      "    cmp.w r2, r7\n"
                      "    bne.w 2b\n"

@@ -69,10 +69,10 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    ldr.w r0, [sp, #4*4]\n" \
     "    ldr.w r1, [sp, #4*11]\n" \
     "    ldr.w r12, [sp, #4*6]\n" \
-    "    ldr r2, [r0], #4\n" \
-    "    ldr r4, [r0], #4\n" \
-    "    ldr r6, [r0], #4\n" \
-    "    ldr r8, [r0], #4\n" \
+    "    ldr.w r4, [r0, #4]\n" \
+    "    ldr.w r6, [r0, #8]\n" \
+    "    ldr.w r8, [r0, #12]\n" \
+    "    ldr.w r2, [r0], #16\n" \
     "    mov r3, r2\n" \
     "    mov r5, r4\n" \
     "    mov r7, r6\n" \
@@ -86,10 +86,10 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
 #define GE_DSP_GEMM_END(law) \
     "4:\n" \
     "    .if %c[law] == 0\n" \
-    "    ldr r10, [r0], #4\n" \
-    "    ldr r11, [r0], #4\n" \
-    "    ldr r12, [r0], #4\n" \
-    "    ldr lr, [r0], #4\n" \
+    "    ldr.w r11, [r0, #4]\n" \
+    "    ldr.w r12, [r0, #8]\n" \
+    "    ldr.w lr, [r0, #12]\n" \
+    "    ldr.w r10, [r0], #16\n" \
     "    ldr.w r1, [sp, #4*7]\n" \
     "    smmlar r2, r2, r10, r1\n" \
     "    smmlar r3, r3, r10, r1\n" \
@@ -108,8 +108,8 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    ldr.w r10, [sp, #4*12]\n" \
     "    ldr.w r1, [sp, #4*9]\n" \
     "    ldr.w lr, [sp, #4*13]\n" \
-    "    ldr r11, [r10], #4\n" \
-    "    ldr r12, [r10], #4\n" \
+    "    ldr.w r12, [r10, #4]\n" \
+    "    ldr.w r11, [r10], #8\n" \
     "    str.w r10, [sp, #4*12]\n" \
     "    add r11, r11, r1\n" \
     "    add r12, r12, r1\n" \
@@ -146,10 +146,10 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
 #define GE_DSP_GEMM(function, law) \
     GE_DSP_GEMM_BEGIN(function, law) \
     "    .rept 8\n" \
-    "    ldr.w r10, [r0], #4\n" \
-    "    ldr.w r11, [r0], #4\n" \
-    "    ldr.w r12, [r1], #4\n" \
-    "    ldr.w lr, [r1], #4\n" \
+    "    ldr.w r11, [r0, #4]\n" \
+    "    ldr.w r10, [r0], #8\n" \
+    "    ldr.w lr, [r1, #4]\n" \
+    "    ldr.w r12, [r1], #8\n" \
     "    smlad r2, r10, r12, r2\n" \
     "    smlad r3, r10, lr, r3\n" \
     "    smlad r6, r11, r12, r6\n" \
@@ -211,8 +211,8 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm
     __asm__ volatile(
         GE_DSP_GEMM_BEGIN("ge_dsp_gemm_wide", 0) "    .rept 8\n"
                                                  "    ldr.w r10, [r0], #4\n"
-                                                 "    ldr.w r12, [r1], #4\n"
-                                                 "    ldr.w lr, [r1], #4\n"
+                                                 "    ldr.w lr, [r1, #4]\n"
+                                                 "    ldr.w r12, [r1], #8\n"
                                                  "    sxtb16 r11, r10\n"
                                                  "    sxtb16 r10, r10, ror #8\n"
                                                  "    smlad r2, r11, r12, r2\n"
@@ -261,10 +261,10 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm
                      "    blt 2f\n"                                                                                    \
                      "    .balign 4\n"                                                                                 \
                      "1:\n"                                                                                            \
-                     "    ldr.w %[a], [%[x]], #4\n"                                                                    \
-                     "    ldr.w %[b], [%[x]], #4\n"                                                                    \
-                     "    ldr.w %[c], [%[x]], #4\n"                                                                    \
-                     "    ldr.w %[d], [%[x]], #4\n" GE_DSP_EXPAND_FOUR("a", "0", gap)                                  \
+                     "    ldr.w %[b], [%[x], #4]\n"                                                                    \
+                     "    ldr.w %[c], [%[x], #8]\n"                                                                    \
+                     "    ldr.w %[d], [%[x], #12]\n"                                                                   \
+                     "    ldr.w %[a], [%[x]], #16\n" GE_DSP_EXPAND_FOUR("a", "0", gap)                                 \
                          GE_DSP_EXPAND_FOUR("b", "1", gap) GE_DSP_EXPAND_FOUR("c", "2", gap)                           \
                              GE_DSP_EXPAND_FOUR("d", "3", gap) "    subs %[n], %[n], #4\n"                             \
                                                                "    add.w %[y], %[y], #8*" gap "\n"                    \
@@ -327,15 +327,15 @@ static inline void ge_dsp_copy(int8_t *to, const int8_t *from, int32_t bytes) {
     if (bytes >= 16) {
         __asm__ volatile("    .balign 4\n"
                          "1:\n"
-                         "    ldr.w %[a], [%[from]], #4\n"
-                         "    ldr.w %[b], [%[from]], #4\n"
-                         "    ldr.w %[c], [%[from]], #4\n"
-                         "    ldr.w %[d], [%[from]], #4\n"
+                         "    ldr.w %[b], [%[from], #4]\n"
+                         "    ldr.w %[c], [%[from], #8]\n"
+                         "    ldr.w %[d], [%[from], #12]\n"
+                         "    ldr.w %[a], [%[from]], #16\n"
                          "    sub.w %[bytes], %[bytes], #16\n"
-                         "    str.w %[a], [%[to]], #4\n"
-                         "    str.w %[b], [%[to]], #4\n"
-                         "    str.w %[c], [%[to]], #4\n"
-                         "    str.w %[d], [%[to]], #4\n"
+                         "    str.w %[b], [%[to], #4]\n"
+                         "    str.w %[c], [%[to], #8]\n"
+                         "    str.w %[d], [%[to], #12]\n"
+                         "    str.w %[a], [%[to]], #16\n"
                          "    cmp.w %[bytes], #16\n"
                          "    bge.w 1b\n"
                          : [to] "+&r"(to), [from] "+&r"(from), [bytes] "+&r"(bytes), [a] "=&r"(a), [b] "=&r"(b),

@@ -40,10 +40,10 @@ typedef struct {
     "    ldr.w r6, [sp, #4*3]\n"                                                                                       \
     "    ldr.w r12, [sp, #4*4]\n"                                                                                      \
     "    ldr.w r1, [sp, #4*0]\n"                                                                                       \
-    "    ldr r2, [r0], #4\n"                                                                                           \
-    "    ldr r3, [r0], #4\n"                                                                                           \
-    "    ldr r4, [r0], #4\n"                                                                                           \
-    "    ldr r5, [r0], #4\n"                                                                                           \
+    "    ldr.w r3, [r0, #4]\n"                                                                                         \
+    "    ldr.w r4, [r0, #8]\n"                                                                                         \
+    "    ldr.w r5, [r0, #12]\n"                                                                                        \
+    "    ldr.w r2, [r0], #16\n"                                                                                        \
     "    add r6, r6, r0\n"                                                                                             \
     "    str.w r6, [sp, #4*8]\n"                                                                                       \
     "    bx r12\n"                                                                                                     \
@@ -52,10 +52,10 @@ typedef struct {
     "    .rept 4\n"
 
 #define GE_DSP_FC_WEIGHTS                                                                                              \
-    "    ldr.w r9, [r0], #4\n"                                                                                         \
-    "    ldr.w r10, [r0], #4\n"                                                                                        \
-    "    ldr.w r11, [r0], #4\n"                                                                                        \
-    "    ldr.w r12, [r0], #4\n"
+    "    ldr.w r10, [r0, #4]\n"                                                                                        \
+    "    ldr.w r11, [r0, #8]\n"                                                                                        \
+    "    ldr.w r12, [r0, #12]\n"                                                                                       \
+    "    ldr.w r9, [r0], #16\n"
 
 #define GE_DSP_FC_PRODUCTS                                                                                             \
     "    smlad r2, r9, r6, r2\n"                                                                                       \
@@ -87,10 +87,10 @@ typedef struct {
     "    lsl r3, r3, r12\n"                                                                                            \
     "    lsl r5, r5, r12\n"                                                                                            \
     "    .if %c[law] == 0\n"                                                                                           \
-    "    ldr r8, [r0], #4\n"                                                                                           \
-    "    ldr r9, [r0], #4\n"                                                                                           \
-    "    ldr r10, [r0], #4\n"                                                                                          \
-    "    ldr r11, [r0], #4\n"                                                                                          \
+    "    ldr.w r9, [r0, #4]\n"                                                                                         \
+    "    ldr.w r10, [r0, #8]\n"                                                                                        \
+    "    ldr.w r11, [r0, #12]\n"                                                                                       \
+    "    ldr.w r8, [r0], #16\n"                                                                                        \
     "    ldr.w r12, [sp, #4*5]\n"                                                                                               \
     "    smmlar r2, r2, r8, r12\n"                                                                                     \
     "    smmlar r3, r3, r9, r12\n"                                                                                     \
@@ -108,10 +108,10 @@ typedef struct {
     "    ssat r3, #8, r3\n"                                                                                            \
     "    ssat r4, #8, r4\n"                                                                                            \
     "    ssat r5, #8, r5\n"                                                                                            \
-    "    strb r2, [r6], #1\n"                                                                                          \
-    "    strb r3, [r6], #1\n"                                                                                          \
-    "    strb r4, [r6], #1\n"                                                                                          \
-    "    strb r5, [r6], #1\n"                                                                                          \
+    "    strb.w r3, [r6, #1]\n"                                                                                        \
+    "    strb.w r4, [r6, #2]\n"                                                                                        \
+    "    strb.w r5, [r6, #3]\n"                                                                                        \
+    "    strb.w r2, [r6], #4\n"                                                                                        \
     "    subs r12, r12, #1\n"                                                                                          \
     "    str.w r6, [sp, #4*7]\n"                                                                                                \
     "    str.w r12, [sp, #4*1]\n"                                                                                               \

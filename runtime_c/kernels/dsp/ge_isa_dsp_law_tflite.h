@@ -7,8 +7,8 @@
 #define GE_ISA_DSP_LAW_TFLITE_H
 
 #define GE_DSP_LAW_LOAD_3(w, m, c, t)                                                                                  \
-    "    ldr.w " m ", [" w "], #4\n"                                                                                   \
-    "    ldr.w " c ", [" w "], #4\n"
+    "    ldr.w " c ", [" w ", #4]\n"                                                                                   \
+    "    ldr.w " m ", [" w "], #8\n"
 
 #define GE_DSP_LAW_FIRST_3(w, x, m, c, t)                                                                              \
     "    sub.w " t ", " c ", " x ", lsr #31\n"                                                                         \
