@@ -92,8 +92,8 @@ BOXES: Mapping[str, Box] = {
     "law": Box(0, 3, "knowledge"),
     "files": Box(4, 6, "knowledge"),
 }
-LEFT_OUT = {"__init__", "__main__", "errors", "progress", "reference", "resources", "version"}
-"""Flat modules that are no box: the entry points, and small modules that any package may use."""
+LEFT_OUT = {"__init__", "__main__", "errors", "progress", "reference", "resources", "results", "version"}
+"""No boxes: the entry points, small modules that any package may use, and the types from which docs/schemas is made."""
 
 COLOURS = {"user": "#dbe9f6", "check": "#fbe3cf", "stage": "#dcefd9", "knowledge": "#e9e3f4"}
 LEGEND = (

@@ -1,5 +1,5 @@
-"""Write the documents that say what the code already says: docs/operators.md, kernels.md, options.md, exit-codes.md,
-and the picture of architecture.md.
+"""Write the documents that say what the code already says: docs/operators.md, kernels.md, options.md, exit-codes.md, the
+JSON Schemas in docs/schemas, and the picture of architecture.md.
 
     python scripts/generate_docs.py
 
@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import draw_architecture
+import json_schemas
 import typer
 
 from glowembed import errors, resources
@@ -173,13 +175,16 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "options.md": options,
     "exit-codes.md": exit_codes,
     "architecture.svg": draw_architecture.svg,
+    **{f"schemas/{name}": partial(json_schemas.text, name) for name in json_schemas.FILES},
 }
 
 
 def main(folder: Path | None = None) -> None:
     """Write them all."""
     for name, make in DOCUMENTS.items():
-        ((folder or resources.root() / "docs") / name).write_text(make(), encoding="utf-8")
+        path = (folder or resources.root() / "docs") / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from checkout import ROOT
+from json_result import check_json
 from PIL import Image
 
 import glowembed
@@ -161,62 +161,9 @@ def test_images_calibrate_and_test(tmp_path: Path, capsys: pytest.CaptureFixture
 
 # ---------------------------------------------------------------------------------------------- validate
 
-WHOLE, REAL = {"type": "integer", "minimum": 0}, {"type": "number"}
-MAYBE_WHOLE, MAYBE_REAL, TEXT = {"type": ["integer", "null"]}, {"type": ["number", "null"]}, {"type": "string"}
-
-
-def record(**properties: object) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-def maybe(schema: object) -> dict[str, object]:
-    return {"anyOf": [{"type": "null"}, schema]}
-
-
-SCHEMA = record(
-    schema={"const": 1},
-    model=TEXT,
-    model_sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"},
-    target=TEXT,
-    board=TEXT,
-    transport={"enum": ["host", "qemu", "serial"]},
-    samples={"type": "integer", "minimum": 1},
-    bit_exact={"type": "boolean"},
-    first_difference=maybe({"type": "object", "required": ["sample", "output", "index", "expected", "found"]}),
-    outputs={
-        "type": "array",
-        "items": record(name=TEXT, cosine=REAL, rmse=REAL, max_abs=REAL, sqnr_db=REAL, top1_agreement=MAYBE_REAL),
-    },
-    accuracy=maybe(record(metric=TEXT, float=REAL, quantized=REAL)),
-    notes={"type": "array", "items": record(level={"enum": ["note", "warning"]}, code=TEXT, text=TEXT)},
-    instructions=MAYBE_WHOLE,
-    cycles_estimate=MAYBE_WHOLE,
-    cycles_measured=MAYBE_WHOLE,
-    latency_us=MAYBE_REAL,
-    macs=WHOLE,
-    layers={
-        "type": "array",
-        "items": record(
-            name=TEXT, op=TEXT, kernel=TEXT, macs=WHOLE, instructions=MAYBE_WHOLE, cycles_estimate=MAYBE_WHOLE
-        ),
-    },
-    memory=record(
-        arena=WHOLE,
-        arena_liveness_bound=WHOLE,
-        weights=WHOLE,
-        code=WHOLE,
-        rodata=WHOLE,
-        data=WHOLE,
-        bss=WHOLE,
-        stack=WHOLE,
-        stack_computed=MAYBE_WHOLE,
-    ),
-)
-
 
 def check_result(result: dict[str, Any], samples: int) -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(result, SCHEMA)
+    check_json("validate", result)
     assert result["bit_exact"] is True
     assert result["first_difference"] is None
     assert result["samples"] == samples
@@ -267,7 +214,7 @@ def test_a_bit_that_differs_is_found(host_bundle: Path, capsys: pytest.CaptureFi
         weights.write_text(text)
     assert "NOT bit-exact" in said
     assert "layer '/stem/conv/Conv" in " ".join(said.split("expected")[0].split())
-    jsonschema.validate(result, SCHEMA)
+    check_json("validate", result)
     assert result["first_difference"]["output"] == "logits"
 
 
@@ -292,6 +239,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in ("mps2-an386", "host", "450 images", "What next", "99."):
         assert words in said
     assert (tmp_path / "demo" / "cortex-m4" / "digits.h").is_file()
+    check_json("demo", json.loads(run(capsys, "demo", "--board", "host", "-o", tmp_path / "demo", "--json")))
 
 
 @pytest.mark.cc

@@ -83,6 +83,7 @@ def write(
         "layers": [layer("add", tensor("a", 8)), layer("double", tensor("y", 16))] + [layer("none")] * (layers - 2),
         "sources": ["fake.c", "fake_weights.c"],
         "weights_bytes": weights,
+        "macs": 0,
     }
     (folder / "bundle.json").write_text(json.dumps(manifest))
     return folder

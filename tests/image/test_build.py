@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import fake_bundle
 import pytest
 from checkout import ROOT
+from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.errors import DoesNotFit, ToolError, UsageError
@@ -256,6 +258,7 @@ def test_table() -> None:
         regress.Row("kws", "cortex-m0", "microbit", error="does not fit", exit_code=2),
     ]
     text = regress.table(rows)
+    check_json("regress", [asdict(row) for row in rows])
     assert len({len(line) for line in text.splitlines()[:4]}) == 1
     assert "| kws   | cortex-m4 | mps2-an386 |       yes |   0.9136 |" in text
     assert text.endswith("kws on cortex-m0: does not fit\n")

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
@@ -32,7 +33,9 @@ def test_a_farm(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         capsys.readouterr()
         words = ["validate", str(tmp_path / "cortex-m4"), "--data", str(digits / "data.npz"), "--samples", "3"]
         assert main([*words, "--boards", str(farm), "--json", str(tmp_path / "r.json")]) == 1
-    rows = {row["name"]: row for row in json.loads((tmp_path / "r.json").read_text())["boards"]}
+    found = json.loads((tmp_path / "r.json").read_text())
+    check_json("validate-boards", found)
+    rows = {row["name"]: row for row in found["boards"]}
     assert [rows[name]["result"]["bit_exact"] for name in ("mps2-an386", "host")] == [True, True]
     assert rows["host"]["result"]["transport"] == "serial"
     assert "glowembed ports" in rows["missing"]["error"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import fake_bundle
 import numpy as np
 import pytest
+from json_result import check_json
 from rich.console import Console
 
 from glowembed import measure as measuring
@@ -278,6 +279,7 @@ def test_layers_and_repeatable(make: Make, core_name: str) -> None:
     assert len(first.layers) == 2
     assert all(50 < layer.instructions < 500 for layer in first.layers)
     json = first.json()
+    check_json("measure", json)
     assert json["method"] == "plugin"
     assert json["build_id"] == listing.build_id(image.elf)
     assert json["layers"][0]["cycles_estimate"] >= json["layers"][0]["cycles_range"][0]
@@ -297,6 +299,7 @@ def test_without_a_compiler_there_are_instructions_and_a_note(make: Make, monkey
     assert found.total.instructions == 7 + 2
     assert found.total.cycles is None
     assert found.note == "instructions by QEMU alone, no cycles: no C compiler 'cc'"
+    check_json("measure", found.json())
     assert found.json()["method"] == "icount"
     assert found.json()["cycles_estimate"] is None
 

@@ -18,6 +18,7 @@ LAYERS = [
     {"nest"},
     {"graph"},
     {"options"},
+    {"results"},
     {"ops.shared"},
     {"kernels"},
     {"ops"},

@@ -1,0 +1,28 @@
+"""What `--json` prints, command by command, as types. In: nothing. Out: RESULTS, from which docs/schemas is made.
+
+Fields may be added to a result; none changes its meaning. `schema` is raised where that cannot be kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glowembed.results import bundles, inspection, lists, measurement, validation
+
+RESULTS: dict[str, Any] = {
+    "boards": list[lists.Board],
+    "build": bundles.Build,
+    "combine": bundles.Combined,
+    "compile": bundles.Manifest,
+    "demo": list[validation.Validation],
+    "inspect": inspection.Inspection,
+    "inspect-memory": inspection.Memory,
+    "inspect-quantization": list[inspection.LayerNumbers],
+    "measure": measurement.Measurement,
+    "precision": inspection.Precision,
+    "regress": list[validation.RegressRow],
+    "targets": list[lists.Target],
+    "validate": validation.Validation,
+    "validate-boards": validation.Farm,
+}
+"""The type of each result. `inspect-memory` and `inspect-quantization` are those of a bundle, `validate-boards` is that of a farm."""

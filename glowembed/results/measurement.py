@@ -1,0 +1,51 @@
+"""The result of `measure`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from glowembed.results.common import Count, Schema
+
+Range = Annotated[list[int] | None, "The least and the most that the cycle model allows."]
+
+
+class Function(TypedDict):
+    """A C function, without those that it calls."""
+
+    name: str
+    instructions: Count
+    cycles_estimate: int | None
+    cycles_range: Range
+
+
+class Layer(TypedDict):
+    """A layer with all functions that it calls."""
+
+    name: str
+    op: str
+    kernel: str | None
+    macs: Count
+    instructions: Count
+    cycles_estimate: int | None
+    cycles_range: Range
+
+
+class Measurement(TypedDict):
+    """Instructions and cycles of one inference: those of the most expensive of the samples."""
+
+    schema: Schema
+    bundle: str
+    bundle_hash: str
+    target: str
+    board: str
+    build_id: Annotated[str, "Hash of the firmware that was counted."]
+    samples: Count
+    method: Annotated[Literal["plugin", "icount"], "`icount` counts instructions only."]
+    note: Annotated[str | None, "Why there are no cycles."]
+    ruler: NotRequired[Annotated[str, "The cycle model."]]
+    macs: Count
+    instructions: Count
+    cycles_estimate: int | None
+    cycles_range: Range
+    layers: list[Layer]
+    functions: list[Function]

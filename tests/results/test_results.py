@@ -1,0 +1,90 @@
+"""What every command prints with --json is what docs/schemas says: no field more, no field less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from json_result import check_json
+from jsonschema import ValidationError
+from small_models import model, node, saved
+
+from glowembed.__main__ import main
+from glowembed.results import RESULTS
+
+ELSEWHERE = {
+    "validate": "tests/commands/test_cli.py",
+    "validate-boards": "tests/judge/test_farm.py",
+    "regress": "tests/image/test_build.py",
+    "demo": "tests/commands/test_cli.py",
+    "measure": "tests/measure/test_measure.py",
+}
+"""Results that are checked where they are made, because making them takes long."""
+
+
+def unsupported() -> onnx.ModelProto:
+    """A model that is refused, with a reason that is listed."""
+    return model([node("RandomNormalLike", "x", "y")], {"x": (1, 4)}, {})
+
+
+COMMANDS = {
+    "targets": "targets",
+    "boards": "boards",
+    "compile": "compile MODEL --data DATA --target x86-64 --optimize ram -o NEW",
+    "inspect": "inspect MODEL --target cortex-m4 --coverage",
+    "inspect refused": "inspect REFUSED --coverage",
+    "inspect-memory": "inspect BUNDLE --memory",
+    "inspect-quantization": "inspect BUNDLE --quantization",
+    "precision": "precision MODEL",
+    "build": "build BUNDLE --board host",
+    "combine": "combine BUNDLE OTHER --name both -o NEW",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two bundles of the carried example, and a model that is refused."""
+    made = tmp_path_factory.mktemp("results")
+    for name in ("BUNDLE", "OTHER"):
+        words = [
+            "compile",
+            digits / "model.onnx",
+            "--data",
+            digits / "data.npz",
+            "--target",
+            "x86-64",
+            "--name",
+            name.lower(),
+        ]
+        assert main([str(word) for word in (*words, "-o", made / name)]) == 0
+    saved(unsupported(), made).rename(made / "REFUSED")
+    return made
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("case", COMMANDS)
+def test_a_result_follows_its_schema(
+    case: str, folder: Path, digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {name: folder / name for name in ("BUNDLE", "OTHER", "REFUSED")}
+    places |= {"MODEL": digits / "model.onnx", "DATA": digits / "data.npz", "NEW": tmp_path / "new"}
+    capsys.readouterr()
+    code = main([str(places.get(word, word)) for word in f"{COMMANDS[case]} --json".split()])
+    said = capsys.readouterr()
+    assert code == (3 if case == "inspect refused" else 0), said.err
+    check_json(case.partition(" ")[0], json.loads(said.out))
+
+
+def test_every_result_is_checked() -> None:
+    assert {case.partition(" ")[0] for case in COMMANDS} | set(ELSEWHERE) == set(RESULTS)
+
+
+@pytest.mark.parametrize("wrong", [{"name": 1}, {"board": None}, {"more": ""}])
+def test_a_schema_is_strict(wrong: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["targets", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    with pytest.raises(ValidationError):
+        check_json("targets", [*found, {**found[0], **wrong}])
