@@ -23,7 +23,7 @@ from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, weights_file
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier
-from glowembed.graph.cstruct import c_initialiser, struct_name
+from glowembed.graph.cstruct import c_initialiser, numpy_type, struct_name
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Plan, Ram, Weights
@@ -45,16 +45,6 @@ OWN_MACROS = frozenset(
     MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
 """The suffixes of a bundle's macros, besides those of inputs and outputs."""
-
-NUMPY = {
-    "int8_t": "int8",
-    "uint8_t": "uint8",
-    "int16_t": "int16",
-    "int32_t": "int32",
-    "uint32_t": "uint32",
-    "int64_t": "int64",
-    "float": "float32",
-}
 
 IN_FLASH = Weights()
 
@@ -369,7 +359,7 @@ def _packed(node: Node) -> dict[str, tuple[str, Array]]:
 
 def _of_type(ctype: str, packed: Array) -> Array:
     """The content in its C type. Raises ValueError if that type cannot hold one of the numbers."""
-    stored = np.ascontiguousarray(packed).astype(NUMPY[ctype], casting="same_kind")
+    stored = np.ascontiguousarray(packed).astype(numpy_type(ctype), casting="same_kind")
     if stored.dtype.kind in "iu" and not np.array_equal(stored, packed):
         raise ValueError(f"{packed.min()} to {packed.max()} does not fit {ctype}")
     return stored

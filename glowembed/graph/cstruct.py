@@ -12,6 +12,8 @@ from functools import cache
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 CTYPES: dict[str, Any] = {
     "int8_t": ctypes.c_int8,
     "uint8_t": ctypes.c_uint8,
@@ -19,8 +21,16 @@ CTYPES: dict[str, Any] = {
     "uint16_t": ctypes.c_uint16,
     "int32_t": ctypes.c_int32,
     "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
     "float": ctypes.c_float,
 }
+"""The types of the elements of constants, and of the fields of params."""
+
+
+def numpy_type(ctype: str) -> "np.dtype[Any]":
+    """The dtype of numpy for a C type."""
+    found: np.dtype[Any] = np.dtype(CTYPES[ctype])
+    return found
 
 
 def fields(params: Any) -> "tuple[Field[Any], ...]":

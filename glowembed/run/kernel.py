@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from glowembed import resources
 from glowembed.emit.csource import kernel_source, level_source, of_level
 from glowembed.errors import ToolError
-from glowembed.graph.cstruct import c_initialiser, ctypes_struct, params_header, struct_name
+from glowembed.graph.cstruct import c_initialiser, ctypes_struct, numpy_type, params_header, struct_name
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.kernels.levels import LEVELS, Level
@@ -36,17 +36,6 @@ SLOT_UNIT = 4
 HOST_WORD = 8
 GUARD = 64
 """Bytes before and after every tensor that must not change."""
-
-NUMPY_TYPES = {
-    "int8_t": np.int8,
-    "uint8_t": np.uint8,
-    "int16_t": np.int16,
-    "uint16_t": np.uint16,
-    "int32_t": np.int32,
-    "uint32_t": np.uint32,
-    "int64_t": np.int64,
-    "float": np.float32,
-}
 
 FLAGS = (
     "-std=c99",
@@ -206,7 +195,7 @@ def packed_constants(op: KernelOp, kernel: Kernel, constants: Mapping[str, Array
     """
     packed, types = kernel.packed(constants, params), kernel.ctypes(op)
     for name, ctype in types.items():
-        if packed[name].dtype != NUMPY_TYPES[ctype]:
+        if packed[name].dtype != numpy_type(ctype):
             raise KernelFault(f"{kernel.symbol}: the constant {name} is {packed[name].dtype}, declared as {ctype}")
     return [np.ascontiguousarray(packed[name]) for name in types]
 
