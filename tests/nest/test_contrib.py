@@ -103,7 +103,6 @@ QUANTIZED = [name for name, (op, *_) in CASES.items() if op not in ("NhwcMaxPool
 
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_it_is_quantized_by_default(name: str, tmp_path: Path) -> None:
-    """In int8 all but the normalizations, which are float32 nodes."""
     proto = network(CASES[name])
     onnx.save(proto, tmp_path / "m.onnx")
     shapes = {info.name: INPUTS[info.name].shape for info in proto.graph.input}
@@ -116,8 +115,7 @@ def test_it_is_quantized_by_default(name: str, tmp_path: Path) -> None:
         integer_outputs(bundle.graph, dataset)["y"],
     )
     assert compare.output_metrics("y", theirs, ours.reshape(theirs.shape)).sqnr_db > 22
-    if "Normalization" not in name:
-        assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {"int8"}
+    assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {"int8"}
 
 
 def test_quantized_reduce_mean(tmp_path: Path) -> None:

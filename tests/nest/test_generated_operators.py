@@ -22,11 +22,6 @@ Nodes = list[onnx.NodeProto]
 
 
 OPERATORS: dict[str, Nodes] = {
-    "LayerNormalization": [node("LayerNormalization", "x ones", "y", axis=-1)],
-    "far from zero": [node("Add", "x far", "a"), node("LayerNormalization", "a ones", "y", axis=-1)],
-    "RMSNormalization": [node("RMSNormalization", "x ones", "y", axis=-1)],
-    "GroupNormalization": [node("GroupNormalization", "x six zeros", "y", num_groups=3)],
-    "InstanceNormalization": [node("InstanceNormalization", "x six zeros", "y")],
     "ReduceSum": [node("ReduceSum", "x axes", "y")],
     "ReduceSumSquare": [node("ReduceSumSquare", "x", "y", axes=[-1])],
     "ReduceL1": [node("ReduceL1", "x", "y", axes=[-1])],

@@ -1,0 +1,80 @@
+/* Elements less the mean of their group, divided by its standard deviation, scaled and shifted: the portable truth.
+ *
+ * The law is that of glowembed/ops/normalization.py. The text serves int16 too, with int16_t in the place of int8_t.
+ */
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_params.h"
+
+/* The variance of a group and its epsilon, n^2 << variance_bits times as large, at least 1; *sum becomes the sum. */
+static uint64_t normalize_s8_variance(const ge_normalize_params *p, const int8_t *x, int64_t *sum) {
+    const int64_t n = (int64_t)p->positions * p->channels;
+    const int64_t epsilon = ((int64_t)p->epsilon_high << 31) + p->epsilon_low;
+    int64_t squares = 0;
+    *sum = 0;
+    for (int32_t i = 0; i < p->positions; i++) {
+        for (int32_t c = 0; c < p->channels; c++) {
+            const int32_t v = x[c] - p->zero_point;
+            *sum += v;
+            squares += (int64_t)v * v;
+        }
+        x += p->groups * p->channels;
+    }
+    *sum = p->centred != 0 ? *sum : 0;
+    const uint64_t w = ((uint64_t)(n * squares - *sum * *sum) << p->variance_bits) + (uint64_t)epsilon;
+    return w != 0u ? w : 1u;
+}
+
+/* The reciprocal root of w: 2^30 times that of w as a number of 2^-2 or more and less than 1, then the exponent. */
+static uint64_t normalize_s8_root(uint64_t w, const uint16_t *roots, int32_t exponent) {
+    int32_t s = 0;
+    while (w >= ((uint64_t)1 << 32)) {
+        w >>= 2;
+        s -= 2;
+    }
+    while (w < (1u << 30)) {
+        w <<= 2;
+        s += 2;
+    }
+    uint64_t root = (uint64_t)roots[(w >> 24) - 64u] << 15;
+    for (int32_t i = 0; i < 2; i++) {
+        root = (root * (((uint64_t)3 << 30) - ((w * ((root * root) >> 30)) >> 32))) >> 31;
+    }
+    const int32_t left = exponent + s / 2;
+    return left >= 0 ? root << left : (root + ((uint64_t)1 << (-left - 1))) >> -left;
+}
+
+static void normalize_s8_group(const ge_normalize_params *p, const int8_t *x, const int32_t *scale,
+                               const int32_t *shift, const uint16_t *roots, int8_t *out) {
+    const int64_t n = (int64_t)p->positions * p->channels;
+    const int64_t half = ((int64_t)1 << p->extra) >> 1;
+    int64_t sum;
+    const uint64_t w = normalize_s8_variance(p, x, &sum);
+    const int64_t root = (int64_t)normalize_s8_root(w, roots, p->root_shift);
+    for (int32_t i = 0; i < p->positions; i++) {
+        for (int32_t c = 0; c < p->channels; c++) {
+            const int64_t h = ((n * (x[c] - p->zero_point) - sum) * root + half) >> p->extra;
+            const int64_t fine = (h * scale[c] + ((int64_t)shift[c] * 4294967296) + 2147483648) >> 32;
+            out[c] = (int8_t)ge_clamp((int32_t)fine >> p->bits, p->lo, p->hi);
+        }
+        x += p->groups * p->channels;
+        out += p->groups * p->channels;
+    }
+}
+
+static void ge_normalize_s8(const ge_normalize_params *p, const ge_rows *x, const int32_t *scale, const int32_t *shift,
+                            const uint16_t *roots, const ge_rows *out, int32_t first_row, int32_t last_row,
+                            void *scratch) {
+    const int32_t part = p->positions * p->groups * p->channels;
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int8_t *v = (const int8_t *)ge_row(x, y);
+        int8_t *o = (int8_t *)ge_row(out, y);
+        for (int32_t k = 0; k < p->parts; k++) {
+            for (int32_t g = 0; g < p->groups; g++) {
+                const int32_t c = g * p->channels;
+                normalize_s8_group(p, v + k * part + c, scale + c, shift + c, roots, o + k * part + c);
+            }
+        }
+    }
+}
