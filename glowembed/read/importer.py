@@ -22,7 +22,7 @@ from glowembed.graph.ir import Graph, Shape, verify
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import InputLayout
-from glowembed.read import contrib, functions, nests, nodes, onnxfile, onnxquant, zipmap
+from glowembed.read import composed, contrib, functions, nests, nodes, onnxfile, onnxquant, zipmap
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.folding import add_constant, fold, pass_through
 from glowembed.read.onnxfile import (
@@ -123,6 +123,9 @@ def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tupl
     reserved = {*tensors, *shapes, *(name for node in graph.node for name in node.output)}
     outputs = tuple(dict.fromkeys(info.name for info in graph.output))
     walk = Walk(file, shapes, GraphBuilder(reserved), outputs, exact)
+    found = frozenset[str]()
+    if not exact:
+        order, tensors, found = composed.recognized(order, tensors, outputs, lambda: {**shapes, **walk.inferred})
     walk.found.extend(
         Problem(t.values.name, "sparse initializer", "sparse constants") for t in graph.sparse_initializer
     )
@@ -136,6 +139,7 @@ def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tupl
     if not exact:
         walk.alias.update(_surviving(order, outputs, {*tensors, *shapes, *walk.integers_cast(order)}))
     for node in order:
+        walk.file = replace(file, opset=composed.OPSET) if found.intersection(node.output) else file
         _visit(walk, node)
     return _finish(walk, tuple(shapes))
 
