@@ -35,16 +35,12 @@ portable_kernels() {
     find runtime_c/kernels/portable runtime_c/kernels/x86 -name '*.c' -print0 | sort -z
 }
 
-# add_each_s8 is the file of the laws that are not ours: it is analysed with the one of TensorFlow Lite Micro.
 analyse() { # COMMAND...: with warnings as errors, on every portable kernel
-    python scripts/params_header.py >"$generated/ge_params.h" || return 1
     portable_kernels | xargs -0 -r -P2 -I FILE "$@" -std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror \
-        -Wno-unused-function -include runtime_c/ge_requantize_tflite.h \
-        -Dge_requantize_each=ge_requantize_each_tflite -DGE_X86_FN= -DGE_X86_INLINE= -DGE_X86_UNROLL= -Iruntime_c -Iruntime_c/kernels/portable -Iruntime_c/kernels/x86 -I"$generated" -o /dev/null FILE
+        -Wno-unused-function -Iruntime_c -Iruntime_c/kernels/portable -Iruntime_c/kernels/x86 -Ibuild/editor -o /dev/null FILE
 }
 
-generated=build/lint
-mkdir -p $generated
+python scripts/editor_files.py || exit
 
 step "ruff format" ruff format -q $ruff_format .
 step "ruff check" ruff check -q $ruff_check .

@@ -1,21 +1,21 @@
-"""Makes the C text of a kernel. In: a Kernel. Out: its source, with the requantization of its op.
+"""Makes the C text of a kernel. In: a Kernel. Out: its file, with the names, numbers and headers of this variant.
 
-A kernel with instances is a C file whose layer constants are #defines; an instance has its own numbers there, and its
-names end in them. Several kernels may be instances of one file, their `template`; where the law is one of the numbers,
-the header with the text of that law is included too.
+A kernel file compiles as it stands, and no line of its code is changed. What differs between the variants of one file stands in
+macros, which this module sets as a programmer would:
 
-A kernel in another mode is its file with other names: `ge_requantize` becomes `ge_requantize_<mode>`, the law of
-ge_mve_law.h that of ge_mve_law_<mode>.h, and all that the file defines ends in the mode too. So there is one source, no
-branch at run time, and a bundle may hold both. In the same way, `w16` is the kernel whose only int8 are weights, with
-weights of int16.
+- names: an instance or a law has functions of its own, `#define ge_conv2d_s8 ge_conv2d_s8_glow`;
+- numbers and types: the `#define` lines at the head of the file, `#define CONV2D_STRIP_S8_DSP_STEPS 32`, get the values of the
+  instance;
+- the law: the kernel includes `ge_law_glow.h` where its file includes `ge_law.h`; both give the same names another meaning. Such
+  a header has no include guard, because its words are those of one kernel.
 
-A kernel with levels (levels.py) is one text that is emitted once for each of them, and a function that calls one.
+All macros of a kernel are undefined behind it, so that a bundle may hold any number of variants. A kernel with levels
+(kernels/levels.py) is one text that is emitted once for each of them, and a function that calls one.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,36 @@ from glowembed import resources
 from glowembed.errors import UsageError
 from glowembed.graph import own
 from glowembed.graph.cstruct import struct_name
-from glowembed.graph.op import Kernel, KernelOp
+from glowembed.graph.op import Kernel, KernelOp, in_mode
 from glowembed.kernels.levels import LEVELS, Level
 from glowembed.law.fixedpoint import MODES
 
-WIDE_WEIGHTS = "w16"
+INCLUDE = '#include "'
+DEFINE = "#define "
+LAW = "_law"
+NOT_OF_NAMES = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 
 
 def kernel_source(kernel: Kernel, params: Any = None) -> str:
-    """The text of the file that defines `kernel.symbol_for(params)`; without params, the file as it is."""
+    """The text that defines `kernel.symbol_for(params)`; without params, instances have the numbers of the file."""
     if kernel.generated is not None:
         return kernel.generated(params)
-    text = _file(kernel).read_text("ascii")
-    if kernel.instance is None and not kernel.template:
-        return text
-    text = _named(kernel, text, params)
-    variant = kernel.symbol.removeprefix(f"{kernel.template}_")
-    if variant == WIDE_WEIGHTS:
-        return re.sub(r"\bint8(?=_t\b|\b)", "int16", text)
-    return _in_law(text, variant) if variant in MODES else text
+    path = _file(kernel)
+    numbers: dict[str, object] = dict(kernel.words)
+    symbol = kernel.symbol
+    if kernel.instance is not None and params is not None:
+        symbol = kernel.symbol_for(params)
+        numbers |= kernel.instance(params)
+    lines = [_of_law(line, kernel.law) for line in path.read_text("ascii").splitlines()]
+    _set_numbers(lines, path, numbers)
+    text = "\n".join(lines)
+    head = 1 + max((i for i, line in enumerate(lines) if line.startswith(INCLUDE)), default=-1)
+    names = _names(text, path.stem, symbol.removeprefix("ge_"))
+    if names:
+        names = [f"/* {symbol} is {path.parent.name}/{path.name} with these names and numbers. */", *names]
+        lines[head:head] = ["", *names]
+    ends = [f"#undef {name}" for name in sorted({*_defined(text), *(line.split()[1] for line in names[1:])})]
+    return "\n".join([*lines, *(["", *ends] if ends else [])]) + "\n"
 
 
 def _file(kernel: Kernel) -> Path:
@@ -54,31 +65,79 @@ def _file(kernel: Kernel) -> Path:
     return path
 
 
-def _named(kernel: Kernel, text: str, params: Any) -> str:
-    """The text with the names and the numbers of the kernel, and of its instance for these params."""
-    stem, own = Path(kernel.file).stem, kernel.symbol.removeprefix("ge_")
-    if kernel.instance is not None and params is not None:
-        own = kernel.symbol_for(params).removeprefix("ge_")
-        numbers = kernel.instance(params)
-        for name, number in numbers.items():
-            define = rf"^#define {stem.upper()}_{name} \S+"
-            assert re.search(define, text, re.MULTILINE), f"{kernel.file} does not #define {name}"
-            text = re.sub(define, f"#define {stem.upper()}_{name} {number}", text, flags=re.MULTILINE)
-        if (law := numbers.get("LAW")) is not None:
-            common = '#include "ge_isa_dsp_law.h"\n'
-            text = text.replace(common, f'{common}#include "ge_isa_dsp_law_{MODES[law]}.h"\n')
-    text = re.sub(rf"\b((?:ge_)?){stem}(?=_|\b)(?!_params\b)", rf"\g<1>{own}", text)
-    return re.sub(rf"\b{stem.upper()}_", f"{own.upper()}_", text)
+def _of_law(line: str, law: str) -> str:
+    """An #include of the words of a law, ge_law.h or ge_law_<law>.h, as that of this law; any other line as it is."""
+    if law == "default" or not line.startswith(INCLUDE):
+        return line
+    header = included(line)
+    before, found, behind = header.partition(LAW)
+    if not found or behind not in {".h", *(f"_{mode}.h" for mode in MODES)}:
+        return line
+    return f'{INCLUDE}{in_mode(before + LAW, law)}.h"'
 
 
-def _in_law(text: str, mode: str) -> str:
-    """The text with the requantization of a mode."""
-    text = text.replace("ge_mve_law.h", f"ge_mve_law_{mode}.h").replace("GE_MVE_LAW_", f"GE_MVE_LAW_{mode.upper()}_")
-    if "ge_requantize" not in text:
-        return text
-    text = re.sub(r"\b(ge_requantize(?:_each)?)\b", rf"\1_{mode}", text)
-    own = '#include "ge_fixedpoint.h"\n'
-    return text.replace(own, f'{own}#include "ge_requantize_{mode}.h"\n')
+def _set_numbers(lines: list[str], path: Path, numbers: dict[str, object]) -> None:
+    """Set the values of #define lines, which are one word each; what follows on the line is a comment."""
+    for name, number in numbers.items():
+        start = f"{DEFINE}{path.stem.upper()}_{name} "
+        places = [i for i, line in enumerate(lines) if line.startswith(start)]
+        assert len(places) == 1, f"{path.name} has {len(places)} lines {start.strip()}"
+        _, _, comment = lines[places[0]].removeprefix(start).partition(" ")
+        lines[places[0]] = f"{start}{number} {comment}".rstrip()
+
+
+def _names(text: str, stem: str, symbol: str) -> list[str]:
+    """A #define for each name of the file, which begins with that of the file, if the kernel has another name."""
+    if stem == symbol:
+        return []
+    found = (name for name in identifiers(text) if not name.endswith("_params"))
+    mine = sorted(name for name in found if f"{name}_".startswith((f"{stem}_", f"ge_{stem}_")))
+    return [f"{DEFINE}{name} {name.replace(stem, symbol, 1)}" for name in mine]
+
+
+def _defined(text: str) -> list[str]:
+    """The macros that a text defines, and those of the words that it includes."""
+    lines = text.splitlines()
+    words = (kernel_header for line in lines if (kernel_header := words_of(line)) is not None)
+    return [*macros(text), *(name for header in words for name in _defined(header))]
+
+
+# ------------------------------------------------------------------------------------------------ reading C
+
+
+def macros(text: str) -> list[str]:
+    """The names that a text gives to macros, without include guards."""
+    found = (line.removeprefix(DEFINE).partition(" ")[0] for line in text.splitlines() if line.startswith(DEFINE))
+    return [name.partition("(")[0] for name in found if not name.endswith("_H")]
+
+
+def identifiers(text: str) -> set[str]:
+    """The words of a text outside of comments and #include lines."""
+    code = "\n".join(line for line in without_comments(text).splitlines() if not line.startswith(INCLUDE))
+    return set(code.translate(NOT_OF_NAMES).split())
+
+
+def without_comments(text: str) -> str:
+    """The text without its comments, as none of our strings holds the beginning of one."""
+    first, *others = text.split("/*")
+    return first + "".join(other.partition("*/")[2] for other in others)
+
+
+def included(line: str) -> str:
+    """The header of an #include line, or an empty string."""
+    return line.removeprefix(INCLUDE).partition('"')[0] if line.startswith(INCLUDE) else ""
+
+
+def words_of(line: str) -> str | None:
+    """The text of the header that this line includes, if that is one of words: without an include guard."""
+    header = included(line)
+    if not header or header == "ge_params.h":
+        return None
+    text = resources.kernel_header(header).read_text("ascii")
+    return None if f"{DEFINE}{Path(header).stem.upper()}_H" in text.splitlines() else text
+
+
+# ------------------------------------------------------------------------------------------------ signatures
 
 
 def prototype(op: KernelOp, kernel: Kernel, symbol: str, count: int) -> str:
@@ -97,29 +156,51 @@ def _parameters(op: KernelOp, kernel: Kernel, count: int = 0) -> list[str]:
 # ------------------------------------------------------------------------------------------------ levels
 
 
-def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
-    """Kernels in the names of an ISA word with levels, and what they include, in those of one level.
+def level_names(word: str, texts: Iterable[str]) -> list[str]:
+    """A #define for each name of an ISA word with levels: ge_x86_dot is GE_X86_LEVEL(ge, _dot), which each level defines."""
+    shared = identifiers(resources.kernel_header(f"ge_{word}.h").read_text("ascii"))
+    headers = sorted({header for level in LEVELS[word] for header in (*level.headers, *_helpers(word, texts))})
+    every = [*texts, *(resources.kernel_header(header).read_text("ascii") for header in headers)]
+    found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared
+    pairs = ((name, *name.split(f"_{word}", 1)) for name in sorted(found))
+    level = f"GE_{word.upper()}_LEVEL"
+    head = f"/* The names of kernels with levels: {level}, which each level defines, puts its own word into them. */"
+    return [head, *(f"{DEFINE}{name} {level}({before}, {behind})" for name, before, behind in pairs)]
 
-    ge_x86_dot becomes ge_avx2_dot, and the kernels ge_conv2d_s8_avx2.
+
+def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
+    """Kernels in the names of an ISA word with levels, and what they include, as those of one level.
+
+    The names mean ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined behind them.
     """
     portable = LEVELS[word][0].headers
-    helpers = {h for text in texts for h in re.findall(rf'^#include "(ge_{word}_\w+\.h)"', text, re.MULTILINE)}
-    headers = [*level.headers, *sorted(helpers - set(portable))]
-    parts = [*(resources.kernel_header(header).read_text("ascii") for header in headers), *texts]
-    own = re.compile(rf'^#include "ge_{word}(_\w+)?\.h"\n', re.MULTILINE)
-    return [f'#include "ge_{word}.h"\n{level.defines}', *(of_level(own.sub("", part), word, level) for part in parts)]
+    headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]
+    helpers = [resources.kernel_header(h).read_text("ascii") for h in sorted(_helpers(word, texts) - set(portable))]
+    parts = [_without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
+    ends = sorted({name for text in (level.defines(word), *headers) for name in macros(text)})
+    return [f'{INCLUDE}ge_{word}.h"\n{level.defines(word)}', *parts, "".join(f"#undef {name}\n" for name in ends)]
 
 
-def of_level(text: str, word: str, level: Level) -> str:
-    """A text or a symbol with the level's word in the place of the ISA word."""
-    text = re.sub(rf"(?<=_){word}(?=_|\b)", level.word, text)
-    return re.sub(rf"(?<=_){word.upper()}(?=_|\b)", level.word.upper(), text)
+def _helpers(word: str, texts: Iterable[str]) -> set[str]:
+    """The headers in the names of an ISA word that kernels include."""
+    found = {included(line) for text in texts for line in text.splitlines()}
+    return {header for header in found if header.startswith(f"ge_{word}_")}
+
+
+def _without_own_headers(text: str, word: str) -> str:
+    own = (f"{INCLUDE}ge_{word}_", f'{INCLUDE}ge_{word}.h"')
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(own))
+
+
+def of_level(symbol: str, word: str, level: Level) -> str:
+    """The name of a kernel, or of one of its words, at a level."""
+    return symbol.replace(f"_{word}", f"_{level.word}", 1)
 
 
 def dispatcher(word: str, op: KernelOp, kernel: Kernel) -> str:
     """A function under the kernel's own name that calls the one of the level in use."""
     parameters = _parameters(op, kernel)
-    names = ", ".join(re.split(r"[ *]", p)[-1] for p in parameters)
+    names = ", ".join(parameter.replace("*", " ").split()[-1] for parameter in parameters)
     calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in LEVELS[word]}
     portable = calls.pop(LEVELS[word][0].word)
     upper = word.upper()
@@ -127,6 +208,7 @@ def dispatcher(word: str, op: KernelOp, kernel: Kernel) -> str:
         f"    case GE_{upper}_{w.upper()}:\n        {call}\n        break;\n" for w, call in reversed(calls.items())
     ]
     return (
+        f"#undef {kernel.symbol}\n"
         f"static void {kernel.symbol}({', '.join(parameters)}) {{\n    switch (ge_{word}_level()) {{\n"
         f"#if GE_{upper}_LEVELS\n{''.join(cases)}#endif\n"
         f"    default:\n        {portable}\n        break;\n    }}\n}}\n"

@@ -6,11 +6,20 @@ of numbers, kernels with levels once for each level.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from glowembed import resources
-from glowembed.emit.csource import dispatcher, kernel_source, level_source, prototype
+from glowembed.emit.csource import (
+    INCLUDE,
+    dispatcher,
+    identifiers,
+    included,
+    kernel_source,
+    level_names,
+    level_source,
+    prototype,
+    words_of,
+)
 from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import c_struct, struct_name
 from glowembed.graph.ir import Graph, Node
@@ -81,8 +90,8 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
 
 def _pragmas(text: str) -> list[str]:
     """The pragmas that a compiler needs before these kernels."""
-    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    return [*([FLOATS] if re.search(r"\b(float|double)\b", code) else []), *([LONG_TEXTS] if "__asm__" in code else [])]
+    found = identifiers(text)
+    return [*([FLOATS] if found & {"float", "double"} else []), *([LONG_TEXTS] if "__asm__" in found else [])]
 
 
 def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
@@ -97,6 +106,7 @@ def _levels(word: str, nodes: list[Node]) -> list[str]:
     portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in LEVELS[word])
     return [
         _inlined(resources.kernel_header(f"ge_{word}.h").read_text("ascii")),
+        "\n".join(level_names(word, texts)) + "\n",
         *portable,
         f"#if GE_{word.upper()}_LEVELS\n",
         *(text for level in others for text in level),
@@ -119,20 +129,45 @@ def _helpers(kernels: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
 
     def include(text: str) -> None:
-        for header in sorted(set(re.findall(r'^#include "(\w+\.h)"', text, flags=re.MULTILINE))):
+        for header in sorted({included(line) for line in text.splitlines()} - {""}):
             if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
                 include(resources.kernel_header(header).read_text("ascii"))
                 found[header] = None
 
     for text in kernels:
         include(text)
-    return list(found)
+    return [header for header in found if words_of(f'{INCLUDE}{header}"') is None]
+
+
+INTRINSICS = ("#include <cpuid.h>", "#include <immintrin.h>")
 
 
 def _inlined(text: str) -> str:
-    """The text of runtime files without include guards and #include lines, except those of intrinsics."""
-    text = re.sub(r"^#include (?!<(cpuid|immintrin)\.h>).*\n", "", text, flags=re.MULTILINE)
-    guard = re.search(r"^#ifndef (GE_\w+_H|GE_H)\n#define \1\n", text, flags=re.MULTILINE)
-    if guard:
-        text = text.replace(guard.group(0), "").rstrip().removesuffix("#endif").rstrip() + "\n"
-    return re.sub(r"\n{3,}", "\n\n", text)
+    """The text of runtime files as a part of one file: without include guards and #include lines, except those of
+    intrinsics, and with the words of headers without a guard in the place of their #include lines.
+    """
+    lines: list[str] = []
+    for line in text.splitlines():
+        words = words_of(line)
+        if words is not None:
+            lines += ["", *_inlined(words.partition("*/\n")[2]).splitlines()]  # without the comment at their head
+        elif not line.startswith("#include") or line in INTRINSICS:
+            lines.append(line)
+    return _without_blank_lines(_without_guard(lines))
+
+
+def _without_guard(lines: list[str]) -> list[str]:
+    for i, line in enumerate(lines):
+        name = line.removeprefix("#ifndef ")
+        if line.startswith("#ifndef GE_") and name.endswith("_H") and lines[i + 1] == f"#define {name}":
+            last = len(lines) - 1 - lines[::-1].index("#endif")
+            return [*lines[:i], *lines[i + 2 : last]]
+    return lines
+
+
+def _without_blank_lines(lines: Iterable[str]) -> str:
+    """At most one empty line in a row, and none at the end."""
+    text = "\n".join(lines).rstrip()
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text + "\n"

@@ -299,14 +299,15 @@ class Cost:
 class Kernel:
     """One C implementation: `runtime_c/kernels/<core>/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
-    template: the symbol of the kernel whose file this one is made from, by another requantization or with other numbers
-    of an instance (see csource.py). isa: the ISA word that the target must have ("" = portable C). option: the option
+    template: the symbol of the kernel whose file this one is made from, with the words of another requantization or other
+    numbers (see csource.py). isa: the ISA word that the target must have ("" = portable C). option: the option
     of `compile` that allows this kernel ("" = none needed), for kernels that take much flash. when: returns None if the
     kernel applies, else the reason why not (proofs about weights go here). pack: constant name -> function that orders
     the constant for this kernel. scratch: bytes. cost: estimate. constants, arrange: for kernels that need more than
     reordering: names and C types of the constants that this kernel takes instead of those of the op, and the function
     that makes them from those of the op and params. instance: layer constants that are numbers in the C text, by the
-    name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them.
+    name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them. words: the
+    same for #defines that the symbol does not tell, such as a type. law: the requantization that it includes.
     generated, named: for a kernel without a file: functions from params to its C text, and to its symbol.
     rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
     far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
@@ -325,6 +326,8 @@ class Kernel:
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
     instance: Callable[[Any], Mapping[str, int]] | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    law: Mode = "default"
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
     generated: Callable[[Any], str] | None = None
@@ -443,7 +446,7 @@ def _twin(op: KernelOp, mode: Mode) -> KernelOp:
 
 def _of_law(kernel: Kernel, mode: Mode) -> Kernel:
     """The kernel of a twin, made from the C file of the default law."""
-    return replace(kernel, symbol=in_mode(kernel.symbol, mode), template=kernel.template or kernel.symbol)
+    return replace(kernel, symbol=in_mode(kernel.symbol, mode), template=kernel.template or kernel.symbol, law=mode)
 
 
 # ---------------------------------------------------------------------------------------------- discovery

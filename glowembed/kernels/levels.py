@@ -2,8 +2,8 @@
 runs.
 
 In: an ISA word. Out: its levels, worst first, in the order of runtime_c/kernels/x86/ge_x86.h, which asks the CPU. A kernel with
-such a word is written in names with the word in them (runtime_c/kernels/x86/ge_x86_portable.h explains them); csource.py replaces
-it by the word of the level. Portable C is always among the levels, so that such a kernel runs everywhere.
+such a word is written in names with the word in them (runtime_c/kernels/x86/ge_x86_portable.h explains them), which csource.py
+defines as those of the level. Portable C is always among the levels, so that such a kernel runs everywhere.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ class Level:
     headers: tuple[str, ...]
     cpu: frozenset[str]
 
-    @property
-    def defines(self) -> str:
-        """The macros for the attributes of its functions, and for loops whose variables should be in registers."""
+    def defines(self, isa: str) -> str:
+        """The macros of an ISA word at this level: of names, of the attributes of its functions, and of loops whose variables should be in registers."""
         target = f'target("{",".join(self.instructions)}")'
         texts = (f"__attribute__(({target} GE_X86_TUNE))", f"__attribute__((always_inline, {target}))", "GE_UNROLL")
         named = zip(("FN", "INLINE", "UNROLL"), texts, strict=True)
-        return "".join(
-            f"#define GE_{self.word.upper()}_{n} {t if self.instructions else ''}".rstrip() + "\n" for n, t in named
-        )
+        name = f"#define GE_{isa.upper()}_LEVEL(before, behind) before##_{self.word}##behind\n"
+        values = ((n, text if self.instructions else "") for n, text in named)
+        return name + "".join(f"#define GE_{isa.upper()}_{n} {text}".rstrip() + "\n" for n, text in values)
 
 
 _YMM = ("sse4.1", "avx", "avx2", "fma")

@@ -151,6 +151,7 @@ class ConvTranspose2dS16W16(ConvTranspose2dS16):
         Kernel(
             "ge_conv_transpose2d_s16_w16",
             template="ge_conv_transpose2d_s16",
+            words={"WEIGHT": "int16_t"},
             cost=lambda n, t: Cost(18.0 * n.macs, 800),
             store="rows",
         ),

@@ -150,7 +150,13 @@ class Conv2dS16W16(Conv2dS16):
     name = "conv2d_s16_w16"
     constants = {**Conv2dS16.constants, "weights": "int16_t"}
     kernels = (
-        Kernel("ge_conv2d_s16_w16", template="ge_conv2d_s16", cost=lambda n, t: Cost(12.0 * n.macs, 800), store="rows"),
+        Kernel(
+            "ge_conv2d_s16_w16",
+            template="ge_conv2d_s16",
+            words={"WEIGHT": "int16_t"},
+            cost=lambda n, t: Cost(12.0 * n.macs, 800),
+            store="rows",
+        ),
     )
 
 
@@ -171,6 +177,7 @@ class DepthwiseS16W16(DepthwiseS16):
         Kernel(
             "ge_depthwise_s16_w16",
             template="ge_depthwise_s16",
+            words={"WEIGHT": "int16_t"},
             cost=lambda n, t: Cost(14.0 * n.macs, 700),
             store="rows",
         ),
@@ -233,7 +240,15 @@ class FcS16W16(FcS16):
 
     name = "fc_s16_w16"
     constants = {**FcS16.constants, "weights": "int16_t"}
-    kernels = (Kernel("ge_fc_s16_w16", template="ge_fc_s16", cost=lambda n, t: Cost(11.0 * n.macs, 300), store="rows"),)
+    kernels = (
+        Kernel(
+            "ge_fc_s16_w16",
+            template="ge_fc_s16",
+            words={"WEIGHT": "int16_t"},
+            cost=lambda n, t: Cost(11.0 * n.macs, 300),
+            store="rows",
+        ),
+    )
 
 
 LOWERINGS = {("Conv", "int16"): _conv, ("Affine", "int16"): _affine, ("Gemm", "int16"): _gemm}

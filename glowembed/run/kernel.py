@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed import resources
-from glowembed.emit.csource import kernel_source, level_source, of_level
+from glowembed.emit.csource import kernel_source, level_names, level_source, of_level
 from glowembed.errors import ToolError
 from glowembed.graph.cstruct import c_initialiser, ctypes_struct, numpy_type, params_header, struct_name
 from glowembed.graph.ir import Array
@@ -278,7 +278,8 @@ def wrapper(
     """
     texts = [(INCLUDES if kernel.generated else "") + kernel_source(kernel, params) for kernel in kernels]
     if level is not None:
-        texts = level_source(kernels[0].isa, level, texts)
+        word = kernels[0].isa
+        texts = [*level_names(word, texts), *level_source(word, level, texts)]
     struct = struct_name(op.params)
     signature = (
         f"void call(int32_t number, const {struct} *p, const ge_rows *tensors, const void *const *constants,\n"

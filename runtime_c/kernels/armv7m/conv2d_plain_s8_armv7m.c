@@ -4,8 +4,8 @@
  * Cycles per MAC, by the tables of measure/pipelines.py: 1x1 65->40 2x9 3.8; 3x3 64->48 9x1 3.2.
  */
 #include "ge.h"
-#include "ge_fixedpoint.h"
 #include "ge_isa_armv7m_plain.h"
+#include "ge_law.h"
 #include "ge_params.h"
 #include "ge_plain.h"
 

@@ -4,8 +4,8 @@
  * Cycles per MAC, by the tables of measure/pipelines.py: 3x3 25x5x64 11.6; 5x5 6x6x128 8.6.
  */
 #include "ge.h"
-#include "ge_fixedpoint.h"
 #include "ge_isa_armv7m_taps.h"
+#include "ge_law.h"
 #include "ge_params.h"
 #include "ge_taps.h"
 

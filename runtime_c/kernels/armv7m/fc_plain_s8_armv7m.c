@@ -3,8 +3,8 @@
  * Cycles per MAC, by the tables of measure/pipelines.py: 640 to 128 5.1; 64 to 12 6.1.
  */
 #include "ge.h"
-#include "ge_fixedpoint.h"
 #include "ge_isa_armv7m_fc.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static void ge_fc_plain_s8_armv7m(const ge_fc_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,

@@ -3,7 +3,7 @@
  * The sums are those of avgpool_s8_dsp, the requantization is C. scratch: the sums of all channels. */
 #include "ge.h"
 #include "ge_dsp_average.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* All channels of one output. Params are read first: the compiler must believe that outputs may change them. */

@@ -215,7 +215,7 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         "    .endif\n"
         "    .set ge_loops, ge_units/ge_within\n"
         "    .set ge_twice, ge_units*ge_unit-ge_depth\n" /* channels that the second unit reads once more */
-        GE_DSP_ENTER("conv2d_block_s8_dsp_blocks", 0, "r1-r6, r8")
+        GE_DSP_ENTER(conv2d_block_s8_dsp_blocks, 0, "r1-r6, r8")
         "    .if !%c[loop] && ge_rows <= 3\n"
         "    ldm.w r1, {r2-r4}\n" /* the list has three places at least */
         "    add.w r1, sp, #4*9\n"

@@ -47,7 +47,7 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
         "    .set ge_depth, %c[depth]\n"
         "    .set ge_unroll, %c[unroll]\n"
         "    .set ge_down, %c[down]\n" GE_DSP_ENTER(
-            "conv2d_direct_s8_dsp_pixel", 0,
+            conv2d_direct_s8_dsp_pixel, 0,
             "r1-r6") "    ldr.w r0, [sp, #4*2]\n"
                      "    .balign 4\n"
                      "1:\n" /* eight channels */

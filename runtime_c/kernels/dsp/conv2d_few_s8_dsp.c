@@ -35,7 +35,7 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
         "    .set ge_out, %c[out]\n"
         "    .set ge_up, %c[up]\n"
         "    .set ge_law, %c[law]\n"
-        GE_DSP_POLYNOMIAL_BEGIN("conv2d_few_s8_dsp_products", CONV2D_FEW_S8_DSP_LAW)
+        GE_DSP_POLYNOMIAL_BEGIN(conv2d_few_s8_dsp_products, CONV2D_FEW_S8_DSP_LAW)
         "    .balign 4\n"
         "1:\n" /* four channels */
         "    str.w r2, [sp, #4*7]\n"

@@ -3,7 +3,7 @@
  * Some 2.2 cycles per product, and the law's requantization; the portable kernel takes 7.6. */
 #include "ge.h"
 #include "ge_dsp_dot.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* The part of a row of taps that lies in the image, in numbers: `before` of padding, `inside`, then padding again. */

@@ -27,7 +27,7 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
         "    .set ge_law, 0\n"
         "    .set ge_turns, ge_steps/ge_unroll\n"
         "    .set ge_rest, ge_steps-ge_turns*ge_unroll\n"
-        GE_DSP_POLYNOMIAL_BEGIN("conv2d_polynomial_s8_dsp_products", 0)
+        GE_DSP_POLYNOMIAL_BEGIN(conv2d_polynomial_s8_dsp_products, 0)
         "    .balign 4\n"
         "1:\n" /* four channels */
         "    ldr.w r0, [sp, #4*4]\n"

@@ -15,7 +15,7 @@
 /* The matrix product in another law; that of the default law is for all. */
 __attribute__((unused, noinline)) static void conv2d_s8_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile(GE_DSP_GEMM("conv2d_s8_dsp_gemm", CONV2D_S8_DSP_LAW)
+    __asm__ volatile(GE_DSP_GEMM(conv2d_s8_dsp_gemm, CONV2D_S8_DSP_LAW)
                      : "+r"(r0)
                      : [law] "i"(CONV2D_S8_DSP_LAW)
                      : GE_DSP_GEMM_CHANGES(CONV2D_S8_DSP_LAW));

@@ -37,7 +37,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .set ge_turns, (ge_steps-1)/ge_unroll\n"
                      "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
                      "    .set ge_next, 2*ge_pixel-4*ge_steps\n"
-                     GE_DSP_ENTER("conv2d_strip_s8_dsp_products", CONV2D_STRIP_S8_DSP_LAW, "r1-r6, r8")
+                     GE_DSP_ENTER(conv2d_strip_s8_dsp_products, CONV2D_STRIP_S8_DSP_LAW, "r1-r6, r8")
                      "    mov.w r0, r5\n"
                      "    .balign 4\n"
                      "1:\n" /* four channels: their weights at r0, the inputs at r1, the place of their outputs in r2 */

@@ -43,7 +43,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_columns(const conv2
     register const conv2d_winograd_s8_dsp_columns_job *r0 __asm__("r0") = job;
     /* clang-format off */
     __asm__ volatile(
-        GE_DSP_ENTER("conv2d_winograd_s8_dsp_columns", 0, "r1-r6")
+        GE_DSP_ENTER(conv2d_winograd_s8_dsp_columns, 0, "r1-r6")
         "    ldr.w r0, [sp, #4*0]\n"
         "    ldr.w r1, [sp, #4*1]\n"
         "    ldr.w r2, [sp, #4*2]\n"
@@ -149,7 +149,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    .set ge_up, %c[up]\n"
         "    .set ge_turns, (ge_steps-1)/ge_unroll\n"
         "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
-        GE_DSP_ENTER("conv2d_winograd_s8_dsp_products", 0, "r1-r6, r8-r10")
+        GE_DSP_ENTER(conv2d_winograd_s8_dsp_products, 0, "r1-r6, r8-r10")
         "    ldr.w r0, [sp, #4*2]\n"
         "    .balign 4\n"
         "1:\n" /* four channels */

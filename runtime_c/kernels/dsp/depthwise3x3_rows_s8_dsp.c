@@ -127,7 +127,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    .set ge_law, %c[law]\n"
         "    .set ge_base, (3-ge_stride-ge_left)*ge_step\n"
         "    .set ge_moved, ge_turns*ge_unroll*ge_stride*ge_step\n"
-        GE_DSP_ENTER("depthwise3x3_rows_s8_dsp_row", DEPTHWISE3X3_ROWS_S8_DSP_LAW, "r1-r6, r8-r10")
+        GE_DSP_ENTER(depthwise3x3_rows_s8_dsp_row, DEPTHWISE3X3_ROWS_S8_DSP_LAW, "r1-r6, r8-r10")
         "    ldr.w r0, [sp, #4*0]\n"
         "    ldr.w r1, [sp, #4*1]\n"
         "    ldr.w r2, [sp, #4*2]\n"

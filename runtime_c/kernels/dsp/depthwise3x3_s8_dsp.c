@@ -121,7 +121,7 @@ typedef struct {
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        DEPTHWISE3X3_S8_DSP_BEGIN("depthwise3x3_s8_dsp_line")
+        DEPTHWISE3X3_S8_DSP_BEGIN(depthwise3x3_s8_dsp_line)
         "    .balign 4\n"
         "1:\n"
         DEPTHWISE3X3_S8_DSP_CHANNEL
@@ -207,7 +207,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        DEPTHWISE3X3_S8_DSP_BEGIN("depthwise3x3_s8_dsp_line2")
+        DEPTHWISE3X3_S8_DSP_BEGIN(depthwise3x3_s8_dsp_line2)
         "    .balign 4\n"
         "1:\n"
         DEPTHWISE3X3_S8_DSP_CHANNEL

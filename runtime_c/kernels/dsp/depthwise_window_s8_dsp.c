@@ -92,7 +92,7 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
     __asm__ volatile("    .set ge_rows, %c[rows]\n"
                      "    .set ge_taps, %c[taps]\n"
                      "    .set ge_step, %c[step]\n"
-                     GE_DSP_ENTER("depthwise_window_s8_dsp_row", DEPTHWISE_WINDOW_S8_DSP_LAW, "r1-r6, r8-r10")
+                     GE_DSP_ENTER(depthwise_window_s8_dsp_row, DEPTHWISE_WINDOW_S8_DSP_LAW, "r1-r6, r8-r10")
                      "    .if ge_rows <= 5\n"
                      "    ldm.w r1, {r2-r6}\n" /* the list has five places at least */
                      "    add.w r1, sp, #4*9\n"

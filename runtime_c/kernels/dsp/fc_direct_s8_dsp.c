@@ -14,7 +14,7 @@
 
 __attribute__((noinline)) static void fc_direct_s8_dsp_outputs(const ge_dsp_fc_job *job) {
     register const ge_dsp_fc_job *r0 __asm__("r0") = job;
-    __asm__ volatile(GE_DSP_FC_BEGIN("fc_direct_s8_dsp_outputs",
+    __asm__ volatile(GE_DSP_FC_BEGIN(fc_direct_s8_dsp_outputs,
                                      FC_DIRECT_S8_DSP_LAW) "    ldr.w r6, [r1], #4\n" GE_DSP_FC_WEIGHTS
                                                            "    sxtb16 r8, r6, ror #8\n"
                                                            "    sxtb16 r6, r6\n" GE_DSP_FC_PRODUCTS GE_DSP_FC_END(

@@ -2,7 +2,7 @@
  * Two outputs at a time. Some 2 cycles per product, and the law's requantization; the portable kernel takes 7.1. */
 #include "ge.h"
 #include "ge_dsp_dot.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static void ge_fc_laws_s8_dsp(const ge_fc_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,

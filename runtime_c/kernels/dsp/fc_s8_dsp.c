@@ -14,7 +14,7 @@
 
 __attribute__((noinline)) static void fc_s8_dsp_outputs(const ge_dsp_fc_job *job) {
     register const ge_dsp_fc_job *r0 __asm__("r0") = job;
-    __asm__ volatile(GE_DSP_FC_BEGIN("fc_s8_dsp_outputs",
+    __asm__ volatile(GE_DSP_FC_BEGIN(fc_s8_dsp_outputs,
                                      FC_S8_DSP_LAW) "    ldr.w r8, [r1, #4]\n"
                                                     "    ldr.w r6, [r1], #8\n" GE_DSP_FC_WEIGHTS GE_DSP_FC_PRODUCTS
                                                         GE_DSP_FC_END(FC_S8_DSP_LAW)

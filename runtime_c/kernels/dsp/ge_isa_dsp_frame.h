@@ -9,13 +9,15 @@
 
 #include "ge_isa_dsp_law.h"
 
-/* r0: the job, of as many words as there are `registers`, which change. */
+#define GE_DSP_TEXT(name) #name
+
+/* r0: the job, of as many words as there are `registers`, which change. function: the name of the function around this. */
 #define GE_DSP_ENTER(function, law, registers)                                                                         \
-    "    .set ge_frame." function ", 64+" GE_DSP_LAW_STACK(law) "\n"                                                   \
-                                                                "    sub.w sp, sp, #64\n"                              \
-                                                                "    str.w r7, [sp, #60]\n"                            \
-                                                                "    ldm.w r0, {" registers "}\n"                      \
-                                                                "    stm.w sp, {" registers "}\n"
+    "    .set ge_frame." GE_DSP_TEXT(function) ", 64+" GE_DSP_LAW_STACK(law) "\n"                                      \
+                                                                             "    sub.w sp, sp, #64\n"                 \
+                                                                             "    str.w r7, [sp, #60]\n"               \
+                                                                             "    ldm.w r0, {" registers "}\n"         \
+                                                                             "    stm.w sp, {" registers "}\n"
 
 #define GE_DSP_LEAVE                                                                                                   \
     "    ldr.w r7, [sp, #60]\n"                                                                                        \

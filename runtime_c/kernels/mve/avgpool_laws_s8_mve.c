@@ -4,7 +4,7 @@
  * channel.
  */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_mve_average.h"
 #include "ge_params.h"
 

@@ -4,17 +4,14 @@
  * words of a (2 m + 1) and a (2 m - 1), rounded. Where they differ, a half lies between them and the even one is meant.
  * (At the lower end a half goes down; as 2 m - 1 is odd, no half has a high word of its own.) 12 instructions.
  */
-#ifndef GE_MVE_LAW_ONNX_H
-#define GE_MVE_LAW_ONNX_H
+#define GE_MVE_LAW_VECTORS 2
 
-#define GE_MVE_LAW_ONNX_VECTORS 2
-
-#define GE_MVE_LAW_ONNX_LOAD(stream, free)                                                                             \
+#define GE_MVE_LAW_LOAD(stream, free)                                                                                  \
     "vldrw.u32 q1, [" stream "], #16\n"                                                                                \
     "vldrw.u32 q2, [" stream "], #16\n"                                                                                \
     "movs " free ", #2\n"
 
-#define GE_MVE_LAW_ONNX_SCALE(sums, free)                                                                              \
+#define GE_MVE_LAW_SCALE(sums, free)                                                                                   \
     "vabs.s32 q0, " sums "\n"                                                                                          \
     "vmulh.u32 q3, q0, q1\n"                                                                                           \
     "vsub.i32 q1, q1, " free "\n"                                                                                      \
@@ -27,5 +24,3 @@
     "vbic " sums ", q3, q0\n"                                                                                          \
     "vpst\n"                                                                                                           \
     "vnegt.s32 " sums ", " sums "\n"
-
-#endif

@@ -3,19 +3,14 @@
  * VQRDMULH is the first rounding and cannot saturate, as multipliers are not negative. Halves go away from zero, and
  * VRSHL takes them up: a negative number is made less by one, and is more than -2^31 before. 4 instructions.
  */
-#ifndef GE_MVE_LAW_TFLITE_H
-#define GE_MVE_LAW_TFLITE_H
+#define GE_MVE_LAW_VECTORS 2
 
-#define GE_MVE_LAW_TFLITE_VECTORS 2
-
-#define GE_MVE_LAW_TFLITE_LOAD(stream, free)                                                                           \
+#define GE_MVE_LAW_LOAD(stream, free)                                                                                  \
     "vldrw.u32 q1, [" stream "], #16\n"                                                                                \
     "vldrw.u32 q2, [" stream "], #16\n"
 
-#define GE_MVE_LAW_TFLITE_SCALE(sums, free)                                                                            \
+#define GE_MVE_LAW_SCALE(sums, free)                                                                                   \
     "vqrdmulh.s32 " sums ", " sums ", q1\n"                                                                            \
     "vshr.s32 q0, " sums ", #31\n"                                                                                     \
     "vadd.i32 " sums ", " sums ", q0\n"                                                                                \
     "vrshl.s32 " sums ", " sums ", q2\n"
-
-#endif

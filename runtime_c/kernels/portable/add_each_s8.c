@@ -1,7 +1,7 @@
 /* Sum (or difference) of two int8 tensors that broadcast to one shape, each operand rescaled and rounded on its own:
- * the portable file of the laws that are not ours. */
+ * the portable file of the laws of other engines. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law_tflite.h"
 #include "ge_params.h"
 
 /* The innermost dim. */

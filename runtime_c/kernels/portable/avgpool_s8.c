@@ -1,7 +1,7 @@
 /* Mean of each window of int8 [H, W, C]: the portable truth.
  * The division is a multiplication: there is one multiplier for each number of rows and columns that can count. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */

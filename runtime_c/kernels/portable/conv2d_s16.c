@@ -3,8 +3,10 @@
 #include "ge_params.h"
 #include "ge_wide.h"
 
+#define CONV2D_S16_WEIGHT int8_t /* or int16_t */
+
 /* Sum of products; `chunk` of them fit int32, which the weights were checked for. */
-static int64_t conv2d_s16_dot(const int16_t *x, const int8_t *w, int32_t count, int32_t chunk) {
+static int64_t conv2d_s16_dot(const int16_t *x, const CONV2D_S16_WEIGHT *w, int32_t count, int32_t chunk) {
     int64_t total = 0;
     for (int32_t first = 0; first < count; first += chunk) {
         const int32_t last = count - first < chunk ? count : first + chunk;
@@ -18,7 +20,7 @@ static int64_t conv2d_s16_dot(const int16_t *x, const int8_t *w, int32_t count, 
 }
 
 /* A tap that lies in the padding sees the input's zero point. */
-static int64_t conv2d_s16_padding(const int8_t *w, int32_t count, int32_t zero_point) {
+static int64_t conv2d_s16_padding(const CONV2D_S16_WEIGHT *w, int32_t count, int32_t zero_point) {
     int64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         sum += w[i];
@@ -27,7 +29,7 @@ static int64_t conv2d_s16_padding(const int8_t *w, int32_t count, int32_t zero_p
 }
 
 /* The accumulator of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
-static int64_t conv2d_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *w, int32_t y,
+static int64_t conv2d_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const CONV2D_S16_WEIGHT *w, int32_t y,
                                  int32_t ox, int32_t c0) {
     const int32_t depth = p->in_c / p->groups;
     int64_t sum = 0;
@@ -47,9 +49,9 @@ static int64_t conv2d_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x
     return sum;
 }
 
-static void ge_conv2d_s16(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights, const int64_t *bias,
-                          const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
-                          void *scratch) {
+static void ge_conv2d_s16(const ge_conv2d_s16_params *p, const ge_rows *x, const CONV2D_S16_WEIGHT *weights,
+                          const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
+                          int32_t last_row, void *scratch) {
     const int32_t taps = p->kernel_h * p->kernel_w * (p->in_c / p->groups);
     const int32_t group_out = p->out_c / p->groups;
     (void)scratch;

@@ -1,6 +1,6 @@
 /* Convolution of int8 [H, W, C] with int8 weights [O, kh, kw, C/groups]: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* Sum of products of one output channel over the channels of one tap. */

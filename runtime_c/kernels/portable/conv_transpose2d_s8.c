@@ -1,6 +1,6 @@
 /* Transposed convolution of int8 [H, W, C] with int8 weights [O, kh, kw, C/groups]: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* The input index that tap * dilation steps lead to from an output index, or -1 where there is none. */

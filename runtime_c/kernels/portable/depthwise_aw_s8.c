@@ -1,7 +1,7 @@
 /* Depthwise convolution of int8 [H, W, C] with int8 weights [kh, kw, O], O a multiple of C, that have a zero
  * point per output channel: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* The accumulator of output channel oc at (y, ox); c is the input channel that it reads. */

@@ -3,10 +3,12 @@
 #include "ge_params.h"
 #include "ge_wide.h"
 
+#define DEPTHWISE_S16_WEIGHT int8_t /* or int16_t */
+
 /* The accumulator of output channel oc at (y, ox); c is the input channel that it reads. */
-static int64_t depthwise_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights, int32_t y,
-                                    int32_t ox, int32_t oc, int32_t c) {
-    const int8_t *w = weights + oc;
+static int64_t depthwise_s16_window(const ge_conv2d_s16_params *p, const ge_rows *x,
+                                    const DEPTHWISE_S16_WEIGHT *weights, int32_t y, int32_t ox, int32_t oc, int32_t c) {
+    const DEPTHWISE_S16_WEIGHT *w = weights + oc;
     int64_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
@@ -21,7 +23,7 @@ static int64_t depthwise_s16_window(const ge_conv2d_s16_params *p, const ge_rows
     return sum;
 }
 
-static void ge_depthwise_s16(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights,
+static void ge_depthwise_s16(const ge_conv2d_s16_params *p, const ge_rows *x, const DEPTHWISE_S16_WEIGHT *weights,
                              const int64_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
                              int32_t last_row, void *scratch) {
     const int32_t per_channel = p->out_c / p->in_c;

@@ -1,7 +1,7 @@
 /* Fully connected: int8 rows of in_c features with int8 weights [out_c, in_c] that have a zero point per
  * output: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static int32_t fc_aw_s8_dot(const int8_t *x, const int8_t *w, int32_t count, int32_t w_zero) {

@@ -3,8 +3,10 @@
 #include "ge_params.h"
 #include "ge_wide.h"
 
+#define FC_S16_WEIGHT int8_t /* or int16_t */
+
 /* Sum of products; `chunk` of them fit int32, which the weights were checked for. */
-static int64_t fc_s16_dot(const int16_t *x, const int8_t *w, int32_t count, int32_t chunk) {
+static int64_t fc_s16_dot(const int16_t *x, const FC_S16_WEIGHT *w, int32_t count, int32_t chunk) {
     int64_t total = 0;
     for (int32_t first = 0; first < count; first += chunk) {
         const int32_t last = count - first < chunk ? count : first + chunk;
@@ -17,7 +19,7 @@ static int64_t fc_s16_dot(const int16_t *x, const int8_t *w, int32_t count, int3
     return total;
 }
 
-static void ge_fc_s16(const ge_fc_s16_params *p, const ge_rows *x, const int8_t *weights, const int64_t *bias,
+static void ge_fc_s16(const ge_fc_s16_params *p, const ge_rows *x, const FC_S16_WEIGHT *weights, const int64_t *bias,
                       const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
                       void *scratch) {
     (void)scratch;

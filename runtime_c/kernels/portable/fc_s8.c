@@ -1,6 +1,6 @@
 /* Fully connected: int8 rows of in_c features with int8 weights [out_c, in_c]: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static int32_t fc_s8_dot(const int8_t *x, const int8_t *w, int32_t count) {

@@ -1,6 +1,6 @@
 /* Product of two int8 matrices that are both read along their rows, each with its own zero point: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static int32_t matmul_s8_dot(const ge_matmul_params *p, const int8_t *a, const int8_t *b) {

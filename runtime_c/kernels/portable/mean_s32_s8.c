@@ -1,6 +1,6 @@
 /* Sums of a whole image, int32, to means: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static void ge_mean_s32_s8(const ge_mean_params *p, const ge_rows *sum, const int32_t *multiplier, const ge_rows *out,

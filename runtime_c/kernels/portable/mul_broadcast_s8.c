@@ -1,6 +1,6 @@
 /* Product of two int8 tensors that broadcast to one shape: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 /* The innermost dim. */

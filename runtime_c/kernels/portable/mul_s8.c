@@ -1,6 +1,6 @@
 /* Product of two int8 tensors of one shape, each with its own zero point: the portable truth. */
 #include "ge.h"
-#include "ge_fixedpoint.h"
+#include "ge_law.h"
 #include "ge_params.h"
 
 static void ge_mul_s8(const ge_mul_params *p, const ge_rows *a, const ge_rows *b, const int32_t *multiplier,

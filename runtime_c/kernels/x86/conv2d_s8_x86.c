@@ -117,7 +117,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
 
 /* A function for each tile, that computes all of a line, for one or more vectors. */
 #define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
-    static GE_X86_FN void conv2d_s8_x86_tiles_##rows##_##wide(                                                         \
+    static GE_X86_FN void GE_X86_LEVEL(conv2d_s8, _tiles_##rows##_##wide)(                                             \
         const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs, int32_t pixels, int32_t vector, int8_t *o) {  \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
             conv2d_s8_x86_tile(s, runs, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);          \
@@ -162,7 +162,7 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
             switch (tile) {
 #define CONV2D_S8_X86_CALL(rows, wide)                                                                                 \
     case 8 * rows + wide:                                                                                              \
-        conv2d_s8_x86_tiles_##rows##_##wide(s, runs, pixels, vector, o[line]);                                         \
+        GE_X86_LEVEL(conv2d_s8, _tiles_##rows##_##wide)(s, runs, pixels, vector, o[line]);                             \
         break;
                 GE_X86_TILES(CONV2D_S8_X86_CALL)
             default:
@@ -291,8 +291,8 @@ static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *
 }
 
 #define CONV2D_S8_X86_BYTES(size)                                                                                      \
-    static GE_X86_FN GE_IN_ORDER void conv2d_s8_x86_bytes_##size(const conv2d_s8_x86_layer *s, const int8_t *const *x, \
-                                                                 int8_t *o) {                                          \
+    static GE_X86_FN GE_IN_ORDER void GE_X86_LEVEL(conv2d_s8, _bytes_##size)(const conv2d_s8_x86_layer *s,             \
+                                                                             const int8_t *const *x, int8_t *o) {      \
         conv2d_s8_x86_bytes(s, x, o, size);                                                                            \
     }
 CONV2D_S8_X86_BYTES(5)

@@ -10,6 +10,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_x86.h"
+#include "ge_x86_level.h"
 
 typedef uint8_t ge_x86_element;
 typedef int8_t ge_x86_tap; /* a weight as it is multiplied */

@@ -170,7 +170,8 @@ static inline GE_X86_INLINE void ge_x86_row_pairs_tile(const ge_x86_row_pairs *s
 
 /* A row of output of 32 channels, in tiles; the last one begins early. */
 #define GE_X86_ROW_PAIRS_TILES(size)                                                                                   \
-    static GE_X86_FN GE_IN_ORDER void ge_x86_row_pairs_tiles_##size(const ge_x86_row_pairs *s, int32_t c, int8_t *o) { \
+    static GE_X86_FN GE_IN_ORDER void GE_X86_LEVEL(ge, _row_pairs_tiles_##size)(const ge_x86_row_pairs *s, int32_t c,  \
+                                                                                int8_t *o) {                           \
         for (int32_t done = 0; done < s->pixels; done += size) {                                                       \
             ge_x86_row_pairs_tile(s, c, done + size <= s->pixels ? done : s->pixels - size, o, size);                  \
         }                                                                                                              \

@@ -1,0 +1,6 @@
+/* The law of TensorFlow Lite Micro, in the names of ge_law.h. The names of kernels with it end in _tflite: ge_conv2d_s8_tflite. */
+#include "ge_fixedpoint.h"
+#include "ge_requantize_tflite.h"
+
+#define ge_requantize ge_requantize_tflite
+#define ge_requantize_each ge_requantize_each_tflite

@@ -1,0 +1,67 @@
+"""Write what an editor needs to read the C files as they stand: the params of all ops, and the flags of each folder.
+
+build/editor/ge_params.h has the params structs of all ops; a bundle has only those that it uses. compile_flags.txt, at the root of
+the checkout and in each folder of kernels, tells clangd where headers are and which core a folder is for. git ignores all of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from glowembed import resources
+from glowembed.graph.cstruct import c_struct, struct_name
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.target import Target, load_target, target_names
+
+ROOT = Path(__file__).resolve().parents[1]
+PARAMS = ROOT / "build" / "editor" / "ge_params.h"
+HOST = "x86-64"
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wno-unused-function", "-Wno-overlength-strings")
+NEWLIB = ("/usr/include/newlib", "/usr/lib/arm-none-eabi/include")
+
+
+def params_header() -> str:
+    """Each struct once, in the order of names."""
+    structs = {struct_name(op.params): c_struct(op.params) for op in kernel_ops().values() if op.kernels}
+    lines = ["#ifndef GE_PARAMS_H", "#define GE_PARAMS_H", '#include "ge.h"']
+    lines += [structs[name] for name in sorted(structs)]
+    return "\n".join([*lines, "#endif"]) + "\n"
+
+
+def cores_of(folder: str) -> list[str]:
+    """The ISA words of the kernels in a folder of runtime_c/kernels; "" for portable C."""
+    kernels = (kernel for op in kernel_ops().values() for kernel in op.kernels if kernel.generated is None)
+    return sorted({kernel.isa for kernel in kernels if Path(kernel.file).parent.name == folder})
+
+
+def target_of(core: str) -> Target:
+    """A target that has an ISA word: the first one, and the host for portable C."""
+    found = (load_target(name) for name in target_names())
+    return next(target for target in found if core in target.isa) if core else load_target(HOST)
+
+
+def flags_of(core: str) -> list[str]:
+    """The flags with which the target's compiler checks kernels: the core, and where headers are, its own folder first."""
+    machine = [flag for flag in target_of(core).cflags if flag.startswith(("-m", "-std="))]
+    folders = sorted((*resources.kernel_folders(), PARAMS.parent), key=lambda folder: folder.name != core)
+    return [*machine, *WARNINGS, *(f"-I{folder}" for folder in folders)]
+
+
+def _of_clang(core: str) -> list[str]:
+    """The same for clang, which needs to be told what the name of the compiler says: core and C library."""
+    if target_of(core).compiler != "arm-none-eabi-gcc":
+        return flags_of(core)
+    return ["--target=arm-none-eabi", *flags_of(core), *(f"-isystem{path}" for path in NEWLIB)]
+
+
+def main() -> None:
+    """Write all of them."""
+    PARAMS.parent.mkdir(parents=True, exist_ok=True)
+    PARAMS.write_text(params_header(), encoding="ascii")
+    cores = {path: cores_of(path.name) for path in resources.kernel_folders()}
+    for path, core in {ROOT: "", **{path: words[0] for path, words in cores.items() if words}}.items():
+        (path / "compile_flags.txt").write_text("\n".join(_of_clang(core)) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
