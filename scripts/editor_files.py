@@ -14,7 +14,7 @@ from glowembed.graph.op import kernel_ops
 from glowembed.graph.target import Target, load_target, target_names
 
 ROOT = Path(__file__).resolve().parents[1]
-PARAMS = ROOT / "build" / "editor" / "ge_params.h"
+PARAMS = Path("build", "editor", "ge_params.h")
 HOST = "x86-64"
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wno-unused-function", "-Wno-overlength-strings")
 NEWLIB = ("/usr/include/newlib", "/usr/lib/arm-none-eabi/include")
@@ -40,28 +40,30 @@ def target_of(core: str) -> Target:
     return next(target for target in found if core in target.isa) if core else load_target(HOST)
 
 
-def flags_of(core: str) -> list[str]:
+def flags_of(core: str, root: Path = ROOT) -> list[str]:
     """The flags with which the target's compiler checks kernels: the core, and where headers are, its own folder first."""
     machine = [flag for flag in target_of(core).cflags if flag.startswith(("-m", "-std="))]
-    folders = sorted((*resources.kernel_folders(), PARAMS.parent), key=lambda folder: folder.name != core)
-    return [*machine, *WARNINGS, *(f"-I{folder}" for folder in folders)]
+    folders = sorted(resources.kernel_folders(), key=lambda folder: folder.name != core)
+    return [*machine, *WARNINGS, *(f"-I{folder}" for folder in (*folders, (root / PARAMS).parent))]
 
 
-def _of_clang(core: str) -> list[str]:
+def _of_clang(core: str, root: Path) -> list[str]:
     """The same for clang, which needs to be told what the name of the compiler says: core and C library."""
     if target_of(core).compiler != "arm-none-eabi-gcc":
-        return flags_of(core)
-    return ["--target=arm-none-eabi", *flags_of(core), *(f"-isystem{path}" for path in NEWLIB)]
+        return flags_of(core, root)
+    return ["--target=arm-none-eabi", *flags_of(core, root), *(f"-isystem{path}" for path in NEWLIB)]
 
 
-def main() -> None:
-    """Write all of them."""
-    PARAMS.parent.mkdir(parents=True, exist_ok=True)
-    PARAMS.write_text(params_header(), encoding="ascii")
-    cores = {path: cores_of(path.name) for path in resources.kernel_folders()}
-    for path, core in {ROOT: "", **{path: words[0] for path, words in cores.items() if words}}.items():
-        (path / "compile_flags.txt").write_text("\n".join(_of_clang(core)) + "\n", encoding="utf-8")
+def write(root: Path) -> None:
+    """Write all of them below this folder, which is the checkout or, in tests, another one."""
+    (root / PARAMS).parent.mkdir(parents=True, exist_ok=True)
+    (root / PARAMS).write_text(params_header(), encoding="ascii")
+    cores = {folder: cores_of(folder.name) for folder in resources.kernel_folders()}
+    places = {folder.relative_to(ROOT): words[0] for folder, words in cores.items() if words}
+    for place, core in {Path(): "", **places}.items():
+        (root / place).mkdir(parents=True, exist_ok=True)
+        (root / place / "compile_flags.txt").write_text("\n".join(_of_clang(core, root)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write(ROOT)

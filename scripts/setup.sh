@@ -119,15 +119,6 @@ make_venv() {
     fingerprint | tee .venv/run.stamp >".venv/$profile.stamp"
 }
 
-# --- the editor ----------------------------------------------------------------------------------
-
-# With these files clangd, gcc -fsyntax-only and grep understand every C file as it stands; made again when Python has changed.
-editor_files() {
-    params=build/editor/ge_params.h
-    [ -e "$params" ] && [ -z "$(find glowembed scripts targets -newer "$params" -name '*.*' -type f -print | head -n 1)" ] && return 0
-    .venv/bin/python scripts/editor_files.py || fail "scripts/editor_files.py failed"
-}
-
 # --- the steps -----------------------------------------------------------------------------------
 
 missing_tools
@@ -139,4 +130,3 @@ if [ -n "$missing$python_packages" ]; then
     [ -z "$python_packages" ] || fail "no Python of 3.11 or newer that can make a venv; please install one"
 fi
 stamped "$profile" || make_venv
-[ "${SETUP_EDITOR:-yes}" = no ] || editor_files

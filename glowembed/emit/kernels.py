@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from glowembed import resources
 from glowembed.emit.csource import (
-    INCLUDE,
     dispatcher,
     identifiers,
     included,
@@ -124,19 +123,22 @@ def _types(text: str, slot_type: str) -> str:
 
 def _helpers(kernels: Iterable[str]) -> list[str]:
     """The headers of the runtime that these kernels include, besides those that every bundle has; each follows the
-    headers that it includes.
+    headers that it includes. Headers of words are a part of the kernel.
     """
     found: dict[str, None] = {}
 
     def include(text: str) -> None:
-        for header in sorted({included(line) for line in text.splitlines()} - {""}):
+        lines = text.splitlines()
+        for header in sorted({included(line) for line in lines if words_of(line) is None} - {""}):
             if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
                 include(resources.kernel_header(header).read_text("ascii"))
                 found[header] = None
+        for words in filter(None, map(words_of, lines)):
+            include(words)
 
     for text in kernels:
         include(text)
-    return [header for header in found if words_of(f'{INCLUDE}{header}"') is None]
+    return list(found)
 
 
 INTRINSICS = ("#include <cpuid.h>", "#include <immintrin.h>")

@@ -8,7 +8,6 @@ import pytest
 from checkout import ROOT
 from draw_architecture import FILES, PACKAGE, imported, module_of, within
 
-from glowembed.emit.csource import kernel_source
 from glowembed.graph.op import kernel_ops, ops
 
 LAYERS = [
@@ -114,22 +113,33 @@ def test_the_tests_mirror_the_packages() -> None:
     assert not strays, f"tests/ has {strays}, which glowembed/ has not"
 
 
+def kernel_files() -> set[str]:
+    """The files that kernels name, in runtime_c/kernels."""
+    return {k.file for op in kernel_ops().values() for k in op.kernels if k.generated is None}
+
+
 def test_every_kernel_has_its_file_and_every_file_its_kernel() -> None:
-    named = {k.file for op in kernel_ops().values() for k in op.kernels if k.generated is None}
     folder = ROOT / "runtime_c" / "kernels"
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.c")}
-    assert named == files
+    assert kernel_files() == files
 
 
-@pytest.mark.parametrize("name", sorted(kernel_ops()))
-def test_a_kernel_file_defines_one_kernel_and_prefixes_its_helpers(name: str) -> None:
-    for kernel in (k for k in kernel_ops()[name].kernels if k.generated is None):
-        stem = kernel.symbol.removeprefix("ge_")
-        text = kernel_source(kernel)
-        functions = re.findall(r"^static (?:inline )?[\w ]+?\*?(\w+)\(", text, re.MULTILINE)
-        assert functions.count(kernel.symbol) == 1
-        assert all(f == kernel.symbol or f.startswith(f"{stem}_") for f in functions), functions
-        assert not re.search(r"^\s*#\s*if(?!ndef GE_)", text, re.MULTILINE), "no #if in a kernel"
+@pytest.mark.parametrize("file", sorted(kernel_files()))
+def test_a_kernel_file_defines_one_kernel_and_prefixes_its_helpers(file: str) -> None:
+    text, stem = (ROOT / "runtime_c" / "kernels" / file).read_text("ascii"), Path(file).stem
+    functions = re.findall(r"^static (?:inline )?[\w ]+?\*?(\w+)\(", text, re.MULTILINE)
+    assert functions.count(f"ge_{stem}") == 1
+    assert all(f == f"ge_{stem}" or f.startswith(f"{stem}_") for f in functions), functions
+    macros = re.findall(r"^#define (\w+)", text, re.MULTILINE)
+    assert all(macro.startswith(f"{stem.upper()}_") for macro in macros), macros
+    assert not re.search(r"^\s*#\s*if(?!ndef GE_)", text, re.MULTILINE), "no #if in a kernel"
+
+
+@pytest.mark.parametrize("name", ["csource", "kernels"])
+def test_no_regular_expression_reads_c(name: str) -> None:
+    """Variants of a kernel come by #define and #include, so that its text goes into a bundle as it is."""
+    text = (PACKAGE / "emit" / f"{name}.py").read_text("utf-8")
+    assert not re.search(r"^\s*(import|from) re\b", text, re.MULTILINE)
 
 
 def test_every_onnx_operator_has_one_importer() -> None:

@@ -17,7 +17,7 @@ from checker import check_kernels
 from small_models import model, node, saved, weights
 
 from glowembed import pipeline
-from glowembed.emit.csource import level_source
+from glowembed.emit.csource import level_names, level_source
 from glowembed.graph.ir import Array
 from glowembed.kernels import x86
 from glowembed.kernels.levels import LEVELS, Level
@@ -184,28 +184,26 @@ def test_products_of_bytes_are_exact(sides: tuple[int, int], stride: int, spread
 LAW = """#include "ge.h"
 void all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact, const int32_t *law, int8_t *out,
          int32_t vectors);
-static GE_{L}_FN void law_of_all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact,
-                                 const int32_t *law, int8_t *out, int32_t vectors) {{
-    const ge_{l}_law made = ge_{l}_law_of(law[0], law[1], law[2], law[3]);
-    for (int32_t i = 0; i < vectors; i++) {{
-        ge_{l}_store1(out + 16 * i, ge_{l}_requantize(ge_{l}_load(acc + 16 * i), m, scale, exact, &made), 16, &made);
-    }}
-}}
+static GE_X86_FN void law_of_all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact,
+                                 const int32_t *law, int8_t *out, int32_t vectors) {
+    const ge_x86_law made = ge_x86_law_of(law[0], law[1], law[2], law[3]);
+    for (int32_t i = 0; i < vectors; i++) {
+        ge_x86_store1(out + 16 * i, ge_x86_requantize(ge_x86_load(acc + 16 * i), m, scale, exact, &made), 16, &made);
+    }
+}
 void all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact, const int32_t *law, int8_t *out,
-         int32_t vectors) {{
+         int32_t vectors) {
     law_of_all(acc, m, scale, exact, law, out, vectors);
-}}
+}
 """
 
 
 def requantized(level: Level, acc: Array, multiplier: int, scale: float | None, law: tuple[int, ...]) -> Array:
     """What a level makes of all these sums: by the float multiplier, or by the integer one where that is None."""
-    headers = level_source("x86", level, [])
-    text = LAW.format(L=level.word.upper(), l=level.word)
     padded = np.pad(acc, (0, -len(acc) % 16)).astype(np.int32)
     out = np.zeros(padded.shape, np.int8)
     m, s = np.full(16, multiplier, np.int32), np.full(16, scale or 0.0, np.float32)
-    shared_library("\n".join([*headers, text])).all(
+    shared_library("\n".join([*level_names("x86", [LAW]), *level_source("x86", level, [LAW])])).all(
         *(a.ctypes.data_as(ctypes.c_void_p) for a in (padded, m, s)),
         int(scale is not None),
         np.asarray(law, np.int32).ctypes.data_as(ctypes.c_void_p),
