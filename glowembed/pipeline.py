@@ -50,7 +50,7 @@ from glowembed.quantize.types import coarse_softmaxes, coverage, quantize, refus
 from glowembed.quantize.weights import requantize_weights
 from glowembed.ranges import datachecks, datasets, plot
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
-from glowembed.ranges.profile import Profile, ValueProfile
+from glowembed.ranges.profile import Profile, ValueProfile, with_inner_ranges
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
 from glowembed.read import importer
@@ -167,7 +167,8 @@ def compile_model(
         graph, precision = _quantized(graph, resolve_precision(graph, config_of(options)), ranges)
         refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
-        graph = check(finish_biases(graph, precision, ranges.mean), "quantize")
+        graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean), ranges)
+        check(graph, "quantize")
         notes = (*_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
         calibrated = _calibrated(graph, ranges, notes)
         table = coverage(graph, precision)

@@ -115,6 +115,20 @@ FOLLOWS: tuple[OutputType, ...] = ("input", "shared")
 """The sources that make a node take the dtype of its neighbours: it only moves or chooses numbers."""
 
 
+@dataclass(frozen=True)
+class Product:
+    """A product with constant weights of [rows, features] that an op makes inside, next to others.
+
+    x: the index of the input that is multiplied, None for the op's own output, in `qtype` where the output has another type.
+    weights, bias: the indices of the constants; biases stay float until the op is lowered.
+    """
+
+    x: int | None
+    weights: int
+    bias: int
+    qtype: QType | None = None
+
+
 class Op(ABC):
     """The meaning of a node. Layout-sensitive ops are channels-last: [N, L, C] or [N, H, W, C] with N = 1.
 
@@ -150,6 +164,14 @@ class Op(ABC):
     has_weights: ClassVar[bool] = False
     """The inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
 
+    products: ClassVar[tuple[Product, ...]] = ()
+    """For an op with several products, which is not one of `has_weights`: weights have the output row as axis 0."""
+
+    inner: ClassVar[tuple[str, ...]] = ()
+    """The names of what `float_inner` computes: the profile records it as `<output>/<name>`, and the node of a typed graph has
+    its range as the attr `<name>`.
+    """
+
     rounds_weights: ClassVar[bool] = True
     """For ops with weights: the op computes with the weights as rounded to their QType, whatever the requantization."""
 
@@ -174,6 +196,10 @@ class Op(ABC):
     @abstractmethod
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Compute the float32 reference, from numpy to numpy."""
+
+    def float_inner(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Compute what `inner` names in float32: numbers inside the op whose range its law needs."""
+        return ()
 
     def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
         """Return the attrs of the same op on inputs whose axes were permuted back: T(perm) then op == new op then

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import free_name, ops
+from glowembed.graph.op import Product, free_name, ops
 from glowembed.options.table import Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import Precision
@@ -42,6 +42,9 @@ def finish_biases(graph: Graph, precision: Precision, mean_of: MeanOf) -> Graph:
             bias = _finished(graph, node, precision.nodes[node.name], mean_of, values)
             values[bias.name] = bias
             node = replace(node, inputs=(*node.inputs[:2], bias.name))
+        for product in ops()[node.op].products:
+            if node.name in precision.nodes and precision.nodes[node.name].bias_correction:
+                node = _of_product(graph, node, product, mean_of, values)
         nodes.append(node)
     return graph.with_nodes(nodes, values)
 
@@ -65,6 +68,25 @@ def _finished(graph: Graph, node: Node, settings: Settings, mean_of: MeanOf, tak
         roles.append(settings.bias)
         const = const.then(f"round({settings.bias})", _rounded(const, settings.bias))
     return replace(bias, name=free_name("/".join([bias.name, *roles]), taken), const=const) if roles else bias
+
+
+def _of_product(graph: Graph, node: Node, product: Product, mean_of: MeanOf, values: dict[str, Value]) -> Node:
+    """The node with a corrected bias of one of its products, where the mean of what is multiplied is known."""
+    w, bias = (graph.values[node.inputs[i]] for i in (product.weights, product.bias))
+    mean = _mean(graph, node.outputs[0] if product.x is None else node.inputs[product.x], mean_of)
+    if w.const is None or w.qtype is None or w.const.grid is not None or bias.const is None or mean is None:
+        return node
+    error = weights_error(w.const.materialize(), w.qtype)
+    if len(mean) != error.shape[1] or not (error.any() and mean.any()):
+        return node
+    steps, of_error = _whole(error, np.abs(error).max(axis=1, keepdims=True))
+    means, of_mean = _whole(mean, np.abs(mean).max())
+    correction = (steps @ means) * of_error[:, 0] * of_mean
+    const = bias.const.then("corrected", lambda b: (b - correction).astype(np.float32))
+    corrected = replace(bias, name=free_name(f"{bias.name}/corrected", values), const=const)
+    values[corrected.name] = corrected
+    inputs = (*node.inputs[: product.bias], corrected.name, *node.inputs[product.bias + 1 :])
+    return replace(node, inputs=inputs)
 
 
 def _rounded(const: Const, dtype: str) -> Callable[[Array], Array]:

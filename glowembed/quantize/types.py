@@ -20,7 +20,7 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import FOLLOWS, ops
+from glowembed.graph.op import FOLLOWS, Product, ops
 from glowembed.options.table import DTYPES, Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import Precision, ValueSettings, named, resolve
@@ -277,6 +277,9 @@ class _Typing:
         if self.values[name].const is not None:
             if ops()[node.op].has_weights:
                 return self.weights(node, settings) if index == 1 else name
+            if products := ops()[node.op].products:
+                product = next((p for p in products if p.weights == index), None)
+                return name if product is None else self.product_weights(node, product, settings)
             return self.constant(node, name, settings)
         if through is not None and self.values[name].qtype != through:
             return self.convert(node, name, through)
@@ -327,14 +330,36 @@ class _Typing:
         if given is not None and given.dtype == dtype:
             return w.name
         assert w.const is not None and b.const is not None
-        return self.typed(node, w.name, self.weights_type(node, x, w.const.materialize(), b.const, dtype, settings))
-
-    def weights_type(self, node: Node, x: Value, w: Array, bias: Const, dtype: str, settings: Settings) -> QType:
-        fixed = self.precision.values.get(node.inputs[1])
-        if fixed is not None and fixed.scale is not None:
-            return self.explicit(node.inputs[1], dtype, fixed, w.shape[0])
         x_type = x.qtype if _dtype(x) == settings.dtype else self.own_type(x.name, settings)
         assert x_type is not None, x.name
+        array = w.const.materialize()
+        return self.typed(node, w.name, self.weights_type(w.name, x_type, array, b.const, dtype, settings))
+
+    def product_weights(self, node: Node, product: Product, settings: Settings) -> str:
+        """The weights of one of several products; those that the model stores as integers keep them."""
+        w, bias = (self.values[node.inputs[i]] for i in (product.weights, product.bias))
+        if settings.dtype == "float32":
+            return self.typed(node, w.name, None)
+        dtype = settings.weights_dtype if settings.dtype == "int16" else "int8"
+        assert w.const is not None and bias.const is not None
+        if dtype == "int8" and (stored := _stored_rows(w.const)) is not None:
+            return self.typed(node, w.name, stored)
+        if product.x is not None:
+            value = self.values[node.inputs[product.x]]
+            x_type = value.qtype if _dtype(value) == settings.dtype else self.own_type(value.name, settings)
+        else:
+            given = self.given_type(node.outputs[0], settings) if product.qtype == ops()[node.op].output_type else None
+            x_type = given or (product.qtype and _of_dtype(product.qtype, settings.dtype))
+        assert x_type is not None, node.name
+        if settings.weights_schema == "asymmetric":
+            settings = replace(settings, weights_schema="symmetric")
+        array = w.const.materialize()
+        return self.typed(node, w.name, self.weights_type(w.name, x_type, array, bias.const, dtype, settings))
+
+    def weights_type(self, name: str, x_type: QType, w: Array, bias: Const, dtype: str, settings: Settings) -> QType:
+        fixed = self.precision.values.get(name)
+        if fixed is not None and fixed.scale is not None:
+            return self.explicit(name, dtype, fixed, w.shape[0])
         limit = schema.WIDE_BIAS_LIMITS[dtype] if settings.dtype == "int16" else schema.BIAS_LIMIT
 
         def range_of(part: Array) -> Range:
@@ -352,6 +377,19 @@ class _Typing:
             self.values[twin] = replace(self.values[name], name=twin, qtype=qtype)
             self.converted[name, qtype] = twin
         return self.converted[name, qtype]
+
+
+def _stored_rows(const: Const) -> QType | None:
+    """The type of weights that a model stores as symmetric int8 with one scale for each row, or for all; None for others."""
+    grid = const.materialized_grid()
+    if grid is None:
+        return None
+    scales = np.broadcast_to(grid, const.array.shape if not const.steps else const.materialize().shape)
+    rows = scales.reshape(len(scales), -1)
+    stored = np.rint(const.materialize().reshape(rows.shape) / rows)
+    if (rows != rows[:, :1]).any() or np.abs(stored).max(initial=0) > schema.WEIGHT_LIMIT:
+        return None
+    return QType("int8", tuple(float(s) for s in rows[:, 0]), (0,) * len(rows), axis=0)
 
 
 def _law(settings: Settings) -> dict[str, Any]:
@@ -441,9 +479,9 @@ def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
     y = graph.values[node.outputs[0]]
     chosen = y.plain and ops()[node.op].output_type == "shared"
     dtype = _dtype(graph.values[_source(graph, node)] if chosen else y)
-    weights = ""
-    if ops()[node.op].has_weights:
-        w = graph.values[node.inputs[1]]
+    weights, products = "", ops()[node.op].products
+    if ops()[node.op].has_weights or products:
+        w = graph.values[node.inputs[products[0].weights if products else 1]]
         weights = f"{_dtype(w)} x {len(set(w.qtype.scale))}" if w.qtype else "float32"
     if settings is None:
         return Coverage(node.name, node.operator, dtype, describe(y), weights, {}, "")

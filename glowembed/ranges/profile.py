@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.files.output import write_file
-from glowembed.graph.ir import Array, Const, Graph
+from glowembed.graph.ir import Array, Const, Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, stored
+from glowembed.graph.op import ops
 from glowembed.reference import run_float
 from glowembed.version import VERSION
 
@@ -154,7 +155,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
             if name in graph.inputs:
                 seen = replace(seen, levels=_levels(np.unique(array)))
             values[name] = _merge_value(values[name], seen) if name in values else seen
-    values = {**{name: values[name] for name in graph.values if name in values}, **_constants(graph)}
+    values = {**{name: values[name] for name in (*graph.values, *_inner_names(graph)) if name in values}, **_constants(graph)}
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
 
 
@@ -278,13 +279,36 @@ def _is_float(dtype: str) -> bool:
 
 def _float_names(graph: Graph) -> set[str]:
     """The names of activations. Weights carry their own ranges, so a profile need not contain them."""
-    return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None}
+    return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None} | set(_inner_names(graph))
 
 
 def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:
     for name, value in graph.values.items():
         if value.const is None and value.elements and _is_float(value.dtype):
             yield name, arrays[name]
+    for node in graph.nodes:
+        if ops()[node.op].inner:
+            results = ops()[node.op].float_inner(node.attrs, [arrays[name] for name in node.inputs])
+            yield from zip(inner_names(node), results, strict=True)
+
+
+def inner_names(node: Node) -> list[str]:
+    """The names in a profile of what is recorded inside of a node."""
+    return [f"{node.outputs[0]}/{name}" for name in ops()[node.op].inner]
+
+
+def _inner_names(graph: Graph) -> list[str]:
+    return [name for node in graph.nodes for name in inner_names(node)]
+
+
+def with_inner_ranges(graph: Graph, profile: Profile) -> Graph:
+    """The graph whose nodes have, as attrs, the ranges of what the profile recorded inside of them."""
+    nodes = []
+    for node in graph.nodes:
+        known = zip(ops()[node.op].inner, inner_names(node), strict=True)
+        found = {what: profile.values[name] for what, name in known if name in profile.values}
+        nodes.append(replace(node, attrs={**node.attrs, **{what: (v.low, v.high) for what, v in found.items()}}))
+    return graph.with_nodes(nodes)
 
 
 def _materialized(graph: Graph) -> Graph:

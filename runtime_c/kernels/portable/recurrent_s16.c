@@ -1,0 +1,92 @@
+/* LSTM, GRU and RNN of int16 with int8 weights, sums of 64 bits: the portable truth. */
+#include "ge.h"
+#include "ge_gates.h"
+#include "ge_params.h"
+#include "ge_recurrent.h"
+
+typedef struct {
+    const int8_t *w;
+    const int64_t *start;
+    const int32_t *multiplier;
+    int32_t shift;
+    int32_t n;
+} recurrent_s16_matrix;
+
+/* One product for `rows` rows from `first` on, as int16. */
+static void recurrent_s16_products(const recurrent_s16_matrix *m, const int16_t *x, int32_t first, int32_t rows,
+                                   int16_t *to) {
+    for (int32_t row = first; row < first + rows; row++) {
+        const int8_t *const w = m->w + row * m->n;
+        int64_t sum = m->start[row];
+        for (int32_t i = 0; i < m->n; i++) {
+            sum += x[i] * w[i];
+        }
+        to[row] = (int16_t)ge_gates_scaled(sum, m->multiplier[row], m->shift, 0, INT16_MIN, INT16_MAX);
+    }
+}
+
+static void recurrent_s16_step(const ge_recurrent *r, const recurrent_s16_matrix *own) {
+    const int32_t units = r->p->units;
+    const int32_t rows = ge_recurrent_rows(r->p);
+    if (r->p->kind != 1) {
+        recurrent_s16_products(own, r->h, 0, rows, r->ph);
+        if (r->p->kind == 0) {
+            ge_recurrent_lstm(r);
+        } else {
+            ge_recurrent_rnn(r);
+        }
+        return;
+    }
+    recurrent_s16_products(own, r->h, 0, r->p->before_reset != 0 ? rows : 2 * units, r->ph);
+    ge_recurrent_gru_gates(r);
+    if (r->p->before_reset == 0) {
+        recurrent_s16_products(own, r->px + units, 2 * units, units, r->ph);
+    }
+    ge_recurrent_gru_states(r);
+}
+
+static void recurrent_s16_sequence(const ge_recurrent *r, const recurrent_s16_matrix *given,
+                                   const recurrent_s16_matrix *own, const int16_t *x, int32_t length, int16_t *out) {
+    const ge_recurrent_params *const p = r->p;
+    for (int32_t step = 0; step < length; step++) {
+        const int32_t time = ge_recurrent_time(p, length, step);
+        for (int32_t i = 0; i < p->in_c; i++) {
+            r->x[i] = x[time * p->x_step + i];
+        }
+        recurrent_s16_products(given, r->x, 0, ge_recurrent_rows(p), r->px);
+        recurrent_s16_step(r, own);
+        for (int32_t u = 0; p->result == 0 && u < p->units; u++) {
+            out[time * p->y_step + u] = (int16_t)r->h[u];
+        }
+    }
+    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
+        out[u] = (int16_t)ge_recurrent_end(r, u);
+    }
+    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
+        for (int32_t u = 0; u < p->units; u++) {
+            out[step * p->y_step + u] = (int16_t)p->zero_point;
+        }
+    }
+}
+
+static void ge_recurrent_s16(const ge_recurrent_params *p, const ge_rows *x, const ge_rows *h0, const ge_rows *c0,
+                             const int8_t *weights, const int8_t *recurrent, const int64_t *start,
+                             const int32_t *multiplier, const int32_t *tables, const int16_t *peephole,
+                             const int32_t *lengths, const ge_rows *out, int32_t first_row, int32_t last_row,
+                             void *scratch) {
+    const ge_recurrent r = ge_recurrent_begin(p, tables, peephole, INT16_MIN, INT16_MAX, scratch);
+    const int32_t rows = ge_recurrent_rows(p);
+    const recurrent_s16_matrix given = {weights, start, multiplier, p->x_shift, p->in_c};
+    const recurrent_s16_matrix own = {recurrent, start + rows, multiplier + rows, p->h_shift, p->units};
+    const int16_t *const hidden = (const int16_t *)ge_row(h0, 0);
+    const int16_t *const cells = (const int16_t *)ge_row(c0, 0);
+    for (int32_t b = 0; first_row < last_row && b < p->batch; b++) {
+        for (int32_t u = 0; u < p->units; u++) {
+            const int32_t at = b * p->units + u;
+            ge_recurrent_first(&r, u, (p->has_initial & 1) != 0 ? hidden[at] : 0,
+                               (p->has_initial & 2) != 0 ? cells[at] : 0);
+        }
+        recurrent_s16_sequence(&r, &given, &own, (const int16_t *)ge_row(x, 0) + b * p->x_batch,
+                               p->has_lengths != 0 ? lengths[b] : p->steps, (int16_t *)ge_row(out, 0) + b * p->y_batch);
+    }
+}
