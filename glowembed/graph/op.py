@@ -117,10 +117,8 @@ FOLLOWS: tuple[OutputType, ...] = ("input", "shared")
 
 @dataclass(frozen=True)
 class Product:
-    """A product with constant weights of [rows, features] that an op makes inside, next to others.
-
-    x: the index of the input that is multiplied, None for the op's own output, in `qtype` where the output has another type.
-    weights, bias: the indices of the constants; biases stay float until the op is lowered.
+    """One of several products of an op with constant weights [rows, features]. x: the input that is multiplied; None: the op's
+    own output, in `qtype` where the output has another type. Biases stay float until the op is lowered.
     """
 
     x: int | None
@@ -188,6 +186,10 @@ class Op(ABC):
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
         raise NotImplementedError(f"{self.name} is not made from ONNX nodes")
+
+    def samples_first(self, integers: Mapping[str, int]) -> bool:
+        """Whether the first axis of the inputs is that of samples, for the integer attributes of an ONNX node."""
+        return True
 
     @abstractmethod
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:

@@ -10,14 +10,14 @@ bound (Relu, Affine, LeakyRelu, ThresholdedRelu, Elu, Softplus), weights and seq
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
-from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op, Product, Refused
+from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op, OutputType, Product, Refused
 from glowembed.law import gates
 from glowembed.ops import recurrent_kernels as kernels
 from glowembed.ops.slice import add_slice
@@ -36,9 +36,12 @@ W, R, W_BIAS, R_BIAS = 1, 2, 3, 4
 class Recurrent(Op):
     """The hidden states of one direction. attrs: kind, functions, reverse, batch_first, result, lengths, clip, ..."""
 
-    output_type = HIDDEN
+    output_type: ClassVar[OutputType | QType] = HIDDEN
     products = (Product(0, W, W_BIAS), Product(None, R, R_BIAS, HIDDEN))
     inner = ("arguments",)
+
+    def samples_first(self, integers: Mapping[str, int]) -> bool:
+        return integers.get("layout", 0) == 1
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         _Import(node, b).add()
@@ -55,7 +58,9 @@ class Recurrent(Op):
     def float_inner(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The products of the input with the weights and their bias, as parts of what int16 holds with the exponent 0."""
         hidden = inputs[R].shape[1]
-        reach = np.repeat([TANH_RANGE if n != "sigmoid" else SIGMOID_RANGE for n in kernels.gate_functions(attrs)], hidden)
+        reach = np.repeat(
+            [TANH_RANGE if n != "sigmoid" else SIGMOID_RANGE for n in kernels.gate_functions(attrs)], hidden
+        )
         return ((inputs[0] @ inputs[W].T + inputs[W_BIAS]) / reach.astype(np.float32),)
 
     def lower(self, node: Node, c: LowerContext) -> None:
@@ -63,16 +68,22 @@ class Recurrent(Op):
 
 
 class LSTM(Recurrent):
+    """Long short-term memory."""
+
     name = "LSTM"
     onnx = ("LSTM",)
 
 
 class GRU(Recurrent):
+    """Gated recurrent unit."""
+
     name = "GRU"
     onnx = ("GRU",)
 
 
 class RNN(Recurrent):
+    """A recurrent layer of one function."""
+
     name = "RNN"
     onnx = ("RNN",)
 
@@ -87,7 +98,7 @@ class Memory(Recurrent):
 # ---------------------------------------------------------------------------------------------- float
 
 
-FLOAT = {
+FLOAT: dict[str, Callable[..., Array]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
     "scaledtanh": lambda x, alpha, beta: np.float32(alpha) * np.tanh(x * np.float32(beta)),
@@ -168,6 +179,8 @@ class _Import:
 
     node: OnnxNode
     b: Builder
+    states: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The initial states that were added, by input and direction."""
 
     @property
     def kind(self) -> str:
@@ -308,10 +321,12 @@ class _Import:
             own = np.take(known, d, axis)
             const = self.b.delayed(name).then(f"direction({d})", lambda a: np.take(a, d, axis))
             return self.b.constant(f"{name}/{direction}", const) if own.any() else None
-        if len(self.directions) > 1:
-            name = add_slice(self.b, name, {axis: range(d, d + 1)}, f"{name}/{direction}")
-        _, batch, hidden = self.sizes
-        return self.b.add("Reshape", [name], {"shape": (batch, hidden)}, f"{name}/state")
+        if (i, d) not in self.states:
+            if len(self.directions) > 1:
+                name = add_slice(self.b, name, {axis: range(d, d + 1)}, f"{name}/{direction}")
+            _, batch, hidden = self.sizes
+            self.states[i, d] = self.b.add("Reshape", [name], {"shape": (batch, hidden)}, f"{name}/state")
+        return self.states[i, d]
 
     def add_states(self, found: Sequence[str], y: str) -> None:
         """The output Y of the states of all directions."""

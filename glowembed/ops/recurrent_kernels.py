@@ -198,11 +198,11 @@ def lower(node: Node, c: LowerContext) -> None:
     params = RecurrentParams(
         kind=KINDS.index(attrs["kind"]), result=RESULTS.index(attrs["result"]), **sizes,
         reverse=int(attrs["reverse"]), before_reset=attrs["linear_before_reset"], input_forget=attrs["input_forget"],
-        has_initial=("h" in operands) + 2 * ("c" in operands), has_peephole=int("P" in operands),
+        has_initial=int("h" in operands) + 2 * int("c" in operands), has_peephole=int("P" in operands),
         has_lengths=int(bool(attrs["lengths"])), x_shift=x_shift, h_shift=h_shift, exponent=exponent,
         functions=(*numbers, 0, 0)[:3], limits=_limits(attrs["clip"], units),
         zero_point=own.operand.zero_point[0], multiplier_h=_state_multiplier(node, own.operand),
-        multiplier_0=int(min(round_half_up(own.operand.scale[0] * 2.0**31), 2**31 - 1)),
+        multiplier_0=min(int(round_half_up(own.operand.scale[0] * 2.0**31)), 2**31 - 1),
         **_cell(node, c, first if "c" in operands else None), peephole_shifts=peephole_shifts,
     )  # fmt: skip
     states = [_initial(node, c, operands.get("h"), "h", own.operand), _initial(node, c, operands.get("c"), "c", first)]
@@ -312,6 +312,17 @@ class _State:
     kept: Array
 
 
+def scratch(p: RecurrentParams) -> int:
+    """Of the portable kernels: the cell or state and, as int16, px and ph of all gates, the input, the hidden state."""
+    gates_of = GATES[KINDS[p.kind]] * p.units
+    return 4 * p.units + 2 * (2 * gates_of + p.in_c + p.units)
+
+
+def portable_cost(node: Node, per_mac: float) -> Cost:
+    p = node.params
+    return Cost(per_mac * node.macs + 120.0 * p.steps * p.batch * p.units * GATES[KINDS[p.kind]], 2400)
+
+
 class RecurrentS8(KernelOp):
     """All steps of all sequences in one call; h0 and c0 are single zeros where nothing gives the states."""
 
@@ -323,13 +334,14 @@ class RecurrentS8(KernelOp):
         "peephole": "int16_t", "lengths": "int32_t",
     }  # fmt: skip
     dtype: ClassVar[str] = "int8"
-    kernels: tuple[Kernel, ...] = (
-        Kernel("ge_recurrent_s8", cost=lambda n, t: portable_cost(n, 6.0), scratch=lambda p: scratch(p)),
-    )
+    kernels: tuple[Kernel, ...] = (Kernel("ge_recurrent_s8", cost=lambda n, t: portable_cost(n, 6.0), scratch=scratch),)
 
     def row_bytes(self, p: RecurrentParams) -> tuple[tuple[int, ...], int]:
         size = np.dtype(self.dtype).itemsize
-        states = size * (p.batch * p.units if p.has_initial & 1 else 1), size * (p.batch * p.units if p.has_initial & 2 else 1)
+        states = (
+            size * (p.batch * p.units if p.has_initial & 1 else 1),
+            size * (p.batch * p.units if p.has_initial & 2 else 1),
+        )
         out = p.batch * p.units * (p.steps if p.result == 0 else 1)
         return (size * p.steps * p.batch * p.in_c, *states), size * out
 
@@ -346,7 +358,7 @@ class RecurrentS16(RecurrentS8):
     name = "recurrent_s16"
     constants: ClassVar[Mapping[str, str]] = {**RecurrentS8.constants, "start": "int64_t"}
     dtype = "int16"
-    kernels = (Kernel("ge_recurrent_s16", cost=lambda n, t: portable_cost(n, 8.0), scratch=lambda p: scratch(p)),)
+    kernels = (Kernel("ge_recurrent_s16", cost=lambda n, t: portable_cost(n, 8.0), scratch=scratch),)
 
 
 class RecurrentS16W(RecurrentS16):
@@ -356,18 +368,7 @@ class RecurrentS16W(RecurrentS16):
     constants: ClassVar[Mapping[str, str]] = {
         **RecurrentS16.constants, "weights": "int16_t", "recurrent": "int16_t",
     }  # fmt: skip
-    kernels = (Kernel("ge_recurrent_s16w", cost=lambda n, t: portable_cost(n, 9.0), scratch=lambda p: scratch(p)),)
-
-
-def scratch(p: RecurrentParams) -> int:
-    """Of the portable kernels: the cell or state and, as int16, px and ph of all gates, the input, the hidden state."""
-    gates_of = GATES[KINDS[p.kind]] * p.units
-    return 4 * p.units + 2 * (2 * gates_of + p.in_c + p.units)
-
-
-def portable_cost(node: Node, per_mac: float) -> Cost:
-    p = node.params
-    return Cost(per_mac * node.macs + 120.0 * p.steps * p.batch * p.units * GATES[KINDS[p.kind]], 2400)
+    kernels = (Kernel("ge_recurrent_s16w", cost=lambda n, t: portable_cost(n, 9.0), scratch=scratch),)
 
 
 @dataclass(frozen=True)
@@ -393,9 +394,7 @@ class _Reference:
             px = self.product(flat[begins[:, None] + np.arange(p.in_c)], "weights", 0, slice(rows))
             new = (self.lstm if p.kind == 0 else self.gru if p.kind == 1 else self.rnn)(px, state)
             hidden = np.clip(new.hidden, low, high)
-            state = _State(
-                np.where(runs[:, None], hidden, state.hidden), np.where(runs[:, None], new.kept, state.kept)
-            )
+            state = _State(np.where(runs[:, None], hidden, state.hidden), np.where(runs[:, None], new.kept, state.kept))
             if p.result == 0:
                 places = (time * p.y_step + at * p.y_batch)[:, None] + np.arange(p.units)
                 out[places] = np.where(runs[:, None], hidden, p.zero_point)
@@ -424,7 +423,8 @@ class _Reference:
         w = self.constants[name].reshape(half, -1)[rows].astype(np.float64)
         total = (x.astype(np.float64) @ w.T).astype(np.int64)
         start, multiplier = (
-            self.constants[key][which * half : (which + 1) * half][rows].astype(np.int64) for key in ("start", "multiplier")
+            self.constants[key][which * half : (which + 1) * half][rows].astype(np.int64)
+            for key in ("start", "multiplier")
         )
         return gates.sat16(gates.scaled(total + start, multiplier, (self.p.x_shift, self.p.h_shift)[which]))
 

@@ -32,9 +32,9 @@ from glowembed.files import documents
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Const, Graph, Node
 from glowembed.graph.notes import Note
+from glowembed.graph.op import ops
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, stored
-from glowembed.graph.op import ops
 from glowembed.reference import run_float
 from glowembed.version import VERSION
 
@@ -155,7 +155,10 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
             if name in graph.inputs:
                 seen = replace(seen, levels=_levels(np.unique(array)))
             values[name] = _merge_value(values[name], seen) if name in values else seen
-    values = {**{name: values[name] for name in (*graph.values, *_inner_names(graph)) if name in values}, **_constants(graph)}
+    values = {
+        **{name: values[name] for name in (*graph.values, *_inner_names(graph)) if name in values},
+        **_constants(graph),
+    }
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
 
 
@@ -279,7 +282,9 @@ def _is_float(dtype: str) -> bool:
 
 def _float_names(graph: Graph) -> set[str]:
     """The names of activations. Weights carry their own ranges, so a profile need not contain them."""
-    return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None} | set(_inner_names(graph))
+    return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None} | set(
+        _inner_names(graph)
+    )
 
 
 def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:

@@ -145,10 +145,13 @@ def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tupl
 
 
 def _with_samples(graph: GraphProto, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The inputs that may have a batch: not those that are only read as weights."""
+    """The inputs that may have a batch: not those that are only read as weights, or by an op that has samples elsewhere."""
     weights, others = set[str](), set[str]()
     for node in graph.node:
         op = importers().get(node.op_type)
+        if op is not None and not op.samples_first({a.name: a.i for a in node.attribute}):
+            weights.update(node.input)
+            continue
         of_weights = op is not None and op.has_weights
         for i, name in enumerate(node.input):
             (weights if of_weights and i else others).add(name)
