@@ -12,6 +12,7 @@
     softmax_<N>, softmax_<ROWS>x<N>
     sigmoid_<N>                                              a table
     transpose_<H>x<W>x<C>                                    channels first becomes channels last
+    lstm_<I>x<UNITS>x<STEPS>, gru_<I>x<UNITS>x<STEPS>        a recurrent layer of one direction, as torch exports it
 
 Inputs and outputs are NHWC. Weights and samples are random, always the same for one name.
 """
@@ -40,6 +41,7 @@ CHANNELS = re.compile(r"(add|mul|concat|affine|transpose)_(\d+)x(\d+)x(\d+)")
 POOL = re.compile(r"(max|avg)pool(?:(\d)x\d)?_(\d+)x(\d+)x(\d+)(?:_global)?")
 SOFTMAX = re.compile(r"softmax_(?:(\d+)x)?(\d+)")
 TABLE = re.compile(r"sigmoid_(\d+)")
+RECURRENT = re.compile(r"(lstm|gru)_(\d+)x(\d+)x(\d+)")
 ADD_ROW = 512
 CONCAT = "concat"
 
@@ -110,6 +112,7 @@ def _net(name: str) -> tuple[Net, str]:
         (POOL, _pool),
         (SOFTMAX, _softmax),
         (TABLE, _table),
+        (RECURRENT, _recurrent),
     ]
     for form, make in forms:
         match = form.fullmatch(name)
@@ -189,3 +192,14 @@ def _softmax(name: str, match: re.Match[str]) -> tuple[Net, str]:
 def _table(name: str, match: re.Match[str]) -> tuple[Net, str]:
     net = Net(name, (1, int(match[1]) // ADD_ROW, ADD_ROW))
     return net, net.add("Sigmoid", "x0")
+
+
+def _recurrent(name: str, match: re.Match[str]) -> tuple[Net, str]:
+    features, units, steps = (int(n) for n in match.groups()[1:])
+    rows = (4 if match[1] == "lstm" else 3) * units
+    net = Net(name, (1, steps, features))
+    x = net.add("Transpose", "x0", perm=[1, 0, 2])
+    weights = [net.constant(1, rows, size) for size in (features, units)]
+    more = {} if match[1] == "lstm" else {"linear_before_reset": 1}
+    y = net.add(match[1].upper(), x, *weights, net.constant(1, 2 * rows), hidden_size=units, **more)
+    return net, net.add("Transpose", y, perm=[2, 0, 1, 3])

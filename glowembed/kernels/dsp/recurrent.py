@@ -1,0 +1,121 @@
+"""Recurrent layers on Cortex-M4, M7 and M33: when, their streams and costs.
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/recurrent_lstm_s8_dsp.c explains how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+
+LSTM, GRU = 0, 1
+SIGMOID, TANH = 1, 0
+"""Functions as params have them, where the only table is that of tanh."""
+
+NO_LIMIT = 32768
+MOST = 10
+"""The most steps of four k in the body of a loop."""
+
+
+def loop(count: int) -> tuple[int, int]:
+    """Turns, and steps of four k in each, that take the fewest cycles for `count` inputs; steps behind them are of zeros."""
+    steps = -(-count // 4)
+    found = [(turns, unroll) for unroll in range(1, MOST + 1) for turns in [-(-steps // unroll)]]
+    return min(found, key=lambda f: (19 * f[0] * f[1] + (4 * f[0] if f[0] > 1 else 0), f[1]))
+
+
+def _padded(count: int) -> list[int]:
+    """The element for each half-word of a vector as int16 with what `loop` adds."""
+    turns, unroll = loop(count)
+    order = dsp.run_order(count)
+    return order + [-1] * (4 * turns * unroll - len(order))
+
+
+def _ordered(weights: Array, order: list[int]) -> Array:
+    padded = np.concatenate([weights, np.zeros((len(weights), 1), weights.dtype)], axis=1)
+    return padded[:, order].astype(np.int64)
+
+
+def why_not(node: Node, kind: int) -> str | None:
+    """The reason why a node is not of the plain form of LSTM (0) or GRU (1), or does not fit 32 bits; None if it is and does."""
+    p = node.params
+    if p.kind != kind:
+        return "it is another recurrent operator"
+    if p.has_peephole or p.input_forget or any(limit != NO_LIMIT for limit in p.limits):
+        return "it has peepholes, a coupled forget gate or a clip"
+    if tuple(p.functions[: 3 - kind]) != (SIGMOID, TANH, TANH)[: 3 - kind]:
+        return "its functions are not sigmoid and tanh"
+    start = node.constants["start"].materialize().astype(np.int64)
+    for name, part in (("weights", start[: len(start) // 2]), ("recurrent", start[len(start) // 2 :])):
+        weights = node.constants[name].materialize().astype(np.int64)
+        if weights.min() < -127:
+            return "a weight is -128"
+        largest = int((128 * np.abs(weights).sum(axis=1) + np.abs(part)).max())
+        if largest >= dsp.SUM_LIMIT:
+            return f"a sum can reach {largest}, {dsp.SUM_LIMIT} and more is too much"
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- LSTM
+
+
+def _lstm_why_not(node: Node, target: Target) -> str | None:
+    start = node.constants["start"].materialize()
+    if node.params.kind == LSTM and start[len(start) // 2 :].any():
+        return "the zero point of its hidden state is not 0"
+    return why_not(node, LSTM)
+
+
+def _lstm_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    n = p.units
+    weights, recurrent = (
+        _ordered(constants[name].reshape(4 * n, -1), _padded(count))
+        for name, count in (("weights", p.in_c), ("recurrent", n))
+    )
+    start, multiplier = (constants[name].astype(np.int64) for name in ("start", "multiplier"))
+    blocks = []
+    for unit in range(n):
+        rows = np.asarray([unit, 2 * n + unit, n + unit, 3 * n + unit])  # i, f, o, g
+        blocks.append(dsp.shared_block(weights[rows], start[rows], multiplier[rows]))
+        blocks.append(dsp.shared_block(recurrent[rows], np.zeros(4, np.int64), multiplier[4 * n + rows])[4:])
+    return {"stream": np.concatenate(blocks), "tables": constants["tables"], "lengths": constants["lengths"]}
+
+
+def _numbers(p: Any) -> dict[str, int]:
+    (x_turns, x_unroll), (h_turns, h_unroll) = loop(p.in_c), loop(p.units)
+    return {
+        "X_TURNS": x_turns, "X_UNROLL": x_unroll, "H_TURNS": h_turns, "H_UNROLL": h_unroll, "EXPONENT": p.exponent,
+    }  # fmt: skip
+
+
+def _vectors(p: Any) -> int:
+    """The bytes of the input and of the state as int16."""
+    return 2 * (len(_padded(p.in_c)) + len(_padded(p.units)))
+
+
+def _lstm_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    products = sum(19 * t * u + (4 * t if t > 1 else 0) for t, u in (loop(p.in_c), loop(p.units)))
+    step = p.units * (products + 104) + 1.5 * (p.in_c + p.units) + 150
+    return Cost(p.steps * p.batch * step, 800 + 72 * sum(loop(n)[1] for n in (p.in_c, p.units)))
+
+
+_LSTM = Kernel(
+    "ge_recurrent_lstm_s8_dsp",
+    isa="dsp",
+    when=_lstm_why_not,
+    constants={"stream": "uint32_t", "tables": "int32_t", "lengths": "int32_t"},
+    arrange=_lstm_stream,
+    instance=_numbers,
+    scratch=lambda p: 4 * p.units + _vectors(p) + p.units,
+    cost=_lstm_cost,
+)
+
+KERNELS = {"recurrent_s8": only(_LSTM)}
