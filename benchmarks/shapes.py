@@ -47,7 +47,7 @@ CONCAT = "concat"
 
 OWN = (
     "mul_16384", "mul_16x16x96", "add_16x16x96", "concat_16x16x32", "affine_32x32x16", "sigmoid_16384", "softmax_100x12",
-    "transpose_32x32x3", "transpose_16x16x32", "maxpool3x3_32x32x6",
+    "transpose_32x32x3", "transpose_16x16x32", "maxpool3x3_32x32x6", "lstm_40x64x8", "gru_40x64x8",
 )  # fmt: skip
 """Layers for which no peer's figures are recorded."""
 

@@ -1,11 +1,13 @@
 """Recurrent layers on Cortex-M4, M7 and M33: when, their streams and costs.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/recurrent_lstm_s8_dsp.c explains how they work.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/recurrent_lstm_s8_dsp.c and
+recurrent_gru_s8_dsp.c explain how they work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,4 +120,49 @@ _LSTM = Kernel(
     cost=_lstm_cost,
 )
 
-KERNELS = {"recurrent_s8": only(_LSTM)}
+# ---------------------------------------------------------------------------------------------- GRU
+
+
+def _gru_why_not(node: Node, target: Target) -> str | None:
+    start, n = node.constants["start"].materialize(), node.params.units
+    if node.params.kind == GRU and not node.params.before_reset:
+        return "the reset comes before the product with the state"
+    if node.params.kind == GRU and start[3 * n : 5 * n].any():
+        return "the zero point of its hidden state is not 0"
+    return why_not(node, GRU)
+
+
+def _gru_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    n, zero = p.units, 6 * p.units  # a row of zeros stands for the twin of an odd unit
+    weights, recurrent = (
+        np.pad(_ordered(constants[name].reshape(3 * n, -1), _padded(count)), ((0, 1), (0, 0)))
+        for name, count in (("weights", p.in_c), ("recurrent", n))
+    )
+    start, multiplier = (np.append(constants[name].astype(np.int64), 0) for name in ("start", "multiplier"))
+    blocks = []
+    for unit in range(0, n, 2):
+        given = [gate * n + u if u < n else zero for gate in range(3) for u in (unit, unit + 1)]
+        own = np.asarray([row if row == zero else 3 * n + row for row in given])
+        rows = np.asarray([min(row, 3 * n) for row in given])
+        blocks.append(dsp.shared_block(weights[rows], start[given], multiplier[given]))
+        blocks.append(dsp.shared_block(recurrent[rows], start[own], multiplier[own])[4:])
+    return {"stream": np.concatenate(blocks), "tables": constants["tables"], "lengths": constants["lengths"]}
+
+
+def _gru_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    products = sum(28 * t * u + (4 * t if t > 1 else 0) for t, u in (loop(p.in_c), loop(p.units)))
+    step = -(-p.units // 2) * (products + 160) + 1.5 * (p.in_c + p.units) + 150
+    return Cost(p.steps * p.batch * step, 900 + 104 * sum(loop(n)[1] for n in (p.in_c, p.units)))
+
+
+_GRU = replace(
+    _LSTM,
+    symbol="ge_recurrent_gru_s8_dsp",
+    when=_gru_why_not,
+    arrange=_gru_stream,
+    scratch=lambda p: 3 * (p.units + p.units % 2) + _vectors(p),
+    cost=_gru_cost,
+)
+
+KERNELS = {"recurrent_s8": only(_LSTM, _GRU)}

@@ -72,11 +72,79 @@
 
 /* clang-format on */
 
+/* What the loops over units read, in the order of the frame. */
+typedef struct {
+    const uint32_t *x; /* the input of a step as int16, and the hidden state behind it */
+    const uint32_t *stream;
+    const int32_t *table; /* the middle of it */
+    void *kept;           /* the cells of an LSTM, int32; the states of a GRU, int16 */
+    int8_t *hidden;
+    int8_t *end; /* of the hidden state, whose units are even in a GRU */
+    int32_t multiplier;
+    int32_t zero_point;
+} ge_dsp_gates_job;
+
 /* A vector as int16, in `words` words; those behind it are 0. */
 static inline void ge_dsp_gates_expand(const int8_t *x, int32_t count, uint32_t *to, int32_t words) {
     uint32_t *end = ge_dsp_expand_dense(x, count, to);
     while (end < to + words) {
         *end++ = 0;
+    }
+}
+
+/* The states before the first step of sequence `b`. */
+static inline void ge_dsp_gates_first(const ge_recurrent_params *p, const ge_dsp_gates_job *job, const ge_rows *h0,
+                                      const ge_rows *c0, int32_t b) {
+    const int8_t *const states = (const int8_t *)ge_row(h0, 0) + b * p->units;
+    const int8_t *const cells = (const int8_t *)ge_row(c0, 0) + b * p->units;
+    for (int32_t u = 0; u < job->end - job->hidden; u++) {
+        const int32_t cell = (p->has_initial & 2) != 0 ? cells[u] - p->c0_zero : 0;
+        const int32_t hidden = (p->has_initial & 1) != 0 && u < p->units ? states[u] : p->zero_point;
+        job->hidden[u] = (int8_t)hidden;
+        if (p->kind == 0) {
+            ((int32_t *)job->kept)[u] = ge_gates_scaled(cell, p->c0_multiplier, p->c0_shift, 0, INT32_MIN, INT32_MAX);
+        } else {
+            ((int16_t *)job->kept)[u] =
+                (int16_t)ge_gates_scaled(hidden - p->zero_point, p->multiplier_0, 16, 0, INT16_MIN, INT16_MAX);
+        }
+    }
+}
+
+/* What lies behind the last step of a sequence: its result, or zeros in the steps that it does not have. */
+static inline void ge_dsp_gates_last(const ge_recurrent_params *p, const ge_dsp_gates_job *job, int32_t length,
+                                     int8_t *out) {
+    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
+        out[u] = job->hidden[u];
+        if (p->result == 2) {
+            out[u] = (int8_t)ge_gates_scaled(((const int32_t *)job->kept)[u], p->cell_multiplier, p->cell_shift,
+                                             p->cell_zero, INT8_MIN, INT8_MAX);
+        }
+    }
+    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
+        memset(out + step * p->y_step, p->zero_point, (size_t)p->units);
+    }
+}
+
+/* All sequences; the vectors of a step take x_words and h_words. */
+__attribute__((always_inline)) static inline void
+ge_dsp_gates_run(const ge_recurrent_params *p, const ge_dsp_gates_job *job, uint32_t *vectors, const ge_rows *x,
+                 const ge_rows *h0, const ge_rows *c0, const int32_t *lengths, const ge_rows *out, int32_t x_words,
+                 int32_t h_words, void (*units)(const ge_dsp_gates_job *)) {
+    for (int32_t b = 0; b < p->batch; b++) {
+        const int8_t *const from = (const int8_t *)ge_row(x, 0) + b * p->x_batch;
+        int8_t *const to = (int8_t *)ge_row(out, 0) + b * p->y_batch;
+        const int32_t length = p->has_lengths != 0 ? lengths[b] : p->steps;
+        ge_dsp_gates_first(p, job, h0, c0, b);
+        for (int32_t step = 0; step < length; step++) {
+            const int32_t time = p->reverse != 0 ? length - 1 - step : step;
+            ge_dsp_gates_expand(from + time * p->x_step, p->in_c, vectors, x_words);
+            ge_dsp_gates_expand(job->hidden, p->units, vectors + x_words, h_words);
+            units(job);
+            if (p->result == 0) {
+                ge_dsp_copy(to + time * p->y_step, job->hidden, p->units);
+            }
+        }
+        ge_dsp_gates_last(p, job, length, to);
     }
 }
 

@@ -16,23 +16,11 @@
 #define RECURRENT_LSTM_S8_DSP_H_UNROLL 1
 #define RECURRENT_LSTM_S8_DSP_EXPONENT 0
 
-/* In the order of the frame. */
-typedef struct {
-    const uint32_t *x; /* the input as int16, and the state behind it */
-    const uint32_t *stream;
-    const int32_t *table; /* the middle of it */
-    int32_t *cell;
-    int8_t *out;
-    int8_t *end;
-    int32_t multiplier; /* of the hidden state */
-    int32_t zero_point;
-} recurrent_lstm_s8_dsp_job;
-
 /* clang-format off */
 
 /* r0 stream, r1 int16 vectors, r2-r5 gates i f o g, r7 the bits of a table's line. */
-__attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const recurrent_lstm_s8_dsp_job *job) {
-    register const recurrent_lstm_s8_dsp_job *r0 __asm__("r0") = job;
+__attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const ge_dsp_gates_job *job) {
+    register const ge_dsp_gates_job *r0 __asm__("r0") = job;
     __asm__ volatile(
         GE_DSP_ENTER("recurrent_lstm_s8_dsp_units", 0, "r1-r6, r8, r9")
         "    mov r0, r2\n"
@@ -122,28 +110,6 @@ __attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const recurren
 #define RECURRENT_LSTM_S8_DSP_X_WORDS (2 * RECURRENT_LSTM_S8_DSP_X_TURNS * RECURRENT_LSTM_S8_DSP_X_UNROLL)
 #define RECURRENT_LSTM_S8_DSP_H_WORDS (2 * RECURRENT_LSTM_S8_DSP_H_TURNS * RECURRENT_LSTM_S8_DSP_H_UNROLL)
 
-static void recurrent_lstm_s8_dsp_sequence(const ge_recurrent_params *p, recurrent_lstm_s8_dsp_job *job,
-                                           uint32_t *vectors, const int8_t *x, int32_t length, int8_t *out) {
-    int8_t *const hidden = job->out;
-    for (int32_t step = 0; step < length; step++) {
-        const int32_t time = p->reverse != 0 ? length - 1 - step : step;
-        ge_dsp_gates_expand(x + time * p->x_step, p->in_c, vectors, RECURRENT_LSTM_S8_DSP_X_WORDS);
-        ge_dsp_gates_expand(hidden, p->units, vectors + RECURRENT_LSTM_S8_DSP_X_WORDS, RECURRENT_LSTM_S8_DSP_H_WORDS);
-        recurrent_lstm_s8_dsp_units(job);
-        if (p->result == 0) {
-            ge_dsp_copy(out + time * p->y_step, hidden, p->units);
-        }
-    }
-    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        out[u] = p->result == 1 ? hidden[u]
-                                : (int8_t)ge_gates_scaled(job->cell[u], p->cell_multiplier, p->cell_shift, p->cell_zero,
-                                                          INT8_MIN, INT8_MAX);
-    }
-    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
-        memset(out + step * p->y_step, p->zero_point, (size_t)p->units);
-    }
-}
-
 static void ge_recurrent_lstm_s8_dsp(const ge_recurrent_params *p, const ge_rows *x, const ge_rows *h0,
                                      const ge_rows *c0, const uint32_t *stream, const int32_t *tables,
                                      const int32_t *lengths, const ge_rows *out, int32_t first_row, int32_t last_row,
@@ -151,18 +117,10 @@ static void ge_recurrent_lstm_s8_dsp(const ge_recurrent_params *p, const ge_rows
     int32_t *const cells = (int32_t *)scratch;
     uint32_t *const vectors = (uint32_t *)(cells + p->units);
     int8_t *const hidden = (int8_t *)(vectors + RECURRENT_LSTM_S8_DSP_X_WORDS + RECURRENT_LSTM_S8_DSP_H_WORDS);
-    recurrent_lstm_s8_dsp_job job = {vectors,           stream,          tables + 512, cells, hidden,
-                                     hidden + p->units, p->multiplier_h, p->zero_point};
-    for (int32_t b = 0; first_row < last_row && b < p->batch; b++) {
-        for (int32_t u = 0; u < p->units; u++) {
-            const int32_t at = b * p->units + u;
-            const int8_t *const from = (const int8_t *)ge_row(c0, 0);
-            const int32_t cell = (p->has_initial & 2) != 0 ? from[at] - p->c0_zero : 0;
-            hidden[u] = (p->has_initial & 1) != 0 ? ((const int8_t *)ge_row(h0, 0))[at] : (int8_t)p->zero_point;
-            cells[u] = ge_gates_scaled(cell, p->c0_multiplier, p->c0_shift, 0, INT32_MIN, INT32_MAX);
-        }
-        recurrent_lstm_s8_dsp_sequence(p, &job, vectors, (const int8_t *)ge_row(x, 0) + b * p->x_batch,
-                                       p->has_lengths != 0 ? lengths[b] : p->steps,
-                                       (int8_t *)ge_row(out, 0) + b * p->y_batch);
+    const ge_dsp_gates_job job = {vectors,           stream,          tables + 512, cells, hidden,
+                                  hidden + p->units, p->multiplier_h, p->zero_point};
+    if (first_row < last_row) {
+        ge_dsp_gates_run(p, &job, vectors, x, h0, c0, lengths, out, RECURRENT_LSTM_S8_DSP_X_WORDS,
+                         RECURRENT_LSTM_S8_DSP_H_WORDS, recurrent_lstm_s8_dsp_units);
     }
 }
