@@ -27,6 +27,8 @@ def binary_to_affine(graph: Graph) -> Graph:
             continue
         factor = graph.values[node.inputs[known.index(True)]]
         data = graph.values[node.inputs[known.index(False)]]
+        if graph.law in ops()[node.op].rounds_operands and factor.const is not None and factor.const.grid is not None:
+            continue
         if graph.values[node.outputs[0]].shape != data.shape or factor.elements > max((1, *factor.shape[-1:])):
             continue
         return _as_affine(graph, node, data, factor, reverse=known[0])

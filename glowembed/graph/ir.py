@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from glowembed.law.fixedpoint import Mode
 from glowembed.nest.dtypes import numpy_type
 
 Shape = tuple[int, ...]
@@ -209,6 +210,8 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     model_sha256: str = ""
+    law: Mode | None = None
+    """the law of the engine that a quantized model was made for, where its file says so"""
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
         """A mapping from value name to the nodes that read the value, in order."""

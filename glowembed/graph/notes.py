@@ -44,6 +44,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "warning",
         "An output is a softmax over more than 256 classes in int8: a probability below half a step of 1/256 becomes 0.",
     ),
+    "float-reference": (
+        "note",
+        "Which program computed the outputs of the float model, where it is not onnxruntime on the file itself.",
+    ),
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
     "labels-out-of-range": (

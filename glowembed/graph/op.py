@@ -178,6 +178,9 @@ class Op(ABC):
     real output.
     """
 
+    rounds_operands: ClassVar[Collection[Mode]] = ()
+    """For a pair: the laws in which each operand is rounded by itself, so that a constant one is more than a shift."""
+
     law_of_models: ClassVar[Mode] = "default"
     """The requantization that is used where a quantized model gives the type of the output, unless a setting names
     another.

@@ -19,6 +19,7 @@ from glowembed.errors import ToolError
 from glowembed.graph import own
 from glowembed.graph.ir import Array, Shape, Value
 from glowembed.graph.notes import Note
+from glowembed.judge import litert
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
 from glowembed.read import importer, onnxfile, onnxquant
@@ -186,14 +187,28 @@ def run_float_model(
     model: Path, dataset: Dataset, progress: Progress = SILENT, values: Mapping[str, Value] = NO_VALUES
 ) -> dict[str, Array]:
     """The outputs of the original model by onnxruntime, or by the float references of the ops where operators of the user are in
-    use, which onnxruntime does not know.
+    use, which onnxruntime does not know. TensorFlow Lite files are run by LiteRT where it is installed.
     """
+    if own.folder() is None and onnxfile.is_translated(model) and litert.is_installed():
+        rows = litert.run(model, dataset, progress)
+        return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
     if own.folder() is None:
         return run_onnxruntime(model, dataset, progress, values)
     graph = importer.load(model, dataset.shapes)
     samples = progress.track(range(len(dataset)), "float reference")
     results = [run_float(graph, dataset.model_sample(index)) for index in samples]
     return {name: _stacked([result[name] for result in results]) for name in graph.outputs}
+
+
+def reference_notes(model: Path) -> Iterator[Note]:
+    """Which program computed the outputs of the float model, where that is not onnxruntime on the file itself."""
+    if own.folder() is not None or not onnxfile.is_translated(model):
+        return
+    if litert.is_installed():
+        yield Note("float-reference", f"the float reference is LiteRT, with its reference kernels, on {model.name}")
+    else:
+        text = f"the float reference is onnxruntime on {model.name} as translated to ONNX"
+        yield Note("float-reference", f"{text}; pip install 'glowembed[tflite]' for LiteRT itself")
 
 
 def run_onnxruntime(
@@ -233,11 +248,12 @@ def _bounded(outputs: Mapping[str, Array], values: Mapping[str, Value]) -> dict[
 def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:
     """A session for inputs of these shapes, even if the model fixes another batch."""
     integers = not onnxfile.operators(model).isdisjoint(onnxquant.INTEGER_OPERATORS)
-    session = _session(str(model), integers)
+    loadable = onnxfile.loadable(model)
+    session = _session(loadable, integers)
     fixed = {i.name: i.shape[0] for i in session.get_inputs() if i.shape and isinstance(i.shape[0], int)}
     if all(name not in shapes or shapes[name][:1] == (batch,) for name, batch in fixed.items()):
         return session
-    return _session(onnxfile.for_inputs(model, shapes) or str(model), integers)
+    return _session(onnxfile.for_inputs(model, shapes) or loadable, integers)
 
 
 def _session(model: str | bytes, integers: bool) -> Any:

@@ -120,7 +120,7 @@ def validate(
         checks = _layers_of(bundle, result, expected, _estimate(bundle, place, build_dir, inputs, progress))
     else:
         checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
-    return _validation(_Run(bundle, place, image, dataset, result, floats, found, expected, checks, wrong))
+    return _validation(_Run(bundle, original, place, image, dataset, result, floats, found, expected, checks, wrong))
 
 
 def _transport(board: Board, link: Link) -> str:
@@ -424,6 +424,7 @@ class _Run:
     """The state when everything has run."""
 
     bundle: Bundle
+    model: Path
     board: Board
     image: Image
     dataset: Dataset
@@ -481,6 +482,7 @@ def _doubts(run: _Run, metrics: Sequence[OutputMetrics], accuracy: Accuracy | No
         yield Note(
             "images-differ", f"images are read as {images.json()}, those of the calibration as {recorded.json()}"
         )
+    yield from compare.reference_notes(run.model)
     yield from datachecks.validation(run.dataset, run.bundle.graph, calibrated)
     yield from compare.doubts(metrics, accuracy, run.dataset.labels, run.floats)
 

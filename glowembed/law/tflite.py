@@ -1,4 +1,5 @@
-"""The softmax of TensorFlow Lite Micro in integers, bit for bit: fixed-point exp and 1 / (1 + x) of gemmlowp.
+"""Functions of TensorFlow Lite Micro in integers, bit for bit: softmax with fixed-point exp and 1 / (1 + x) of gemmlowp, and
+functions of one number.
 
 In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m). TensorFlow Lite
 Micro evaluates exp for every element; an int8 softmax needs it for 256 differences, so here it is a table made at
@@ -8,6 +9,8 @@ compile time. The C counterpart of the reciprocal is in runtime_c/kernels/portab
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from glowembed.law.fixedpoint import doubling_high_mul, multiply_tflite, rounding_divide, tflite_words
 
 Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
 
 DIFFERENCE_BITS = 5
 """Number of integer bits of (x - max) * scale."""
@@ -82,3 +86,74 @@ def reciprocal(total: Int64) -> tuple[Int64, Int64]:
 
 def _doubled(x: Int64) -> Int64:
     return np.clip(2 * x, -(2**31), ONE)
+
+
+# ------------------------------------------------------------------------------------------------ functions of one number
+
+
+def rescaled(x: Int64, x_scale: float, y_scale: float) -> Int64:
+    """x * x_scale / y_scale, as QUANTIZE of integers and RELU compute it. x and the result are less their zero points."""
+    return multiply_tflite(x, *tflite_words(x_scale / y_scale))
+
+
+@np.errstate(all="ignore")
+def leaky_relu(x: Int64, alpha: float, x_scale: float, y_scale: float) -> Int64:
+    """LEAKY_RELU: a multiplier for each sign, both made from a quotient in float32."""
+    s, t = np.float32(x_scale), np.float32(y_scale)
+    negative = multiply_tflite(x, *tflite_words(float(s * np.float32(alpha) / t)))
+    return np.where(x >= 0, multiply_tflite(x, *tflite_words(float(s / t))), negative)
+
+
+@np.errstate(all="ignore")
+def hard_swish(x: Int64, x_scale: float, y_scale: float) -> Int64:
+    """HARD_SWISH in int16: x in 128ths of its scale, times a factor in Q0 that is clamp(x / 6 + 1/2, 0, 1)."""
+    fine_scale = np.float32(1 / 128) * np.float32(x_scale)
+    output, output_shift = _int16_words(fine_scale / np.float32(y_scale))
+    factor, factor_shift = _int16_words(fine_scale / np.float32(3 / 32768))
+    fine = x * 128
+    third = fine
+    if factor_shift > 0:
+        third = _saturated16(third << (factor_shift - 1))
+    third = _high_mul16(third, factor)
+    if factor_shift > 0:
+        third = _saturated16(third << 1)
+    elif factor_shift < 0:
+        third = rounding_divide(third, -factor_shift)
+    gate = (third + 32768) >> 1
+    product = _truncated(gate * _high_mul16(fine, output), 15)
+    return rounding_divide(product, -output_shift) if output_shift <= 0 else product << output_shift
+
+
+def _int16_words(scale: np.float32) -> tuple[int, int]:
+    """A multiplier of 16 bits and its shift."""
+    multiplier, shift = tflite_words(float(scale))
+    return min((multiplier + (1 << 15)) >> 16, 32767), shift
+
+
+def _high_mul16(a: Int64, b: int) -> Int64:
+    """a * b / 2^15 for int16, halves away from zero, as gemmlowp's SaturatingRoundingDoublingHighMul."""
+    product = a * b
+    return _truncated(product + np.where(product >= 0, 1 << 14, 1 - (1 << 14)), 15)
+
+
+def _truncated(x: Int64, bits: int) -> Int64:
+    """x / 2^bits, towards zero."""
+    y: Int64 = np.sign(x) * (np.abs(x) >> bits)
+    return y
+
+
+def _saturated16(x: Int64) -> Int64:
+    return np.clip(x, -32768, 32767)
+
+
+def in_float32(function: Callable[[Float32], Float32], x: Int64, x_scale: float, y_scale: float) -> Int64:
+    """A function of which TensorFlow Lite makes a table in float32; halves are rounded away from zero."""
+    with np.errstate(all="ignore"):  # scales of a stranger's file may be of any size
+        y = function(np.float32(x_scale) * x.astype(np.float32)) * (np.float32(1) / np.float32(y_scale))
+    return away_from_zero(np.nan_to_num(y))
+
+
+def away_from_zero(x: NDArray[Any]) -> Int64:
+    """x rounded, halves away from zero, as std::round."""
+    wide = np.asarray(x, np.float64)
+    return np.clip(np.trunc(wide + np.copysign(0.5, wide)), -(2.0**31), 2.0**31 - 1).astype(np.int64)

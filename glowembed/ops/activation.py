@@ -18,21 +18,26 @@ from numpy.typing import NDArray
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, OutputType, Refused
+from glowembed.law import tflite
 from glowembed.ops.shared.broadcast import rows_of
+from glowembed.ops.shared.linear import mode_of
 
 Real = NDArray[np.float64]
+Int64 = NDArray[np.int64]
 Attrs = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Formula:
     """A function y = function(x, attrs) in float64; `defaults` are those of the ONNX attributes; nan becomes 0 in a
-    table.
+    table. `tflite`: the same from integers to integers in the law of that name, both less their zero points, with the scales
+    of x and y; where it is absent, that law rounds the exact function too.
     """
 
     function: Callable[[Real, Attrs], Real]
     defaults: Attrs = field(default_factory=dict)
     output_type: OutputType | QType = "profile"
+    tflite: Callable[[Int64, Attrs, float, float], Int64] | None = None
 
 
 UNSIGNED = QType("int8", (1 / 256,), (-128,))
@@ -65,20 +70,36 @@ def _elu(x: Real, alpha: float) -> Real:
     return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
 
 
+def _tflite_elu(x: Int64, attrs: Attrs, x_scale: float, y_scale: float) -> Int64:
+    one = np.float32(1)
+    return tflite.in_float32(lambda v: np.where(v < 0, np.exp(v) - one, v), x, x_scale, y_scale)
+
+
+def _tflite_clip(x: Int64, attrs: Attrs, x_scale: float, y_scale: float) -> Int64:
+    low, high = (int(tflite.away_from_zero(np.asarray(attrs[key] / y_scale))) for key in ("min", "max"))
+    return np.clip(tflite.rescaled(x, x_scale, y_scale), low, high)
+
+
 FORMULAS: Mapping[str, Formula] = {
     "Abs": Formula(lambda x, a: np.abs(x)),
     "Ceil": Formula(lambda x, a: np.ceil(x)),
     "Celu": Formula(
         lambda x, a: np.maximum(x, 0) + a["alpha"] * np.expm1(np.minimum(x, 0) / a["alpha"]), {"alpha": 1.0}
     ),
-    "Elu": Formula(lambda x, a: _elu(x, a["alpha"]), {"alpha": 1.0}),
+    "Elu": Formula(lambda x, a: _elu(x, a["alpha"]), {"alpha": 1.0}, tflite=_tflite_elu),
     "Erf": Formula(lambda x, a: _erf(x), {}, SIGNED),
     "Exp": Formula(lambda x, a: np.exp(x)),
     "Floor": Formula(lambda x, a: np.floor(x)),
     "Gelu": Formula(_gelu, {"approximate": "none"}),
     "HardSigmoid": Formula(lambda x, a: _hard_sigmoid(x, a["alpha"], a["beta"]), {"alpha": 0.2, "beta": 0.5}, UNSIGNED),
-    "HardSwish": Formula(lambda x, a: x * _hard_sigmoid(x, 1 / 6, 0.5)),
-    "LeakyRelu": Formula(lambda x, a: np.where(x < 0, a["alpha"] * x, x), {"alpha": 0.01}),
+    "HardSwish": Formula(
+        lambda x, a: x * _hard_sigmoid(x, 1 / 6, 0.5), tflite=lambda x, a, s, t: tflite.hard_swish(x, s, t)
+    ),
+    "LeakyRelu": Formula(
+        lambda x, a: np.where(x < 0, a["alpha"] * x, x),
+        {"alpha": 0.01},
+        tflite=lambda x, a, s, t: tflite.leaky_relu(x, a["alpha"], s, t),
+    ),
     "Log": Formula(lambda x, a: np.log(x)),
     "Mish": Formula(lambda x, a: x * np.tanh(np.logaddexp(0, x))),
     "Neg": Formula(lambda x, a: -x),
@@ -118,7 +139,11 @@ class Unary(Op):
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
-        table = lookup_table(lambda real: self.formula.function(real, node.attrs), self.name, c.qtype(x), c.qtype(y))
+        xq, yq, law = c.qtype(x), c.qtype(y), self.formula.tflite
+        if mode_of(node.attrs) == "tflite" and law is not None:
+            table = tflite_table(lambda n, s, t: law(n, node.attrs, s, t), self.name, xq, yq)
+        else:
+            table = lookup_table(lambda real: self.formula.function(real, node.attrs), self.name, xq, yq)
         rows = rows_of(c.shape(x))
         c.add(node, "lut_s8", [x], y, LutParams(rows, prod(c.shape(x)) // rows), {"table": table})
 
@@ -132,6 +157,16 @@ def lookup_table(function: Callable[[Real], Real], name: str, xq: QType, yq: QTy
             return np.nan_to_num(function(real), nan=0.0, posinf=np.inf, neginf=-np.inf)
 
     return Const(np.arange(-128, 128, dtype=np.int8)).then(name, evaluate).then("quantize", yq.quantize)
+
+
+def tflite_table(law: Callable[[Int64, float, float], Int64], name: str, xq: QType, yq: QType) -> Const:
+    """The table of a function from integers to integers, both less their zero points; `law` takes the scales too."""
+
+    def evaluate(stored: Array) -> Array:
+        y = law(stored.astype(np.int64) - xq.zero_point[0], xq.scale[0], yq.scale[0]) + yq.zero_point[0]
+        return np.clip(y, *yq.limits).astype(np.int8)
+
+    return Const(np.arange(-128, 128, dtype=np.int8)).then(f"tflite {name}", evaluate)
 
 
 def _unary(kind: str, formula: Formula) -> Op:
@@ -163,7 +198,7 @@ class Clip(Unary):
 
     name = "Clip"
     onnx = ("Clip", "Relu")
-    formula = Formula(lambda x, a: np.clip(x, a["min"], a["max"]))
+    formula = Formula(lambda x, a: np.clip(x, a["min"], a["max"]), tflite=_tflite_clip)
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         low, high = (0.0, math.inf) if node.op_type == "Relu" else _limits(node, b)

@@ -30,6 +30,7 @@ class Add(Op):
     dependence = "pair"
     rounds_once = True
     fuses_activation = True
+    rounds_operands = ("glow", "tflite")
     law_of_models = "onnx"
     sign = 1.0
 

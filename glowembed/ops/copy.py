@@ -19,7 +19,8 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
 from glowembed.law import fixedpoint
-from glowembed.ops.activation import LutParams, lookup_table
+from glowembed.law.tflite import rescaled
+from glowembed.ops.activation import LutParams, lookup_table, tflite_table
 from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
 
@@ -28,7 +29,7 @@ RANK = 5
 
 
 class Rescale(Op):
-    """y = x; only the QType of the output differs. In the law of onnx, halves to even, it is a table."""
+    """y = x; only the QType of the output differs. In the laws of onnx and tflite it is a table."""
 
     name = "Rescale"
     elementwise = True
@@ -48,9 +49,15 @@ class Rescale(Op):
         if c.dtype(x) != "int8":
             lowerings()["Rescale", "int16"](node, c)
             return
-        if mode_of(node.attrs) == "onnx":
-            rows = rows_of(shape)
-            table = lookup_table(lambda real: real, self.name, c.qtype(x), c.qtype(y))
+        mode = mode_of(node.attrs)
+        if mode in ("onnx", "tflite"):
+            rows, types = rows_of(shape), (c.qtype(x), c.qtype(y))
+            exact = mode == "onnx"
+            table = (
+                lookup_table(lambda real: real, self.name, *types)
+                if exact
+                else tflite_table(rescaled, self.name, *types)
+            )
             c.add(node, "lut_s8", [x], y, LutParams(rows, prod(shape) // rows), {"table": table})
             return
         c.add(node, "copy_s8", [x], y, insert_params(shape, shape, (0,) * len(shape), c.qtype(x), c.qtype(y)))

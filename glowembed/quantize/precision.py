@@ -280,7 +280,7 @@ def _preset(graph: Graph, node: Node) -> Settings:
     qtype = graph.values[node.outputs[0]].qtype
     if qtype is None or qtype.dtype not in DTYPES:
         return Settings()
-    return Settings(dtype=qtype.dtype, requantization=ops()[node.op].law_of_models)
+    return Settings(dtype=qtype.dtype, requantization=graph.law or ops()[node.op].law_of_models)
 
 
 def _ends(graph: Graph) -> tuple[frozenset[str], frozenset[str]]:

@@ -23,7 +23,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.op import FOLLOWS, Product, ops
 from glowembed.options.table import DTYPES, Settings
 from glowembed.quantize import schema
-from glowembed.quantize.precision import Precision, ValueSettings, named, resolve
+from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve
 
 Range = tuple[float, float]
 RangeOf = Callable[[str, Settings], Range]
@@ -55,6 +55,8 @@ def quantize(
         typing.input(name)
     for node in graph.nodes:
         typing.node(node)
+    for name in graph.outputs:
+        typing.output(name)
     return graph.with_nodes(typing.nodes, typing.values)
 
 
@@ -170,6 +172,27 @@ class _Typing:
             return
         widest = max(readers, key=lambda s: DTYPES.index(s.dtype), default=Settings())
         self.values[name] = replace(self.values[name], qtype=self.own_type(name, widest))
+
+    def output(self, name: str) -> None:
+        """Round an output to the integers that the model has there, if the model leaves the node before it in float."""
+        value, given, maker = self.values[name], self.graph.values[name].qtype, self.graph.producer().get(name)
+        if value.model_dtype is None or value.qtype is not None or given is None or maker is None:
+            return
+        op, settings = ops()[maker.op], self.settings(maker)
+        follows = op.output_type in FOLLOWS and not settings.explicit_dtype
+        if not (op.plain or follows or settings.rules.get("dtype") == LEFT_IN_FLOAT):
+            return
+        real = self.free_name(f"{name}/float32", maker)
+        self.values[real] = replace(value, name=real, model_dtype=None)
+        self.values[name] = replace(value, qtype=given)
+
+        def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(real if n == name else n for n in names)
+
+        self.nodes = [replace(n, inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in self.nodes]
+        self.nodes.append(
+            Node(self.free_name(f"{name}/stored", maker), "Quantize", (real,), (name,), {}, maker.origins)
+        )
 
     def node(self, node: Node) -> None:
         settings, op, y = self.settings(node), ops()[node.op], node.outputs[0]

@@ -22,7 +22,7 @@ from glowembed.graph.ir import Graph, Shape, verify
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import InputLayout
-from glowembed.read import composed, contrib, functions, nests, nodes, onnxfile, onnxquant, zipmap
+from glowembed.read import composed, contrib, functions, nests, nodes, onnxfile, onnxquant, tflite, zipmap
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.folding import add_constant, fold, pass_through
 from glowembed.read.onnxfile import (
@@ -71,9 +71,11 @@ def load(
     """
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
-    graph, found = _import(read(Path(path), older=exact), shapes, exact)
+    file = read(Path(path), older=exact)
+    graph, found = _import(file, shapes, exact)
     if graph is None or found:
-        known = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        onnx_kinds = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        known = file.supported or onnx_kinds
         lines = [f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:"]
         lines += [f"  {problem}" for problem in found]
         if any(problem.op not in (*known, "input", "output") for problem in found):
@@ -392,6 +394,9 @@ def _supported(proto: NodeProto) -> None:
         return
     if contrib.has_body(proto) or (_kind(proto) in importers() and not nodes.has_subgraph(proto)):
         return
+    if proto.domain == tflite.DOMAIN:
+        reason, hint = tflite.refusal(proto)
+        raise Refused(reason, hint)
     if proto.domain not in ("", "ai.onnx"):
         raise Refused(
             f"an operator of the domain {proto.domain!r}",
@@ -461,7 +466,7 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
         return None, walk.found
     onnxquant.mark_outputs(walk.quantized, [name for name in walk.outputs if name in walk.integers])
     name = walk.file.model.graph.name or walk.file.path.stem
-    graph = walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256)
+    graph = replace(walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256), law=walk.file.law)
     reader = {name: node for node in graph.nodes for name in node.inputs}
     for value in graph.values.values():
         if value.const is None or value.name not in reader:

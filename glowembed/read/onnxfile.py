@@ -22,6 +22,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.files import source
 from glowembed.graph.ir import Array, Shape
+from glowembed.law.fixedpoint import Mode
+from glowembed.read import tflite
 from glowembed.read.builder import MAX_ELEMENTS
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
@@ -29,12 +31,16 @@ OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """A parsed model: `opset` is that of the standard operators, `sha256` covers its external data too."""
+    """A parsed model, as ONNX whatever its file is: `opset` is that of the standard operators, `sha256` covers its external data too."""
 
     path: Path
     model: ModelProto
     opset: int
     sha256: str
+    law: Mode | None = None
+    """the law of the engine that the model was quantized for, where the file says so"""
+    supported: frozenset[str] = frozenset()
+    """the operators of the file's own format that are read, if that is not ONNX"""
 
 
 def read(path: Path, older: bool = False) -> File:
@@ -43,6 +49,9 @@ def read(path: Path, older: bool = False) -> File:
     older: also accept opsets before the first that kernels were written for.
     """
     data = source.read_bytes(path)
+    if tflite.is_tflite(data) or path.suffix == ".tflite":
+        model, digest = tflite.to_onnx(path, data), hashlib.sha256(data)
+        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", tflite.supported())
     try:
         model = ModelProto.FromString(data)
     except DecodeError as error:
@@ -362,6 +371,17 @@ def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
 def operators(path: Path) -> frozenset[str]:
     """The operators of the nodes of the model in the file."""
     return frozenset(node.op_type for node in read(path).model.graph.node)
+
+
+def is_translated(path: Path) -> bool:
+    """Whether the file is not ONNX itself, but is read as an ONNX model that means the same."""
+    with source.opened(path) as file:
+        return path.suffix == ".tflite" or tflite.is_tflite(file.read(8))
+
+
+def loadable(path: Path) -> str | bytes:
+    """What onnxruntime can load: the path of an ONNX file, or the translation of another one."""
+    return bytes(read(path).model.SerializeToString()) if is_translated(path) else str(path)
 
 
 def for_inputs(path: Path, shapes: Mapping[str, Shape]) -> bytes | None:

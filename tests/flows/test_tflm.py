@@ -20,12 +20,12 @@ NETS = {"kws": 880, "ad01": 125, "resnet8": 16}
 def compiled(tmp_path_factory: pytest.TempPathFactory):
     made: dict[tuple[Path, str], Bundle] = {}
 
-    def get(folder: Path, requantization: str) -> Bundle:
-        if (folder, requantization) not in made:
+    def get(folder: Path, requantization: str | None, model: str = "model_tflite_qdq.onnx") -> Bundle:
+        key = (folder / model, str(requantization))
+        if key not in made:
             options = CompileOptions("x86-64", requantization=requantization)
-            out = tmp_path_factory.mktemp("tflm") / "bundle"
-            made[folder, requantization] = compile_model(folder / "model_tflite_qdq.onnx", out, options)
-        return made[folder, requantization]
+            made[key] = compile_model(key[0], tmp_path_factory.mktemp("tflm") / "bundle", options)
+        return made[key]
 
     return get
 
@@ -49,6 +49,13 @@ def differences(bundle: Bundle, folder: Path, samples: int) -> np.ndarray:
 @pytest.mark.parametrize("name", NETS)
 def test_every_stored_output_is_met(name: str, compiled, shared_models: Path) -> None:
     assert differences(compiled(shared_models / name, "tflite"), shared_models / name, NETS[name]).max() == 0
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", NETS)
+def test_the_tflite_file_itself_gives_them_by_default(name: str, compiled, shared_models: Path) -> None:
+    folder, samples = shared_models / name, {**NETS, "kws": 100}[name]
+    assert differences(compiled(folder, None, "ref_int8.tflite"), folder, samples).max() == 0
 
 
 @pytest.mark.shared

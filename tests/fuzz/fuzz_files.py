@@ -34,6 +34,7 @@ import tomlkit
 import yaml
 from runner import Finding, run
 from small_models import model, node, weights
+from tflite_cases import layer
 
 from glowembed import resources
 from glowembed.graph.target import read_board, read_target
@@ -76,6 +77,17 @@ def bytes_of(chance: random.Random, data: bytes) -> bytes:
         else:
             data = data[:at] + chance.randbytes(min(size, len(data) - at)) + data[at + size :]
     return data
+
+
+def words_of(chance: random.Random, data: bytes) -> bytes:
+    """Some words of a flatbuffer changed, which are offsets, lengths or numbers; perhaps the end is missing."""
+    changed = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        at = 4 * chance.randrange(len(data) // 4)
+        small, large = chance.randrange(64), chance.randrange(2 * len(data))
+        word = chance.choice((0, 1, small, large, len(data), 2**31 - 1, 2**31, 2**32 - 1))
+        changed[at : at + 4] = word.to_bytes(4, "little")
+    return bytes(changed[: chance.choice((len(data), len(data), chance.randrange(len(data))))])
 
 
 def document(chance: random.Random, whole: Any) -> Any:
@@ -199,6 +211,11 @@ class Network:
         shutil.copytree(resources.targets() / "common", folder / "common")
         shutil.copytree(resources.boards() / "mps2-an386", folder / "board")
         compile_model(self.model, folder / "bundle", OPTIONS, self.data)
+        image = layer("CONV_2D", (1, 6, 6, 2), (4, 3, 3, 2), (1, 3, 3, 4), {"StrideH": 2, "StrideW": 2})
+        (folder / "model.tflite").write_bytes(image)
+
+    def compile_tflite(self, path: Path) -> None:
+        compile_model(path, self.folder / "out", OPTIONS)
 
     def compile_with_profile(self, path: Path) -> None:
         compile_model(self.model, self.folder / "out", OPTIONS, profile=Profile.load(path))
@@ -230,6 +247,7 @@ class Network:
             Format("npy", "data.npy", self.read_data),
             Format("tensor", "input_0.pb", self.read_data),
             Format("farm", "farm.yaml", lambda path: farm.read(path, path, path), **as_yaml),
+            Format("tflite", "model.tflite", self.compile_tflite, mutate=words_of),
             Format("target", "target.toml", read_target, **as_toml),
             Format("board", "board/board.toml", read_board, **as_toml),
         )

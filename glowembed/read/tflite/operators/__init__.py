@@ -1,0 +1,1 @@
+"""The operators of TensorFlow Lite: every module here has a mapping OPERATORS from names to functions that translate a Call."""

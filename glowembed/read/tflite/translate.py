@@ -1,0 +1,374 @@
+"""Translates a TensorFlow Lite model into an ONNX model in memory, which the importer then reads.
+
+In: a parsed file. Out: a ModelProto of the same inputs, outputs and names. An operator on quantized tensors becomes the
+operator of ONNX on real numbers between DequantizeLinear and QuantizeLinear with the scales of the file, and constants keep
+their integers. Operators are in modules of `operators/`; one that none of them translates stays in the model as a node of the
+domain `tflite`, which the importer refuses by name, or which operators of the user (--ops) compute.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.graph.ir import Array, Shape
+from glowembed.graph.op import Refused
+from glowembed.read.tflite import flat, operators
+from glowembed.read.tflite.flat import Operator, Subgraph, Tensor
+
+OPSET = 21
+DOMAIN = "tflite"
+QUANTIZED = ("int8", "uint8", "int16")
+"""The types of computed tensors that stand for real numbers, if they have a scale."""
+
+
+def is_tflite(data: bytes) -> bool:
+    """Whether a file says that it is a TensorFlow Lite model."""
+    return data[4:8] == flat.IDENTIFIER
+
+
+def to_onnx(path: Path, data: bytes) -> ModelProto:
+    """The ONNX model that means the same. Raises UsageError for a file that is damaged, UnsupportedModelError for one whose
+    form is not supported; operators that are not supported are left to the importer.
+    """
+    model = flat.parse(path, data)
+    main = model.subgraphs[0]
+    if not main.operators or not main.outputs:
+        raise UsageError(f"{path}: its graph has no operator or no output")
+    translation = Translation(path, main)
+    for operator in main.operators:
+        translation.add(operator)
+    proto = helper.make_model(
+        translation.graph(path.stem), opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+    )
+    proto.producer_name = "TensorFlow Lite"
+    proto.ir_version = 10
+    return proto
+
+
+def supported() -> frozenset[str]:
+    """The names of all operators that are translated."""
+    return frozenset(handlers())
+
+
+def refusal(node: NodeProto) -> tuple[str, str]:
+    """Why a node of the domain `tflite` was not translated, and what to do."""
+    found = {attribute.name: attribute.s.decode("utf-8", "replace") for attribute in node.attribute}
+    return found.get("refused", "the operator is not supported"), found.get("hint", "")
+
+
+@cache
+def handlers() -> Mapping[str, Callable[[Call], None]]:
+    """The function that translates each operator, of all modules in `operators/`."""
+    found: dict[str, Callable[[Call], None]] = {}
+    for module in pkgutil.iter_modules(operators.__path__):
+        found |= importlib.import_module(f"{operators.__name__}.{module.name}").OPERATORS
+    return found
+
+
+class Translation:
+    """The ONNX graph that is being made of one subgraph."""
+
+    def __init__(self, path: Path, subgraph: Subgraph) -> None:
+        self.path, self.subgraph = path, subgraph
+        self.nodes: list[NodeProto] = []
+        self.initializers: dict[str, TensorProto] = {}
+        self._taken: set[str] = set()
+        self.names = [self._tensor_name(index, tensor) for index, tensor in enumerate(subgraph.tensors)]
+        self._read: dict[tuple[int, str], str] = {}
+
+    def _tensor_name(self, index: int, tensor: Tensor) -> str:
+        """Its name in the file, which need not be unique there."""
+        return self.fresh(tensor.name or f"tensor_{index}")
+
+    def fresh(self, name: str) -> str:
+        while name in self._taken:
+            name += "'"
+        self._taken.add(name)
+        return name
+
+    def tensor(self, index: int) -> Tensor:
+        return self.subgraph.tensors[index]
+
+    def is_quantized(self, index: int) -> bool:
+        tensor = self.tensor(index)
+        return tensor.scales is not None and tensor.dtype in QUANTIZED
+
+    def constant(self, name: str, array: Array) -> str:
+        """Add an initializer, and return its name."""
+        name = self.fresh(name)
+        self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
+        return name
+
+    def node(self, kind: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any) -> None:
+        self.nodes.append(helper.make_node(kind, list(inputs), list(outputs), name, **attrs))
+
+    # ------------------------------------------------------------------------------------------- tensors
+
+    def stored(self, index: int) -> str:
+        """The name of the tensor as the file stores it."""
+        name, tensor = self.names[index], self.tensor(index)
+        if tensor.array is not None and name not in self.initializers:
+            self.initializers[name] = numpy_helper.from_array(tensor.array, name)
+        return name
+
+    def real(self, index: int) -> str:
+        """The name of the real numbers of a tensor, or of the tensor itself if it stands for nothing else."""
+        tensor = self.tensor(index)
+        if tensor.dtype == "float16" and tensor.array is not None:
+            return self._once(index, "real", lambda: self.constant(self.names[index], tensor.array.astype(np.float32)))  # type: ignore[union-attr]
+        if tensor.scales is None or tensor.dtype not in (*QUANTIZED, "int4", "int32"):
+            return self.stored(index)
+        if tensor.dtype == "int32" and tensor.array is None:
+            return self.stored(index)
+        return self._once(index, "real", lambda: self._dequantized(index, self.stored(index)))
+
+    def weights(self, index: int, role: str, arranged: Callable[[Array], Array], axis: int = 0) -> str:
+        """The real numbers of constant weights whose elements are moved first; `axis`: that of the scales afterwards."""
+        tensor = self.tensor(index)
+        if tensor.array is None:
+            raise Refused(f"its weights {self.names[index]!r} are computed", "weights must be constants of the file")
+        array = arranged(tensor.array)
+
+        def make() -> str:
+            if tensor.scales is None:
+                real = array.astype(np.float32) if array.dtype == np.float16 else array
+                return self.constant(self.names[index] if role == "weights" else f"{self.names[index]}/{role}", real)
+            return self._dequantized(index, self.constant(f"{self.names[index]}/{role}", array), axis)
+
+        return self._once(index, role, make)
+
+    def bias(self, index: int, x: int, w: int) -> str:
+        """The real numbers of a bias: int32 counts steps of the scale of the input times that of the weights."""
+        bias, x_scales, w_scales = self.tensor(index), self.tensor(x).scales, self.tensor(w).scales
+        if bias.array is None or bias.dtype not in ("int32", "int64") or x_scales is None or w_scales is None:
+            return self.real(index)
+        name = self.names[index]
+        if np.abs(bias.array).max(initial=0) >= 2**31:
+            raise Refused(f"its bias {name!r} has more than 32 bits", "quantize the model again")
+        steps = self.constant(f"{name}/steps", bias.array.astype(np.int32))
+        scale = self.constant(f"{name}/scale", _scalar(x_scales.scale * w_scales.scale))
+        real = self.fresh(f"{name}/real")
+        self.node("DequantizeLinear", [steps, scale], [real], real, axis=0)
+        return real
+
+    def _once(self, index: int, role: str, make: Callable[[], str]) -> str:
+        if (index, role) not in self._read:
+            self._read[index, role] = make()
+        return self._read[index, role]
+
+    def _dequantized(self, index: int, stored: str, axis: int | None = None) -> str:
+        scales = self.tensor(index).scales
+        assert scales is not None
+        real = self.fresh(f"{stored}/real")
+        parameters = self._parameters(index)
+        self.node("DequantizeLinear", [stored, *parameters], [real], real, axis=scales.axis if axis is None else axis)
+        return real
+
+    def _parameters(self, index: int) -> list[str]:
+        """The names of scale and zero point of a tensor."""
+        tensor, name = self.tensor(index), self.names[index]
+        scales = tensor.scales
+        assert scales is not None
+        if not (np.isfinite(scales.scale).all() and (scales.scale > 0).all()):
+            raise Refused(
+                f"the scale of {name!r} is {scales.scale.min():g}", "scales must be above 0: quantize the model again"
+            )
+        dtype = "int8" if tensor.dtype == "int4" else tensor.dtype
+        if scales.zero_point.min() < np.iinfo(dtype).min or scales.zero_point.max() > np.iinfo(dtype).max:
+            raise Refused(f"the zero point of {name!r} is no {dtype}", "quantize the model again")
+        scale = self._once(index, "scale", lambda: self.constant(f"{name}/scale", _scalar(scales.scale)))
+        zero = self._once(
+            index, "zero_point", lambda: self.constant(f"{name}/zero_point", _scalar(scales.zero_point.astype(dtype)))
+        )
+        return [scale, zero]
+
+    def made(self, index: int, real: str, node: str) -> None:
+        """Store real numbers in the quantized tensor `index`."""
+        self.node("QuantizeLinear", [real, *self._parameters(index)], [self.names[index]], node)
+
+    # ------------------------------------------------------------------------------------------- operators
+
+    def add(self, operator: Operator) -> None:
+        """Add the nodes for an operator; one that cannot be translated stays as it is, with the reason."""
+        nodes, taken, read = len(self.nodes), set(self._taken), dict(self._read)
+        handler = handlers().get(operator.kind) if not operator.is_custom or operator.kind in handlers() else None
+        try:
+            if handler is None:
+                _refuse_unknown(operator)
+            handler(Call(self, operator))
+        except Refused as refused:
+            del self.nodes[nodes:]
+            self._taken, self._read = taken, read
+            self._unknown(operator, refused)
+        except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
+            name = self.names[operator.outputs[0]]
+            raise UsageError(
+                f"{self.path}: {operator.kind} {name!r}: its inputs and options do not fit each other ({error})"
+            ) from error
+
+    def _unknown(self, operator: Operator, refused: Refused) -> None:
+        inputs = [self.names[index] if index >= 0 else "" for index in operator.inputs]
+        for index in operator.inputs:
+            if index >= 0:
+                self.stored(index)
+        outputs = [self.names[index] for index in operator.outputs]
+        node = helper.make_node(operator.kind, inputs, outputs, outputs[0], domain=DOMAIN)
+        node.attribute.append(helper.make_attribute("refused", refused.reason))
+        node.attribute.append(helper.make_attribute("hint", refused.hint))
+        self.nodes.append(node)
+
+    def graph(self, name: str) -> onnx.GraphProto:
+        sub = self.subgraph
+        inputs = [self._info(index) for index in sub.inputs]
+        for index in sub.outputs:
+            self.stored(index)
+        return helper.make_graph(
+            self.nodes, name, inputs, [self._info(index) for index in sub.outputs], [*self.initializers.values()]
+        )
+
+    def _info(self, index: int) -> ValueInfoProto:
+        """The type and shape of an input or output; axes that the file leaves open are open."""
+        tensor, name = self.tensor(index), self.names[index]
+        if tensor.dtype not in flat.DTYPES.values() or tensor.dtype == "int4":
+            raise UnsupportedModelError(
+                f"{self.path}: {name!r} is {tensor.dtype}: inputs and outputs must be numbers or bool"
+            )
+        shape = [None if axis in tensor.open_axes else d for axis, d in enumerate(tensor.shape)]
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)), shape)
+
+
+def _refuse_unknown(operator: Operator) -> NoReturn:
+    if not operator.is_custom:
+        raise Refused("the operator is not supported", "docs/tflite.md lists those that are")
+    raise Refused(
+        "a custom operator", f"add an operator 'tflite:{operator.kind}' with --ops FOLDER (docs/adding-an-op.md)"
+    )
+
+
+def _scalar(array: Array) -> Array:
+    """One number as a scalar, several as a vector."""
+    return array.reshape(()) if array.size == 1 else array
+
+
+class Call:
+    """One operator while it is translated: its inputs as names of real numbers, its options, and what to add."""
+
+    def __init__(self, translation: Translation, operator: Operator) -> None:
+        self.t, self.operator = translation, operator
+        self.name = translation.names[operator.outputs[0]]
+        self._main = False
+
+    # ------------------------------------------------------------------------------------------- what it reads
+
+    def has(self, i: int) -> bool:
+        return i < len(self.operator.inputs) and self.operator.inputs[i] >= 0
+
+    def index(self, i: int) -> int:
+        """The tensor that is input i."""
+        if not self.has(i):
+            raise Refused(f"it has no input {i}", "check the file")
+        return self.operator.inputs[i]
+
+    def tensor(self, i: int) -> Tensor:
+        return self.t.tensor(self.index(i))
+
+    def shape(self, i: int) -> Shape:
+        return self.tensor(i).shape
+
+    def real(self, i: int) -> str:
+        return self.t.real(self.index(i))
+
+    def reals(self) -> list[str]:
+        return [self.real(i) for i in range(len(self.operator.inputs))]
+
+    def numbers(self, i: int, what: str) -> Array:
+        """A constant input, as stored."""
+        array = self.tensor(i).array
+        if array is None:
+            raise Refused(f"its {what} is computed", f"the {what} must be a constant of the file")
+        return array
+
+    def integers(self, i: int, what: str) -> list[int]:
+        return [int(n) for n in self.numbers(i, what).reshape(-1)]
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        return self.operator.options.get(name, default)
+
+    def output(self, j: int = 0) -> Tensor:
+        return self.t.tensor(self.operator.outputs[j])
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the output holds quantized numbers."""
+        return self.t.is_quantized(self.operator.outputs[0])
+
+    # ------------------------------------------------------------------------------------------- what it adds
+
+    def constant(self, role: str, array: Any, dtype: str = "int64") -> str:
+        return self.t.constant(f"{self.name}/{role}", np.asarray(array, dtype))
+
+    def add(self, kind: str, inputs: Sequence[str], role: str, **attrs: Any) -> str:
+        """Add a node in front of the last one; `role` names its output."""
+        output = self.t.fresh(f"{self.name}/{role}")
+        self.t.node(kind, inputs, [output], output, **attrs)
+        return output
+
+    def add_main(self, kind: str, inputs: Sequence[str], role: str, **attrs: Any) -> str:
+        """The same for the node that has the name of the operator, though it is not the last."""
+        output, self._main = self.t.fresh(f"{self.name}/{role}"), True
+        self.t.node(kind, inputs, [output], self.name, **attrs)
+        return output
+
+    def done(self, kind: str, inputs: Sequence[str], j: int = 0, **attrs: Any) -> None:
+        """Add the node that makes output j, with the activation that the operator fuses, and what rounds it."""
+        index = self.operator.outputs[j]
+        name = self.t.names[index]
+        kinds = [(kind, list(inputs), attrs)]
+        if (activation := self._activation()) is not None:
+            kinds.append(activation)
+        if self.t.is_quantized(index):
+            kinds.append(("QuantizeLinear", self.t._parameters(index), {}))
+        source: list[str] = []
+        for at, (operator, operands, own) in enumerate(kinds):
+            is_last = at == len(kinds) - 1
+            made = name if is_last else self.t.fresh(f"{name}/{operator.lower()}")
+            label = name if at == 0 and not self._main else f"{name}/{operator.lower()}"
+            self.t.node(operator, [*source, *operands], [made], label, **own)
+            source = [made]
+
+    def _activation(self) -> tuple[str, list[str], dict[str, Any]] | None:
+        """The operator, further inputs and attributes of the fused activation."""
+        number = self.option("FusedActivationFunction")
+        limits = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+        if number == 0:
+            return None
+        if number in limits:
+            low, high = (self.constant("limit", n, "float32") if n is not None else "" for n in limits[number])
+            return ("Clip", [low, high] if high else [low], {})
+        if number == 4:
+            return ("Tanh", [], {})
+        raise Refused(f"the fused activation {number}", "NONE, RELU, RELU_N1_TO_1, RELU6 and TANH are supported")
+
+    def reshaped(self, x: str, shape: Sequence[int], role: str) -> str:
+        return self.add("Reshape", [x, self.constant(f"{role}_shape", shape)], role)
+
+    def transposed(self, x: str, perm: Sequence[int], role: str) -> str:
+        return self.add("Transpose", [x], role, perm=list(perm))
+
+    def channels_first(self, x: str) -> str:
+        """An image [n, h, w, c] as ONNX has it."""
+        return self.transposed(x, (0, 3, 1, 2), "nchw")
+
+    def done_channels_last(self, x: str) -> None:
+        """End with an image of ONNX."""
+        self.done("Transpose", [x], perm=[0, 2, 3, 1])
