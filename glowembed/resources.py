@@ -42,14 +42,19 @@ def runtime_c() -> Path:
 
 
 @cache
-def kernel_folders() -> tuple[Path, ...]:
-    """The folders in which kernels look for headers: runtime_c, and one folder of kernels for each core."""
-    return (runtime_c(), *sorted(path for path in (runtime_c() / "kernels").iterdir() if path.is_dir()))
+def kernel_folders(*cores: str) -> tuple[Path, ...]:
+    """The folders in which kernels of these cores look for headers: those of the cores before all others.
+
+    A text that several cores share includes a header by a plain name, such as planes.h, that each of them has in its folder.
+    """
+    folders = sorted(path for path in (runtime_c() / "kernels").iterdir() if path.is_dir())
+    return (runtime_c(), *sorted(folders, key=lambda path: path.name not in cores))
 
 
-def kernel_header(name: str) -> Path:
-    """The header of this name in one of the folders; a name stands for one header."""
-    return next(path for folder in kernel_folders() if (path := folder / name).is_file())
+@cache
+def kernel_header(name: str, core: str = "") -> Path:
+    """The header that a kernel of a core includes by this name."""
+    return next(path for folder in kernel_folders(core) if (path := folder / name).is_file())
 
 
 def sconstruct() -> Path:

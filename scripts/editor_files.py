@@ -29,9 +29,9 @@ def params_header() -> str:
 
 
 def cores_of(folder: str) -> list[str]:
-    """The ISA words of the kernels in a folder of runtime_c/kernels; "" for portable C."""
+    """The ISA words whose kernels, or headers, lie in a folder of runtime_c/kernels; "" for portable C."""
     kernels = (kernel for op in kernel_ops().values() for kernel in op.kernels if kernel.generated is None)
-    return sorted({kernel.isa for kernel in kernels if Path(kernel.file).parent.name == folder})
+    return sorted({kernel.isa for kernel in kernels if folder in (Path(kernel.file).parent.name, kernel.isa)})
 
 
 def target_of(core: str) -> Target:
@@ -43,8 +43,11 @@ def target_of(core: str) -> Target:
 def flags_of(core: str, root: Path = ROOT) -> list[str]:
     """The flags with which the target's compiler checks kernels: the core, and where headers are, its own folder first."""
     machine = [flag for flag in target_of(core).cflags if flag.startswith(("-m", "-std="))]
-    folders = sorted(resources.kernel_folders(), key=lambda folder: folder.name != core)
-    return [*machine, *WARNINGS, *(f"-I{folder}" for folder in (*folders, (root / PARAMS).parent))]
+    return [
+        *machine,
+        *WARNINGS,
+        *(f"-I{folder}" for folder in (*resources.kernel_folders(core), (root / PARAMS).parent)),
+    ]
 
 
 def _of_clang(core: str, root: Path) -> list[str]:

@@ -51,7 +51,9 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
     if names:
         names = [f"/* {symbol} is {path.parent.name}/{path.name} with these names and numbers. */", *names]
         lines[head:head] = ["", *names]
-    ends = [f"#undef {name}" for name in sorted({*_defined(text), *(line.split()[1] for line in names[1:])})]
+    ends = [
+        f"#undef {name}" for name in sorted({*_defined(text, kernel.isa), *(line.split()[1] for line in names[1:])})
+    ]
     return "\n".join([*lines, *(["", *ends] if ends else [])]) + "\n"
 
 
@@ -95,11 +97,10 @@ def _names(text: str, stem: str, symbol: str) -> list[str]:
     return [f"{DEFINE}{name} {name.replace(stem, symbol, 1)}" for name in mine]
 
 
-def _defined(text: str) -> list[str]:
+def _defined(text: str, core: str) -> list[str]:
     """The macros that a text defines, and those of the words that it includes."""
-    lines = text.splitlines()
-    words = (kernel_header for line in lines if (kernel_header := words_of(line)) is not None)
-    return [*macros(text), *(name for header in words for name in _defined(header))]
+    words = (words_of(line, core) for line in text.splitlines())
+    return [*macros(text), *(name for header in words if header is not None for name in _defined(header, core))]
 
 
 # ------------------------------------------------------------------------------------------------ reading C
@@ -128,12 +129,12 @@ def included(line: str) -> str:
     return line.removeprefix(INCLUDE).partition('"')[0] if line.startswith(INCLUDE) else ""
 
 
-def words_of(line: str) -> str | None:
-    """The text of the header that this line includes, if that is one of words: without an include guard."""
+def words_of(line: str, core: str) -> str | None:
+    """The text of the header that this line of a core's kernel includes, if that is one of words: without an include guard."""
     header = included(line)
     if not header or header == "ge_params.h":
         return None
-    text = resources.kernel_header(header).read_text("ascii")
+    text = resources.kernel_header(header, core).read_text("ascii")
     return None if f"{DEFINE}{Path(header).stem.upper()}_H" in text.splitlines() else text
 
 

@@ -7,6 +7,7 @@ of numbers, kernels with levels once for each level.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from glowembed import resources
 from glowembed.emit.csource import (
@@ -78,9 +79,10 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
         + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol, len(n.inputs)) for symbol, n in nodes)
     ]
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
-    kernels = [kernel_source(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
-    parts += [_inlined(resources.kernel_header(header).read_text("ascii")) for header in _helpers(kernels)]
-    parts += [_inlined(text) for text in kernels]
+    kernels = [(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
+    texts = [(kernel_source(one, params), one.isa) for one, params in kernels]
+    parts += [_inlined(header.read_text("ascii")) for header in _helpers(texts)]
+    parts += [_inlined(text, core) for text, core in texts]
     for word in levels_used(graph):
         parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
     needs = guards(kernel(n.kernel or "").isa for n in used.values())
@@ -121,38 +123,42 @@ def _types(text: str, slot_type: str) -> str:
     return _inlined(text.replace(narrow, f"typedef {slot_type} ge_slot;"))
 
 
-def _helpers(kernels: Iterable[str]) -> list[str]:
-    """The headers of the runtime that these kernels include, besides those that every bundle has; each follows the
-    headers that it includes. Headers of words are a part of the kernel.
+EVERYWHERE = ("", "ge.h", "ge_fixedpoint.h", "ge_params.h")
+"""The headers that every bundle has."""
+
+
+def _helpers(kernels: Iterable[tuple[str, str]]) -> list[Path]:
+    """The headers of the runtime that these kernels, each with its core, include besides those that every bundle has; each
+    follows the headers that it includes. Headers of words are a part of the kernel.
     """
-    found: dict[str, None] = {}
+    found: dict[Path, None] = {}
 
-    def include(text: str) -> None:
-        lines = text.splitlines()
-        for header in sorted({included(line) for line in lines if words_of(line) is None} - {""}):
-            if header not in {"ge.h", "ge_fixedpoint.h", "ge_params.h", *found}:
-                include(resources.kernel_header(header).read_text("ascii"))
+    def include(text: str, core: str) -> None:
+        words = {included(line): words_of(line, core) for line in text.splitlines()}
+        for name in sorted(name for name, own in words.items() if own is None and name not in EVERYWHERE):
+            if (header := resources.kernel_header(name, core)) not in found:
+                include(header.read_text("ascii"), core)
                 found[header] = None
-        for words in filter(None, map(words_of, lines)):
-            include(words)
+        for own in filter(None, words.values()):
+            include(own, core)
 
-    for text in kernels:
-        include(text)
+    for text, core in kernels:
+        include(text, core)
     return list(found)
 
 
 INTRINSICS = ("#include <cpuid.h>", "#include <immintrin.h>")
 
 
-def _inlined(text: str) -> str:
+def _inlined(text: str, core: str = "") -> str:
     """The text of runtime files as a part of one file: without include guards and #include lines, except those of
     intrinsics, and with the words of headers without a guard in the place of their #include lines.
     """
     lines: list[str] = []
     for line in text.splitlines():
-        words = words_of(line)
+        words = words_of(line, core)
         if words is not None:
-            lines += ["", *_inlined(words.partition("*/\n")[2]).splitlines()]  # without the comment at their head
+            lines += ["", *_inlined(words.partition("*/\n")[2], core).splitlines()]  # without the comment at their head
         elif not line.startswith("#include") or line in INTRINSICS:
             lines.append(line)
     return _without_blank_lines(_without_guard(lines))
@@ -161,7 +167,7 @@ def _inlined(text: str) -> str:
 def _without_guard(lines: list[str]) -> list[str]:
     for i, line in enumerate(lines):
         name = line.removeprefix("#ifndef ")
-        if line.startswith("#ifndef GE_") and name.endswith("_H") and lines[i + 1] == f"#define {name}":
+        if line.startswith("#ifndef ") and name.endswith("_H") and lines[i + 1] == f"#define {name}":
             last = len(lines) - 1 - lines[::-1].index("#endif")
             return [*lines[:i], *lines[i + 2 : last]]
     return lines

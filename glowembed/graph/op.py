@@ -331,7 +331,7 @@ class Kernel:
     """One C implementation: `runtime_c/kernels/<core>/<symbol without ge_>.c`, same signature and same bits as its siblings.
 
     template: the symbol of the kernel whose file this one is made from, with the words of another requantization or other
-    numbers (see csource.py). isa: the ISA word that the target must have ("" = portable C). option: the option
+    numbers (see csource.py); folder: where that file lies, if it is shared by several cores. isa: the ISA word that the target must have ("" = portable C). option: the option
     of `compile` that allows this kernel ("" = none needed), for kernels that take much flash. when: returns None if the
     kernel applies, else the reason why not (proofs about weights go here). pack: constant name -> function that orders
     the constant for this kernel. scratch: bytes. cost: estimate. constants, arrange: for kernels that need more than
@@ -356,6 +356,7 @@ class Kernel:
     constants: Mapping[str, str] | None = None
     arrange: Callable[[Mapping[str, Array], Any], Mapping[str, Array]] | None = None
     template: str = ""
+    folder: str = ""
     instance: Callable[[Any], Mapping[str, int]] | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     law: Mode = "default"
@@ -377,8 +378,8 @@ class Kernel:
 
     @property
     def file(self) -> str:
-        """Its file in runtime_c/kernels: a folder for each core, and one for portable C."""
-        return f"{self.isa or PORTABLE}/{(self.template or self.symbol).removeprefix('ge_')}.c"
+        """Its file in runtime_c/kernels: a folder for each core, one for portable C, and those for what several cores share."""
+        return f"{self.folder or self.isa or PORTABLE}/{(self.template or self.symbol).removeprefix('ge_')}.c"
 
     def ctypes(self, op: KernelOp) -> Mapping[str, str]:
         """The names and C types of the constants, in the order of the signature."""

@@ -124,7 +124,8 @@ def _build(folder: Path, symbol: str, board: Board) -> Path:
         rest = _rest(board)
         assert board.linker_script is not None
         link: list[str | Path] = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
-        words: list[str | Path] = [*(f"-I{path}" for path in (folder, *resources.kernel_folders())), "kernel.c"]
+        headers = (folder, *resources.kernel_folders(*load_target(board.target).isa))
+        words: list[str | Path] = [*(f"-I{path}" for path in headers), "kernel.c"]
         words += sorted(rest.glob("*.o"))
         words += [*load_target(board.target).ldflags, *link, "-o", place / "kernel.elf"]
         _compile(folder, board, words, symbol)

@@ -216,7 +216,9 @@ def test_same_bytes_in_another_folder_with_another_hash_seed_on_a_busy_machine(
 
 def test_the_bundle_holds_exactly_the_kernels_it_calls(digits_m4: Bundle) -> None:
     text = (digits_m4.path / "digits_kernels.h").read_text("ascii")
-    defined = set(re.findall(r"^static void (ge_\w+)\(", text, re.MULTILINE))
+    lines = re.findall(r"^(?:static void (ge_\w+)\(|#define (ge_\w+) (ge_\w+)$)", text, re.MULTILINE)
+    names: dict[str, str] = {}
+    defined = {names.get(function, function) for function, *name in lines if function or names.update([name])}
     assert defined == {kernel(n.kernel).symbol_for(n.params) for n in digits_m4.graph.nodes if n.kernel}
 
 

@@ -14,7 +14,7 @@ from glowembed.graph.op import Kernel, kernel_ops
 from glowembed.kernels.levels import LEVELS
 
 FOLDERS = [folder for folder in resources.kernel_folders() if editor_files.cores_of(folder.name)]
-CORES = [(folder, core) for folder in FOLDERS for core in editor_files.cores_of(folder.name)]
+CORES = [(folder, core) for folder in FOLDERS if [*folder.glob("*.c")] for core in editor_files.cores_of(folder.name)]
 WORDS = sorted({core for _, core in CORES})
 
 pytestmark = [pytest.mark.cc, pytest.mark.arm_gcc]

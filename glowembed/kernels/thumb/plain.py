@@ -23,7 +23,9 @@ LARGEST = 8191
 
 
 def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -> Kernel:
-    return Kernel(f"ge_{op}_plain_s8_{isa}", isa=isa, cost=cost, **{"store": "rows", **more})
+    symbol = f"ge_{op}_plain_s8"
+    shared = {"template": f"{symbol}_thumb", "folder": "thumb", "store": "rows"}
+    return Kernel(f"{symbol}_{isa}", isa=isa, cost=cost, **{**shared, **more})
 
 
 # --------------------------------------------------------------------------------------------- convolution

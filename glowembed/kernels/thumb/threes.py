@@ -1,6 +1,6 @@
 """Kernels with three sums in two words, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/armv6m/ge_isa_armv6m.h explains why three sums fit,
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/armv6m/threes.h explains why three sums fit,
 ge_threes.h the order in which the words are read. The words take 2.7 bytes of flash for each weight. Costs are cycles,
 of the measured instructions and their kinds.
 """
@@ -311,6 +311,8 @@ def _kernel(op: str, isa: str) -> Kernel:
     return Kernel(
         f"ge_{op}_{isa}",
         isa=isa,
+        template=f"ge_{op}_thumb",
+        folder="thumb",
         when=_when_armv6m if armv6m else _when_armv7m,
         constants={"words": "uint32_t"},
         arrange=_arrange_armv6m if armv6m else _arrange_armv7m,
@@ -396,6 +398,8 @@ def _depthwise_kernel(isa: str) -> Kernel:
     return Kernel(
         f"ge_depthwise_s8_{isa}",
         isa=isa,
+        template="ge_depthwise_s8_thumb",
+        folder="thumb",
         when=_depthwise_when_armv6m if armv6m else _depthwise_when_armv7m,
         constants={"weights": "int32_t", "law": "int32_t"},
         arrange=_depthwise_armv6m if armv6m else _depthwise_armv7m,

@@ -126,7 +126,7 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
                                                                     "    strb.w r7, [r1, #5]\n"
                                                                     "    strb.w r8, [r1, #6]\n"
                                                                     "    strb.w r9, [r1, #7]\n"
-                                                                    "    strb.w r2, [r1], #8\n"
+                                                                    "    strb r2, [r1], #8\n"
                                                                     "    subs.w r12, r12, #1\n"
                                                                     "    str.w r1, [sp, #4*3]\n"
                                                                     "    str.w r12, [sp, #4*4]\n"

@@ -178,7 +178,7 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
                      "    strb.w r5, [r0, #1]\n"
                      "    strb.w r4, [r0, #2]\n"
                      "    strb.w r6, [r0, #3]\n"
-                     "    strb.w r3, [r0], #4\n"
+                     "    strb r3, [r0], #4\n"
                      "    add.w r1, r1, #4\n"
                      "    cmp.w r2, r7\n"
                      "    bne.w 2b\n"

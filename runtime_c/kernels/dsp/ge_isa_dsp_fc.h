@@ -111,7 +111,7 @@ typedef struct {
     "    strb.w r3, [r6, #1]\n"                                                                                        \
     "    strb.w r4, [r6, #2]\n"                                                                                        \
     "    strb.w r5, [r6, #3]\n"                                                                                        \
-    "    strb.w r2, [r6], #4\n"                                                                                        \
+    "    strb r2, [r6], #4\n"                                                                                        \
     "    subs r12, r12, #1\n"                                                                                          \
     "    str.w r6, [sp, #4*7]\n"                                                                                                \
     "    str.w r12, [sp, #4*1]\n"                                                                                               \

@@ -1,7 +1,7 @@
 /* Sums of a convolution with weights as they are, [O, kh, kw, C/groups], for the cores without DSP instructions.
  *
- * Three pixels go together: their inputs are packed into pairs of words once, for all channels (ge_isa_<isa>_plain.h says
- * how), GE_PLAIN_CHUNK at a time, because no sum of more products is sure to fit. Included after the header of a core.
+ * Three pixels go together: their inputs are packed into pairs of words once, for all channels (plain.h of the
+ * core says how), GE_PLAIN_CHUNK at a time, because no sum of more products is sure to fit.
  */
 #ifndef GE_PLAIN_H
 #define GE_PLAIN_H
@@ -9,6 +9,7 @@
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_window.h"
+#include "plain.h"
 
 /* Inputs whose products with three pixels fit two words, where the sum of |w| is at most 8191. */
 #define GE_PLAIN_CHUNK 64

@@ -1,4 +1,4 @@
-/* Rows of the input by channel: what depthwise kernels of the cores without DSP read. Included after ge_isa_<isa>_planes.h.
+/* Rows of the input by channel: what depthwise kernels of the cores without DSP read, by planes.h of the core.
  *
  * Each row of the input is copied once: for each channel its columns next to each other, between padding. The last rows
  * are kept, one row of padding more for each channel: slot `span`.
@@ -8,6 +8,7 @@
 
 #include "ge.h"
 #include "ge_params.h"
+#include "planes.h"
 
 typedef struct {
     int32_t *steps; /* from row to row of the kernel, as ge_planes_block has them; in scratch */

@@ -1,4 +1,4 @@
-/* Depthwise sums of all channels of a pixel, with weights as they are: included after ge_isa_<isa>_taps.h.
+/* Depthwise sums of all channels of a pixel, with weights as they are, by taps.h of the core.
  *
  * scratch: the sums, up to an even number; where each tap reads; a pixel of padding.
  */
@@ -8,6 +8,7 @@
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_window.h"
+#include "taps.h"
 
 static ge_taps_block ge_taps_open(const ge_conv2d_params *p, const int8_t *weights, void *scratch) {
     ge_taps_block block;

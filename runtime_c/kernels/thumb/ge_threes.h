@@ -1,13 +1,15 @@
 /* All channels of one pixel, or all outputs of a fully connected layer, in nines and threes: for the cores without DSP.
  *
  * words: inputs of each chunk, 0, then groups of channels: each has for each chunk the words of its inputs, then the law of
- * its outputs (ge_isa_<isa>.h). A chunk is as long as the sums of its products allow. Included after the header of a core.
+ * its outputs (threes.h of the core). A chunk is as long as the sums of its products allow.
  */
 #ifndef GE_THREES_H
 #define GE_THREES_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "threes.h"
 
 /* Words for each input of the last group, of `left` channels. A channel with a word of its own has no chunks. */
 static inline int32_t ge_threes_tail(int32_t left, int32_t single) {

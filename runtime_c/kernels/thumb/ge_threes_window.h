@@ -1,5 +1,5 @@
-/* Convolution by ge_threes.h: the window of a pixel is copied into one piece, then multiplied by all channels. Included after
- * ge_isa_<isa>.h. No division and no test of borders in the inner loops. */
+/* Convolution by ge_threes.h: the window of a pixel is copied into one piece, then multiplied by all channels.
+ * No division and no test of borders in the inner loops. */
 #ifndef GE_THREES_WINDOW_H
 #define GE_THREES_WINDOW_H
 

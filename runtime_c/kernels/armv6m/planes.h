@@ -1,6 +1,6 @@
 /* Depthwise sums of five outputs at a time: what ge_planes.h needs of a core. */
-#ifndef GE_ISA_ARMV6M_PLANES_H
-#define GE_ISA_ARMV6M_PLANES_H
+#ifndef PLANES_H
+#define PLANES_H
 
 #include <stdint.h>
 
@@ -127,7 +127,7 @@ typedef struct {
     "muls r2, r6, r2\n" \
     "add r12, r2\n"
 
-/* An output of the sum in r3 (see ge_isa_armv6m.h); those that saturate go to `outside` and come back to 2. */
+/* An output of the sum in r3 (see threes.h); those that saturate go to `outside` and come back to 2. */
 #define GE_PLANES_OUTPUT(outside) \
     "cmp r3, r1\n" \
     "bhi " outside "f\n" \
@@ -306,7 +306,7 @@ __attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row
 
 /* clang-format on */
 
-/* Words of the law of a channel: those of ge_isa_armv6m.h, the first negative, for sums to begin with. */
+/* Words of the law of a channel: those of threes.h, the first negative, for sums to begin with. */
 #define GE_PLANES_LAW 5
 
 /* What inputs are changed by on their way into the planes: to bytes from 0 on. */

@@ -7,8 +7,8 @@
  * No product is longer than 32 bits: an output is ((a * Mh + ((a * Ml + R) >> 9)) >> 23) + lo where a, the distance of the
  * sum from the smallest one that does not saturate, is inside the range of those that do not. Nested floors are exact.
  */
-#ifndef GE_ISA_ARMV6M_H
-#define GE_ISA_ARMV6M_H
+#ifndef THREES_H
+#define THREES_H
 
 #include <stdint.h>
 #include <string.h>

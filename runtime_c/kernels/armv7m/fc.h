@@ -1,8 +1,9 @@
 /* Products of a row with four rows of weights as they are: Cortex-M3. */
-#ifndef GE_ISA_ARMV7M_FC_H
-#define GE_ISA_ARMV7M_FC_H
+#ifndef FC_H
+#define FC_H
 
 #include <stdint.h>
+#include <string.h>
 
 typedef struct {
     const int8_t *weights; /* behind the first row */

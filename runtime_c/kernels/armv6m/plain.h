@@ -3,8 +3,8 @@
  * Three pixels x0, x1, x2 give two words for each input: A = x0 + x2 * 2^21 and B = x1 + x2 * 2^10, modulo 2^32. Sums of w * A
  * and w * B, begun at values that keep S0, S1 in 0..2^21-1 and S2 in 0..2^22-1, hold all three: 3 MACs in 2 MULS.
  */
-#ifndef GE_ISA_ARMV6M_PLAIN_H
-#define GE_ISA_ARMV6M_PLAIN_H
+#ifndef PLAIN_H
+#define PLAIN_H
 
 #include <stdint.h>
 

@@ -1,17 +1,16 @@
-/* Convolution of int8 [H, W, C] with int8 weights as they are, [O, kh, kw, C/groups]: Cortex-M0, M0+ and M1.
+/* Convolution of int8 [H, W, C] with int8 weights as they are, [O, kh, kw, C/groups]: Cortex-M0, M0+, M1 and M3.
  *
  * Three pixels at a time (ge_plain.h); flash holds each weight once, in a byte.
- * Cycles per MAC, by the tables of measure/pipelines.py: 1x1 65->40 2x9 4.8; 3x3 64->48 9x1 3.8.
+ * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 1x1 65->40 2x9 4.8; 3x3 64->48 9x1 3.8; on M3: 1x1 65->40 2x9 3.8; 3x3 64->48 9x1 3.2.
  */
 #include "ge.h"
-#include "ge_isa_armv6m_plain.h"
 #include "ge_law.h"
 #include "ge_params.h"
 #include "ge_plain.h"
 
-static void ge_conv2d_plain_s8_armv6m(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
-                                      const int32_t *bias, const int32_t *multiplier, const ge_rows *out,
-                                      int32_t first_row, int32_t last_row, void *scratch) {
+static void ge_conv2d_plain_s8_thumb(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
+                                     const int32_t *bias, const int32_t *multiplier, const ge_rows *out,
+                                     int32_t first_row, int32_t last_row, void *scratch) {
     ge_plain s = ge_plain_open(p, scratch);
     ge_rows in = *x;
     for (int32_t first = 0; first < p->out_c; first += s.channels) {

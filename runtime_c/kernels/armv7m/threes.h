@@ -6,8 +6,8 @@
  * low 21 bits, and B - S1 is S2 * 2^10. Sums are used as they lie, times 2^11 and 2^10: the law's 64 bits begin with as
  * many zeros, and SSAT shifts by as much more.
  */
-#ifndef GE_ISA_ARMV7M_H
-#define GE_ISA_ARMV7M_H
+#ifndef THREES_H
+#define THREES_H
 
 #include <stdint.h>
 #include <string.h>

@@ -1,15 +1,15 @@
-/* Fully connected: int8 rows with int8 weights as they are, [out_c, in_c], four outputs at a time: Cortex-M0, M0+ and M1.
+/* Fully connected: int8 rows with int8 weights as they are, [out_c, in_c], four outputs at a time: Cortex-M0, M0+, M1 and M3.
  *
- * Cycles per MAC, by the tables of measure/pipelines.py: 640 to 128 5.7; 64 to 12 7.2.
+ * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 640 to 128 5.7; 64 to 12 7.2; on M3: 640 to 128 5.1; 64 to 12 6.1.
  */
+#include "fc.h"
 #include "ge.h"
-#include "ge_isa_armv6m_fc.h"
 #include "ge_law.h"
 #include "ge_params.h"
 
-static void ge_fc_plain_s8_armv6m(const ge_fc_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
-                                  const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
-                                  void *scratch) {
+static void ge_fc_plain_s8_thumb(const ge_fc_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
+                                 const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
+                                 void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const o = (int8_t *)ge_row(out, y);

@@ -1,6 +1,6 @@
 /* Depthwise sums of five outputs at a time: what ge_planes.h needs of a core. */
-#ifndef GE_ISA_ARMV7M_PLANES_H
-#define GE_ISA_ARMV7M_PLANES_H
+#ifndef PLANES_H
+#define PLANES_H
 
 #include <stdint.h>
 

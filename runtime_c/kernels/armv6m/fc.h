@@ -1,6 +1,6 @@
 /* Products of a row with four rows of weights as they are: ARMv6-M. */
-#ifndef GE_ISA_ARMV6M_FC_H
-#define GE_ISA_ARMV6M_FC_H
+#ifndef FC_H
+#define FC_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Sums of a depthwise convolution with weights as they are, [kh, kw, C], one pixel at a time: ARMv6-M. */
-#ifndef GE_ISA_ARMV6M_TAPS_H
-#define GE_ISA_ARMV6M_TAPS_H
+#ifndef TAPS_H
+#define TAPS_H
 
 #include <stdint.h>
 

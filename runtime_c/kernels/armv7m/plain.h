@@ -3,8 +3,8 @@
  * Three pixels x0, x1, x2 give two words for each input: A = x0 + x2 * 2^21 and B = x1 + x2 * 2^10, modulo 2^32. Sums of w * A
  * and w * B are S0 + S2 * 2^21 and S1 + S2 * 2^10, and |S0|, |S1| < 2^20 makes the three separable: 3 MACs in 2 MLA.
  */
-#ifndef GE_ISA_ARMV7M_PLAIN_H
-#define GE_ISA_ARMV7M_PLAIN_H
+#ifndef PLAIN_H
+#define PLAIN_H
 
 #include <stdint.h>
 
