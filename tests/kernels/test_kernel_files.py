@@ -41,6 +41,12 @@ def test_every_kernel_file_compiles_as_it_stands(folder: Path, core: str, root: 
     check(core, root, sorted(folder.glob("*.c")))
 
 
+def test_assembly_names_its_function_by_its_name() -> None:
+    """A string would not follow the name of an instance, and the depth of the stack would miss its frame."""
+    texts = {path: path.read_text("ascii") for folder in FOLDERS for path in folder.glob("*.[ch]")}
+    assert not [path.name for path, text in texts.items() if 'GE_DSP_ENTER("' in text]
+
+
 def test_clangd_finds_flags_and_params(root: Path) -> None:
     places = [Path(), *(folder.relative_to(editor_files.ROOT) for folder in FOLDERS)]
     flags = {place: (root / place / "compile_flags.txt").read_text().splitlines() for place in places}

@@ -30,9 +30,9 @@
     "    ssat %[s], #8, %[s], asr %[shift]\n" \
     "    ssat %[t], #8, %[t], asr %[shift]\n" \
     "    ssat %[b], #8, %[b], asr %[shift]\n" \
-    "    strb %[s], [%[o], #1]\n" \
-    "    strb %[t], [%[o], #2]\n" \
-    "    strb %[b], [%[o], #3]\n" \
+    "    strb.w %[s], [%[o], #1]\n" \
+    "    strb.w %[t], [%[o], #2]\n" \
+    "    strb.w %[b], [%[o], #3]\n" \
     "    strb %[u], [%[o]], #4\n"
 
 /* clang-format on */

@@ -16,14 +16,14 @@
     "    mla %[a], %[a], %[ma], %[ca]\n" GE_DSP_SUM_NARROW("a") "    strb %[a], [%[o]], #1\n"
 
 #define AFFINE_S8_DSP_TWO                                                                                              \
-    "    ldrsb %[b], [%[x], #1]\n"                                                                                     \
+    "    ldrsb.w %[b], [%[x], #1]\n"                                                                                   \
     "    ldrsb %[a], [%[x]], #2\n"                                                                                     \
     "    ldr %[ca], [%[k], #4]\n"                                                                                      \
     "    ldr %[mb], [%[k], #8]\n"                                                                                      \
     "    ldr %[cb], [%[k], #12]\n"                                                                                     \
     "    ldr %[ma], [%[k]], #16\n"                                                                                     \
     "    mla %[b], %[b], %[mb], %[cb]\n"                                                                               \
-    "    mla %[a], %[a], %[ma], %[ca]\n" GE_DSP_SUM_NARROW("a") GE_DSP_SUM_NARROW("b") "    strb %[b], [%[o], #1]\n"   \
+    "    mla %[a], %[a], %[ma], %[ca]\n" GE_DSP_SUM_NARROW("a") GE_DSP_SUM_NARROW("b") "    strb.w %[b], [%[o], #1]\n" \
                                                                                        "    strb %[a], [%[o]], #2\n"
 
 #define AFFINE_S8_DSP_FOUR AFFINE_S8_DSP_TWO AFFINE_S8_DSP_TWO

@@ -43,7 +43,7 @@
     "    mla %[a1], %[a1], %[ma], %[c]\n"                                                                              \
     "    mla %[a0], %[b0], %[mb], %[a0]\n"                                                                             \
     "    mla %[a1], %[b1], %[mb], %[a1]\n" GE_DSP_SUM_NARROW("a0")                                                     \
-        GE_DSP_SUM_NARROW("a1") "    strb %[a1], [%[o], #1]\n"                                                         \
+        GE_DSP_SUM_NARROW("a1") "    strb.w %[a1], [%[o], #1]\n"                                                       \
                                 "    strb %[a0], [%[o]], #2\n"
 
 /* o[i] = ssat8((x[i] * ma + y[i] * mb + c) >> SHIFT) for n elements; n >= 0, and SHIFT is a number. All but the last four
@@ -63,16 +63,16 @@
     "    mla %[a], %[a], %[m], %[c]\n" NARROW("a") "    strb %[a], [%[o]], #1\n"
 
 #define GE_DSP_SUM_ALL_FOUR(NARROW)                                                                                    \
-    "    ldrsb %[b], [%[x], #1]\n"                                                                                     \
-    "    ldrsb %[d], [%[x], #2]\n"                                                                                     \
-    "    ldrsb %[e], [%[x], #3]\n"                                                                                     \
+    "    ldrsb.w %[b], [%[x], #1]\n"                                                                                   \
+    "    ldrsb.w %[d], [%[x], #2]\n"                                                                                   \
+    "    ldrsb.w %[e], [%[x], #3]\n"                                                                                   \
     "    ldrsb %[a], [%[x]], #4\n"                                                                                     \
     "    mla %[a], %[a], %[m], %[c]\n"                                                                                 \
     "    mla %[b], %[b], %[m], %[c]\n"                                                                                 \
     "    mla %[d], %[d], %[m], %[c]\n"                                                                                 \
-    "    mla %[e], %[e], %[m], %[c]\n" NARROW("a") NARROW("b") NARROW("d") NARROW("e") "    strb %[b], [%[o], #1]\n"   \
-                                                                                       "    strb %[d], [%[o], #2]\n"   \
-                                                                                       "    strb %[e], [%[o], #3]\n"   \
+    "    mla %[e], %[e], %[m], %[c]\n" NARROW("a") NARROW("b") NARROW("d") NARROW("e") "    strb.w %[b], [%[o], #1]\n" \
+                                                                                       "    strb.w %[d], [%[o], #2]\n" \
+                                                                                       "    strb.w %[e], [%[o], #3]\n" \
                                                                                        "    strb %[a], [%[o]], #4\n"
 
 /* o[i] = ssat8((x[i] * m + c) >> shift) for n elements, in the same way; NARROW says which kind of shift. */

@@ -64,7 +64,7 @@
 __attribute__((noinline)) static void recurrent_gru_s8_dsp_units(const ge_dsp_gates_job *job) {
     register const ge_dsp_gates_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        GE_DSP_ENTER("recurrent_gru_s8_dsp_units", 0, "r1-r6, r8, r9")
+        GE_DSP_ENTER(recurrent_gru_s8_dsp_units, 0, "r1-r6, r8, r9")
         "    mov r0, r2\n"
         "    .balign 4\n"
         "1:\n" /* two units */
