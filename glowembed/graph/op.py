@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from glowembed.errors import UsageError
 from glowembed.graph import own
+from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
 from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import MODES, Mode
@@ -434,17 +435,24 @@ class KernelOp(ABC):
         """
         return False
 
+    geometry: ClassVar[Geometry]
+    """How it works row by row. An op whose kernels compute all at once has one row."""
+
+    element_bytes: ClassVar[tuple[int, int]] = (1, 1)
+    """Bytes of an element of each input, and of the output."""
+
     def rows(self, p: Any) -> int:
         """The number of rows of the output; 1 if the op cannot be split."""
-        return 1
+        return self.geometry.count(p)
 
     def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
         """The bytes of one row of each input, and of the output, as strides of ge_rows."""
-        raise NotImplementedError
+        (inputs, output), (in_bytes, out_bytes) = self.geometry.elements(p), self.element_bytes
+        return tuple(in_bytes * elements for elements in inputs), out_bytes * output
 
     def needs(self, p: Any, y: int) -> tuple[range, ...]:
         """For each input, the rows that output row `y` reads (clipped to those that exist)."""
-        raise NotImplementedError
+        return self.geometry.needs(p, y)
 
     @abstractmethod
     def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:

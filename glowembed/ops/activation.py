@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, OutputType, Refused
 from glowembed.law import tflite
@@ -242,15 +243,7 @@ class LutS8(KernelOp):
     params = LutParams
     constants = {"table": "int8_t"}
     kernels = (Kernel("ge_lut_s8", cost=lambda n, t: Cost(9.0 * n.params.rows * n.params.row, 130), store="elements"),)
-
-    def rows(self, p: LutParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: LutParams) -> tuple[tuple[int, ...], int]:
-        return (p.row,), p.row
-
-    def needs(self, p: LutParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
 
     def int_ref(self, p: LutParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return constants["table"][inputs[0].astype(np.int32) + 128]

@@ -16,6 +16,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Const, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, ops
 from glowembed.law.wide import HIGHEST, LOWEST
@@ -91,15 +92,8 @@ class LutS16(KernelOp):
     kernels = (
         Kernel("ge_lut_s16", cost=lambda n, t: Cost(23.0 * n.params.rows * n.params.row, 100), store="elements"),
     )
-
-    def rows(self, p: LutS16Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: LutS16Params) -> tuple[tuple[int, ...], int]:
-        return (2 * p.row,), 2 * p.row
-
-    def needs(self, p: LutS16Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
+    element_bytes = (2, 2)
 
     def int_ref(self, p: LutS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return self.values(constants["table"], inputs[0])
@@ -182,6 +176,8 @@ class PiecesS16(KernelOp):
     name = "pieces_s16"
     params = PiecesS16Params
     constants = {"start": "int16_t", "base": "int32_t", "slope": "int32_t"}
+    geometry = ELEMENTWISE
+    element_bytes = (2, 2)
 
     @staticmethod
     def cost(node: Node, _: Any) -> Cost:
@@ -189,15 +185,6 @@ class PiecesS16(KernelOp):
         return Cost((12.0 + 10.0 * p.pieces.bit_length()) * p.rows * p.row, 140)
 
     kernels = (Kernel("ge_pieces_s16", cost=cost, store="elements"),)
-
-    def rows(self, p: PiecesS16Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: PiecesS16Params) -> tuple[tuple[int, ...], int]:
-        return (2 * p.row,), 2 * p.row
-
-    def needs(self, p: PiecesS16Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
 
     def int_ref(self, p: PiecesS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x, start = inputs[0].astype(np.int64), constants["start"].astype(np.int64)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import PAIRS
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
 from glowembed.law import fixedpoint
@@ -146,15 +147,7 @@ class AddS8(KernelOp):
     params = AddParams
     inputs = ("a", "b")
     kernels = (Kernel("ge_add_s8", cost=lambda n, t: Cost(16.0 * n.params.rows * n.params.row, 210), store="elements"),)
-
-    def rows(self, p: AddParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: AddParams) -> tuple[tuple[int, ...], int]:
-        return (p.row, p.row), p.row
-
-    def needs(self, p: AddParams, y: int) -> tuple[range, ...]:
-        return range(y, y + 1), range(y, y + 1)
+    geometry = PAIRS
 
     def int_ref(self, p: AddParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _sum(p, inputs[0], inputs[1])
@@ -173,15 +166,7 @@ class AddBroadcastS8(KernelOp):
             store="elements",
         ),
     )
-
-    def rows(self, p: AddBroadcastParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: AddBroadcastParams) -> tuple[tuple[int, ...], int]:
-        return broadcast.row_bytes(p)
-
-    def needs(self, p: AddBroadcastParams, y: int) -> tuple[range, ...]:
-        return broadcast.needs(p, y)
+    geometry = broadcast.GEOMETRY
 
     def int_ref(self, p: AddBroadcastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _sum(p, *broadcast.operands(p, inputs))
@@ -203,15 +188,7 @@ class AddEachS8(KernelOp):
             store="elements",
         ),
     )
-
-    def rows(self, p: AddEachParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: AddEachParams) -> tuple[tuple[int, ...], int]:
-        return broadcast.row_bytes(p)
-
-    def needs(self, p: AddEachParams, y: int) -> tuple[range, ...]:
-        return broadcast.needs(p, y)
+    geometry = broadcast.GEOMETRY
 
     def int_ref(self, p: AddEachParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         a, b = broadcast.operands(p, inputs)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.law import wide
@@ -75,16 +76,8 @@ def _pair(node: Node, c: LowerContext) -> None:
 
 class _PairS16(KernelOp):
     inputs = ("a", "b")
-
-    def rows(self, p: Any) -> int:
-        return int(p.rows)
-
-    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
-        inputs, output = broadcast.row_bytes(p)
-        return tuple(2 * n for n in inputs), 2 * output
-
-    def needs(self, p: Any, y: int) -> tuple[range, ...]:
-        return broadcast.needs(p, y)
+    geometry = broadcast.GEOMETRY
+    element_bytes = (2, 2)
 
     def real(self, p: Any, inputs: Sequence[Array]) -> tuple[Array, Array]:
         """Both operands minus their zero points, in shapes that numpy broadcasts."""
@@ -162,20 +155,12 @@ class LinearS16(KernelOp):
 
     name = "linear_s16"
     params = LinearS16Params
-    sizes = (2, 2)
+    element_bytes = (2, 2)
     dtype = "int16"
     kernels = (
         Kernel("ge_linear_s16", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150), store="elements"),
     )
-
-    def rows(self, p: LinearS16Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: LinearS16Params) -> tuple[tuple[int, ...], int]:
-        return (self.sizes[0] * p.row,), self.sizes[1] * p.row
-
-    def needs(self, p: LinearS16Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
 
     def int_ref(self, p: LinearS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].astype(np.int64) - p.in_zero_point
@@ -186,7 +171,7 @@ class LinearS16(KernelOp):
 class RescaleS8S16(LinearS16):
     """Conversion from int8 to int16."""
 
-    name, sizes = "rescale_s8_s16", (1, 2)
+    name, element_bytes = "rescale_s8_s16", (1, 2)
     kernels = (
         Kernel("ge_rescale_s8_s16", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150), store="rows"),
     )
@@ -195,7 +180,7 @@ class RescaleS8S16(LinearS16):
 class RescaleS16S8(LinearS16):
     """Conversion from int16 to int8."""
 
-    name, sizes, dtype = "rescale_s16_s8", (2, 1), "int8"
+    name, element_bytes, dtype = "rescale_s16_s8", (2, 1), "int8"
     kernels = (
         Kernel("ge_rescale_s16_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150), store="rows"),
     )

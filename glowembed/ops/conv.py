@@ -19,6 +19,7 @@ from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, 
 from glowembed.kernels import portable
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import LinearConstants, check_bias, clamp_limits, linear_constants, mode_of
+from glowembed.ops.shared.windows import CONVOLUTION, window_of
 
 
 class Conv(Op):
@@ -138,30 +139,10 @@ def _params(
     )  # fmt: skip
 
 
-def window_of(p: Any) -> Window:
-    """The window of these params; the padding at the end follows from the output size."""
-    bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
-    right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
-    return Window(
-        (p.kernel_h, p.kernel_w),
-        (p.stride_h, p.stride_w),
-        (p.dilation_h, p.dilation_w),
-        (p.pad_top, p.pad_left, bottom, right),
-    )
-
-
 class _Conv2dBase(KernelOp):
     params = Conv2dParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-
-    def rows(self, p: Conv2dParams) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: Conv2dParams) -> tuple[tuple[int, ...], int]:
-        return (p.in_w * p.in_c,), p.out_w * p.out_c
-
-    def needs(self, p: Conv2dParams, y: int) -> tuple[range, ...]:
-        return (window_of(p).rows(y, p.in_h),)
+    geometry = CONVOLUTION
 
     def int_ref(self, p: Conv2dParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c)

@@ -37,6 +37,7 @@ from glowembed.graph.spatial import (
 )
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
+from glowembed.ops.shared.windows import TRANSPOSED
 
 
 class ConvTranspose(Op):
@@ -202,17 +203,7 @@ class ConvTranspose2dS8(KernelOp):
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_conv_transpose2d_s8", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),
     )
-
-    def rows(self, p: ConvTranspose2dParams) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: ConvTranspose2dParams) -> tuple[tuple[int, ...], int]:
-        return (p.in_w * p.in_c,), p.out_w * p.out_c
-
-    def needs(self, p: ConvTranspose2dParams, y: int) -> tuple[range, ...]:
-        taps = [y + p.pad_top - k * p.dilation_h for k in range(p.kernel_h)]
-        rows = [t // p.stride_h for t in taps if t % p.stride_h == 0 and 0 <= t // p.stride_h < p.in_h]
-        return (range(min(rows), max(rows) + 1) if rows else range(0),)
+    geometry = TRANSPOSED
 
     def int_ref(self, p: ConvTranspose2dParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         attrs = {

@@ -20,6 +20,7 @@ from glowembed.ops.conv import ohwi
 from glowembed.ops.conv_wide import wide_constants
 from glowembed.ops.float32 import float_limits, float_weights
 from glowembed.ops.shared.linear import clamp_limits
+from glowembed.ops.shared.windows import TRANSPOSED
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,7 @@ def _wide(node: Node, c: LowerContext) -> None:
 
 
 class _ConvTranspose2d(KernelOp):
-    size: int
-
-    def rows(self, p: Any) -> int:
-        return int(p.out_h)
-
-    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
-        return (self.size * p.in_w * p.in_c,), self.size * p.out_w * p.out_c
-
-    def needs(self, p: Any, y: int) -> tuple[range, ...]:
-        taps = [y + p.pad_top - k * p.dilation_h for k in range(p.kernel_h)]
-        rows = [t // p.stride_h for t in taps if t % p.stride_h == 0 and 0 <= t // p.stride_h < p.in_h]
-        return (range(min(rows), max(rows) + 1) if rows else range(0),)
+    geometry = TRANSPOSED
 
     def sums(self, p: Any, x: Array, w: Array, total: Array) -> Array:
         """`total` [out_h, out_w, O] plus the products, added tap by tap, channel by channel."""
@@ -115,10 +105,11 @@ def _meet(size: int, offset: int, stride: int, count: int) -> tuple[Array, Array
 class ConvTranspose2dF32(_ConvTranspose2d):
     """Weights [O, kh, kw, C/groups]; the sum begins with the bias."""
 
-    name, size = "conv_transpose2d_f32", 4
+    name = "conv_transpose2d_f32"
     params = ConvTranspose2dF32Params
     constants = {"weights": "float", "bias": "float"}
     kernels = (Kernel("ge_conv_transpose2d_f32", cost=lambda n, t: Cost(36.0 * n.macs, 750), store="rows"),)
+    element_bytes = (4, 4)
 
     def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.float32)
@@ -129,10 +120,11 @@ class ConvTranspose2dF32(_ConvTranspose2d):
 class ConvTranspose2dS16(_ConvTranspose2d):
     """Weights int8 [O, kh, kw, C/groups]; the bias does not include the input's zero point."""
 
-    name, size = "conv_transpose2d_s16", 2
+    name = "conv_transpose2d_s16"
     params = ConvTranspose2dS16Params
     constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
     kernels = (Kernel("ge_conv_transpose2d_s16", cost=lambda n, t: Cost(18.0 * n.macs, 800), store="rows"),)
+    element_bytes = (2, 2)
 
     def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.int64)

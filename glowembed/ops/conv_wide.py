@@ -19,8 +19,10 @@ from glowembed.graph.ir import Array, Const, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.graph.spatial import ConvParams, Window, as_hwc
 from glowembed.law import fixedpoint, wide
-from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi, window_of
+from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi
+from glowembed.ops.gemm import FC
 from glowembed.ops.shared.linear import clamp_limits
+from glowembed.ops.shared.windows import CONVOLUTION
 
 # ---------------------------------------------------------------------------------------------- weights
 
@@ -119,15 +121,8 @@ class _Conv2dS16(KernelOp):
     params = Conv2dS16Params
     constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
     sums: Conv2dS8 | DepthwiseS8 = Conv2dS8()
-
-    def rows(self, p: Conv2dS16Params) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: Conv2dS16Params) -> tuple[tuple[int, ...], int]:
-        return (2 * p.in_w * p.in_c,), 2 * p.out_w * p.out_c
-
-    def needs(self, p: Conv2dS16Params, y: int) -> tuple[range, ...]:
-        return (window_of(p).rows(y, p.in_h),)
+    geometry = CONVOLUTION
+    element_bytes = (2, 2)
 
     def int_ref(self, p: Conv2dS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x: Any = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
@@ -218,15 +213,8 @@ class FcS16(KernelOp):
     params = FcS16Params
     constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
     kernels = (Kernel("ge_fc_s16", cost=lambda n, t: Cost(8.0 * n.macs, 300), store="rows"),)
-
-    def rows(self, p: FcS16Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: FcS16Params) -> tuple[tuple[int, ...], int]:
-        return (2 * p.in_c,), 2 * p.out_c
-
-    def needs(self, p: FcS16Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = FC
+    element_bytes = (2, 2)
 
     def int_ref(self, p: FcS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.rows, p.in_c).astype(np.float64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import per_row, whole
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
 from glowembed.law import fixedpoint
@@ -199,21 +200,21 @@ def _copy_cost(node: Node, _: Any) -> Cost:
     return Cost(p.rows * (prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0)), 520)
 
 
+COPY = per_row(lambda p: ((p.in_size,), p.out_size))
+COPY_INTO = per_row(lambda p: ((p.out_size, p.in_size), p.out_size))
+"""The first input is the tensor whose memory the output is."""
+
+INSERT = per_row(lambda p: ((p.out_size,), p.out_size))
+FILL = whole(lambda p: ((), p.size))
+
+
 class CopyS8(KernelOp):
     """The block, requantized while it is copied; it is the whole output."""
 
     name = "copy_s8"
     params = CopyParams
     kernels = (Kernel("ge_copy_s8", cost=_copy_cost, store="rows"),)
-
-    def rows(self, p: CopyParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
-        return (p.in_size,), p.out_size
-
-    def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = COPY
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _copy_block(p, inputs[0], np.zeros(p.rows * p.out_size, np.int8))
@@ -229,15 +230,7 @@ class CopyIntoS8(KernelOp):
     params = CopyParams
     inputs = ("partial", "x")
     kernels = (Kernel("ge_copy_into_s8", cost=_copy_cost, store="rows"),)
-
-    def rows(self, p: CopyParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
-        return (p.out_size, p.in_size), p.out_size
-
-    def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1), range(y, y + 1))
+    geometry = COPY_INTO
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _copy_block(p, inputs[1], inputs[0].reshape(-1).copy())
@@ -251,15 +244,7 @@ class InsertS8(KernelOp):
     inputs = ("partial",)
     constants = {"x": "int8_t"}
     kernels = (Kernel("ge_insert_s8", cost=_copy_cost, store="rows"),)
-
-    def rows(self, p: CopyParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: CopyParams) -> tuple[tuple[int, ...], int]:
-        return (p.out_size,), p.out_size
-
-    def needs(self, p: CopyParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = INSERT
 
     def int_ref(self, p: CopyParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _copy_block(p, constants["x"], inputs[0].reshape(-1).copy())
@@ -278,12 +263,7 @@ class Reserve(KernelOp):
     name = "reserve"
     params = ReserveParams
     inputs = ()
-
-    def row_bytes(self, p: ReserveParams) -> tuple[tuple[int, ...], int]:
-        return (), p.size
-
-    def needs(self, p: ReserveParams, y: int) -> tuple[range, ...]:
-        return ()
+    geometry = FILL
 
     def int_ref(self, p: ReserveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.zeros(p.size, np.int8)
@@ -304,12 +284,7 @@ class FillS8(KernelOp):
     params = FillParams
     inputs = ()
     kernels = (Kernel("ge_fill_s8", cost=lambda n, t: Cost(20.0 + n.params.size / 4, 56)),)
-
-    def row_bytes(self, p: FillParams) -> tuple[tuple[int, ...], int]:
-        return (), p.size
-
-    def needs(self, p: FillParams, y: int) -> tuple[range, ...]:
-        return ()
+    geometry = FILL
 
     def int_ref(self, p: FillParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.full(p.size, p.value, np.int8)

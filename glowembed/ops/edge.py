@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
 from glowembed.ops.shared.broadcast import rows_of
@@ -81,15 +82,8 @@ class QuantizeF32S8(KernelOp):
     kernels = (
         Kernel("ge_quantize_f32_s8", cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.row, 140), store="rows"),
     )
-
-    def rows(self, p: EdgeParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: EdgeParams) -> tuple[tuple[int, ...], int]:
-        return (4 * p.row,), p.row
-
-    def needs(self, p: EdgeParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
+    element_bytes = (4, 1)
 
     def int_ref(self, p: EdgeParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         with np.errstate(over="ignore"):
@@ -107,15 +101,8 @@ class DequantizeS8F32(KernelOp):
     kernels = (
         Kernel("ge_dequantize_s8_f32", cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 80), store="rows"),
     )
-
-    def rows(self, p: EdgeParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: EdgeParams) -> tuple[tuple[int, ...], int]:
-        return (p.row,), 4 * p.row
-
-    def needs(self, p: EdgeParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
+    element_bytes = (1, 4)
 
     def int_ref(self, p: EdgeParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return (inputs[0].astype(np.int32) - p.zero_point).astype(np.float32) * np.float32(p.scale)

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.law.wide import HIGHEST, LOWEST
@@ -38,15 +39,8 @@ class QuantizeF32S16(KernelOp):
     kernels = (
         Kernel("ge_quantize_f32_s16", cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.row, 140), store="rows"),
     )
-
-    def rows(self, p: EdgeParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: EdgeParams) -> tuple[tuple[int, ...], int]:
-        return (4 * p.row,), 2 * p.row
-
-    def needs(self, p: EdgeParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
+    element_bytes = (4, 2)
 
     def int_ref(self, p: EdgeParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         with np.errstate(over="ignore"):
@@ -64,15 +58,8 @@ class DequantizeS16F32(KernelOp):
     kernels = (
         Kernel("ge_dequantize_s16_f32", cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 80), store="rows"),
     )
-
-    def rows(self, p: EdgeParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: EdgeParams) -> tuple[tuple[int, ...], int]:
-        return (2 * p.row,), 4 * p.row
-
-    def needs(self, p: EdgeParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
+    element_bytes = (2, 4)
 
     def int_ref(self, p: EdgeParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return (inputs[0].astype(np.int32) - p.zero_point).astype(np.float32) * np.float32(p.scale)

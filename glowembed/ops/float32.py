@@ -15,15 +15,19 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering
 from glowembed.graph.spatial import ConvParams, Window, as_hwc
 from glowembed.law import floatmath
 from glowembed.ops import pool
-from glowembed.ops.conv import hwo, ohwi, window_of
+from glowembed.ops.conv import hwo, ohwi
+from glowembed.ops.gemm import FC
 from glowembed.ops.moves import stored_constant
 from glowembed.ops.pool import PoolParams
 from glowembed.ops.shared import broadcast
+from glowembed.ops.shared.windows import CONVOLUTION, POOL, window_of
+from glowembed.ops.softmax import VECTORS
 
 LARGEST = float(np.finfo(np.float32).max)
 F = np.float32
@@ -82,15 +86,8 @@ def _affine(node: Node, c: LowerContext) -> None:
 class _Conv2dF32(KernelOp):
     params = Conv2dF32Params
     constants = {"weights": "float", "bias": "float"}
-
-    def rows(self, p: Conv2dF32Params) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: Conv2dF32Params) -> tuple[tuple[int, ...], int]:
-        return (4 * p.in_w * p.in_c,), 4 * p.out_w * p.out_c
-
-    def needs(self, p: Conv2dF32Params, y: int) -> tuple[range, ...]:
-        return (window_of(p).rows(y, p.in_h),)
+    geometry = CONVOLUTION
+    element_bytes = (4, 4)
 
     def int_ref(self, p: Conv2dF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x, window = inputs[0].reshape(p.in_h, p.in_w, p.in_c), window_of(p)
@@ -161,15 +158,8 @@ class FcF32(KernelOp):
     params = FcF32Params
     constants = {"weights": "float", "bias": "float"}
     kernels = (Kernel("ge_fc_f32", cost=lambda n, t: Cost(28.0 * n.macs, 250), store="rows"),)
-
-    def rows(self, p: FcF32Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: FcF32Params) -> tuple[tuple[int, ...], int]:
-        return (4 * p.in_c,), 4 * p.out_c
-
-    def needs(self, p: FcF32Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = FC
+    element_bytes = (4, 4)
 
     def int_ref(self, p: FcF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x, w = inputs[0].reshape(p.rows, p.in_c), constants["weights"]
@@ -210,16 +200,8 @@ def _pair(node: Node, c: LowerContext) -> None:
 
 class _PairF32(KernelOp):
     inputs = ("a", "b")
-
-    def rows(self, p: MulF32Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: MulF32Params) -> tuple[tuple[int, ...], int]:
-        inputs, output = broadcast.row_bytes(p)
-        return tuple(4 * n for n in inputs), 4 * output
-
-    def needs(self, p: MulF32Params, y: int) -> tuple[range, ...]:
-        return broadcast.needs(p, y)
+    geometry = broadcast.GEOMETRY
+    element_bytes = (4, 4)
 
     def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         a, b = (x.reshape(s) for x, s in zip(inputs, broadcast.operand_shapes(p), strict=True))
@@ -337,15 +319,8 @@ class UnaryF32(KernelOp):
     kernels = (
         Kernel("ge_unary_f32", cost=lambda n, t: Cost(200.0 * n.params.rows * n.params.row, 1500), store="elements"),
     )
-
-    def rows(self, p: UnaryF32Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: UnaryF32Params) -> tuple[tuple[int, ...], int]:
-        return (4 * p.row,), 4 * p.row
-
-    def needs(self, p: UnaryF32Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = ELEMENTWISE
+    element_bytes = (4, 4)
 
     def int_ref(self, p: UnaryF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         with np.errstate(all="ignore"):
@@ -385,14 +360,8 @@ def _avgpool(node: Node, c: LowerContext) -> None:
 
 
 class _PoolF32(KernelOp):
-    def rows(self, p: PoolParams) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: PoolParams) -> tuple[tuple[int, ...], int]:
-        return (4 * p.in_w * p.channels,), 4 * p.out_w * p.channels
-
-    def needs(self, p: PoolParams, y: int) -> tuple[range, ...]:
-        return (window_of(p).rows(y, p.in_h),)
+    geometry = POOL
+    element_bytes = (4, 4)
 
 
 def _cost(node: Node, _: Any) -> Cost:
@@ -468,15 +437,8 @@ class SoftmaxF32(KernelOp):
             store="elements",
         ),
     )
-
-    def rows(self, p: SoftmaxF32Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: SoftmaxF32Params) -> tuple[tuple[int, ...], int]:
-        return (4 * p.vectors * p.n,), 4 * p.vectors * p.n
-
-    def needs(self, p: SoftmaxF32Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = VECTORS
+    element_bytes = (4, 4)
 
     def int_ref(self, p: SoftmaxF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(-1, p.n).astype(np.float32)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import per_row
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import (
     Builder,
@@ -242,6 +243,9 @@ class FcParams:
     hi: int = i32("largest output")
 
 
+FC = per_row(lambda p: ((p.in_c,), p.out_c))
+
+
 class FcS8(KernelOp):
     """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
 
@@ -249,15 +253,7 @@ class FcS8(KernelOp):
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
     kernels: tuple[Kernel, ...] = (Kernel("ge_fc_s8", cost=portable.matrix("fc_s8", 6.0, 330), store="rows"),)
-
-    def rows(self, p: FcParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: FcParams) -> tuple[tuple[int, ...], int]:
-        return (p.in_c,), p.out_c
-
-    def needs(self, p: FcParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = FC
 
     def int_ref(self, p: FcParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.rows, p.in_c).astype(np.float64)

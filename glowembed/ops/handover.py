@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import per_row
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Cost, Kernel, KernelOp
 
@@ -27,15 +28,7 @@ class HandoverParams:
 
 class _Handover(KernelOp):
     params = HandoverParams
-
-    def rows(self, p: HandoverParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: HandoverParams) -> tuple[tuple[int, ...], int]:
-        return (p.row_bytes,), p.row_bytes
-
-    def needs(self, p: HandoverParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = per_row(lambda p: ((p.row_bytes,), p.row_bytes))
 
     def int_ref(self, p: HandoverParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return inputs[0]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed.graph.geometry import whole
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Builder, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.ops.copy import transpose_params
@@ -149,6 +150,7 @@ class View(KernelOp):
 
     name = "view"
     params = type(None)
+    geometry = whole(lambda p: ((0,), 0))
 
     def int_ref(self, p: None, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return inputs[0]

@@ -16,6 +16,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import (
     Builder,
@@ -178,6 +179,9 @@ class MatmulParams:
     hi: int = i32("largest output")
 
 
+MATRICES = Geometry(lambda p: int(p.rows), lambda p: ((p.m * p.k, p.n * p.k), p.m * p.n), broadcast.needs)
+
+
 class MatmulS8(KernelOp):
     """Sums of products of int8, which fit int32. float64 holds them exactly."""
 
@@ -185,17 +189,8 @@ class MatmulS8(KernelOp):
     params = MatmulParams
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
-    size = 1
     kernels: tuple[Kernel, ...] = (Kernel("ge_matmul_s8", cost=lambda n, t: Cost(8.0 * n.macs, 330), store="rows"),)
-
-    def rows(self, p: MatmulParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: MatmulParams) -> tuple[tuple[int, ...], int]:
-        return (self.size * p.m * p.k, self.size * p.n * p.k), self.size * p.m * p.n
-
-    def needs(self, p: MatmulParams, y: int) -> tuple[range, ...]:
-        return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
+    geometry = MATRICES
 
     def sums(self, p: MatmulParams, inputs: Sequence[Array]) -> Array:
         """The sums of products, [rows, m, n]."""
@@ -224,8 +219,9 @@ def _lower_s16(node: Node, c: LowerContext) -> None:
 class MatmulS16(MatmulS8):
     """Sums of products of int16, which are below 2^53."""
 
-    name, size = "matmul_s16", 2
+    name = "matmul_s16"
     kernels = (Kernel("ge_matmul_s16", cost=lambda n, t: Cost(9.0 * n.macs, 300), store="rows"),)
+    element_bytes = (2, 2)
 
     def int_ref(self, p: MatmulParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         q = wide.WideRequant(tuple(constants["multiplier"].tolist()), p.shift)

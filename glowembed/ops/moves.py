@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import f32, i32
+from glowembed.graph.geometry import whole
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering
 from glowembed.ops.copy import (
+    COPY,
+    COPY_INTO,
     RANK,
     CopyParams,
     Reserve,
@@ -81,16 +84,7 @@ class _Copy(KernelOp):
 
     params = MoveParams
     dtype: str
-
-    def rows(self, p: MoveParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: MoveParams) -> tuple[tuple[int, ...], int]:
-        size = np.dtype(self.dtype).itemsize
-        return (p.in_size * size,), p.out_size * size
-
-    def needs(self, p: MoveParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = COPY
 
     def int_ref(self, p: MoveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _moved(p, inputs[0], np.zeros(p.rows * p.out_size, self.dtype))
@@ -101,6 +95,7 @@ class CopyS16(_Copy):
 
     name, dtype = "copy_s16", "int16"
     kernels = (Kernel("ge_copy_s16", cost=_move_cost, store="rows"),)
+    element_bytes = (2, 2)
 
 
 class CopyF32(_Copy):
@@ -108,6 +103,7 @@ class CopyF32(_Copy):
 
     name, dtype = "copy_f32", "float32"
     kernels = (Kernel("ge_copy_f32", cost=_move_cost, store="rows"),)
+    element_bytes = (4, 4)
 
 
 class _CopyInto(KernelOp):
@@ -116,16 +112,7 @@ class _CopyInto(KernelOp):
     params = MoveParams
     inputs = ("partial", "x")
     dtype: str
-
-    def rows(self, p: MoveParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: MoveParams) -> tuple[tuple[int, ...], int]:
-        size = np.dtype(self.dtype).itemsize
-        return (p.out_size * size, p.in_size * size), p.out_size * size
-
-    def needs(self, p: MoveParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1), range(y, y + 1))
+    geometry = COPY_INTO
 
     def int_ref(self, p: MoveParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _moved(p, inputs[1], inputs[0].reshape(-1).copy())
@@ -136,6 +123,7 @@ class CopyIntoS16(_CopyInto):
 
     name, dtype = "copy_into_s16", "int16"
     kernels = (Kernel("ge_copy_into_s16", cost=_move_cost, store="rows"),)
+    element_bytes = (2, 2)
 
 
 class CopyIntoF32(_CopyInto):
@@ -143,6 +131,7 @@ class CopyIntoF32(_CopyInto):
 
     name, dtype = "copy_into_f32", "float32"
     kernels = (Kernel("ge_copy_into_f32", cost=_move_cost, store="rows"),)
+    element_bytes = (4, 4)
 
 
 class _Fill(KernelOp):
@@ -150,12 +139,7 @@ class _Fill(KernelOp):
 
     inputs = ()
     dtype: str
-
-    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
-        return (), p.count * np.dtype(self.dtype).itemsize
-
-    def needs(self, p: Any, y: int) -> tuple[range, ...]:
-        return ()
+    geometry = whole(lambda p: ((), p.count))
 
     def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.full(p.count, p.value, self.dtype)
@@ -166,6 +150,7 @@ class FillS16(_Fill):
 
     name, dtype, params = "fill_s16", "int16", FillS16Params
     kernels = (Kernel("ge_fill_s16", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
+    element_bytes = (2, 2)
 
 
 class FillF32(_Fill):
@@ -173,6 +158,7 @@ class FillF32(_Fill):
 
     name, dtype, params = "fill_f32", "float32", FillF32Params
     kernels = (Kernel("ge_fill_f32", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
+    element_bytes = (4, 4)
 
 
 class ReserveS16(Reserve):

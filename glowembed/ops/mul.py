@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import PAIRS
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
 from glowembed.law import fixedpoint
@@ -105,15 +106,7 @@ class MulS8(KernelOp):
     inputs = ("a", "b")
     constants = {"multiplier": "int32_t"}
     kernels = (Kernel("ge_mul_s8", cost=lambda n, t: Cost(23.0 * n.params.rows * n.params.row, 330), store="elements"),)
-
-    def rows(self, p: MulParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: MulParams) -> tuple[tuple[int, ...], int]:
-        return (p.row, p.row), p.row
-
-    def needs(self, p: MulParams, y: int) -> tuple[range, ...]:
-        return range(y, y + 1), range(y, y + 1)
+    geometry = PAIRS
 
     def int_ref(self, p: MulParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _product(p, inputs[0], inputs[1], constants["multiplier"], self.requantization)
@@ -133,15 +126,7 @@ class MulBroadcastS8(KernelOp):
             store="elements",
         ),
     )
-
-    def rows(self, p: MulBroadcastParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: MulBroadcastParams) -> tuple[tuple[int, ...], int]:
-        return broadcast.row_bytes(p)
-
-    def needs(self, p: MulBroadcastParams, y: int) -> tuple[range, ...]:
-        return broadcast.needs(p, y)
+    geometry = broadcast.GEOMETRY
 
     def int_ref(self, p: MulBroadcastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _product(p, *broadcast.operands(p, inputs), constants["multiplier"], self.requantization)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Elements, whole
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
 from glowembed.nest import ctext, interpret, retype
@@ -133,11 +134,19 @@ def _text(params: NestParams) -> str:
     return ctext.text(program_of(params), _symbol(params))
 
 
+def _bytes(p: NestParams) -> Elements:
+    """Tensors have different types, so their elements are counted as bytes."""
+    program = program_of(p)
+    sizes = [t.size * numpy_type(t.dtype).itemsize for t in (*program.inputs, program.output)]
+    return tuple(sizes[:-1]), sizes[-1]
+
+
 class NestOp(KernelOp):
     """Runs the program of its params; every tensor is one row."""
 
     name = "nest"
     params = NestParams
+    geometry = whole(_bytes)
     variadic = True
     kernels = (
         Kernel(
@@ -148,14 +157,6 @@ class NestOp(KernelOp):
             named=_symbol,
         ),
     )
-
-    def row_bytes(self, p: NestParams) -> tuple[tuple[int, ...], int]:
-        program = program_of(p)
-        sizes = [t.size * numpy_type(t.dtype).itemsize for t in (*program.inputs, program.output)]
-        return tuple(sizes[:-1]), sizes[-1]
-
-    def needs(self, p: NestParams, y: int) -> tuple[range, ...]:
-        return tuple(range(1) for _ in program_of(p).inputs)
 
     def int_ref(self, p: NestParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.asarray(interpret.run(program_of(p), inputs))

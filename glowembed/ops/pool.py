@@ -32,9 +32,9 @@ from glowembed.graph.op import (
 )
 from glowembed.graph.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.law import fixedpoint
-from glowembed.ops.conv import window_of
 from glowembed.ops.reduce import split_max, split_mean
 from glowembed.ops.shared.linear import clamp_limits, mode_of
+from glowembed.ops.shared.windows import POOL, window_of
 
 
 class MaxPool(Op):
@@ -345,14 +345,7 @@ def _pool_cost(node: Node, _: Any) -> Cost:
 
 
 class _PoolBase(KernelOp):
-    def rows(self, p: PoolParams) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: PoolParams) -> tuple[tuple[int, ...], int]:
-        return (p.in_w * p.channels,), p.out_w * p.channels
-
-    def needs(self, p: PoolParams, y: int) -> tuple[range, ...]:
-        return (window_of(p).rows(y, p.in_h),)
+    geometry = POOL
 
 
 class MaxpoolS8(_PoolBase):

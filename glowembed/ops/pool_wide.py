@@ -15,8 +15,8 @@ from glowembed.graph.spatial import Window
 from glowembed.law import wide
 from glowembed.law.wide import LOWEST
 from glowembed.ops import pool
-from glowembed.ops.conv import window_of
 from glowembed.ops.pool import AvgpoolParams, PoolParams
+from glowembed.ops.shared.windows import POOL, window_of
 
 
 def _maxpool(node: Node, c: LowerContext) -> None:
@@ -35,14 +35,8 @@ def _avgpool(node: Node, c: LowerContext) -> None:
 
 
 class _PoolS16(KernelOp):
-    def rows(self, p: PoolParams) -> int:
-        return p.out_h
-
-    def row_bytes(self, p: PoolParams) -> tuple[tuple[int, ...], int]:
-        return (2 * p.in_w * p.channels,), 2 * p.out_w * p.channels
-
-    def needs(self, p: PoolParams, y: int) -> tuple[range, ...]:
-        return (window_of(p).rows(y, p.in_h),)
+    geometry = POOL
+    element_bytes = (2, 2)
 
 
 def _pool_cost(node: Node, _: Any) -> Cost:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import per_row, whole
 from glowembed.graph.ir import Array, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
 from glowembed.law import fixedpoint
@@ -68,12 +69,7 @@ def _is_whole(p: Any) -> bool:
 class _Reduction(KernelOp):
     params = RowsParams
     accumulates = True
-
-    def rows(self, p: RowsParams) -> int:
-        return p.rows
-
-    def needs(self, p: RowsParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = per_row(lambda p: ((p.columns * p.channels,), p.channels))
 
 
 def _cost(node: Node, _: Any) -> Cost:
@@ -86,9 +82,7 @@ class SumRowsS8(_Reduction):
 
     name = "sum_rows_s8"
     kernels = (Kernel("ge_sum_rows_s8", cost=_cost, store="rows"),)
-
-    def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
-        return (p.columns * p.channels,), 4 * p.channels
+    element_bytes = (1, 4)
 
     def int_ref(self, p: RowsParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.asarray(inputs[0].reshape(-1, p.channels).sum(axis=0, dtype=np.int32))
@@ -99,9 +93,6 @@ class MaxRowsS8(_Reduction):
 
     name = "max_rows_s8"
     kernels = (Kernel("ge_max_rows_s8", cost=_cost, store="rows"),)
-
-    def row_bytes(self, p: RowsParams) -> tuple[tuple[int, ...], int]:
-        return (p.columns * p.channels,), p.channels
 
     def int_ref(self, p: RowsParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.asarray(inputs[0].reshape(-1, p.channels).max(axis=0))
@@ -115,12 +106,8 @@ class MeanS32S8(KernelOp):
     inputs = ("sum",)
     constants = {"multiplier": "int32_t"}
     kernels = (Kernel("ge_mean_s32_s8", cost=lambda n, t: Cost(25.0 * n.params.channels, 270)),)
-
-    def row_bytes(self, p: MeanParams) -> tuple[tuple[int, ...], int]:
-        return (4 * p.channels,), p.channels
-
-    def needs(self, p: MeanParams, y: int) -> tuple[range, ...]:
-        return (range(1),)
+    geometry = whole(lambda p: ((p.channels,), p.channels))
+    element_bytes = (4, 1)
 
     def int_ref(self, p: MeanParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         acc = inputs[0].reshape(1, p.channels).astype(np.int64) - p.zero

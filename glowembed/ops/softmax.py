@@ -23,6 +23,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import per_row
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
 from glowembed.law import fixedpoint, tflite
@@ -158,6 +159,10 @@ class SoftmaxParams:
     zero_point: int = i32("of the output, -128..127")
 
 
+VECTORS = per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n))
+"""Several vectors of `p.n` elements in a row."""
+
+
 class SoftmaxS8(KernelOp):
     """Softmax with one division per output."""
 
@@ -171,15 +176,7 @@ class SoftmaxS8(KernelOp):
             store="elements",
         ),
     )
-
-    def rows(self, p: SoftmaxParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: SoftmaxParams) -> tuple[tuple[int, ...], int]:
-        return (p.vectors * p.n,), p.vectors * p.n
-
-    def needs(self, p: SoftmaxParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = VECTORS
 
     def int_ref(self, p: SoftmaxParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(-1, p.n).astype(np.int32)

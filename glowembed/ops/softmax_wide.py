@@ -16,6 +16,7 @@ from glowembed.law.fixedpoint import round_half_up
 from glowembed.law.wide import HIGHEST
 from glowembed.ops import softmax
 from glowembed.ops.shared import broadcast
+from glowembed.ops.softmax import VECTORS
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,8 @@ class SoftmaxS16(KernelOp):
             store="elements",
         ),
     )
-
-    def rows(self, p: SoftmaxS16Params) -> int:
-        return p.rows
-
-    def row_bytes(self, p: SoftmaxS16Params) -> tuple[tuple[int, ...], int]:
-        return (2 * p.vectors * p.n,), 2 * p.vectors * p.n
-
-    def needs(self, p: SoftmaxS16Params, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
+    geometry = VECTORS
+    element_bytes = (2, 2)
 
     def int_ref(self, p: SoftmaxS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x, table = inputs[0].reshape(-1, p.n).astype(np.int32), constants["table"].astype(np.uint64)

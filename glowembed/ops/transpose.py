@@ -12,6 +12,7 @@ from math import log, prod
 from typing import Any
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp
 
@@ -101,22 +102,21 @@ IN_PLACE = Kernel(
 )
 
 
+def _planes(p: Any, y: int) -> tuple[range, ...]:
+    """Row y of every plane, and everything between them."""
+    return (range(y, (p.channels - 1) * p.rows + y + 1),)
+
+
+PLANES = Geometry(lambda p: int(p.rows), lambda p: ((p.columns,), p.columns * p.channels), _planes)
+
+
 class ChannelsLastS8(KernelOp):
     """y[h, w, c] = x[c, h, w]."""
 
     name = "channels_last_s8"
     params = ChannelsLastParams
     kernels = (Kernel("ge_channels_last_s8", cost=_cost, store="rows"), IN_PLACE)
-
-    def rows(self, p: ChannelsLastParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: ChannelsLastParams) -> tuple[tuple[int, ...], int]:
-        return (p.columns,), p.columns * p.channels
-
-    def needs(self, p: ChannelsLastParams, y: int) -> tuple[range, ...]:
-        """Row y of every plane, and everything between them."""
-        return (range(y, (p.channels - 1) * p.rows + y + 1),)
+    geometry = PLANES
 
     def int_ref(self, p: ChannelsLastParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return inputs[0].reshape(p.channels, -1).T

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from glowembed.graph.geometry import per_row
 from glowembed.graph.cstruct import i32
 from glowembed.graph.op import Cost, Kernel, KernelOp, Op
 
@@ -52,16 +53,8 @@ class Median3S8(KernelOp):
 
     name = "median3_s8"
     params = Median3Params
+    geometry = per_row(lambda p: ((p.size,), p.size))
     kernels = (Kernel("ge_median3_s8", cost=lambda n, t: Cost(20.0 * n.params.rows * n.params.size, 120)),)
-
-    def rows(self, p):
-        return p.rows
-
-    def row_bytes(self, p):
-        return (p.size,), p.size
-
-    def needs(self, p, y):
-        return (range(y, y + 1),)
 
     def int_ref(self, p, inputs, constants):
         return _median3(inputs[0].reshape(p.rows, p.size))

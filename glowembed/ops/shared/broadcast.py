@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Refused
 
@@ -126,14 +127,14 @@ def operand_shapes(p: LoopParams) -> tuple[Shape, Shape]:
     return a, b
 
 
-def row_bytes(p: LoopParams) -> tuple[tuple[int, ...], int]:
-    """The KernelOp.row_bytes of int8 ops."""
-    return tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)
-
-
 def needs(p: LoopParams, y: int) -> tuple[range, ...]:
-    """The KernelOp.needs of these ops."""
+    """The rows of both operands: the same, or the only one."""
     return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
+
+
+GEOMETRY = Geometry(
+    lambda p: int(p.rows), lambda p: (tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)), needs
+)
 
 
 def lines_cost(p: LoopParams, element: float, line: float) -> float:
