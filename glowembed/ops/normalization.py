@@ -28,6 +28,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Elements, per_row
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused, Store
 from glowembed.graph.spatial import channels_first, channels_last
@@ -308,25 +309,24 @@ def _store(p: NormalizeParams) -> Store:
     return "elements" if p.positions == 1 or p.groups == 1 else "rows"
 
 
+def _elements(p: NormalizeParams) -> Elements:
+    count = p.parts * p.positions * p.groups * p.channels
+    return (count,), count
+
+
+GROUPS = per_row(_elements)
+
+
 class NormalizeS8(KernelOp):
     """Python's integers hold the sums of a group; what is done for each element is below 2^63."""
 
-    name, dtype, size = "normalize_s8", "int8", 1
+    name, dtype = "normalize_s8", "int8"
     params = NormalizeParams
+    geometry = GROUPS
     constants = {"scale": "int32_t", "shift": "int32_t", "roots": "uint16_t"}
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_normalize_s8", cost=lambda n, t: Cost(24.0 * n.macs, 700), store=_store, same_place=lambda p: True),
     )
-
-    def rows(self, p: NormalizeParams) -> int:
-        return p.rows
-
-    def row_bytes(self, p: NormalizeParams) -> tuple[tuple[int, ...], int]:
-        count = self.size * p.parts * p.positions * p.groups * p.channels
-        return (count,), count
-
-    def needs(self, p: NormalizeParams, y: int) -> tuple[range, ...]:
-        return (range(y, y + 1),)
 
     def int_ref(self, p: NormalizeParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(-1, p.positions, p.groups, p.channels).astype(np.int64) - p.zero_point
@@ -354,7 +354,8 @@ def _shifted(root: int, left: int) -> int:
 class NormalizeS16(NormalizeS8):
     """The same with int16 on both sides."""
 
-    name, dtype, size = "normalize_s16", "int16", 2
+    name, dtype = "normalize_s16", "int16"
+    element_bytes = (2, 2)
     kernels = (
         Kernel(
             "ge_normalize_s8_w16",

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from glowembed.graph.geometry import per_row
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import per_row
 from glowembed.graph.op import Cost, Kernel, KernelOp, Op
 
 
