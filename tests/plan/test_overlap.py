@@ -26,6 +26,9 @@ OPS = [name for name, op in kernel_ops().items() if op.kernels and not op.variad
 
 READ_BEFORE: Mapping[str, Callable[[Dependence, Any], Timetable]] = {
     "ge_softmax": lambda d, p: by_elements(d, read_before=True),  # a row is summed, then each element is read once more
+    "ge_normalize": lambda d, p: by_elements(
+        d, read_before=True
+    ),  # a group is summed, then each element is read once more
     "ge_conv2d_strip": lambda d, p: by_elements(
         d, together=p.out_c
     ),  # of 1x1, a pixel is in scratch before its outputs
