@@ -42,3 +42,11 @@ ELEMENTWISE = per_row(lambda p: ((p.row,), p.row))
 
 PAIRS = per_row(lambda p: ((p.row, p.row), p.row))
 """Two inputs of the output's shape."""
+
+
+def _not_said(p: Any) -> Elements:
+    raise NotImplementedError("a KernelOp needs a geometry, or row_bytes and needs of its own")
+
+
+UNSPECIFIED = whole(_not_said)
+"""That of an op which has methods of its own instead."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from glowembed.errors import UsageError
 from glowembed.graph import own
-from glowembed.graph.geometry import Geometry
+from glowembed.graph.geometry import UNSPECIFIED, Geometry
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
 from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import MODES, Mode
@@ -435,8 +435,8 @@ class KernelOp(ABC):
         """
         return False
 
-    geometry: ClassVar[Geometry]
-    """How it works row by row. An op whose kernels compute all at once has one row."""
+    geometry: ClassVar[Geometry] = UNSPECIFIED
+    """How it works row by row. An op whose kernels compute all at once has one row (`geometry.whole`)."""
 
     element_bytes: ClassVar[tuple[int, int]] = (1, 1)
     """Bytes of an element of each input, and of the output."""

@@ -31,6 +31,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Elements, whole
 from glowembed.graph.ir import Array, Const, Node, QType, Value
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, free_name
 from glowembed.law import fixedpoint, gates, wide
@@ -323,11 +324,18 @@ def portable_cost(node: Node, per_mac: float) -> Cost:
     return Cost(per_mac * node.macs + 120.0 * p.steps * p.batch * p.units * GATES[KINDS[p.kind]], 2400)
 
 
+def _elements(p: RecurrentParams) -> Elements:
+    state = p.batch * p.units
+    given = (state if p.has_initial & bit else 1 for bit in (1, 2))
+    return (p.steps * p.batch * p.in_c, *given), state * (p.steps if p.result == 0 else 1)
+
+
 class RecurrentS8(KernelOp):
     """All steps of all sequences in one call; h0 and c0 are single zeros where nothing gives the states."""
 
     name = "recurrent_s8"
     params = RecurrentParams
+    geometry = whole(_elements)
     inputs = ("x", "h0", "c0")
     constants: ClassVar[Mapping[str, str]] = {
         "weights": "int8_t", "recurrent": "int8_t", "start": "int32_t", "multiplier": "int32_t", "tables": "int32_t",
@@ -335,18 +343,6 @@ class RecurrentS8(KernelOp):
     }  # fmt: skip
     dtype: ClassVar[str] = "int8"
     kernels: tuple[Kernel, ...] = (Kernel("ge_recurrent_s8", cost=lambda n, t: portable_cost(n, 6.0), scratch=scratch),)
-
-    def row_bytes(self, p: RecurrentParams) -> tuple[tuple[int, ...], int]:
-        size = np.dtype(self.dtype).itemsize
-        states = (
-            size * (p.batch * p.units if p.has_initial & 1 else 1),
-            size * (p.batch * p.units if p.has_initial & 2 else 1),
-        )
-        out = p.batch * p.units * (p.steps if p.result == 0 else 1)
-        return (size * p.steps * p.batch * p.in_c, *states), size * out
-
-    def needs(self, p: RecurrentParams, y: int) -> tuple[range, ...]:
-        return (range(1), range(1), range(1))
 
     def int_ref(self, p: RecurrentParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return _Reference(p, constants, self.dtype).run(*inputs)
@@ -358,6 +354,7 @@ class RecurrentS16(RecurrentS8):
     name = "recurrent_s16"
     constants: ClassVar[Mapping[str, str]] = {**RecurrentS8.constants, "start": "int64_t"}
     dtype = "int16"
+    element_bytes = (2, 2)
     kernels = (Kernel("ge_recurrent_s16", cost=lambda n, t: portable_cost(n, 8.0), scratch=scratch),)
 
 

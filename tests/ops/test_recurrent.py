@@ -75,6 +75,9 @@ CASES = [
 ]  # fmt: skip
 
 
+SMALL = tuple(recurrent(f"small {op}", op, 2, 1, 2, 2) for op in GATES)
+
+
 @pytest.mark.parametrize("which", CASES, ids=str)
 def test_in_int8(which: Case) -> None:
     check_op(which, steps=3.0)

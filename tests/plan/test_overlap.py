@@ -45,6 +45,7 @@ CAUTIOUS = {
     "ge_depthwise3x3_s8_dsp": "four channels at a time go through all rows: exactly over the input or not at all",
     "ge_conv2d_down": "blocks of rows that have other rows between them",
     "ge_depthwise_down": "the same",
+    "ge_recurrent": "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",
 }
 """Kernels whose output does not lie over an input at all with some params."""
 
