@@ -14,16 +14,18 @@
 
 /* The operands `turns` and `unroll` (of four k each): products of r1 with r0, sums S01 r2, B01 r3, S23 r4, B23 r5. */
 #define GE_DSP_GATES_PRODUCTS(turns, unroll) \
+    "    .if %c[" turns "] > 1\n" \
     "    mov lr, %[" turns "]\n" \
+    "    .endif\n" \
     "    .balign 4\n" \
     "3:\n" \
     "    .rept %c[" unroll "]\n" \
-    "    ldr.w r6, [r1], #4\n" \
-    "    ldr.w r8, [r1], #4\n" \
-    "    ldr.w r9, [r0], #4\n" \
-    "    ldr.w r10, [r0], #4\n" \
-    "    ldr.w r11, [r0], #4\n" \
-    "    ldr.w r12, [r0], #4\n" \
+    "    ldr.w r8, [r1, #4]\n" \
+    "    ldr.w r6, [r1], #8\n" \
+    "    ldr.w r10, [r0, #4]\n" \
+    "    ldr.w r11, [r0, #8]\n" \
+    "    ldr.w r12, [r0, #12]\n" \
+    "    ldr.w r9, [r0], #16\n" \
     "    smlad r2, r9, r6, r2\n" \
     "    smlad r4, r10, r6, r4\n" \
     "    smlad r2, r11, r8, r2\n" \
@@ -48,10 +50,10 @@
     "    lsl r3, r3, #8\n" \
     "    sub r4, r4, r5\n" \
     "    lsl r5, r5, #8\n" \
-    "    ldr.w r9, [r0], #4\n" \
-    "    ldr.w r10, [r0], #4\n" \
-    "    ldr.w r11, [r0], #4\n" \
-    "    ldr.w r12, [r0], #4\n"
+    "    ldr.w r10, [r0, #4]\n" \
+    "    ldr.w r11, [r0, #8]\n" \
+    "    ldr.w r12, [r0, #12]\n" \
+    "    ldr.w r9, [r0], #16\n"
 
 /* x = T(x) in the upper half of it; t: a register for the word. r12: the middle of the table; r7: bits 5 to 10 only. */
 #define GE_DSP_GATES_INDEX(x, t) "    asr " t ", " x ", #6\n"

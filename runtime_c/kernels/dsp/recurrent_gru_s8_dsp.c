@@ -22,9 +22,9 @@
 
 /* Sums of z r2 r3, of r r4 r5, of n r10 r11; x r6 r8, weights r9 r12 lr. */
 #define RECURRENT_GRU_S8_DSP_THREE(x) \
-    "    ldr.w r9, [r0], #4\n" \
-    "    ldr.w r12, [r0], #4\n" \
-    "    ldr.w lr, [r0], #4\n" \
+    "    ldr.w r12, [r0, #4]\n" \
+    "    ldr.w lr, [r0, #8]\n" \
+    "    ldr.w r9, [r0], #12\n" \
     "    smlad r2, r9, " x ", r2\n" \
     "    smlad r4, r12, " x ", r4\n" \
     "    smlad r10, lr, " x ", r10\n" \
@@ -36,12 +36,14 @@
     "    smlad r11, lr, " x ", r11\n"
 
 #define RECURRENT_GRU_S8_DSP_PRODUCTS(turns, unroll) \
+    "    .if %c[" turns "] > 1\n" \
     "    mov r7, %[" turns "]\n" \
+    "    .endif\n" \
     "    .balign 4\n" \
     "3:\n" \
     "    .rept %c[" unroll "]\n" \
-    "    ldr.w r6, [r1], #4\n" \
-    "    ldr.w r8, [r1], #4\n" \
+    "    ldr.w r8, [r1, #4]\n" \
+    "    ldr.w r6, [r1], #8\n" \
     RECURRENT_GRU_S8_DSP_THREE("r6") \
     RECURRENT_GRU_S8_DSP_THREE("r8") \
     "    .endr\n" \
@@ -55,10 +57,10 @@
     "    lsl r5, r5, #8\n" \
     "    sub r10, r10, r11\n" \
     "    lsl r11, r11, #8\n" \
-    "    ldr.w r9, [r0], #4\n" \
-    "    ldr.w r12, [r0], #4\n" \
-    "    ldr.w lr, [r0], #4\n" \
-    "    ldr.w r6, [r0], #4\n"
+    "    ldr.w r12, [r0, #4]\n" \
+    "    ldr.w lr, [r0, #8]\n" \
+    "    ldr.w r6, [r0, #12]\n" \
+    "    ldr.w r9, [r0], #16\n"
 
 /* r0 stream, r1 int16 vectors, r7 turns and later the bits of a table's line. */
 __attribute__((noinline)) static void recurrent_gru_s8_dsp_units(const ge_dsp_gates_job *job) {
@@ -69,15 +71,15 @@ __attribute__((noinline)) static void recurrent_gru_s8_dsp_units(const ge_dsp_ga
         "    .balign 4\n"
         "1:\n" /* two units */
         "    ldr.w r1, [sp, #4*0]\n"
-        "    ldr.w r2, [r0], #4\n"
-        "    ldr.w r3, [r0], #4\n"
-        "    ldr.w r4, [r0], #4\n"
-        "    ldr.w r5, [r0], #4\n"
-        "    ldr.w r10, [r0], #4\n"
-        "    ldr.w r11, [r0], #4\n"
+        "    ldr.w r3, [r0, #4]\n"
+        "    ldr.w r4, [r0, #8]\n"
+        "    ldr.w r5, [r0, #12]\n"
+        "    ldr.w r10, [r0, #16]\n"
+        "    ldr.w r11, [r0, #20]\n"
+        "    ldr.w r2, [r0], #24\n"
         RECURRENT_GRU_S8_DSP_PRODUCTS("x_turns", "x_unroll")
-        "    ldr.w r7, [r0], #4\n"
-        "    ldr.w r8, [r0], #4\n"
+        "    ldr.w r8, [r0, #4]\n"
+        "    ldr.w r7, [r0], #8\n"
         "    smmulr r2, r2, r9\n"
         "    smmulr r3, r3, r12\n"
         "    smmulr r4, r4, lr\n"
@@ -93,8 +95,8 @@ __attribute__((noinline)) static void recurrent_gru_s8_dsp_units(const ge_dsp_ga
         "    strd r2, r3, [sp, #4*8]\n"
         "    strd r4, r5, [sp, #4*10]\n"
         "    strd r10, r11, [sp, #4*12]\n"
-        "    ldr.w r10, [r0], #4\n"
-        "    ldr.w r11, [r0], #4\n"
+        "    ldr.w r11, [r0, #4]\n"
+        "    ldr.w r10, [r0], #8\n"
         "    mov r2, #0\n"
         "    mov r3, #0\n"
         "    mov r4, #0\n"
@@ -106,8 +108,8 @@ __attribute__((noinline)) static void recurrent_gru_s8_dsp_units(const ge_dsp_ga
         "    ldrd r7, r8, [sp, #4*10]\n"
         "    smmlar r4, r4, lr, r7\n"
         "    smmlar r5, r5, r6, r8\n"
-        "    ldr.w r9, [r0], #4\n"
-        "    ldr.w r8, [r0], #4\n"
+        "    ldr.w r8, [r0, #4]\n"
+        "    ldr.w r9, [r0], #8\n"
         "    ldr.w r12, [sp, #4*2]\n"
         "    smmulr r10, r10, r9\n"
         "    smmulr r11, r11, r8\n"

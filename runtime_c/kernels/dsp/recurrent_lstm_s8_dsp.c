@@ -28,10 +28,10 @@ __attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const ge_dsp_g
         "    .balign 4\n"
         "1:\n" /* a unit */
         "    ldr.w r1, [sp, #4*0]\n"
-        "    ldr.w r2, [r0], #4\n"
-        "    ldr.w r3, [r0], #4\n"
-        "    ldr.w r4, [r0], #4\n"
-        "    ldr.w r5, [r0], #4\n"
+        "    ldr.w r3, [r0, #4]\n"
+        "    ldr.w r4, [r0, #8]\n"
+        "    ldr.w r5, [r0, #12]\n"
+        "    ldr.w r2, [r0], #16\n"
         GE_DSP_GATES_PRODUCTS("x_turns", "x_unroll")
         GE_DSP_GATES_SUMS
         "    smmulr r2, r2, r9\n"
