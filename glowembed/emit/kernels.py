@@ -147,7 +147,7 @@ def _helpers(kernels: Iterable[tuple[str, str]]) -> list[Path]:
     return list(found)
 
 
-INTRINSICS = ("#include <cpuid.h>", "#include <immintrin.h>")
+INTRINSICS = ("#include <arm_mve.h>", "#include <cpuid.h>", "#include <immintrin.h>")
 
 
 def _inlined(text: str, core: str = "") -> str:

@@ -72,6 +72,8 @@ CASES = [
     recurrent("GRU, bidirectional", "GRU", 5, direction="bidirectional", given="B h?", linear_before_reset=1, outputs=2),
     recurrent("RNN, bidirectional", "RNN", 4, 3, given="B h", direction="bidirectional", outputs=2,
               activations=["HardSigmoid", "Softsign"]),
+    recurrent("LSTM, vectors beyond the registers", "LSTM", 2, features=66, hidden=67, outputs=2),
+    recurrent("GRU, many units", "GRU", 2, features=41, hidden=33, linear_before_reset=1),
 ]  # fmt: skip
 
 
@@ -80,7 +82,7 @@ SMALL = tuple(recurrent(f"small {op}", op, 2, 1, 2, 2) for op in GATES)
 
 @pytest.mark.parametrize("which", CASES, ids=str)
 def test_in_int8(which: Case) -> None:
-    check_op(which, steps=3.0)
+    check_op(which, steps=5.0)
 
 
 @pytest.mark.parametrize("weights", ["int8", "int16"])

@@ -15,13 +15,9 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.kernels import dsp
+from glowembed.kernels import dsp, gates
+from glowembed.kernels.gates import GRU, LSTM
 
-LSTM, GRU = 0, 1
-SIGMOID, TANH = 1, 0
-"""Functions as params have them, where the only table is that of tanh."""
-
-NO_LIMIT = 32768
 MOST = 10
 """The most steps of four k in the body of a loop."""
 
@@ -46,23 +42,12 @@ def _ordered(weights: Array, order: list[int]) -> Array:
 
 
 def why_not(node: Node, kind: int) -> str | None:
-    """The reason why a node is not of the plain form of LSTM (0) or GRU (1), or does not fit 32 bits; None if it is and does."""
-    p = node.params
-    if p.kind != kind:
-        return "it is another recurrent operator"
-    if p.has_peephole or p.input_forget or any(limit != NO_LIMIT for limit in p.limits):
-        return "it has peepholes, a coupled forget gate or a clip"
-    if tuple(p.functions[: 3 - kind]) != (SIGMOID, TANH, TANH)[: 3 - kind]:
-        return "its functions are not sigmoid and tanh"
-    start = node.constants["start"].materialize().astype(np.int64)
-    for name, part in (("weights", start[: len(start) // 2]), ("recurrent", start[len(start) // 2 :])):
-        weights = node.constants[name].materialize().astype(np.int64)
-        if weights.min() < -127:
-            return "a weight is -128"
-        largest = int((128 * np.abs(weights).sum(axis=1) + np.abs(part)).max())
-        if largest >= dsp.SUM_LIMIT:
-            return f"a sum can reach {largest}, {dsp.SUM_LIMIT} and more is too much"
-    return None
+    """The reason why a node is not of the plain form of LSTM or GRU, or its sums do not fit; None if it is and they do."""
+    if (reason := gates.form_why_not(node, kind)) is not None:
+        return reason
+    if min(node.constants[name].materialize().min() for name in ("weights", "recurrent")) < -127:
+        return "a weight is -128"
+    return gates.sums_why_not(node, dsp.SUM_LIMIT)
 
 
 # ---------------------------------------------------------------------------------------------- LSTM

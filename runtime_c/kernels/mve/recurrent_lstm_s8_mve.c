@@ -1,0 +1,222 @@
+/* LSTM of int8: Helium.
+ *
+ * Rows: four rows of one gate at a time. Up to 64 inputs stay in q4-q7, so that 16 products of a row are a load and a VMLADAVA; longer
+ * vectors are read again for every four rows. The stream has for each four rows their weights, 16 of each row in turn, four starts,
+ * which are 0 and absent in the products of the state, and four multipliers. VRMULH of 256 * sum is the law's rounding, since sums are below 2^23. The input's products become int16 before the
+ * state's are added to them in place.
+ * Cells: eight units at a time, with even and odd units apart in the order of VMULLB and VMULLT. `lines` holds the tables' slopes and
+ * beginnings in the order of an unsigned index: beginning + VMULH(slope, 32 f + 1) is what the law floors.
+ *
+ * scratch: cells, arguments of all gates, hidden state and input with 64 bytes each at least; units are multiples of eight in it.
+ */
+#include <arm_mve.h>
+
+#include "ge.h"
+#include "ge_gates.h"
+#include "ge_mve.h"
+#include "ge_params.h"
+
+/* clang-format off */
+
+#define RECURRENT_LSTM_S8_MVE_SIXTEEN(multiply, q)                                                                     \
+    "vldrb.8 q0, [%[stream]], #16\n"                                                                                   \
+    multiply " r0, q0, " q "\n"                                                                                        \
+    "vldrb.8 q1, [%[stream]], #16\n"                                                                                   \
+    multiply " r2, q1, " q "\n"                                                                                        \
+    "vldrb.8 q0, [%[stream]], #16\n"                                                                                   \
+    multiply " r4, q0, " q "\n"                                                                                        \
+    "vldrb.8 q1, [%[stream]], #16\n"                                                                                   \
+    multiply " r6, q1, " q "\n"
+
+/* Four sums in r0 r2 r4 r6 become products of the input as int16, or are added to what lies at `to`. */
+#define RECURRENT_LSTM_S8_MVE_OF_INPUT                                                                                 \
+    "vldrw.u32 q1, [%[stream]], #16\n"                                                                                 \
+    "vldrw.u32 q2, [%[stream]], #16\n"                                                                                 \
+    "vmov q0[2], q0[0], r0, r4\n"                                                                                      \
+    "vmov q0[3], q0[1], r2, r6\n"                                                                                      \
+    "vadd.i32 q0, q0, q1\n"                                                                                            \
+    "vshl.i32 q0, q0, #8\n"                                                                                            \
+    "vrmulh.s32 q0, q0, q2\n"                                                                                          \
+    "vqmovnb.s32 q0, q0\n"                                                                                             \
+    "vstrh.32 q0, [%[to]], #8\n"
+
+#define RECURRENT_LSTM_S8_MVE_OF_STATE                                                                                 \
+    "vldrw.u32 q2, [%[stream]], #16\n"                                                                                 \
+    "vldrh.s32 q3, [%[to]]\n"                                                                                          \
+    "vmov q0[2], q0[0], r0, r4\n"                                                                                      \
+    "vmov q0[3], q0[1], r2, r6\n"                                                                                      \
+    "vshl.i32 q0, q0, #8\n"                                                                                            \
+    "vrmulh.s32 q0, q0, q2\n"                                                                                          \
+    "vadd.i32 q0, q0, q3\n"                                                                                            \
+    "vqmovnb.s32 q0, q0\n"                                                                                             \
+    "vstrh.32 q0, [%[to]], #8\n"
+
+/* All rows for a vector of at most 64, whose first 16 are in q4; `products`: of the others. */
+#define RECURRENT_LSTM_S8_MVE_ROWS(products, end)                                                                      \
+    __asm__ volatile("vldrb.8 q4, [%[x]]\n"                                                                            \
+                     "vldrb.8 q5, [%[x], #16]\n"                                                                       \
+                     "vldrb.8 q6, [%[x], #32]\n"                                                                       \
+                     "vldrb.8 q7, [%[x], #48]\n"                                                                       \
+                     "dls lr, %[fours]\n"                                                                              \
+                     "1:\n" RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladav.s8", "q4") products end                             \
+                     "le lr, 1b\n"                                                                                     \
+                     : [stream] "+&r"(stream), [to] "+&l"(to)                                                          \
+                     : [x] "r"(x), [fours] "r"(fours)                                                                  \
+                     : "r0", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory")
+
+#define RECURRENT_LSTM_S8_MVE_TWO RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladava.s8", "q5")
+#define RECURRENT_LSTM_S8_MVE_THREE RECURRENT_LSTM_S8_MVE_TWO RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladava.s8", "q6")
+#define RECURRENT_LSTM_S8_MVE_FOUR RECURRENT_LSTM_S8_MVE_THREE RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladava.s8", "q7")
+
+/* Rows for a vector of any number of 16, four after the other. */
+#define RECURRENT_LSTM_S8_MVE_LONG(end)                                                                                \
+    for (; fours > 0; fours--) {                                                                                       \
+        const int8_t *from = x;                                                                                        \
+        __asm__ volatile("movs r0, #0\n"                                                                               \
+                         "movs r2, #0\n"                                                                               \
+                         "movs r4, #0\n"                                                                               \
+                         "movs r6, #0\n"                                                                               \
+                         "dls lr, %[blocks]\n"                                                                         \
+                         "1:\n"                                                                                        \
+                         "vldrb.8 q4, [%[x]], #16\n" RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladava.s8", "q4")                \
+                         "le lr, 1b\n" end                                                                             \
+                         : [stream] "+&r"(stream), [to] "+&l"(to), [x] "+&r"(from)                                     \
+                         : [blocks] "r"(blocks)                                                                        \
+                         : "r0", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "cc", "memory");                \
+    }
+
+/* The products of a vector with all rows; returns the rest of the stream. */
+#define RECURRENT_LSTM_S8_MVE_PRODUCT(function, end)                                                                   \
+    static const int8_t *function(const int8_t *x, int32_t blocks, const int8_t *stream, int16_t *to, int32_t fours) { \
+        switch (blocks) {                                                                                              \
+        case 1:                                                                                                        \
+            RECURRENT_LSTM_S8_MVE_ROWS("", end);                                                                       \
+            break;                                                                                                     \
+        case 2:                                                                                                        \
+            RECURRENT_LSTM_S8_MVE_ROWS(RECURRENT_LSTM_S8_MVE_TWO, end);                                                \
+            break;                                                                                                     \
+        case 3:                                                                                                        \
+            RECURRENT_LSTM_S8_MVE_ROWS(RECURRENT_LSTM_S8_MVE_THREE, end);                                              \
+            break;                                                                                                     \
+        case 4:                                                                                                        \
+            RECURRENT_LSTM_S8_MVE_ROWS(RECURRENT_LSTM_S8_MVE_FOUR, end);                                               \
+            break;                                                                                                     \
+        default:                                                                                                       \
+            RECURRENT_LSTM_S8_MVE_LONG(end)                                                                            \
+            break;                                                                                                     \
+        }                                                                                                              \
+        return stream;                                                                                                 \
+    }
+
+RECURRENT_LSTM_S8_MVE_PRODUCT(recurrent_lstm_s8_mve_input, RECURRENT_LSTM_S8_MVE_OF_INPUT)
+RECURRENT_LSTM_S8_MVE_PRODUCT(recurrent_lstm_s8_mve_state, RECURRENT_LSTM_S8_MVE_OF_STATE)
+
+/* clang-format on */
+
+static inline int16x8_t recurrent_lstm_s8_mve_tanh(int16x8_t p, const int16_t *lines) {
+    const uint16x8_t index = vshrq_n_u16(vreinterpretq_u16_s16(p), 6);
+    const int16x8_t place = vmlasq_n_s16(vandq_s16(p, vdupq_n_s16(63)), vdupq_n_s16(32), 1);
+    const int16x8_t slope = vldrhq_gather_shifted_offset_s16(lines, index);
+    return vaddq_s16(vldrhq_gather_shifted_offset_s16(lines + 1024, index), vmulhq_s16(slope, place));
+}
+
+static inline int16x8_t recurrent_lstm_s8_mve_sigmoid(int16x8_t p, const int16_t *lines) {
+    return vrhaddq_s16(recurrent_lstm_s8_mve_tanh(p, lines), vdupq_n_s16(32767));
+}
+
+/* sat32(((i * g) >> 6) + 2 * ((c * f) >> 16)) of four units. */
+static inline int32x4_t recurrent_lstm_s8_mve_cell(int32x4_t cell, int32x4_t product, int32x4_t forget) {
+    const int32x4_t kept = vmulhq_s32(cell, forget);
+    return vqaddq_s32(vshrq_n_s32(product, 6), vaddq_s32(kept, kept));
+}
+
+static void recurrent_lstm_s8_mve_units(const ge_recurrent_params *p, const int16_t *arguments, const int16_t *lines,
+                                        int32_t *cells, int8_t *hidden, int32_t units) {
+    for (int32_t u = 0; u < units; u += 8) {
+        int16x8_t gate[4]; /* i, o, f, g */
+        for (int32_t k = 0; k < 4; k++) {
+            gate[k] = vldrhq_s16(arguments + k * units + u);
+            if (p->exponent != 0) {
+                gate[k] = vqshlq_r_s16(gate[k], p->exponent);
+            }
+        }
+        const int16x8_t i = recurrent_lstm_s8_mve_sigmoid(gate[0], lines);
+        const int16x8_t o = recurrent_lstm_s8_mve_sigmoid(gate[1], lines);
+        const int16x8_t f = recurrent_lstm_s8_mve_sigmoid(gate[2], lines);
+        const int16x8_t g = recurrent_lstm_s8_mve_tanh(gate[3], lines);
+        const int32x4_t even =
+            recurrent_lstm_s8_mve_cell(vldrwq_s32(cells + u), vmullbq_int_s16(i, g), vshllbq_n_s16(f, 16));
+        const int32x4_t odd =
+            recurrent_lstm_s8_mve_cell(vldrwq_s32(cells + u + 4), vmulltq_int_s16(i, g), vshlltq_n_s16(f, 16));
+        vstrwq_s32(cells + u, even);
+        vstrwq_s32(cells + u + 4, odd);
+        int16x8_t seen = vqmovnbq_s32(vdupq_n_s16(0), vshrq_n_s32(even, 12));
+        seen = vqmovntq_s32(seen, vshrq_n_s32(odd, 12));
+        const int16x8_t t = recurrent_lstm_s8_mve_tanh(seen, lines);
+        const int32x4_t multiplier = vdupq_n_s32(p->multiplier_h);
+        int16x8_t h = vqmovnbq_s32(seen, vrmulhq_s32(vmullbq_int_s16(o, t), multiplier));
+        h = vqmovntq_s32(h, vrmulhq_s32(vmulltq_int_s16(o, t), multiplier));
+        h = vqaddq_n_s16(h, (int16_t)p->zero_point);
+        vstrbq_s16(hidden + u, vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(h), h)));
+    }
+}
+
+/* The place of a unit's cell. */
+static inline int32_t recurrent_lstm_s8_mve_place(int32_t unit) {
+    return (unit & ~7) + ((unit & 7) >> 1) + 4 * (unit & 1);
+}
+
+static void recurrent_lstm_s8_mve_first(const ge_recurrent_params *p, const ge_rows *h0, const ge_rows *c0, int32_t b,
+                                        int32_t *cells, int8_t *hidden, int32_t units) {
+    const int8_t *const states = (const int8_t *)ge_row(h0, 0) + b * p->units;
+    const int8_t *const from = (const int8_t *)ge_row(c0, 0) + b * p->units;
+    for (int32_t u = 0; u < units; u++) {
+        const int32_t cell = (p->has_initial & 2) != 0 && u < p->units ? from[u] - p->c0_zero : 0;
+        hidden[u] = (int8_t)((p->has_initial & 1) != 0 && u < p->units ? states[u] : p->zero_point);
+        cells[recurrent_lstm_s8_mve_place(u)] =
+            ge_gates_scaled(cell, p->c0_multiplier, p->c0_shift, 0, INT32_MIN, INT32_MAX);
+    }
+}
+
+static void recurrent_lstm_s8_mve_last(const ge_recurrent_params *p, const int32_t *cells, const int8_t *hidden,
+                                       int32_t length, int8_t *out) {
+    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
+        out[u] = hidden[u];
+        if (p->result == 2) {
+            out[u] = (int8_t)ge_gates_scaled(cells[recurrent_lstm_s8_mve_place(u)], p->cell_multiplier, p->cell_shift,
+                                             p->cell_zero, INT8_MIN, INT8_MAX);
+        }
+    }
+    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
+        ge_mve_fill(out + step * p->y_step, p->zero_point, p->units);
+    }
+}
+
+static void ge_recurrent_lstm_s8_mve(const ge_recurrent_params *p, const ge_rows *x, const ge_rows *h0,
+                                     const ge_rows *c0, const int8_t *stream, const int16_t *lines,
+                                     const int32_t *lengths, const ge_rows *out, int32_t first_row, int32_t last_row,
+                                     void *scratch) {
+    const int32_t units = (p->units + 7) & ~7;
+    int32_t *const cells = (int32_t *)scratch;
+    int16_t *const arguments = (int16_t *)(cells + units);
+    int8_t *const hidden = (int8_t *)(arguments + 4 * units);
+    int8_t *const input = hidden + (units < 64 ? 64 : (units + 15) & ~15);
+    for (int32_t b = 0; first_row < last_row && b < p->batch; b++) {
+        const int8_t *const from = (const int8_t *)ge_row(x, 0) + b * p->x_batch;
+        int8_t *const to = (int8_t *)ge_row(out, 0) + b * p->y_batch;
+        const int32_t length = p->has_lengths != 0 ? lengths[b] : p->steps;
+        recurrent_lstm_s8_mve_first(p, h0, c0, b, cells, hidden, units);
+        for (int32_t step = 0; step < length; step++) {
+            const int32_t time = p->reverse != 0 ? length - 1 - step : step;
+            ge_mve_copy(input, from + time * p->x_step, p->in_c);
+            const int8_t *const rest =
+                recurrent_lstm_s8_mve_input(input, (p->in_c + 15) / 16, stream, arguments, units);
+            (void)recurrent_lstm_s8_mve_state(hidden, (p->units + 15) / 16, rest, arguments, units);
+            recurrent_lstm_s8_mve_units(p, arguments, lines, cells, hidden, units);
+            if (p->result == 0) {
+                ge_mve_copy(to + time * p->y_step, hidden, p->units);
+            }
+        }
+        recurrent_lstm_s8_mve_last(p, cells, hidden, length, to);
+    }
+}
