@@ -161,7 +161,7 @@ MATRIX = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t", "scal
 CONVOLUTION = {**MATRIX, "pairs": "int8_t", "records": "uint8_t"}
 
 
-def _blocks(weights: Array) -> Array:
+def blocks(weights: Array) -> Array:
     """Turn [outputs, runs, bytes of a run] into [outputs / 16][runs][bytes / 4][16][4], with zeros after the ends."""
     whole = _padded(_padded(weights.astype(np.int8), 0, OUTPUTS), 2, INPUTS)
     split = whole.reshape(-1, OUTPUTS, whole.shape[1], whole.shape[2] // INPUTS, INPUTS)
@@ -175,7 +175,7 @@ def _runs(p: Any) -> int:
 
 def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
-    weights = _blocks(matrix.reshape(p.out_c, _runs(p), -1))
+    weights = blocks(matrix.reshape(p.out_c, _runs(p), -1))
     columns = _in_vectors(_requantization(constants, matrix.astype(np.int64), p))
     pairs, records = products_of_bytes(matrix) if p.kernel_h * p.kernel_w == 1 else NO_RECORDS
     return {"weights": weights, **columns, "pairs": pairs, "records": records}
@@ -217,7 +217,7 @@ def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
         return NO_RECORDS
     image = np.vstack([np.pad(w, ((0, 0), (0, inputs + most * INPUTS - w.shape[1]))) for w in weights])
     headers = [[inputs // INPUTS + most, len(each), *each, *[0] * (HEADER - 2 - len(each))] for each in steps]
-    return _blocks(image[:, None]), np.hstack([headers, shuffles]).astype(np.uint8).reshape(-1)
+    return blocks(image[:, None]), np.hstack([headers, shuffles]).astype(np.uint8).reshape(-1)
 
 
 def _cut(weights: Int64) -> Int64:
@@ -344,7 +344,7 @@ CONV2D = Kernel(
 
 def _fc_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
-    return {"weights": _blocks(matrix[:, None]), **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
+    return {"weights": blocks(matrix[:, None]), **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
 
 
 def _fc_cost(node: Node, target: Any) -> Cost:

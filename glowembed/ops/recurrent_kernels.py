@@ -6,12 +6,12 @@ argument of a gate counts in steps of g = 2^-11 where its function is the sigmoi
     start        start_x = round(b / (s_w s_x)) - z_x sum(W)    start_h = -z_h sum(R)     b = W_b + R_b
                  a GRU whose product with R comes before the reset has R_b of its gate n in start_h instead
     multipliers  M_x = round(s_w s_x / g 2^24)    M_h = round(s_r s_h / g 2^24)           int16: shifts of law/wide.py, not 24
-    px = sat16((W x + start_x) * M_x)    ph = sat16((R h + start_h) * M_h)                each rounded once, halves up
+    px = sat16((W x + start_x) * M_x)    ph = (R h + start_h) * M_h                       each rounded once, halves up
     p  = sat16(px + ph), then within the clip of the node
     LSTM    i, f, g by their functions, f = 32767 - i with input_forget; peepholes add ((P (c >> 12) + half) >> s), in sat16
             c = sat32(((i g) >> 6) + 2 ((c f) >> 16))           int32, Q7.24; o is made after it
             t = T(sat16(c >> 12));    h = sat(((o t M_H + 2^31) >> 32) + z_h),    M_H = round(4 / s_h)
-    GRU     z, r by their function;  n = T(sat16(px + ((r ph + 2^14) >> 15)))
+    GRU     z, r by their function;  n = T(sat16(px + ((r sat16(ph) + 2^14) >> 15)))
             else, where the reset comes first: rh = the state ((r H) >> 15), stored as h is; n = T(sat16(px + R rh))
             H = n + ((z (H - n) + 2^14) >> 15)                  int16, Q0.15
             h = sat(((H M_H + 2^23) >> 24) + z_h),              M_H = round(2^9 / s_h)
@@ -314,9 +314,9 @@ class _State:
 
 
 def scratch(p: RecurrentParams) -> int:
-    """Of the portable kernels: the cell or state and, as int16, px and ph of all gates, the input, the hidden state."""
+    """Of the portable kernels: the cell or state, px and ph of all gates; as int16 the input, the hidden state, that after a reset."""
     gates_of = GATES[KINDS[p.kind]] * p.units
-    return 4 * p.units + 2 * (2 * gates_of + p.in_c + p.units)
+    return 4 * (p.units + 2 * gates_of) + 2 * (p.in_c + 2 * p.units)
 
 
 def portable_cost(node: Node, per_mac: float) -> Cost:
@@ -388,7 +388,7 @@ class _Reference:
             runs = step < lengths
             time = np.where(runs, lengths - 1 - step, step) if p.reverse else np.full(p.batch, step)
             begins = time * p.x_step + at * p.x_batch
-            px = self.product(flat[begins[:, None] + np.arange(p.in_c)], "weights", 0, slice(rows))
+            px = gates.sat16(self.product(flat[begins[:, None] + np.arange(p.in_c)], "weights", 0, slice(rows)))
             new = (self.lstm if p.kind == 0 else self.gru if p.kind == 1 else self.rnn)(px, state)
             hidden = np.clip(new.hidden, low, high)
             state = _State(np.where(runs[:, None], hidden, state.hidden), np.where(runs[:, None], new.kept, state.kept))
@@ -415,7 +415,7 @@ class _Reference:
         return _State(hidden, kept)
 
     def product(self, x: Array, name: str, which: int, rows: slice) -> Array:
-        """px or ph of these rows: one product as int16. Its sums are below 2^53, so float64 is exact."""
+        """px or ph of these rows: one product, not yet saturated. Its sums are below 2^53, so float64 is exact."""
         half = len(self.constants["start"]) // 2
         w = self.constants[name].reshape(half, -1)[rows].astype(np.float64)
         total = (x.astype(np.float64) @ w.T).astype(np.int64)
@@ -423,7 +423,7 @@ class _Reference:
             self.constants[key][which * half : (which + 1) * half][rows].astype(np.int64)
             for key in ("start", "multiplier")
         )
-        return gates.sat16(gates.scaled(total + start, multiplier, (self.p.x_shift, self.p.h_shift)[which]))
+        return gates.scaled(total + start, multiplier, (self.p.x_shift, self.p.h_shift)[which])
 
     def function(self, which: int, gate: int, p: Array) -> Array:
         """An activation of the arguments of a gate, within its clip."""
@@ -462,7 +462,7 @@ class _Reference:
             self.function(0, k, gates.sat16(px[:, k * n : (k + 1) * n] + ph[:, k * n : (k + 1) * n])) for k in range(2)
         )
         if p.before_reset:
-            own = (r * ph[:, 2 * n :] + 2**14) >> 15
+            own = (r * gates.sat16(ph[:, 2 * n :]) + 2**14) >> 15
         else:
             low, high = np.iinfo(self.dtype).min, np.iinfo(self.dtype).max
             reset = np.clip(self.stored((r * state.kept) >> 15), low, high)

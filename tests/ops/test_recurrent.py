@@ -117,6 +117,21 @@ def test_batch_first() -> None:
             check_kernels(node, lowered[0], np.random.default_rng(1), known=False, thorough=False)
 
 
+@pytest.mark.parametrize("op", GATES)
+def test_arguments_far_beyond_int16(op: str) -> None:
+    """Products that leave int16 in either direction: what is saturated, and when, is the same in all kernels."""
+    rows, rng = GATES[op], np.random.default_rng(4)
+    weights = [rng.normal(size=(1, rows * 6, n)).astype(np.float32) * 20 for n in (5, 6)]
+    before = {"linear_before_reset": 1} if op == "GRU" else {}
+    graph = imported(one_node_model(case("large", op, (6, 1, 5), *weights, hidden_size=6, **before)))
+    typed = quantize(graph, lambda name, _: (-1.0, 1.0))
+    typed = typed.with_nodes(replace(n, attrs={**n.attrs, "arguments": (-1.0, 1.0)}) for n in typed.nodes)
+    lowered = lower(typed)
+    for node in lowered.nodes:
+        if node.op == "recurrent_s8":
+            check_kernels(node, lowered, np.random.default_rng(1), known=False, thorough=False)
+
+
 # ------------------------------------------------------------------------------------------- whole networks
 
 

@@ -13,11 +13,12 @@ typedef struct {
     const int16_t *peephole;
     int32_t lo; /* of a stored hidden state */
     int32_t hi;
-    int32_t *kept; /* the cell of an LSTM, the int16 state of a GRU */
-    int16_t *px;   /* products of the input, gate after gate */
-    int16_t *ph;   /* products of the hidden state */
-    int16_t *x;    /* the input of a step */
-    int16_t *h;    /* the stored hidden state */
+    int32_t *kept;  /* the cell of an LSTM, the int16 state of a GRU */
+    int32_t *px;    /* products of the input, gate after gate */
+    int32_t *ph;    /* products of the hidden state, which may leave int16 */
+    int16_t *x;     /* the input of a step */
+    int16_t *h;     /* the stored hidden state */
+    int16_t *reset; /* the same after the reset of a GRU */
 } ge_recurrent;
 
 static inline int32_t ge_recurrent_rows(const ge_recurrent_params *p) {
@@ -27,11 +28,12 @@ static inline int32_t ge_recurrent_rows(const ge_recurrent_params *p) {
 static inline ge_recurrent ge_recurrent_begin(const ge_recurrent_params *p, const int32_t *tables,
                                               const int16_t *peephole, int32_t lo, int32_t hi, void *scratch) {
     const int32_t rows = ge_recurrent_rows(p);
-    ge_recurrent r = {p, tables, peephole, lo, hi, (int32_t *)scratch, 0, 0, 0, 0};
-    r.px = (int16_t *)(r.kept + p->units);
+    ge_recurrent r = {p, tables, peephole, lo, hi, (int32_t *)scratch, 0, 0, 0, 0, 0};
+    r.px = r.kept + p->units;
     r.ph = r.px + rows;
-    r.x = r.ph + rows;
+    r.x = (int16_t *)(r.ph + rows);
     r.h = r.x + p->in_c;
+    r.reset = r.h + p->units;
     return r;
 }
 
@@ -52,6 +54,11 @@ static inline int32_t ge_recurrent_function(const ge_recurrent *r, int32_t which
     const int32_t limit = r->p->limits[gate];
     const int32_t within = ge_clamp(argument, -limit, limit);
     return ge_gates_activated(r->tables, r->p->functions[which], r->p->exponent, within);
+}
+
+/* One product of a row, as int32: more would not change the argument that it becomes. */
+static inline int32_t ge_recurrent_product(int64_t sum, int32_t multiplier, int32_t shift) {
+    return ge_gates_scaled(sum, multiplier, shift, 0, INT32_MIN / 2, INT32_MAX / 2);
 }
 
 /* px + ph of a unit's gate, and its peephole to the cell where there are some. */
@@ -89,17 +96,15 @@ static inline int16_t ge_recurrent_stored(const ge_recurrent *r, int32_t state) 
     return (int16_t)ge_gates_scaled(state, r->p->multiplier_h, 24, r->p->zero_point, r->lo, r->hi);
 }
 
-/* The gates z and r of a GRU, in the place of their px; without before_reset, the stored r * H instead of r. */
+/* The gates z and r of a GRU, in the place of their px, and the stored r * H. */
 static inline void ge_recurrent_gru_gates(const ge_recurrent *r) {
     const ge_recurrent_params *const p = r->p;
     for (int32_t u = 0; u < p->units; u++) {
         const int32_t z = ge_recurrent_function(r, 0, 0, ge_recurrent_argument(r, 0, u, 0));
         const int32_t reset = ge_recurrent_function(r, 0, 1, ge_recurrent_argument(r, 1, u, 0));
-        r->px[u] = (int16_t)z;
-        r->px[p->units + u] = (int16_t)reset;
-        if (p->before_reset == 0) {
-            r->px[p->units + u] = ge_recurrent_stored(r, (reset * r->kept[u]) >> 15);
-        }
+        r->px[u] = z;
+        r->px[p->units + u] = reset;
+        r->reset[u] = ge_recurrent_stored(r, (reset * r->kept[u]) >> 15);
     }
 }
 
@@ -109,7 +114,7 @@ static inline void ge_recurrent_gru_states(const ge_recurrent *r) {
         const int32_t at = 2 * p->units + u;
         int32_t own = r->ph[at];
         if (p->before_reset != 0) {
-            own = (r->px[p->units + u] * own + (1 << 14)) >> 15;
+            own = (r->px[p->units + u] * ge_gates_sat16(own) + (1 << 14)) >> 15;
         }
         const int32_t n = ge_recurrent_function(r, 1, 2, ge_gates_sat16(r->px[at] + own));
         r->kept[u] = ge_gates_state(r->kept[u], r->px[u], n);

@@ -12,16 +12,16 @@ typedef struct {
     int32_t n;
 } recurrent_s16_matrix;
 
-/* One product for `rows` rows from `first` on, as int16. */
+/* One product for `rows` rows from `first` on. */
 static void recurrent_s16_products(const recurrent_s16_matrix *m, const int16_t *x, int32_t first, int32_t rows,
-                                   int16_t *to) {
+                                   int32_t *to) {
     for (int32_t row = first; row < first + rows; row++) {
         const int8_t *const w = m->w + row * m->n;
         int64_t sum = m->start[row];
         for (int32_t i = 0; i < m->n; i++) {
             sum += x[i] * w[i];
         }
-        to[row] = (int16_t)ge_gates_scaled(sum, m->multiplier[row], m->shift, 0, INT16_MIN, INT16_MAX);
+        to[row] = ge_recurrent_product(sum, m->multiplier[row], m->shift);
     }
 }
 
@@ -40,7 +40,7 @@ static void recurrent_s16_step(const ge_recurrent *r, const recurrent_s16_matrix
     recurrent_s16_products(own, r->h, 0, r->p->before_reset != 0 ? rows : 2 * units, r->ph);
     ge_recurrent_gru_gates(r);
     if (r->p->before_reset == 0) {
-        recurrent_s16_products(own, r->px + units, 2 * units, units, r->ph);
+        recurrent_s16_products(own, r->reset, 2 * units, units, r->ph);
     }
     ge_recurrent_gru_states(r);
 }
@@ -54,6 +54,9 @@ static void recurrent_s16_sequence(const ge_recurrent *r, const recurrent_s16_ma
             r->x[i] = x[time * p->x_step + i];
         }
         recurrent_s16_products(given, r->x, 0, ge_recurrent_rows(p), r->px);
+        for (int32_t row = 0; row < ge_recurrent_rows(p); row++) {
+            r->px[row] = ge_gates_sat16(r->px[row]);
+        }
         recurrent_s16_step(r, own);
         for (int32_t u = 0; p->result == 0 && u < p->units; u++) {
             out[time * p->y_step + u] = (int16_t)r->h[u];

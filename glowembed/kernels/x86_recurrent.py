@@ -1,0 +1,86 @@
+"""Recurrent layers on x86-64: when, their blocks of weights and costs.
+
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/x86/recurrent_s8_x86.c explains how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.target import Target
+from glowembed.kernels import gates
+from glowembed.kernels.x86 import ELEMENT, INPUTS, OUTPUTS, SLACK, blocks
+
+SUM_LIMIT = 1 << 23
+"""With multipliers below 2^31, products of smaller sums fit 32 bits when they are shifted by 24."""
+
+STATE_MULTIPLIERS = {gates.LSTM: 512, gates.GRU: 65536}
+"""Those of a hidden state of the type 1/128."""
+
+
+def _why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.kind not in STATE_MULTIPLIERS or (p.kind == gates.GRU and not p.before_reset):
+        return "it is a RNN, or a GRU whose reset comes before the product with the state"
+    if p.multiplier_h != STATE_MULTIPLIERS[p.kind] or p.zero_point != 0 or p.result > 1:
+        return "its hidden state has not the type 1/128, or its cell is the result"
+    return gates.form_why_not(node, p.kind) or gates.sums_why_not(node, SUM_LIMIT)
+
+
+def _units(p: Any) -> int:
+    return int(-(-p.units // OUTPUTS) * OUTPUTS)
+
+
+def _gates(p: Any) -> int:
+    return 4 if p.kind == gates.LSTM else 3
+
+
+def _rows(values: Array, p: Any) -> Array:
+    """[products, gates, units, ...], the units padded with zeros, as rows."""
+    apart = values.reshape(-1, _gates(p), p.units, *values.shape[1:])
+    pads = [(0, 0), (0, 0), (0, _units(p) - p.units)] + [(0, 0)] * (values.ndim - 1)
+    return np.pad(apart, pads).reshape(-1, *values.shape[1:])
+
+
+def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    n = _gates(p) * p.units
+    matrices = [_rows(constants[name].reshape(n, -1), p) for name in ("weights", "recurrent")]
+    start = _rows(constants["start"].astype(np.int64), p)
+    offset = np.concatenate([128 * m.astype(np.int64).sum(axis=1) for m in matrices])
+    return {
+        "weights": np.concatenate([blocks(m[:, None]) for m in matrices]),
+        "start": (start - offset).astype(np.int32), "multiplier": _rows(constants["multiplier"], p),
+        "tables": constants["tables"], "lengths": constants["lengths"],
+    }  # fmt: skip
+
+
+def _scratch(p: Any) -> int:
+    units = _units(p)
+    longest = -(-max(p.in_c, p.units) // INPUTS) * INPUTS
+    return int(4 * units * (1 + 2 * _gates(p)) + units + ELEMENT * longest + SLACK)
+
+
+def _cost(node: Node, target: Target) -> Cost:
+    p, units = node.params, _units(node.params)
+    steps = -(-p.in_c // INPUTS) + -(-p.units // INPUTS)
+    return Cost(p.steps * p.batch * (_gates(p) * units / OUTPUTS * (2.0 * steps + 24) + 12 * units + 60), 3000)
+
+
+_RECURRENT = Kernel(
+    "ge_recurrent_s8_x86",
+    isa="x86",
+    when=_why_not,
+    constants={
+        "weights": "int8_t", "start": "int32_t", "multiplier": "int32_t", "tables": "int32_t", "lengths": "int32_t",
+    },
+    arrange=_arrange,
+    scratch=_scratch,
+    cost=_cost,
+)  # fmt: skip
+
+KERNELS = {"recurrent_s8": only(_RECURRENT)}
