@@ -36,19 +36,22 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .set ge_law, %c[law]\n"
                      "    .set ge_turns, (ge_steps-1)/ge_unroll\n"
                      "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
-                     "    .set ge_next, 2*ge_pixel-4*ge_steps\n"
                      GE_DSP_ENTER(conv2d_strip_s8_dsp_products, CONV2D_STRIP_S8_DSP_LAW, "r1-r6, r8")
-                     "    mov.w r0, r5\n"
                      "    .balign 4\n"
-                     "1:\n" /* four channels: their weights at r0, the inputs at r1, the place of their outputs in r2 */
-                     "    str.w r0, [sp, #4*4]\n"
+                     "1:\n" /* two pixels: the inputs of the first at r1, the place of its outputs in r2 */
+                     "    ldr.w r0, [sp, #4*4]\n"
                      "    .if ge_steps > ge_unroll+1\n"
-                     "    movw r3, #8*ge_steps+16\n"
-                     "    add.w r3, r3, r0\n"
-                     "    str.w r3, [sp, #4*10]\n" /* end of the weights */
+                     "    .if 4*ge_steps < 4096\n"
+                     "    addw r3, r1, #4*ge_steps\n"
+                     "    .else\n"
+                     "    movw r3, #4*ge_steps\n"
+                     "    add.w r3, r3, r1\n"
                      "    .endif\n"
+                     "    str.w r3, [sp, #4*10]\n" /* end of the first pixel's window */
+                     "    .endif\n"
+                     "    str.w r1, [sp, #4*0]\n"
                      "    str.w r2, [sp, #4*12]\n"
-                     "2:\n" /* two pixels; the first step begins the sums */
+                     "2:\n" /* four channels, their weights at r0; the first step begins the sums */
                      "    ldr.w r4, [r0, #4]\n"
                      "    ldr.w r6, [r0, #8]\n"
                      "    ldr.w r8, [r0, #12]\n"
@@ -91,13 +94,8 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .endif\n"
                      "    .if ge_steps > ge_unroll+1\n"
                      "    ldr.w r12, [sp, #4*10]\n"
-                     "    cmp.w r0, r12\n"
+                     "    cmp.w r1, r12\n"
                      "    bne.w 3b\n"
-                     "    .endif\n"
-                     "    .if ge_next < 0\n" /* r1 is behind the first pixel's window */
-                     "    subw r1, r1, #-ge_next\n"
-                     "    .else\n"
-                     "    addw r1, r1, #ge_next\n"
                      "    .endif\n"
                      "    sub.w r2, r2, r4\n"
                      "    sub.w r3, r3, r5\n"
@@ -118,15 +116,15 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    ldr.w r12, [r0, #8]\n"
                      "    ldr.w lr, [r0, #12]\n"
                      "    ldr.w r10, [r0], #16\n"
-                     "    ldr.w r0, [sp, #4*5]\n"
-                     "    smmlar r2, r2, r10, r0\n"
-                     "    smmlar r3, r3, r10, r0\n"
-                     "    smmlar r4, r4, r11, r0\n"
-                     "    smmlar r5, r5, r11, r0\n"
-                     "    smmlar r6, r6, r12, r0\n"
-                     "    smmlar r7, r7, r12, r0\n"
-                     "    smmlar r8, r8, lr, r0\n"
-                     "    smmlar r9, r9, lr, r0\n"
+                     "    ldr.w r1, [sp, #4*5]\n"
+                     "    smmlar r2, r2, r10, r1\n"
+                     "    smmlar r3, r3, r10, r1\n"
+                     "    smmlar r4, r4, r11, r1\n"
+                     "    smmlar r5, r5, r11, r1\n"
+                     "    smmlar r6, r6, r12, r1\n"
+                     "    smmlar r7, r7, r12, r1\n"
+                     "    smmlar r8, r8, lr, r1\n"
+                     "    smmlar r9, r9, lr, r1\n"
                      "    .endif\n"
                      CONV2D_STRIP_S8_DSP_OTHER_LAW("r2", "r3")
                      CONV2D_STRIP_S8_DSP_OTHER_LAW("r4", "r5")
@@ -135,11 +133,11 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      GE_DSP_LAW_SELDOM(CONV2D_STRIP_S8_DSP_LAW, "r0", "r11", "r12")
                      "    ldr.w r11, [sp, #4*12]\n"
                      "    ldr.w lr, [sp, #4*6]\n"
-                     "    ldr.w r10, [sp, #4*2]\n"
-                     "    ldr.w r0, [sp, #4*4]\n"
-                     "    cmp.w r1, r10\n" /* for the end of this block */
+                     "    ldr.w r10, [sp, #4*3]\n"
+                     "    ldr.w r1, [sp, #4*0]\n"
+                     "    cmp.w r0, r10\n" /* for the end of this block */
                      "    add.w r12, r11, lr\n"
-                     "    add.w r10, r12, lr\n"
+                     "    add.w r10, r11, #4\n"
                      "    str.w r10, [sp, #4*12]\n"
                      "    ssat r2, #8, r2\n"
                      "    ssat r3, #8, r3\n"
@@ -160,23 +158,18 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    bne.w 2b\n"
 
                      "    ldr.w r2, [sp, #4*1]\n"
-                     "    ldr.w r3, [sp, #4*3]\n"
-                     "    ldr.w r1, [sp, #4*0]\n"
-                     "    .if 8*ge_steps+4*%c[words] < 4096\n"
-                     "    addw r0, r0, #8*ge_steps+4*%c[words]\n"
-                     "    .else\n"
-                     "    movw r12, #8*ge_steps+4*%c[words]\n"
-                     "    add.w r0, r0, r12\n"
-                     "    .endif\n"
-                     "    add.w r2, r2, #4\n"
+                     "    ldr.w r3, [sp, #4*2]\n"
+                     "    addw r1, r1, #ge_pixel\n"
+                     "    addw r1, r1, #ge_pixel\n"
+                     "    add.w r2, r2, lr, lsl #1\n"
                      "    str.w r2, [sp, #4*1]\n"
-                     "    cmp.w r0, r3\n"
+                     "    cmp.w r1, r3\n"
                      "    bne.w 1b\n"
                      GE_DSP_LEAVE
                      : "+r"(r0)
                      : [pixel] "i"(CONV2D_STRIP_S8_DSP_PIXEL), [steps] "i"(CONV2D_STRIP_S8_DSP_STEPS),
                        [unroll] "i"(CONV2D_STRIP_S8_DSP_UNROLL), [down] "i"(CONV2D_STRIP_S8_DSP_DOWN),
-                       [law] "i"(CONV2D_STRIP_S8_DSP_LAW), [words] "i"(GE_DSP_LAW_WORDS(CONV2D_STRIP_S8_DSP_LAW))
+                       [law] "i"(CONV2D_STRIP_S8_DSP_LAW)
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory" GE_DSP_LAW_CHANGES(CONV2D_STRIP_S8_DSP_LAW));
 }
 

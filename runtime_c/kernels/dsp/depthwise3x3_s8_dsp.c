@@ -97,7 +97,7 @@ typedef struct {
     "    .endif\n" \
     "    str.w r2, [sp, #4*8]\n" \
     "    str.w r3, [sp, #4*9]\n" \
-    "    add lr, lr, r12\n"                                                                                            \
+    "    add.w lr, lr, r12\n"                                                                                          \
     "    add.w r12, r12, #40\n"                                                                                        \
     "    str.w r12, [sp, #4*2]\n"                                                                                               \
     "    ldm.w lr, {r2-r7}\n"                                                                                          \
@@ -153,14 +153,14 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
         "    bne.w 2b\n"
         "4:\n"
         "    ldr.w lr, [sp, #4*5]\n"
-        "    cmp lr, #1\n"
+        "    cmp.w lr, #1\n"
         "    blt.w 6f\n"
         "    beq.w 5f\n"
         DEPTHWISE3X3_S8_DSP_STEP2("r8", "r9", "r10", "r11", "0")
         "    ldr.w lr, [sp, #4*5]\n"
-        "    mov r8, r10\n"
+        "    mov.w r8, r10\n"
         "    addw r1, r1, #2*%c[step]\n"
-        "    cmp lr, #2\n"
+        "    cmp.w lr, #2\n"
         "    beq.w 6f\n"
         "5:\n" /* the last one */
         "    ldr.w r12, [r0, #48]!\n"
