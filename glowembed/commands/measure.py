@@ -10,7 +10,7 @@ import typer
 from glowembed import pipeline
 from glowembed.cli import BundleDir, board_of, progress_bar, show, write_json
 from glowembed.judge.validation import build_bundle, measure_bundle
-from glowembed.measure import noise, shown
+from glowembed.measure import Ruler, noise, shown
 
 PLACE = 60
 
@@ -33,6 +33,13 @@ def measure(
             "--samples", metavar="N", min=1, help="Number of random inputs to run; the costliest is reported."
         ),
     ] = 1,
+    ruler: Annotated[
+        Ruler,
+        typer.Option(
+            "--ruler",
+            help="What gives the cycles: the table of the core, or llvm-mca for cortex-m7 and cortex-m55.",
+        ),
+    ] = "table",
     build_dir: Annotated[
         Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
     ] = None,
@@ -50,7 +57,7 @@ def measure(
         with progress.stage("build"):
             image = build_bundle(opened, board_of(opened, board), build_dir)
         with progress.stage("measure"):
-            found = measure_bundle(opened, image, noise(opened.manifest, samples), hot)
+            found = measure_bundle(opened, image, noise(opened.manifest, samples), hot, ruler)
     write_json(json_file, found.json())
     if json_file != Path("-"):
         show(shown(found))

@@ -24,7 +24,7 @@ from glowembed.image import build
 from glowembed.image.build import Image
 from glowembed.judge import compare
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
-from glowembed.measure import Figures, Measurement, measure
+from glowembed.measure import Figures, Measurement, Ruler, measure
 from glowembed.nest.dtypes import numpy_type
 from glowembed.pipeline import Bundle, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
@@ -351,13 +351,13 @@ def _layer_checks(
     return _Layers(checks, result.layer_instructions, measure_bundle(bundle, image, _rows(bundle, few)[:1]))
 
 
-def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0) -> Measurement:
+def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0, ruler: Ruler = "table") -> Measurement:
     """Measure totals and functions in the bundle itself, and layers that it streams in a second build that does not."""
-    found = measure(image, bundle.manifest, samples, hot)
+    found = measure(image, bundle.manifest, samples, hot, ruler)
     with _whole(bundle, image) as (twin, twin_image):
         if twin is bundle:
             return found
-        return replace(found, layers=measure(twin_image, twin.manifest, samples).layers)
+        return replace(found, layers=measure(twin_image, twin.manifest, samples, ruler=ruler).layers)
 
 
 @contextmanager

@@ -11,22 +11,26 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from glowembed.errors import ToolError
+from glowembed.errors import ToolError, UsageError
 from glowembed.graph.target import Target, target_of
 from glowembed.image import glue
 from glowembed.image.build import Image
-from glowembed.measure import counts, listing, pipelines
+from glowembed.measure import counts, listing, mca, pipelines
 from glowembed.measure.counts import Phase
 from glowembed.measure.listing import Listing
-from glowembed.measure.pipelines import Cycles, Pipeline
+from glowembed.measure.pipelines import Cycles, Price
 from glowembed.measure.plugin import plugin
 from glowembed.run import Bytes, qemu
 
 SCHEMA = 1
+
+Ruler = Literal["table", "llvm-mca"]
+"""What turns instructions into cycles: the tables of pipelines.py, or LLVM's description of the core (mca.py)."""
+
 INTERRUPT = "ge_tick_handler"
 SEED = 4
 
@@ -70,7 +74,9 @@ class HotSpot:
 
 @dataclass(frozen=True)
 class Measurement:
-    """`note` says why there are no cycles. `build_id` is the hash of the firmware that this was counted on."""
+    """`note` says why there are no cycles. `build_id` is the hash of the firmware that this was counted on. `ruler`:
+    where the cycles come from.
+    """
 
     bundle: str
     target: str
@@ -83,6 +89,7 @@ class Measurement:
     hot: tuple[HotSpot, ...]
     manifest: Mapping[str, Any]
     note: str | None = None
+    ruler: Ruler = "table"
 
     def json(self) -> dict[str, Any]:
         """The machine-readable result."""
@@ -98,6 +105,7 @@ class Measurement:
             "build_id": self.build_id,
             "samples": self.samples,
             "method": "icount" if self.note else "plugin",
+            "ruler": None if self.note else self.ruler,
             "note": self.note,
             "macs": self.manifest.get("macs"),
             **{key: value for key, value in total.items() if key != "name"},
@@ -120,11 +128,15 @@ def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -
     return random.integers(0, 256, (count, size), np.uint8)
 
 
-def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0) -> Measurement:
+def measure(
+    image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0, ruler: Ruler = "table"
+) -> Measurement:
     """Measure every layer and function on the samples; of several samples, the costliest is reported. `hot`: the number
-    of hot spots.
+    of hot spots. ruler: what turns instructions into cycles; one that is not there, or does not know the core, is an
+    error.
     """
     target = target_of(manifest, image.board)
+    _check_ruler(ruler, target)
     try:
         if not target.pipeline:
             raise ToolError(f"targets/{target.name}.toml names no pipeline")
@@ -135,7 +147,18 @@ def measure(image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int 
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
         profiler = _Profiler(image, manifest, samples, library, code, Path(folder))
         whole, layers = profiler.phases(layers=False), profiler.phases(layers=True)
-    return _measurement(image, manifest, target, code, whole, layers, hot)
+    return _measurement(image, manifest, target, code, whole, layers, hot, ruler)
+
+
+def _check_ruler(ruler: Ruler, target: Target) -> None:
+    if ruler == "table":
+        return
+    known = sorted(name for name, core in pipelines.PIPELINES.items() if core.llvm is not None)
+    if target.pipeline not in known:
+        raise UsageError(
+            f"--ruler llvm-mca does not know {target.name}; it knows {', '.join(known)}. Measure with --ruler table."
+        )
+    mca.command()
 
 
 def _only_instructions(image: Image, manifest: Mapping[str, Any], samples: Bytes, why: str) -> Measurement:
@@ -229,9 +252,10 @@ def _measurement(
     whole: Sequence[Sequence[Phase]],
     layers: Sequence[Sequence[Phase]],
     hot: int,
+    ruler: Ruler,
 ) -> Measurement:
-    core = pipelines.pipeline(target.pipeline)
-    costliest = max((row[0] for row in whole), key=lambda phase: _figures("", phase, core).instructions)
+    price = _price(ruler, target, [block for row in (*whole, *layers) for phase in row for block in phase])
+    costliest = max((row[0] for row in whole), key=counts.instructions)
     names = [layer["name"] for layer in manifest["layers"]]
     columns = zip(names, zip(*layers, strict=True), strict=True)
     return Measurement(
@@ -240,17 +264,26 @@ def _measurement(
         image.board.name,
         code.build_id,
         len(whole),
-        _figures("", costliest, core),
-        tuple(_worst([_figures(name, phase, core) for phase in column]) for name, column in columns),
-        _functions(costliest, code, core),
-        _hot_spots(costliest, code, core)[:hot],
+        _figures("", costliest, price),
+        tuple(_worst([_figures(name, phase, price) for phase in column]) for name, column in columns),
+        _functions(costliest, code, price),
+        _hot_spots(costliest, code, price)[:hot],
         manifest,
+        ruler=ruler,
     )
 
 
-def _figures(name: str, phase: Iterable[counts.Block], core: Pipeline) -> Figures:
+def _price(ruler: Ruler, target: Target, blocks: Sequence[counts.Block]) -> Price:
+    core = pipelines.pipeline(target.pipeline)
+    if ruler == "table":
+        return lambda block: pipelines.cycles(block, core)
+    assert core.llvm is not None, "measure has checked it"
+    return mca.price(blocks, core.llvm)
+
+
+def _figures(name: str, phase: Iterable[counts.Block], price: Price) -> Figures:
     blocks = tuple(phase)
-    total = sum((c for block in blocks for c in pipelines.cycles(block, core)), Cycles())
+    total = sum((c for block in blocks for c in price(block)), Cycles())
     return Figures(name, counts.instructions(blocks), total)
 
 
@@ -258,18 +291,18 @@ def _worst(figures: Sequence[Figures]) -> Figures:
     return max(figures, key=lambda f: f.instructions)
 
 
-def _functions(phase: Phase, code: Listing, core: Pipeline) -> tuple[Figures, ...]:
+def _functions(phase: Phase, code: Listing, price: Price) -> tuple[Figures, ...]:
     """The functions by cycles, the costliest first."""
     groups: dict[str, list[counts.Block]] = {}
     for block in phase:
         groups.setdefault(code.function_at(block.instructions[0].address), []).append(block)
-    found = [_figures(name, blocks, core) for name, blocks in groups.items()]
+    found = [_figures(name, blocks, price) for name, blocks in groups.items()]
     return tuple(sorted(found, key=lambda f: (-(f.cycles or Cycles()).point, f.name)))
 
 
-def _hot_spots(phase: Phase, code: Listing, core: Pipeline) -> tuple[HotSpot, ...]:
+def _hot_spots(phase: Phase, code: Listing, price: Price) -> tuple[HotSpot, ...]:
     """All sequences of code by cycles, the costliest first."""
-    lines = _lines(phase, core)
+    lines = _lines(phase, price)
     total = sum(line.cycles * line.times for line in lines) or 1.0
     stretches: list[list[HotLine]] = []
     for line in lines:
@@ -285,13 +318,13 @@ def _hot_spots(phase: Phase, code: Listing, core: Pipeline) -> tuple[HotSpot, ..
     return tuple(sorted(spots, key=lambda spot: (-spot.share, spot.lines[0].address)))
 
 
-def _lines(phase: Phase, core: Pipeline) -> list[HotLine]:
+def _lines(phase: Phase, price: Price) -> list[HotLine]:
     """Every instruction that ran, in order of address; blocks may overlap."""
     times: dict[int, int] = {}
     cost: dict[int, float] = {}
     text: dict[int, str] = {}
     for block in phase:
-        for instruction, c in zip(block.instructions, pipelines.cycles(block, core), strict=True):
+        for instruction, c in zip(block.instructions, price(block), strict=True):
             at = instruction.address
             times[at] = times.get(at, 0) + block.times
             cost[at] = cost.get(at, 0.0) + c.point

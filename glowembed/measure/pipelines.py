@@ -9,7 +9,7 @@ trust each of them is in docs/measuring.md, section by section. Nothing here was
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -69,9 +69,17 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Llvm:
+    """How LLVM names a core that it describes."""
+
+    triple: str
+    cpu: str
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """A core. low, point, high: factors for the cycles by `timing`. `upper`: the timings of the high end where they
-    differ. `vector`: has Helium.
+    differ. `vector`: has Helium. `llvm`: what `--ruler llvm-mca` simulates.
     """
 
     timing: Timing
@@ -80,6 +88,7 @@ class Pipeline:
     high: float = 1.0
     upper: Timing | None = None
     vector: bool = False
+    llvm: Llvm | None = None
 
 
 _TABLE = Timing()
@@ -102,8 +111,8 @@ PIPELINES: Mapping[str, Pipeline] = {
     "cortex-m3": Pipeline(_M3),
     "cortex-m4": Pipeline(_M4, upper=_M4_STRICT),
     "cortex-m33": Pipeline(_TABLE),
-    "cortex-m7": Pipeline(_TABLE, low=0.55, point=0.75, high=1.0),
-    "cortex-m55": Pipeline(_TABLE, vector=True),
+    "cortex-m7": Pipeline(_TABLE, low=0.55, point=0.75, high=1.0, llvm=Llvm("thumbv7em-none-eabi", "cortex-m7")),
+    "cortex-m55": Pipeline(_TABLE, vector=True, llvm=Llvm("thumbv8.1m.main-none-eabi", "cortex-m55")),
 }
 
 
@@ -117,6 +126,10 @@ class Cycles:
 
     def __add__(self, other: Cycles) -> Cycles:
         return Cycles(self.low + other.low, self.point + other.point, self.high + other.high)
+
+
+Price = Callable[[Block], list[Cycles]]
+"""Gives the cycles of each instruction of a block, over all its executions."""
 
 
 def pipeline(name: str) -> Pipeline:
@@ -138,20 +151,25 @@ def _scalar_cycles(block: Block, core: Pipeline) -> list[Cycles]:
 
 
 def _totals(block: Block, timing: Timing) -> list[float]:
-    each, refill = static_cost(block.instructions, timing)
+    each = static_cost(block.instructions, timing)
     totals = [float(cost * block.times) for cost in each]
-    last = block.instructions[-1]
-    waits = timing.misaligned_target if refill and block.misaligned else 0
-    totals[-1] += (refill + waits) * (block.times if _always_taken(last) else block.times - block.through)
+    totals[-1] += refills(block, timing)
     return totals
 
 
+def refills(block: Block, timing: Timing = _TABLE) -> int:
+    """The additional cycles of the branches that the block takes at its end."""
+    last = block.instructions[-1]
+    refill = _refill(last, timing)
+    waits = timing.misaligned_target if refill and block.misaligned else 0
+    return (refill + waits) * (block.times if _always_taken(last) else block.times - block.through)
+
+
 @lru_cache(maxsize=65536)
-def static_cost(instructions: tuple[Instruction, ...], timing: Timing) -> tuple[tuple[int, ...], int]:
-    """The cycles of each instruction when it falls through, and the additional cycles of the last one when it branches."""
+def static_cost(instructions: tuple[Instruction, ...], timing: Timing) -> tuple[int, ...]:
+    """The cycles of each instruction when it falls through."""
     before: Sequence[Instruction | None] = [None, *instructions[:-1]]
-    costs = tuple(_cost(i, previous, timing) for i, previous in zip(instructions, before, strict=True))
-    return costs, _refill(instructions[-1], timing)
+    return tuple(_cost(i, previous, timing) for i, previous in zip(instructions, before, strict=True))
 
 
 # ---------------------------------------------------------------------------------------------- instructions
@@ -179,13 +197,13 @@ FLOAT_DIVIDE = re.compile(r"v(?:div|sqrt)")
 FLOAT_ACCUMULATE = re.compile(r"v(?:n?ml[as]|fn?m[as])")
 
 
-def _bare(instruction: Instruction) -> str:
+def bare(instruction: Instruction) -> str:
     """The mnemonic without width and type: `ldr.w` is ldr."""
     return instruction.mnemonic.split(".")[0]
 
 
 def _is(kind: re.Pattern[str], instruction: Instruction | None) -> bool:
-    return instruction is not None and kind.fullmatch(_bare(instruction)) is not None
+    return instruction is not None and kind.fullmatch(bare(instruction)) is not None
 
 
 def _cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
@@ -277,7 +295,7 @@ def _span(part: str) -> int:
 
 
 def _always_taken(i: Instruction) -> bool:
-    return _bare(i) in ("b", "bl", "bx", "blx", "tbb", "tbh") or _loads_pc(i)
+    return bare(i) in ("b", "bl", "bx", "blx", "tbb", "tbh") or _loads_pc(i)
 
 
 def _loads_pc(i: Instruction) -> bool:
@@ -337,10 +355,19 @@ def _share(each: float, low: float, high: float, total: float) -> Cycles:
     return Cycles(part * low, part * (low + high) / 2, part * high)
 
 
+ELEMENT = re.compile(r"\.[suif]?(8|16|32|64)")
+
+
+def scattered(i: Instruction) -> int:
+    """The number of elements that a gather or scatter moves; 0 for other instructions."""
+    width = ELEMENT.search(i.mnemonic)
+    return 128 // int(width[1]) if width is not None and i.mnemonic[0] == "v" and GATHER.search(i.operands) else 0
+
+
 def vector_kind(i: Instruction) -> str | None:
     """The Helium pipe that an instruction uses; None for a scalar one."""
     if not i.mnemonic.startswith("v") or not VECTOR_REGISTER.search(i.operands):
         return None
-    if VECTOR_MEMORY.fullmatch(_bare(i)) and "[" in i.operands:
+    if VECTOR_MEMORY.fullmatch(bare(i)) and "[" in i.operands:
         return "memory"
-    return "multiply" if VECTOR_MULTIPLY.fullmatch(_bare(i)) else "other"
+    return "multiply" if VECTOR_MULTIPLY.fullmatch(bare(i)) else "other"

@@ -19,10 +19,11 @@ FUNCTION_COLUMNS = ("function", "instructions", "cycles", "share")
 
 def shown(found: Measurement) -> RenderableType:
     """Totals, layers and functions with instructions and cycles; hot spots where they were asked for."""
+    source = "" if found.ruler == "table" else f" by {found.ruler}"
     head = Text.assemble(
         f"{found.bundle} for {found.target} on {found.board}: ",
         (f"{found.total.instructions:,} instructions", "bold"),
-        f", {_cycles(found.total)} cycles, estimated, per inference",
+        f", {_cycles(found.total)} cycles, estimated{source}, per inference",
     )
     parts: list[RenderableType] = [
         head,
