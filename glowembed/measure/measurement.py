@@ -105,7 +105,7 @@ class Measurement:
             "build_id": self.build_id,
             "samples": self.samples,
             "method": "icount" if self.note else "plugin",
-            "ruler": None if self.note else self.ruler,
+            "ruler": self.ruler,
             "note": self.note,
             "macs": self.manifest.get("macs"),
             **{key: value for key, value in total.items() if key != "name"},

@@ -7,7 +7,7 @@
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2          r1 where the outputs of pixel 0 go, r5 channels out
  *   r7 r11 r12  rows of the kernel          r9  the stream: weights in reading order, then four biases and the words of the law
  *   r3 the block                            lr  groups of four channels
- *   q0-q5 weights of a row of the kernel, q6 q7 columns; then q0-q3 constants, q5-q7 four outputs of each pixel
+ *   q0-q5 weights of a row of the kernel, q6 q7 columns; then q0-q3 constants, q7 q5 q6 four outputs of pixel 0, 1, 2
  *
  * Measured, instructions under QEMU: 3x3 16->16 32x32 304,679 (0.13 per MAC); 3x3 32->32 16x16 298,345 (0.13).
  */
@@ -46,58 +46,101 @@ typedef struct {
 #define CONV2D3X3_S8_MVE_COLUMN(q, j, row, v) \
     "vldrb.8 " q ", [" row ", #(" #j " * ge_depth + 16 * " v " - ge_shift)]\n"
 
-#define CONV2D3X3_S8_MVE_WEIGHTS(a, b) \
-    "vldrb.8 " a ", [r9], #16\n" \
-    "vldrb.8 " b ", [r9], #16\n"
+/* Column 0 of what follows the channels `v` of `row`: the next ones, or the first ones of `then`. */
+#define CONV2D3X3_S8_MVE_NEXT(q, row, v, then) \
+    ".if " v " + 1 < ge_depth / 16\n" \
+    CONV2D3X3_S8_MVE_COLUMN(q, 0, row, "(" v " + 1)") \
+    ".else\n" \
+    CONV2D3X3_S8_MVE_COLUMN(q, 0, then, "0") \
+    ".endif\n"
 
-/* Column `x` with a column of the kernel `a`, `b`, to two sums. */
-#define CONV2D3X3_S8_MVE_MAC(how, sum, next, a, b, x) \
-    "vmladav" how ".s8 " sum ", " a ", " x "\n" \
-    "vmladav" how ".s8 " next ", " b ", " x "\n"
+#define CONV2D3X3_S8_MVE_MAC(how, sum, a, x) "vmladav" how ".s8 " sum ", " a ", " x "\n"
 
-/* 16 channels of one row of the kernel; `how`: "" where the sums begin, else "a". */
-#define CONV2D3X3_S8_MVE_STEP(how, row, v) \
-    CONV2D3X3_S8_MVE_WEIGHTS("q0", "q1") \
-    CONV2D3X3_S8_MVE_COLUMN("q6", 0, row, v) \
-    CONV2D3X3_S8_MVE_MAC(how, "r0", "r2", "q0", "q1", "q6") \
-    CONV2D3X3_S8_MVE_COLUMN("q7", 1, row, v) \
-    CONV2D3X3_S8_MVE_WEIGHTS("q2", "q3") \
-    CONV2D3X3_S8_MVE_MAC(how, "r4", "r6", "q0", "q1", "q7") \
-    CONV2D3X3_S8_MVE_MAC("a", "r0", "r2", "q2", "q3", "q7") \
-    CONV2D3X3_S8_MVE_COLUMN("q6", 2, row, v) \
-    CONV2D3X3_S8_MVE_WEIGHTS("q4", "q5") \
-    CONV2D3X3_S8_MVE_MAC(how, "r8", "r10", "q0", "q1", "q6") \
-    CONV2D3X3_S8_MVE_MAC("a", "r4", "r6", "q2", "q3", "q6") \
-    CONV2D3X3_S8_MVE_MAC("a", "r0", "r2", "q4", "q5", "q6") \
-    CONV2D3X3_S8_MVE_COLUMN("q7", 3, row, v) \
-    CONV2D3X3_S8_MVE_MAC("a", "r8", "r10", "q2", "q3", "q7") \
-    CONV2D3X3_S8_MVE_MAC("a", "r4", "r6", "q4", "q5", "q7") \
-    CONV2D3X3_S8_MVE_COLUMN("q6", 4, row, v) \
-    CONV2D3X3_S8_MVE_MAC("a", "r8", "r10", "q4", "q5", "q6")
+#define CONV2D3X3_S8_MVE_WEIGHTS(q) "vldrb.8 " q ", [r9], #16\n"
 
-/* All channels of a row of the kernel. */
-#define CONV2D3X3_S8_MVE_ROW(how, row) \
-    CONV2D3X3_S8_MVE_STEP(how, row, "0") \
+/* 16 channels of one row of the kernel; `how`: "" where the sums begin, else "a". VLDRB and VMLADAV have pipes of their own,
+ * two cycles each, so that they take turns, and the first loads are in the step before: q0 and column 0, in `x`, are there.
+ * ge_begins, ge_ends: the first and last step of a pass; ge_pass: 0 or 1. */
+#define CONV2D3X3_S8_MVE_MACS(how, row, v, then, x, y) \
+    CONV2D3X3_S8_MVE_MAC(how, "r0", "q0", x) \
+    CONV2D3X3_S8_MVE_WEIGHTS("q1") \
+    CONV2D3X3_S8_MVE_MAC(how, "r2", "q1", x) \
+    CONV2D3X3_S8_MVE_COLUMN(y, 1, row, v) \
+    CONV2D3X3_S8_MVE_MAC(how, "r4", "q0", y) \
+    CONV2D3X3_S8_MVE_WEIGHTS("q2") \
+    CONV2D3X3_S8_MVE_MAC(how, "r6", "q1", y) \
+    CONV2D3X3_S8_MVE_WEIGHTS("q3") \
+    CONV2D3X3_S8_MVE_MAC("a", "r0", "q2", y) \
+    CONV2D3X3_S8_MVE_COLUMN(x, 2, row, v) \
+    CONV2D3X3_S8_MVE_MAC("a", "r2", "q3", y) \
+    ".if ge_begins && ge_pass == 1\n" \
+    "strd r8, r10, [r3, #84]\n" \
+    ".endif\n" \
+    CONV2D3X3_S8_MVE_WEIGHTS("q4") \
+    CONV2D3X3_S8_MVE_MAC(how, "r8", "q0", x) \
+    CONV2D3X3_S8_MVE_WEIGHTS("q5") \
+    CONV2D3X3_S8_MVE_MAC(how, "r10", "q1", x) \
+    CONV2D3X3_S8_MVE_COLUMN(y, 3, row, v) \
+    CONV2D3X3_S8_MVE_MAC("a", "r4", "q2", x) \
+    CONV2D3X3_S8_MVE_MAC("a", "r6", "q3", x) \
+    CONV2D3X3_S8_MVE_MAC("a", "r0", "q4", x) \
+    CONV2D3X3_S8_MVE_MAC("a", "r2", "q5", x) \
+    CONV2D3X3_S8_MVE_COLUMN(x, 4, row, v) \
+    CONV2D3X3_S8_MVE_MAC("a", "r8", "q2", y) \
+    CONV2D3X3_S8_MVE_MAC("a", "r10", "q3", y) \
+    ".if ge_ends\n" \
+    "strd r0, r2, [r3, #(52 + 8 * ge_pass)]\n" \
+    ".endif\n" \
+    CONV2D3X3_S8_MVE_MAC("a", "r4", "q4", y) \
+    CONV2D3X3_S8_MVE_MAC("a", "r6", "q5", y) \
+    ".if ge_ends && ge_pass == 1\n" \
+    "vldrw.u32 q0, [r9], #16\n" /* biases */ \
+    ".else\n" \
+    CONV2D3X3_S8_MVE_NEXT(y, row, v, then) \
+    ".endif\n" \
+    CONV2D3X3_S8_MVE_MAC("a", "r8", "q4", x) \
+    ".if !(ge_ends && ge_pass == 1)\n" \
+    CONV2D3X3_S8_MVE_WEIGHTS("q0") \
+    ".endif\n" \
+    ".if ge_ends\n" \
+    "strd r4, r6, [r3, #(68 + 8 * ge_pass)]\n" \
+    ".endif\n" \
+    CONV2D3X3_S8_MVE_MAC("a", "r10", "q5", x)
+
+/* Steps have column 0 in q6 and q7 in turns. */
+#define CONV2D3X3_S8_MVE_STEP(how, row, v, then) \
+    ".if ge_turn\n" \
+    CONV2D3X3_S8_MVE_MACS(how, row, v, then, "q7", "q6") \
+    ".else\n" \
+    CONV2D3X3_S8_MVE_MACS(how, row, v, then, "q6", "q7") \
+    ".endif\n" \
+    ".set ge_turn, !ge_turn\n" \
+    ".set ge_begins, 0\n"
+
+/* All channels of a row of the kernel; `then`: the next row. */
+#define CONV2D3X3_S8_MVE_ROW(how, row, then, ends) \
+    ".set ge_ends, " ends " && ge_depth == 16\n" \
+    CONV2D3X3_S8_MVE_STEP(how, row, "0", then) \
     ".irp v, 1, 2\n" \
     ".if \\v < ge_depth / 16\n" \
-    CONV2D3X3_S8_MVE_STEP("a", row, "\\v") \
+    ".set ge_ends, " ends " && \\v + 1 == ge_depth / 16\n" \
+    CONV2D3X3_S8_MVE_STEP("a", row, "\\v", then) \
     ".endif\n" \
     ".endr\n"
 
 /* Sums of two channels. */
-#define CONV2D3X3_S8_MVE_PASS(first, second, third) \
-    CONV2D3X3_S8_MVE_ROW("", "r7") \
-    CONV2D3X3_S8_MVE_ROW("a", "r11") \
-    CONV2D3X3_S8_MVE_ROW("a", "r12") \
-    "strd r0, r2, [r3, #" first "]\n" \
-    "strd r4, r6, [r3, #" second "]\n" \
-    "strd r8, r10, [r3, #" third "]\n"
+#define CONV2D3X3_S8_MVE_PASS(pass) \
+    ".set ge_pass, " pass "\n" \
+    ".set ge_begins, 1\n" \
+    CONV2D3X3_S8_MVE_ROW("", "r7", "r11", "0") \
+    CONV2D3X3_S8_MVE_ROW("a", "r11", "r12", "0") \
+    CONV2D3X3_S8_MVE_ROW("a", "r12", "r7", "1")
 
 /* Other limits than those of int8. */
 #define CONV2D3X3_S8_MVE_LIMITS \
-    "ldrd r0, r2, [r3, #36]\n" \
+    "ldrd r0, r6, [r3, #36]\n" \
     "vdup.8 q0, r0\n" \
-    "vdup.8 q1, r2\n" \
+    "vdup.8 q1, r6\n" \
     "vmax.s8 q5, q5, q0\n" \
     "vmin.s8 q5, q5, q1\n" \
     "vmax.s8 q7, q7, q0\n" \
@@ -118,36 +161,25 @@ static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
         "ldrd r9, lr, [r3, #24]\n"
         "dls lr, lr\n"
         "1:\n" /* four channels */
-        CONV2D3X3_S8_MVE_PASS("52", "68", "84")
-        CONV2D3X3_S8_MVE_PASS("60", "76", "92")
-        "vldrw.u32 q5, [r3, #52]\n"
-        "vldrw.u32 q6, [r3, #68]\n"
-        "vldrw.u32 q7, [r3, #84]\n"
-        "vldrw.u32 q0, [r9], #16\n"
-        "vadd.i32 q5, q5, q0\n"
-        "vadd.i32 q6, q6, q0\n"
+        ".set ge_turn, 0\n"
+        CONV2D3X3_S8_MVE_WEIGHTS("q0")
+        CONV2D3X3_S8_MVE_COLUMN("q6", 0, "r7", "0")
+        CONV2D3X3_S8_MVE_PASS("0")
+        CONV2D3X3_S8_MVE_PASS("1")
+        "vldrw.u32 q7, [r3, #52]\n"
         "vadd.i32 q7, q7, q0\n"
-        GE_MVE_LAW_LOAD("r9", "r0")
-        GE_MVE_LAW_SCALE("q5", "r0")
-        GE_MVE_LAW_SCALE("q6", "r0")
-        GE_MVE_LAW_SCALE("q7", "r0")
-        "ldr r0, [r3, #32]\n"
-        "vqmovnb.s32 q5, q5\n"
-        "vqmovnt.s32 q5, q6\n" /* pixels 0 and 1 in halves of words */
-        "vqmovnb.s32 q7, q7\n"
-        "vqadd.s16 q5, q5, r0\n"
-        "vqadd.s16 q7, q7, r0\n"
-        "vqmovnb.s16 q5, q5\n"
-        "vqmovnb.s16 q7, q7\n"
+        "vldrw.u32 q5, [r3, #68]\n"
+        "strd r8, r10, [r3, #92]\n"
+        "add r2, r1, r5\n"
+        "add r4, r2, r5\n"
+        GE_MVE_LAW_OUTPUTS("q0", "r9", "r0", "vldrw.u32 q6, [r3, #84]\n", "ldr r0, [r3, #32]\n")
         ".if ge_clamped\n"
         CONV2D3X3_S8_MVE_LIMITS
         ".endif\n"
+        "vstrb.32 q7, [r1], #4\n"
         "vshr.u32 q6, q5, #16\n"
-        "add r0, r1, r5\n"
-        "vstrb.32 q6, [r0]\n"
-        "add r0, r0, r5\n"
-        "vstrb.32 q7, [r0]\n"
-        "vstrb.32 q5, [r1], #4\n"
+        "vstrb.32 q5, [r2]\n"
+        "vstrb.32 q6, [r4]\n"
         "le lr, 1b\n"
         "add r7, r7, #(3 * ge_depth)\n"
         "add r11, r11, #(3 * ge_depth)\n"

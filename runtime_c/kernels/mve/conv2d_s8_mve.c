@@ -10,7 +10,7 @@
  *   r1 r3 r5  where their outputs go   r7 r11 r12  their windows
  *   r9  the stream: weights in reading order, then four biases and the words of the law
  *   lr  groups of four channels; in a loop over steps it counts those, and r9 tells the end
- *   q0 q1 weights, q2 q3 pixels, q5 q6 q7 four outputs of pixel 0, 1, 2; q0-q3 constants of the law
+ *   q0 q1 weights, q2 q3 pixels, q7 q5 q6 four outputs of pixel 0, 1, 2; then q2 biases, q0-q3 constants of the law
  *   q4  where the block is, and the zero point
  *
  * All windows of a block are copied, or read, before its outputs are written, so that a block may span rows.
@@ -55,28 +55,85 @@ typedef struct {
 
 /* clang-format off */
 
-/* 16 inputs; `how`: "" where the sums begin, else "a"; the pixels' vectors are at `at` behind r7, r11, r12. */
-#define CONV2D_S8_MVE_STEP(how, at) \
-    "vldrb.8 q0, [r9], #16\n" \
-    "vldrb.8 q2, [r7" at "\n" \
+/* 16 inputs of all pixels by two channels. VLDRB, VMLADAV and VADD have pipes of their own, two cycles each, so that they
+ * take turns, and the first loads of a step are in the one before (`ahead`): q0 and `a` are there. `how`: "" where the sums
+ * begin, else "a"; the pixels' vectors are at `at` behind r7, r11, r12, those of the next step at `next` behind r7.
+ * ge_lanes: in the second pass, the first step also moves the sums of the first one to q7, q5, q6.
+ * ge_last: the last step moves those of the second one, and loads the biases to `b`. */
+#define CONV2D_S8_MVE_STEP(how, a, b, at, next) \
+    ".if ge_lanes\n" \
+    "vmov q7[2], q7[0], r0, r2\n" \
+    ".endif\n" \
+    "vmladav" how ".s8 r0, q0, " a "\n" \
     "vldrb.8 q1, [r9], #16\n" \
-    "vmladav" how ".s8 r0, q0, q2\n" \
-    "vldrb.8 q3, [r11" at "\n" \
-    "vmladav" how ".s8 r2, q1, q2\n" \
-    "vldrb.8 q2, [r12" at "\n" \
-    "vmladav" how ".s8 r4, q0, q3\n" \
-    "vmladav" how ".s8 r6, q1, q3\n" \
-    "vmladav" how ".s8 r8, q0, q2\n" \
-    "vmladav" how ".s8 r10, q1, q2\n"
+    "vmladav" how ".s8 r2, q1, " a "\n" \
+    "vldrb.8 " b ", [r11" at "\n" \
+    ".if ge_lanes\n" \
+    "vmov q5[2], q5[0], r4, r6\n" \
+    ".endif\n" \
+    "vmladav" how ".s8 r4, q0, " b "\n" \
+    "vldrb.8 " a ", [r12" at "\n" \
+    ".if ge_last\n" \
+    "vmov q7[3], q7[1], r0, r2\n" \
+    ".endif\n" \
+    "vmladav" how ".s8 r6, q1, " b "\n" \
+    ".if ge_lanes\n" \
+    "vmov q6[2], q6[0], r8, r10\n" \
+    ".endif\n" \
+    ".if ge_ahead\n" \
+    "vldrb.8 " b ", [r7" next "\n" \
+    ".endif\n" \
+    ".if ge_last\n" \
+    "vldrw.u32 " b ", [r9], #16\n" \
+    "vadd.i32 q7, q7, " b "\n" \
+    ".endif\n" \
+    "vmladav" how ".s8 r8, q0, " a "\n" \
+    ".if ge_ahead\n" \
+    "vldrb.8 q0, [r9], #16\n" \
+    ".endif\n" \
+    ".if ge_last\n" \
+    "vmov q5[3], q5[1], r4, r6\n" \
+    ".endif\n" \
+    "vmladav" how ".s8 r10, q1, " a "\n"
 
-/* Steps written out: the windows are where they are for all channels. */
-#define CONV2D_S8_MVE_UNROLLED \
-    CONV2D_S8_MVE_STEP("", ", #-%c[shift]]") \
+/* What the first step finds loaded. */
+#define CONV2D_S8_MVE_FIRST(at) \
+    "vldrb.8 q0, [r9], #16\n" \
+    "vldrb.8 q2, [r7" at "\n"
+
+/* The steps of a pass written out: the windows are where they are for all channels. `first` and `second` are the registers
+ * of the first step; the second pass begins where the first one has left off. */
+#define CONV2D_S8_MVE_UNROLLED(first, second, pass) \
+    ".set ge_lanes, " pass " - 1\n" \
+    ".set ge_last, (" pass " == 2) && (ge_steps == 1)\n" \
+    ".set ge_ahead, !ge_last\n" \
+    ".if ge_steps == 1\n" \
+    CONV2D_S8_MVE_STEP("", first, second, ", #-%c[shift]]", ", #-%c[shift]]") \
+    ".else\n" \
+    CONV2D_S8_MVE_STEP("", first, second, ", #-%c[shift]]", ", #(16 - %c[shift])]") \
+    ".endif\n" \
+    ".set ge_lanes, 0\n" \
     ".set ge_step, 1\n" \
     ".rept ge_steps - 1\n" \
-    CONV2D_S8_MVE_STEP("a", ", #(16 * ge_step - %c[shift])]") \
+    ".set ge_last, (" pass " == 2) && (ge_step == ge_steps - 1)\n" \
+    ".set ge_ahead, !ge_last\n" \
+    ".set ge_next, ge_step + 1\n" \
+    ".if ge_next == ge_steps\n" \
+    ".set ge_next, 0\n" \
+    ".endif\n" \
+    ".if ge_step & 1\n" \
+    CONV2D_S8_MVE_STEP("a", second, first, ", #(16 * ge_step - %c[shift])]", ", #(16 * ge_next - %c[shift])]") \
+    ".else\n" \
+    CONV2D_S8_MVE_STEP("a", first, second, ", #(16 * ge_step - %c[shift])]", ", #(16 * ge_next - %c[shift])]") \
+    ".endif\n" \
     ".set ge_step, ge_step + 1\n" \
     ".endr\n"
+
+/* One step by itself. */
+#define CONV2D_S8_MVE_ALONE(how) \
+    CONV2D_S8_MVE_FIRST("], #16") \
+    ".set ge_ahead, 0\n" \
+    CONV2D_S8_MVE_STEP(how, "q2", "q3", "], #16", "")
 
 /* Any number of steps: one, the singles, the fours. */
 #define CONV2D_S8_MVE_LOOP \
@@ -84,32 +141,50 @@ typedef struct {
     "ldrd r7, r11, [r0]\n" \
     "ldr r12, [r0, #8]\n" \
     "ldr lr, [r0, #36]\n" \
-    CONV2D_S8_MVE_STEP("", "], #16") \
+    ".set ge_lanes, 0\n" \
+    ".set ge_last, 0\n" \
+    CONV2D_S8_MVE_ALONE("") \
     "wls lr, lr, 3f\n" \
     "2:\n" \
-    CONV2D_S8_MVE_STEP("a", "], #16") \
+    CONV2D_S8_MVE_ALONE("a") \
     "le lr, 2b\n" \
     "3:\n" \
     "vmov.32 lr, q4[0]\n" \
     "ldr lr, [lr, #40]\n" \
     "wls lr, lr, 5f\n" \
     "4:\n" \
-    ".rept 4\n" \
-    CONV2D_S8_MVE_STEP("a", "], #16") \
-    ".endr\n" \
+    CONV2D_S8_MVE_FIRST("], #16") \
+    ".set ge_ahead, 1\n" \
+    CONV2D_S8_MVE_STEP("a", "q2", "q3", "], #16", "], #16") \
+    CONV2D_S8_MVE_STEP("a", "q3", "q2", "], #16", "], #16") \
+    CONV2D_S8_MVE_STEP("a", "q2", "q3", "], #16", "], #16") \
+    ".set ge_ahead, 0\n" \
+    CONV2D_S8_MVE_STEP("a", "q3", "q2", "], #16", "") \
     "le lr, 4b\n" \
     "5:\n"
 
-/* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
-#define CONV2D_S8_MVE_PASS(high, low) \
+/* Sums of channels 0 and 2, then 1 and 3, into q7 and q5; pixel 2, in q6, lacks the last two, in r8 and r10. The biases are in q2, and
+ * those of pixel 0 are added. */
+#define CONV2D_S8_MVE_PASSES \
     ".if ge_steps > 0\n" \
-    CONV2D_S8_MVE_UNROLLED \
+    CONV2D_S8_MVE_FIRST(", #-%c[shift]]") \
+    CONV2D_S8_MVE_UNROLLED("q2", "q3", "1") \
+    ".if ge_steps & 1\n" \
+    CONV2D_S8_MVE_UNROLLED("q3", "q2", "2") \
+    ".else\n" \
+    CONV2D_S8_MVE_UNROLLED("q2", "q3", "2") \
+    ".endif\n" \
     ".else\n" \
     CONV2D_S8_MVE_LOOP \
-    ".endif\n" \
-    "vmov q5[" high "], q5[" low "], r0, r2\n" \
-    "vmov q6[" high "], q6[" low "], r4, r6\n" \
-    "vmov q7[" high "], q7[" low "], r8, r10\n"
+    "vmov q7[2], q7[0], r0, r2\n" \
+    "vmov q5[2], q5[0], r4, r6\n" \
+    "vmov q6[2], q6[0], r8, r10\n" \
+    CONV2D_S8_MVE_LOOP \
+    "vldrw.u32 q2, [r9], #16\n" \
+    "vmov q7[3], q7[1], r0, r2\n" \
+    "vadd.i32 q7, q7, q2\n" \
+    "vmov q5[3], q5[1], r4, r6\n" \
+    ".endif\n"
 
 /* Other limits than those of int8. */
 #define CONV2D_S8_MVE_LIMITS \
@@ -155,31 +230,15 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
         "ldrd r9, lr, [r0, #24]\n"
         "dls lr, lr\n"
         "1:\n" /* four channels */
-        CONV2D_S8_MVE_PASS("2", "0")
-        CONV2D_S8_MVE_PASS("3", "1")
-        "vldrw.u32 q0, [r9], #16\n"
-        "vadd.i32 q5, q5, q0\n"
-        "vadd.i32 q6, q6, q0\n"
-        "vadd.i32 q7, q7, q0\n"
-        GE_MVE_LAW_LOAD("r9", "r0")
-        GE_MVE_LAW_SCALE("q5", "r0")
-        GE_MVE_LAW_SCALE("q6", "r0")
-        GE_MVE_LAW_SCALE("q7", "r0")
-        "vqmovnb.s32 q5, q5\n"
-        "vqmovnt.s32 q5, q6\n" /* pixels 0 and 1 in halves of words */
-        "vqmovnb.s32 q7, q7\n"
-        "vmov.32 r0, q4[2]\n"
-        "vqadd.s16 q5, q5, r0\n"
-        "vqadd.s16 q7, q7, r0\n"
-        "vqmovnb.s16 q5, q5\n"
-        "vqmovnb.s16 q7, q7\n"
+        CONV2D_S8_MVE_PASSES
+        GE_MVE_LAW_OUTPUTS("q2", "r9", "r0", "vmov q6[3], q6[1], r8, r10\n", "vmov.32 r0, q4[2]\n")
         ".if ge_clamped\n"
         CONV2D_S8_MVE_LIMITS
         ".endif\n"
+        "vstrb.32 q7, [r1], #4\n"
         "vshr.u32 q6, q5, #16\n"
-        "vstrb.32 q5, [r1], #4\n"
-        "vstrb.32 q6, [r3], #4\n"
-        "vstrb.32 q7, [r5], #4\n"
+        "vstrb.32 q5, [r3], #4\n"
+        "vstrb.32 q6, [r5], #4\n"
         ".if ge_steps > 0\n"
         "le lr, 1b\n"
         "vmov.32 r0, q4[0]\n"

@@ -10,7 +10,7 @@
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2 in two channels     r1 r3 r5  where they go
  *   r12 the window in the plane of a channel     r11 bytes of a plane, or of two     r9 the stream     r7 the job
  *   lr groups of four channels
- *   q0 q1 weights, q3 window, q4 offsets of the gather, q2 those in the next plane, q5 q6 q7 four outputs of pixel 0, 1, 2;
+ *   q0 weights, q1 q3 windows, q4 offsets of the gather, q2 those in the next plane, q5 q6 q7 four outputs of pixel 0, 1, 2;
  *   then q0-q3 constants
  */
 #include "ge.h"
@@ -46,21 +46,22 @@ typedef struct {
 
 /* clang-format off */
 
-/* The window of one channel of the pixels; its weights are `at` behind r9, which moves on by `on`. */
-#define DEPTHWISE3X3_S8_MVE_CHANNEL(at, on, first, second, third)                                                      \
+/* The window `x` of one channel; its weights are `at` behind r9, which moves on by `on`. Loads and VMLADAV have pipes of their
+ * own, two cycles each, so that they take turns; lanes, if any, go where they find their sums ready. */
+#define DEPTHWISE3X3_S8_MVE_CHANNEL(x, at, on, first, second, third, lane, last)                                       \
     "vldrb.8 q0, [r9, #(" at " - 3)]\n"                                                                                \
-    "vmladav.s8 " second ", q0, q3\n"                                                                                  \
+    "vmladav.s8 " second ", q0, " x "\n"                                                                               \
     ".if ge_pixels == 3\n"                                                                                             \
-    "vldrb.8 q1, [r9, #(" at " - 6)]\n"                                                                                \
-    "vmladav.s8 " third ", q1, q3\n"                                                                                   \
+    "vldrb.8 q0, [r9, #(" at " - 6)]\n"                                                                                \
+    "vmladav.s8 " third ", q0, " x "\n"                                                                                \
     ".endif\n"                                                                                                         \
+    lane                                                                                                               \
     "vldrb.8 q0, [r9" on "\n"                                                                                          \
-    "vmladav.s8 " first ", q0, q3\n"
+    "vmladav.s8 " first ", q0, " x "\n"                                                                                \
+    last
 
-/* Two channels. */
-#define DEPTHWISE3X3_S8_MVE_CHANNELS(at, on, next, next_on)                                                            \
-    "vldrb.u8 q3, [r12, q4]\n"                                                                                         \
-    DEPTHWISE3X3_S8_MVE_CHANNEL(at, on, "r0", "r4", "r8")                                                              \
+/* Two channels; the window of the first is in q1. Windows are gathered a channel ahead; `gather`: of the next one. */
+#define DEPTHWISE3X3_S8_MVE_CHANNELS(at, on, next, next_on, gather, lane, high, low)                                   \
     ".if ge_near\n"                                                                                                    \
     "vldrb.u8 q3, [r12, q2]\n"                                                                                         \
     ".else\n"                                                                                                          \
@@ -68,14 +69,15 @@ typedef struct {
     "vldrb.u8 q3, [r12, q4]\n"                                                                                         \
     ".endif\n"                                                                                                         \
     "add r12, r12, r11\n"                                                                                              \
-    DEPTHWISE3X3_S8_MVE_CHANNEL(next, next_on, "r2", "r6", "r10")
+    DEPTHWISE3X3_S8_MVE_CHANNEL("q1", at, on, "r0", "r4", "r8", lane, "")                                              \
+    gather                                                                                                             \
+    DEPTHWISE3X3_S8_MVE_CHANNEL("q3", next, next_on, "r2", "r6", "r10",                                                \
+                                "vmov q6[" high "], q6[" low "], r4, r6\n",                                            \
+                                ".if ge_pixels == 3\n"                                                                 \
+                                "vmov q7[" high "], q7[" low "], r8, r10\n"                                            \
+                                ".endif\n")
 
-#define DEPTHWISE3X3_S8_MVE_LANES(high, low)                                                                           \
-    "vmov q5[" high "], q5[" low "], r0, r2\n"                                                                         \
-    "vmov q6[" high "], q6[" low "], r4, r6\n"                                                                         \
-    ".if ge_pixels == 3\n"                                                                                             \
-    "vmov q7[" high "], q7[" low "], r8, r10\n"                                                                        \
-    ".endif\n"
+#define DEPTHWISE3X3_S8_MVE_GATHER "vldrb.u8 q1, [r12, q4]\n"
 
 #define DEPTHWISE3X3_S8_MVE_STORE(q, to)                                                                               \
     "vadd.i32 " q ", " q ", r0\n"                                                                                      \
@@ -102,19 +104,24 @@ typedef struct {
     "lsl r11, r11, #1\n"                                                                                               \
     ".endif\n"                                                                                                         \
     "1:\n"                                                                                                             \
-    DEPTHWISE3X3_S8_MVE_CHANNELS("-48", ", #-48]", "-32", ", #-32]")                                                   \
-    DEPTHWISE3X3_S8_MVE_LANES("2", "0")                                                                                \
-    DEPTHWISE3X3_S8_MVE_CHANNELS("-16", ", #-16]", "0", "], #16")                                                      \
-    DEPTHWISE3X3_S8_MVE_LANES("3", "1")                                                                                \
+    DEPTHWISE3X3_S8_MVE_GATHER                                                                                         \
+    DEPTHWISE3X3_S8_MVE_CHANNELS("-48", ", #-48]", "-32", ", #-32]", DEPTHWISE3X3_S8_MVE_GATHER, "", "2", "0")         \
+    DEPTHWISE3X3_S8_MVE_CHANNELS("-16", ", #-16]", "0", "], #16", "", "vmov q5[2], q5[0], r0, r2\n", "3", "1")         \
+    "vmov q5[3], q5[1], r0, r2\n"                                                                                      \
     GE_MVE_LAW_LOAD("r9", "r0")                                                                                        \
     "vldrw.u32 q0, [r9], #72\n" /* 16, and DEPTHWISE3X3_S8_MVE_LAST */                                                 \
+    ".if ge_pixels == 3\n"                                                                                             \
+    "vadd.i32 q7, q7, q0\n"                                                                                            \
+    ".endif\n"                                                                                                         \
     "vadd.i32 q5, q5, q0\n"                                                                                            \
     "vadd.i32 q6, q6, q0\n"                                                                                            \
     ".if ge_pixels == 3\n"                                                                                             \
-    "vadd.i32 q7, q7, q0\n"                                                                                            \
     GE_MVE_LAW_SCALE("q7", "r0")                                                                                       \
     ".endif\n"                                                                                                         \
     GE_MVE_LAW_SCALE("q5", "r0")                                                                                       \
+    ".if ge_pixels == 3 && ge_clamped == 0\n"                                                                          \
+    "vqmovnb.s32 q7, q7\n"                                                                                             \
+    ".endif\n"                                                                                                         \
     GE_MVE_LAW_SCALE("q6", "r0")                                                                                       \
     "ldr r0, [r7, #48]\n"                                                                                              \
     ".if ge_clamped\n"                                                                                                   \
@@ -126,16 +133,19 @@ typedef struct {
     DEPTHWISE3X3_S8_MVE_STORE("q6", "r3")                                                                              \
     DEPTHWISE3X3_S8_MVE_STORE("q5", "r1")                                                                              \
     ".else\n"                                                                                                          \
-    ".if ge_pixels == 3\n"                                                                                             \
-    "vqmovnb.s32 q7, q7\n"                                                                                             \
-    "vqadd.s16 q7, q7, r0\n"                                                                                           \
-    "vqmovnb.s16 q7, q7\n"                                                                                             \
-    "vstrb.32 q7, [r5], #4\n"                                                                                          \
-    ".endif\n"                                                                                                         \
     "vqmovnb.s32 q5, q5\n"                                                                                             \
+    ".if ge_pixels == 3\n"                                                                                             \
+    "vqadd.s16 q7, q7, r0\n"                                                                                           \
+    ".endif\n"                                                                                                         \
     "vqmovnt.s32 q5, q6\n"                                                                                             \
+    ".if ge_pixels == 3\n"                                                                                             \
+    "vqmovnb.s16 q7, q7\n"                                                                                             \
+    ".endif\n"                                                                                                         \
     "vqadd.s16 q5, q5, r0\n"                                                                                           \
     "vqmovnb.s16 q5, q5\n"                                                                                             \
+    ".if ge_pixels == 3\n"                                                                                             \
+    "vstrb.32 q7, [r5], #4\n"                                                                                          \
+    ".endif\n"                                                                                                         \
     "vshr.u32 q6, q5, #16\n"                                                                                           \
     "vstrb.32 q6, [r3], #4\n"                                                                                          \
     "vstrb.32 q5, [r1], #4\n"                                                                                          \

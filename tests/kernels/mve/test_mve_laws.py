@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from checker import check_kernels
+from random_nodes import kernel_node
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import kernel
+from glowembed.graph.op import in_mode, kernel
 from glowembed.graph.target import load_target
 from glowembed.law import fixedpoint
+from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 
 LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
@@ -83,3 +85,43 @@ def test_products_of_glow_that_the_kernels_take() -> None:
         assert (kernel("ge_fc_s8_mve_glow").when(node, load_target("cortex-m55")) is None) == able
         grown = replace(node, constants={**node.constants, "weights": Const(np.full((2, 1), -127, np.int8))})
         assert kernel("ge_fc_s8_mve_glow").when(grown, load_target("cortex-m55")) is not None
+
+
+SHAPES = {
+    "1x1, one step": (1, 16, 8, False),
+    "1x1, two steps and a rest of channels": (1, 32, 7, False),
+    "1x1, nine steps": (1, 144, 4, False),
+    "3x3 in a loop": (3, 64, 4, False),
+    "3x3, 16 channels": (3, 16, 8, False),
+    "3x3, 32 channels": (3, 32, 4, False),
+    "3x3, 48 channels": (3, 48, 4, False),
+    "depthwise 3x3": (3, 16, 16, True),
+}
+
+
+@pytest.mark.cc
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("mode", ["default", *LAWS])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_convolutions_in_every_law(shape: str, mode: fixedpoint.Mode) -> None:
+    """Every order of instructions that a kernel has: by its steps, pixels in threes and twos, with and without limits."""
+    side, in_c, out_c, depthwise = SHAPES[shape]
+    rng, pad = np.random.default_rng(7), side // 2
+    for lo, width in ((-128, 5), (-100, 6)):
+        weights = (side, side, out_c) if depthwise else (out_c, side, side, in_c)
+        scales = rng.uniform(0.5, 1.0, out_c) / (side * side * (1 if depthwise else in_c) * 40)
+        requant = fixedpoint.requant(scales, mode)
+        constants = {
+            "weights": rng.integers(-127, 128, weights).astype(np.int8),
+            "bias": rng.integers(-9000, 9000, out_c).astype(np.int32),
+            "multiplier": np.asarray(requant.multiplier, np.int32),
+        }
+        p = Conv2dParams(
+            3, width, in_c, 3, width, out_c, side, side, 1, 1, 1, 1, pad, pad, in_c if depthwise else 1,
+            in_zero_point=5, shift=requant.shift, out_zero_point=-9, lo=lo, hi=127,
+        )  # fmt: skip
+        op = in_mode("depthwise_s8" if depthwise else "conv2d_s8", mode)
+        graph = kernel_node(op, p, constants, (3, width, in_c), (3, width, out_c))
+        checked = check_kernels(graph.nodes[0], graph, rng, ("random",), "mve", known=False, thorough=False)
+        assert any("_mve" in name for name in checked)
