@@ -169,7 +169,8 @@ def compile_model(
         graph = requantize_weights(graph, target.weights)
         graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean), ranges)
         check(graph, "quantize")
-        notes = (*_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
+        read = (Note("model", text) for text in graph.notes)
+        notes = (*read, *_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
         calibrated = _calibrated(graph, ranges, notes)
         table = coverage(graph, precision)
         if options.require_all_quantized:

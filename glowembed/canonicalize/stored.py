@@ -41,7 +41,8 @@ def _has_grid(graph: Graph) -> bool:
 
 
 def _type(node: Node) -> QType:
-    return QType("int8", (node.attrs["scale"],), (node.attrs["zero_point"],))
+    dtype = "int16" if node.attrs["dtype"] == "int16" else "int8"
+    return QType(dtype, (node.attrs["scale"],), (node.attrs["zero_point"],))
 
 
 def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:

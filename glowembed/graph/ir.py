@@ -212,6 +212,8 @@ class Graph:
     model_sha256: str = ""
     law: Mode | None = None
     """the law of the engine that a quantized model was made for, where its file says so"""
+    notes: tuple[str, ...] = ()
+    """sentences for the user about how the model was read"""
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
         """A mapping from value name to the nodes that read the value, in order."""

@@ -44,6 +44,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "warning",
         "An output is a softmax over more than 256 classes in int8: a probability below half a step of 1/256 becomes 0.",
     ),
+    "model": (
+        "note",
+        "What of the model file is read otherwise than as it stands, such as a state that the caller keeps.",
+    ),
     "float-reference": (
         "note",
         "Which program computed the outputs of the float model, where it is not onnxruntime on the file itself.",

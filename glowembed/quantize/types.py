@@ -175,12 +175,16 @@ class _Typing:
 
     def output(self, name: str) -> None:
         """Round an output to the integers that the model has there, if the model leaves the node before it in float."""
-        value, given, maker = self.values[name], self.graph.values[name].qtype, self.graph.producer().get(name)
-        if value.model_dtype is None or value.qtype is not None or given is None or maker is None:
+        value, makers = self.values[name], self.graph.producer()
+        maker = root = makers.get(name)
+        if value.model_dtype is None or value.qtype is not None or maker is None or root is None:
             return
-        op, settings = ops()[maker.op], self.settings(maker)
+        while ops()[root.op].output_type == "input" and root.inputs[0] in makers:
+            root = makers[root.inputs[0]]
+        given = self.graph.values[name].qtype or self.graph.values[root.outputs[0]].qtype
+        op, settings = ops()[root.op], self.settings(root)
         follows = op.output_type in FOLLOWS and not settings.explicit_dtype
-        if not (op.plain or follows or settings.rules.get("dtype") == LEFT_IN_FLOAT):
+        if given is None or not (op.plain or follows or settings.rules.get("dtype") == LEFT_IN_FLOAT):
             return
         real = self.free_name(f"{name}/float32", maker)
         self.values[real] = replace(value, name=real, model_dtype=None)

@@ -42,8 +42,8 @@ IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Integers:
-    """The type in which the model file stores this input or output: its dtype there, int8 or uint8, and its type as
-    int8.
+    """The type in which the model file stores this input or output: its dtype there, int8, uint8 or int16, and
+    its type as int8 or int16.
     """
 
     dtype: str
@@ -52,12 +52,12 @@ class Integers:
     def to_model(self, real: Array) -> Array:
         """Convert real numbers to the integers of the model file."""
         stored = self.qtype.quantize(real)
-        return stored if self.dtype == "int8" else (stored.astype(np.int16) + 128).astype(np.uint8)
+        return stored if self.dtype != "uint8" else (stored.astype(np.int16) + 128).astype(np.uint8)
 
     def from_model(self, array: Array) -> Array:
         """Convert integers of the model file to real numbers."""
-        shift = 0 if self.dtype == "int8" else 128
-        return self.qtype.dequantize(array.astype(np.int16) - shift)
+        shift = 128 if self.dtype == "uint8" else 0
+        return self.qtype.dequantize(array.astype(np.int32) - shift)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from glowembed.read.walk import FLOATS, Problem, Walk
 CONTROL = ("If", "Loop", "Scan")
 """The operators that may have graphs inside."""
 
-INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8"}
+INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16"}
 """The types of inputs in quantized models."""
 
 
@@ -103,7 +103,7 @@ def describe(path: Path | str) -> ModelInfo:
         for t in file.model.graph.initializer
         if t.data_type in (TensorProto.FLOAT16, TensorProto.DOUBLE)
     ]
-    return ModelInfo(file.opset, producer, file.sha256, tuple(notes))
+    return ModelInfo(file.opset, producer, file.sha256, (*notes, *file.notes))
 
 
 # ------------------------------------------------------------------------------------------------ the walk
@@ -466,7 +466,9 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
         return None, walk.found
     onnxquant.mark_outputs(walk.quantized, [name for name in walk.outputs if name in walk.integers])
     name = walk.file.model.graph.name or walk.file.path.stem
-    graph = replace(walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256), law=walk.file.law)
+    graph = replace(
+        walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256), law=walk.file.law, notes=walk.file.notes
+    )
     reader = {name: node for node in graph.nodes for name in node.inputs}
     for value in graph.values.values():
         if value.const is None or value.name not in reader:

@@ -41,6 +41,8 @@ class File:
     """the law of the engine that the model was quantized for, where the file says so"""
     supported: frozenset[str] = frozenset()
     """the operators of the file's own format that are read, if that is not ONNX"""
+    notes: tuple[str, ...] = ()
+    """sentences about what the translation of another format does otherwise"""
 
 
 def read(path: Path, older: bool = False) -> File:
@@ -50,8 +52,8 @@ def read(path: Path, older: bool = False) -> File:
     """
     data = source.read_bytes(path)
     if tflite.is_tflite(data) or path.suffix == ".tflite":
-        model, digest = tflite.to_onnx(path, data), hashlib.sha256(data)
-        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", tflite.supported())
+        (model, notes), digest = tflite.to_onnx(path, data), hashlib.sha256(data)
+        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", tflite.supported(), notes)
     try:
         model = ModelProto.FromString(data)
     except DecodeError as error:

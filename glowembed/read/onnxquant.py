@@ -19,8 +19,8 @@ from glowembed.graph.ir import Array, Const, QType
 from glowembed.graph.op import OnnxNode, Refused, importers
 from glowembed.read.builder import GraphBuilder
 
-ACTIVATIONS = ("int8", "uint8")
-CONSTANTS = ("int8", "uint8", "int32")
+ACTIVATIONS = ("int8", "uint8", "int16")
+CONSTANTS = ("int8", "uint8", "int16", "int32")
 ONNX_DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 10: "float16", 16: "bfloat16", 17: "float8e4m3fn",
     18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 25: "uint2", 26: "int2",
@@ -98,7 +98,8 @@ class _Parameters:
 
     def qtype(self) -> QType:
         shift = 128 if self.dtype == "uint8" else 0
-        return QType("int8", (float(self.scale.reshape(())),), (int(self.zero_point.reshape(-1)[0]) - shift,))
+        stored = "int16" if self.dtype == "int16" else "int8"
+        return QType(stored, (float(self.scale.reshape(())),), (int(self.zero_point.reshape(-1)[0]) - shift,))
 
 
 def _parameters(

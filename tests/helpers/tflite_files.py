@@ -47,12 +47,38 @@ class T:
 Op = tuple[Any, ...]
 
 
-def tflite_file(tensors: Sequence[T], operators: Sequence[Op], inputs: str, outputs: str) -> bytes:
-    """The bytes of a file with one graph."""
+Part = tuple[Sequence[T], Sequence[Op], str, str]
+
+
+def tflite_file(
+    tensors: Sequence[T], operators: Sequence[Op], inputs: str, outputs: str, others: Sequence[Part] = ()
+) -> bytes:
+    """The bytes of a file with one graph, and perhaps `others`."""
     b = flatbuffers.Builder(1024)
+    parts = [(tensors, operators, inputs, outputs), *others]
+    codes = list(dict.fromkeys(operator[0] for part in parts for operator in part[1]))
+    everything = [tensor for part in parts for tensor in part[0]]
+    graphs, first = [], 1
+    for part in parts:
+        graphs.append(_graph(b, part, codes, first))
+        first += len(part[0])
+    buffers = [_table(b, "Buffer", {})] + [_buffer(b, tensor.raw()) for tensor in everything]
+    model = {
+        "Version": 3,
+        "OperatorCodes": _offsets(b, [_code(b, kind) for kind in codes]),
+        "Subgraphs": _offsets(b, graphs),
+        "Buffers": _offsets(b, buffers),
+        "Description": b.CreateString("made by a test"),
+    }
+    b.Finish(_table(b, "Model", model), b"TFL3")
+    return bytes(b.Output())
+
+
+def _graph(b: Any, part: Part, codes: Sequence[str], first: int) -> int:
+    """One graph; its tensors have the buffers from `first` on."""
+    tensors, operators, inputs, outputs = part
     index = {tensor.name: i for i, tensor in enumerate(tensors)}
-    codes = list(dict.fromkeys(operator[0] for operator in operators))
-    made = [_tensor(b, tensor, i + 1) for i, tensor in enumerate(tensors)]
+    made = [_tensor(b, tensor, first + i) for i, tensor in enumerate(tensors)]
     ops = [_operator(b, operator, codes, index) for operator in operators]
     fields = {
         "Tensors": _offsets(b, made),
@@ -60,17 +86,7 @@ def tflite_file(tensors: Sequence[T], operators: Sequence[Op], inputs: str, outp
         "Outputs": _ints(b, [index[n] for n in outputs.split()]),
         "Operators": _offsets(b, ops),
     }
-    graph = _table(b, "SubGraph", fields)
-    buffers = [_table(b, "Buffer", {})] + [_buffer(b, tensor.raw()) for tensor in tensors]
-    model = {
-        "Version": 3,
-        "OperatorCodes": _offsets(b, [_code(b, kind) for kind in codes]),
-        "Subgraphs": _offsets(b, [graph]),
-        "Buffers": _offsets(b, buffers),
-        "Description": b.CreateString("made by a test"),
-    }
-    b.Finish(_table(b, "Model", model), b"TFL3")
-    return bytes(b.Output())
+    return _table(b, "SubGraph", fields)
 
 
 def _table(b: Any, name: str, fields: Mapping[str, Any]) -> int:
@@ -144,7 +160,10 @@ def _operator(b: Any, operator: Op, codes: Sequence[str], index: Mapping[str, in
         fields["CustomOptions"] = b.CreateByteVector(options[0])
     elif options:
         name, own = options[0]
-        own = {k: _ints(b, v) if isinstance(v, (list, tuple)) else v for k, v in own.items()}
+        own = {
+            k: _ints(b, v) if isinstance(v, (list, tuple)) else b.CreateString(v) if isinstance(v, str) else v
+            for k, v in own.items()
+        }
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, f"{name}Options")
         fields["BuiltinOptions"] = _table(b, f"{name}Options", own)
     return _table(b, "Operator", fields)

@@ -382,7 +382,6 @@ KINDS = [
     "UINT2",
     "INT4",
     "UINT4",
-    "INT16",
     "UINT16",
     "FLOAT4E2M1",
     "FLOAT8E4M3FN",

@@ -231,8 +231,8 @@ class _Reader:
     def _operator(self, op: Any, codes: list[tuple[str, bool]], count: int) -> Operator:
         kind, is_custom = codes[op.OpcodeIndex()]
         inputs, outputs = (self._indices(op, name, count) for name in ("Inputs", "Outputs"))
-        if not outputs or -1 in outputs:
-            raise ValueError(f"{kind} has no output")
+        if -1 in outputs:
+            raise ValueError(f"{kind} has an output that is no tensor")
         custom = bytes(self.all(op, "CustomOptions")) if is_custom else b""
         return Operator(kind, is_custom, inputs, outputs, self._options(op), custom)
 

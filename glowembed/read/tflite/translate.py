@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,7 +24,7 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Refused
 from glowembed.read.tflite import flat, operators
-from glowembed.read.tflite.flat import Operator, Subgraph, Tensor
+from glowembed.read.tflite.flat import Model, Operator, Tensor
 
 OPSET = 21
 DOMAIN = "tflite"
@@ -36,15 +37,15 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == flat.IDENTIFIER
 
 
-def to_onnx(path: Path, data: bytes) -> ModelProto:
-    """The ONNX model that means the same. Raises UsageError for a file that is damaged, UnsupportedModelError for one whose
-    form is not supported; operators that are not supported are left to the importer.
+def to_onnx(path: Path, data: bytes) -> tuple[ModelProto, tuple[str, ...]]:
+    """The ONNX model that means the same, and sentences about what it does otherwise. Raises UsageError for a file that is damaged,
+    UnsupportedModelError for one whose form is not supported; operators that are not supported are left to the importer.
     """
     model = flat.parse(path, data)
     main = model.subgraphs[0]
     if not main.operators or not main.outputs:
         raise UsageError(f"{path}: its graph has no operator or no output")
-    translation = Translation(path, main)
+    translation = Translation(path, model)
     for operator in main.operators:
         translation.add(operator)
     proto = helper.make_model(
@@ -52,7 +53,7 @@ def to_onnx(path: Path, data: bytes) -> ModelProto:
     )
     proto.producer_name = "TensorFlow Lite"
     proto.ir_version = 10
-    return proto
+    return proto, tuple(translation.notes)
 
 
 def supported() -> frozenset[str]:
@@ -75,11 +76,28 @@ def handlers() -> Mapping[str, Callable[[Call], None]]:
     return found
 
 
-class Translation:
-    """The ONNX graph that is being made of one subgraph."""
+@dataclass
+class State:
+    """A tensor that outlives a run: what reads it first is an input of the network, what it holds at the end an output."""
 
-    def __init__(self, path: Path, subgraph: Subgraph) -> None:
-        self.path, self.subgraph = path, subgraph
+    first: int | None = None
+    """the tensor with what the run before left"""
+    last: str | None = None
+    """the name of what this run leaves"""
+    index: int | None = None
+    """a tensor with the type and shape of `last`"""
+    initial: str = "zeros"
+    """what it holds before the first run"""
+
+
+class Translation:
+    """The ONNX graph that is being made of the first subgraph. `states`: what a run leaves to the next one."""
+
+    def __init__(self, path: Path, model: Model) -> None:
+        self.path, self.model, self.subgraph = path, model, model.subgraphs[0]
+        subgraph = self.subgraph
+        self.states: dict[str, State] = {}
+        self.notes: list[str] = []
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
         self._taken: set[str] = set()
@@ -170,11 +188,11 @@ class Translation:
         scales = self.tensor(index).scales
         assert scales is not None
         real = self.fresh(f"{stored}/real")
-        parameters = self._parameters(index)
+        parameters = self.parameters(index)
         self.node("DequantizeLinear", [stored, *parameters], [real], real, axis=scales.axis if axis is None else axis)
         return real
 
-    def _parameters(self, index: int) -> list[str]:
+    def parameters(self, index: int) -> list[str]:
         """The names of scale and zero point of a tensor."""
         tensor, name = self.tensor(index), self.names[index]
         scales = tensor.scales
@@ -194,7 +212,7 @@ class Translation:
 
     def made(self, index: int, real: str, node: str) -> None:
         """Store real numbers in the quantized tensor `index`."""
-        self.node("QuantizeLinear", [real, *self._parameters(index)], [self.names[index]], node)
+        self.node("QuantizeLinear", [real, *self.parameters(index)], [self.names[index]], node)
 
     # ------------------------------------------------------------------------------------------- operators
 
@@ -207,13 +225,16 @@ class Translation:
                 _refuse_unknown(operator)
             handler(Call(self, operator))
         except Refused as refused:
+            if not operator.outputs:
+                raise UnsupportedModelError(
+                    f"{self.path}: {operator.kind}: {refused.reason} ({refused.hint})"
+                ) from refused
             del self.nodes[nodes:]
             self._taken, self._read = taken, read
             self._unknown(operator, refused)
         except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
-            name = self.names[operator.outputs[0]]
             raise UsageError(
-                f"{self.path}: {operator.kind} {name!r}: its inputs and options do not fit each other ({error})"
+                f"{self.path}: {operator.kind} {_name(self.names, operator)!r}: its inputs and options do not fit each other ({error})"
             ) from error
 
     def _unknown(self, operator: Operator, refused: Refused) -> None:
@@ -230,21 +251,44 @@ class Translation:
     def graph(self, name: str) -> onnx.GraphProto:
         sub = self.subgraph
         inputs = [self._info(index) for index in sub.inputs]
+        outputs = [self._info(index) for index in sub.outputs]
         for index in sub.outputs:
             self.stored(index)
-        return helper.make_graph(
-            self.nodes, name, inputs, [self._info(index) for index in sub.outputs], [*self.initializers.values()]
-        )
+        for state in self.states.values():
+            if state.first is None:
+                continue
+            inputs.append(self._info(state.first))
+            first, last = self.names[state.first], state.last
+            if last is None or state.index is None:
+                self.notes.append(f"{first!r} is a variable of the file that nothing changes; it is an input here")
+                continue
+            if last not in (info.name for info in outputs):
+                outputs.append(self._info(state.index, last))
+            self.notes.append(
+                f"the network has a state: give the input {first!r} what the output {last!r} was in the run before,"
+                f" and {state.initial} in the first run"
+            )
+        known = {*self.initializers, *(info.name for info in inputs), *(n for node in self.nodes for n in node.output)}
+        for node in self.nodes:
+            if node.domain == DOMAIN:  # handles and states that only operators know that are not translated
+                node.input[:] = [n if n in known else "" for n in node.input]
+        return helper.make_graph(self.nodes, name, inputs, outputs, [*self.initializers.values()])
 
-    def _info(self, index: int) -> ValueInfoProto:
+    def _info(self, index: int, name: str = "") -> ValueInfoProto:
         """The type and shape of an input or output; axes that the file leaves open are open."""
-        tensor, name = self.tensor(index), self.names[index]
+        tensor, name = self.tensor(index), name or self.names[index]
         if tensor.dtype not in flat.DTYPES.values() or tensor.dtype == "int4":
             raise UnsupportedModelError(
                 f"{self.path}: {name!r} is {tensor.dtype}: inputs and outputs must be numbers or bool"
             )
         shape = [None if axis in tensor.open_axes else d for axis, d in enumerate(tensor.shape)]
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)), shape)
+
+
+def _name(names: Sequence[str], operator: Operator) -> str:
+    """What stands for the name of an operator, because the file gives it none: that of its first output, or of its last input."""
+    index = next((i for i in (*operator.outputs[:1], *reversed(operator.inputs)) if i >= 0), None)
+    return operator.kind if index is None else names[index]
 
 
 def _refuse_unknown(operator: Operator) -> NoReturn:
@@ -265,7 +309,7 @@ class Call:
 
     def __init__(self, translation: Translation, operator: Operator) -> None:
         self.t, self.operator = translation, operator
-        self.name = translation.names[operator.outputs[0]]
+        self.name = _name(translation.names, operator)
         self._main = False
 
     # ------------------------------------------------------------------------------------------- what it reads
@@ -329,15 +373,15 @@ class Call:
         self.t.node(kind, inputs, [output], self.name, **attrs)
         return output
 
-    def done(self, kind: str, inputs: Sequence[str], j: int = 0, **attrs: Any) -> None:
-        """Add the node that makes output j, with the activation that the operator fuses, and what rounds it."""
+    def done(self, kind: str, inputs: Sequence[str], j: int = 0, activated: bool = True, **attrs: Any) -> None:
+        """Add the node that makes output j, with the activation that the operator fuses if it is to be `activated`, and what rounds it."""
         index = self.operator.outputs[j]
         name = self.t.names[index]
         kinds = [(kind, list(inputs), attrs)]
-        if (activation := self._activation()) is not None:
+        if activated and (activation := self.activation()) is not None:
             kinds.append(activation)
         if self.t.is_quantized(index):
-            kinds.append(("QuantizeLinear", self.t._parameters(index), {}))
+            kinds.append(("QuantizeLinear", self.t.parameters(index), {}))
         source: list[str] = []
         for at, (operator, operands, own) in enumerate(kinds):
             is_last = at == len(kinds) - 1
@@ -346,7 +390,7 @@ class Call:
             self.t.node(operator, [*source, *operands], [made], label, **own)
             source = [made]
 
-    def _activation(self) -> tuple[str, list[str], dict[str, Any]] | None:
+    def activation(self) -> tuple[str, list[str], dict[str, Any]] | None:
         """The operator, further inputs and attributes of the fused activation."""
         number = self.option("FusedActivationFunction")
         limits = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}

@@ -102,7 +102,7 @@ def _resize(c: Call, mode: str) -> None:
     attrs = {"mode": mode, "coordinate_transformation_mode": coordinates}
     if mode == "nearest":
         attrs["nearest_mode"] = rounded
-    c.done("Resize", [c.real(0), "", "", c.constant("sizes", [n, height, width, channels])], j=0, **attrs)
+    c.done("Resize", [c.real(0), "", "", c.constant("sizes", [n, height, width, channels])], 0, True, **attrs)
 
 
 def resize_bilinear(c: Call) -> None:
