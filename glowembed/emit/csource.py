@@ -160,7 +160,9 @@ def _parameters(op: KernelOp, kernel: Kernel, count: int = 0) -> list[str]:
 def level_names(word: str, texts: Iterable[str]) -> list[str]:
     """A #define for each name of an ISA word with levels: ge_x86_dot is GE_X86_LEVEL(ge, _dot), which each level defines."""
     shared = identifiers(resources.kernel_header(f"ge_{word}.h").read_text("ascii"))
-    headers = sorted({header for level in LEVELS[word] for header in (*level.headers, *_helpers(word, texts))})
+    helpers = _helpers(word, texts)
+    own = {level.instead[h] for level in LEVELS[word] for h in helpers if h in level.instead}
+    headers = sorted({*helpers, *own, *(header for level in LEVELS[word] for header in level.headers)})
     every = [*texts, *(resources.kernel_header(header).read_text("ascii") for header in headers)]
     found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared
     pairs = ((name, *name.split(f"_{word}", 1)) for name in sorted(found))
@@ -176,7 +178,8 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     """
     portable = LEVELS[word][0].headers
     headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]
-    helpers = [resources.kernel_header(h).read_text("ascii") for h in sorted(_helpers(word, texts) - set(portable))]
+    wanted = (level.instead.get(h, h) for h in sorted(_helpers(word, texts) - set(portable)))
+    helpers = [resources.kernel_header(h).read_text("ascii") for h in wanted]
     parts = [_without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
     ends = sorted({name for text in (level.defines(word), *headers) for name in macros(text)})
     return [f'{INCLUDE}ge_{word}.h"\n{level.defines(word)}', *parts, "".join(f"#undef {name}\n" for name in ends)]

@@ -9,20 +9,21 @@ defines as those of the level. Portable C is always among the levels, so that su
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Level:
     """One of the variants. `word` is part of its names; `instructions` are the instruction sets that the compiler may
     use beyond the baseline. headers: the headers that define its names, in order. cpu: the flags of /proc/cpuinfo that
-    it needs.
+    it needs. instead: headers that it has of its own in the place of those that kernels include.
     """
 
     word: str
     instructions: tuple[str, ...]
     headers: tuple[str, ...]
     cpu: frozenset[str]
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     def defines(self, isa: str) -> str:
         """The macros of an ISA word at this level: of names, of the attributes of its functions, and of loops whose variables should be in registers."""
@@ -50,6 +51,7 @@ LEVELS: Mapping[str, tuple[Level, ...]] = {
             (*_YMM, *_ZMM),
             ("ge_x86_zmm.h",),
             frozenset({"fma", "avx512f", "avx512bw", "avx512vl", "avx512_vnni"}),
+            {"ge_x86_gates.h": "ge_x86_gates_zmm.h"},
         ),
     ),
 }

@@ -1,16 +1,17 @@
 /* LSTM, and GRU whose product with the state comes before the reset, of int8: one text for every level of x86-64.
  *
- * Rows are products as in fc_s8_x86.c, 16 at a time; functions and states are made unit by unit. The hidden state has the type
- * 1/128.
+ * Rows are products as in fc_s8_x86.c, 16 at a time; functions and states are those of ge_x86_gates.h.
+ * The rows of each gate are a multiple of 16. The hidden state has the type 1/128.
  *
  * scratch: states, products of input and state, both vectors as elements, the hidden state.
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
+#include "ge_x86_gates.h"
 #include "ge_x86_portable.h"
 
-#define RECURRENT_S8_X86_CHAINS 4
+#define RECURRENT_S8_X86_CHAINS 2
 
 /* Products of a vector with all rows, rounded and not yet saturated. */
 static GE_X86_FN void recurrent_s8_x86_products(const ge_x86_element *x, int32_t steps, const int8_t *w,
@@ -21,7 +22,7 @@ static GE_X86_FN void recurrent_s8_x86_products(const ge_x86_element *x, int32_t
         ge_x86_sums acc[RECURRENT_S8_X86_CHAINS];
         int32_t step = 0;
         acc[0] = ge_x86_load(start + row);
-        acc[1] = acc[2] = acc[3] = ge_x86_zero();
+        acc[1] = ge_x86_zero();
         for (; step + RECURRENT_S8_X86_CHAINS <= steps; step += RECURRENT_S8_X86_CHAINS) {
             GE_X86_UNROLL
             for (int32_t i = 0; i < RECURRENT_S8_X86_CHAINS; i++) {
@@ -33,57 +34,8 @@ static GE_X86_FN void recurrent_s8_x86_products(const ge_x86_element *x, int32_t
             acc[0] = ge_x86_dot_four(acc[0], w, x + 4 * step);
             w += 64;
         }
-        acc[0] = ge_x86_add(ge_x86_add(acc[0], acc[1]), ge_x86_add(acc[2], acc[3]));
-        acc[0] = ge_x86_requantize(acc[0], multiplier + row, NULL, 0, &law);
+        acc[0] = ge_x86_requantize(ge_x86_add(acc[0], acc[1]), multiplier + row, NULL, 0, &law);
         memcpy(to + row, &acc[0], sizeof acc[0]);
-    }
-}
-
-static inline GE_X86_INLINE int32_t recurrent_s8_x86_short(int32_t x) {
-    return ge_clamp(x, INT16_MIN, INT16_MAX);
-}
-
-/* T of px and what is added to it, in steps of 2^exponent. */
-static inline GE_X86_INLINE int32_t recurrent_s8_x86_tanh(int32_t px, int32_t more, int32_t exponent,
-                                                          const int32_t *table) {
-    const int32_t sum = recurrent_s8_x86_short(recurrent_s8_x86_short(px) + more);
-    const int32_t p = recurrent_s8_x86_short(sum * (1 << exponent));
-    const int32_t word = table[(p >> 6) + 512];
-    return (word + (int16_t)word * (32 * (p & 63))) >> 16;
-}
-
-static inline GE_X86_INLINE int32_t recurrent_s8_x86_sigmoid(int32_t px, int32_t ph, int32_t exponent,
-                                                             const int32_t *table) {
-    return (recurrent_s8_x86_tanh(px, ph, exponent, table) + 32768) >> 1;
-}
-
-static GE_X86_FN void recurrent_s8_x86_lstm(const ge_recurrent_params *p, const int32_t *px, const int32_t *ph,
-                                            const int32_t *table, int32_t units, int32_t *cells, int8_t *hidden) {
-    const int32_t e = p->exponent, count = p->units;
-    for (int32_t u = 0; u < count; u++) {
-        const int32_t i = recurrent_s8_x86_sigmoid(px[u], ph[u], e, table);
-        const int32_t o = recurrent_s8_x86_sigmoid(px[units + u], ph[units + u], e, table);
-        const int32_t f = recurrent_s8_x86_sigmoid(px[2 * units + u], ph[2 * units + u], e, table);
-        const int32_t g = recurrent_s8_x86_tanh(px[3 * units + u], ph[3 * units + u], e, table);
-        const int64_t sum = 2 * ((int64_t)cells[u] * f >> 16) + (i * g >> 6);
-        const int32_t cell = (int32_t)(sum < INT32_MIN ? INT32_MIN : (sum > INT32_MAX ? INT32_MAX : sum));
-        const int32_t t = recurrent_s8_x86_tanh(recurrent_s8_x86_short(cell >> 12), 0, 0, table);
-        cells[u] = cell;
-        hidden[u] = (int8_t)ge_clamp((o * t + (1 << 22)) >> 23, INT8_MIN, INT8_MAX);
-    }
-}
-
-static GE_X86_FN void recurrent_s8_x86_gru(const ge_recurrent_params *p, const int32_t *px, const int32_t *ph,
-                                           const int32_t *table, int32_t units, int32_t *states, int8_t *hidden) {
-    const int32_t e = p->exponent, count = p->units;
-    for (int32_t u = 0; u < count; u++) {
-        const int32_t z = recurrent_s8_x86_sigmoid(px[u], ph[u], e, table);
-        const int32_t r = recurrent_s8_x86_sigmoid(px[units + u], ph[units + u], e, table);
-        const int32_t own = (r * recurrent_s8_x86_short(ph[2 * units + u]) + (1 << 14)) >> 15;
-        const int32_t n = recurrent_s8_x86_tanh(px[2 * units + u], own, e, table);
-        const int32_t state = n + ((z * (states[u] - n) + (1 << 14)) >> 15);
-        states[u] = state;
-        hidden[u] = (int8_t)ge_clamp((state + 128) >> 8, INT8_MIN, INT8_MAX);
     }
 }
 
@@ -104,6 +56,17 @@ static GE_X86_FN void recurrent_s8_x86_first(const ge_recurrent_params *p, const
             const int64_t product = (int64_t)(cells[u] - p->c0_zero) * p->c0_multiplier;
             const int64_t cell = (product + ((int64_t)1 << (p->c0_shift - 1))) >> p->c0_shift;
             kept[u] = (int32_t)(cell < INT32_MIN ? INT32_MIN : (cell > INT32_MAX ? INT32_MAX : cell));
+        }
+    }
+}
+
+static GE_X86_FN void recurrent_s8_x86_states(const ge_recurrent_params *p, const int32_t *px, const int32_t *ph,
+                                              const int32_t *table, int32_t units, int32_t *kept, int8_t *hidden) {
+    for (int32_t u = 0; u < units; u += 16) {
+        if (p->kind == 0) {
+            ge_x86_gates_lstm(px + u, ph + u, table, p->exponent, units, kept + u, hidden + u);
+        } else {
+            ge_x86_gates_gru(px + u, ph + u, table, p->exponent, units, kept + u, hidden + u);
         }
     }
 }
@@ -132,11 +95,7 @@ static GE_X86_FN void ge_recurrent_s8_x86(const ge_recurrent_params *p, const ge
             ge_x86_expand(vector, hidden, p->units);
             recurrent_s8_x86_products(vector, h_steps, weights + 4 * rows * x_steps, start + rows, multiplier + rows,
                                       rows, ph);
-            if (p->kind == 0) {
-                recurrent_s8_x86_lstm(p, px, ph, tables, units, kept, hidden);
-            } else {
-                recurrent_s8_x86_gru(p, px, ph, tables, units, kept, hidden);
-            }
+            recurrent_s8_x86_states(p, px, ph, tables, units, kept, hidden);
             if (p->result == 0) {
                 memcpy(to + time * p->y_step, hidden, (size_t)p->units);
             }

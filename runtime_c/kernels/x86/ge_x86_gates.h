@@ -1,0 +1,57 @@
+/* Functions and states of recurrent layers, sixteen units at a time: one after the other. ge_x86_gates_zmm.h has them in vectors. */
+#ifndef GE_X86_GATES_H
+#define GE_X86_GATES_H
+
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_x86_portable.h"
+
+static inline GE_X86_INLINE int32_t ge_x86_gates_short(int32_t x) {
+    return ge_clamp(x, INT16_MIN, INT16_MAX);
+}
+
+/* T of px and what is added to it, in steps of 2^exponent. */
+static inline GE_X86_INLINE int32_t ge_x86_gates_tanh(int32_t px, int32_t more, int32_t exponent,
+                                                      const int32_t *table) {
+    const int32_t sum = ge_x86_gates_short(ge_x86_gates_short(px) + more);
+    const int32_t p = ge_x86_gates_short(sum * (1 << exponent));
+    const int32_t word = table[(p >> 6) + 512];
+    return (word + (int16_t)word * (32 * (p & 63))) >> 16;
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_gates_sigmoid(int32_t px, int32_t ph, int32_t exponent,
+                                                         const int32_t *table) {
+    return (ge_x86_gates_tanh(px, ph, exponent, table) + 32768) >> 1;
+}
+
+/* Sixteen units of an LSTM, whose gates lie `units` apart, in 2^e steps: their new cells and hidden states. */
+static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int32_t *ph, const int32_t *table,
+                                                   int32_t e, int32_t units, int32_t *cells, int8_t *hidden) {
+    for (int32_t u = 0; u < 16; u++) {
+        const int32_t i = ge_x86_gates_sigmoid(px[u], ph[u], e, table);
+        const int32_t o = ge_x86_gates_sigmoid(px[units + u], ph[units + u], e, table);
+        const int32_t f = ge_x86_gates_sigmoid(px[2 * units + u], ph[2 * units + u], e, table);
+        const int32_t g = ge_x86_gates_tanh(px[3 * units + u], ph[3 * units + u], e, table);
+        const int64_t sum = 2 * ((int64_t)cells[u] * f >> 16) + (i * g >> 6);
+        const int32_t cell = (int32_t)(sum < INT32_MIN ? INT32_MIN : (sum > INT32_MAX ? INT32_MAX : sum));
+        const int32_t t = ge_x86_gates_tanh(ge_x86_gates_short(cell >> 12), 0, 0, table);
+        cells[u] = cell;
+        hidden[u] = (int8_t)ge_clamp((o * t + (1 << 22)) >> 23, INT8_MIN, INT8_MAX);
+    }
+}
+
+/* Sixteen units of a GRU: their new states and hidden states. */
+static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *px, const int32_t *ph, const int32_t *table, int32_t e,
+                                                  int32_t units, int32_t *states, int8_t *hidden) {
+    for (int32_t u = 0; u < 16; u++) {
+        const int32_t z = ge_x86_gates_sigmoid(px[u], ph[u], e, table);
+        const int32_t r = ge_x86_gates_sigmoid(px[units + u], ph[units + u], e, table);
+        const int32_t own = (r * ge_x86_gates_short(ph[2 * units + u]) + (1 << 14)) >> 15;
+        const int32_t n = ge_x86_gates_tanh(px[2 * units + u], own, e, table);
+        const int32_t state = n + ((z * (states[u] - n) + (1 << 14)) >> 15);
+        states[u] = state;
+        hidden[u] = (int8_t)ge_clamp((state + 128) >> 8, INT8_MIN, INT8_MAX);
+    }
+}
+
+#endif
