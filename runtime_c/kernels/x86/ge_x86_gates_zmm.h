@@ -10,12 +10,18 @@ static inline GE_X86_INLINE __m512i ge_x86_gates_short(__m512i x) {
     return _mm512_max_epi32(_mm512_min_epi32(x, _mm512_set1_epi32(INT16_MAX)), _mm512_set1_epi32(INT16_MIN));
 }
 
+/* Without optimization, gcc's gather is a macro that converts its mask of all lanes. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 static inline GE_X86_INLINE __m512i ge_x86_gates_line(__m512i p, const int32_t *table) {
     const __m512i index = _mm512_add_epi32(_mm512_srai_epi32(p, 6), _mm512_set1_epi32(512));
     const __m512i word = _mm512_i32gather_epi32(index, table, 4);
     const __m512i place = _mm512_slli_epi32(_mm512_and_si512(p, _mm512_set1_epi32(63)), 5);
     return _mm512_srai_epi32(_mm512_add_epi32(word, _mm512_madd_epi16(word, place)), 16);
 }
+
+#pragma GCC diagnostic pop
 
 /* T of px and what is added to it, in steps of 2^exponent. */
 static inline GE_X86_INLINE __m512i ge_x86_gates_tanh(__m512i px, __m512i more, __m128i exponent,
