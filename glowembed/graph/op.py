@@ -187,6 +187,16 @@ class Op(ABC):
     another.
     """
 
+    @property
+    def weights_and_biases(self) -> tuple[tuple[int, int], ...]:
+        """The indices of the constants of each product."""
+        return tuple((p.weights, p.bias) for p in self.products) or (((1, 2),) if self.has_weights else ())
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the op has weights, in one product or in several."""
+        return bool(self.weights_and_biases)
+
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
         raise NotImplementedError(f"{self.name} is not made from ONNX nodes")

@@ -286,7 +286,7 @@ def _preset(graph: Graph, node: Node) -> Settings:
 def _ends(graph: Graph) -> tuple[frozenset[str], frozenset[str]]:
     """The nodes up to the first layer with weights, and those from the last such layer on."""
     names = [node.name for node in graph.nodes]
-    layers = [i for i, node in enumerate(graph.nodes) if ops()[node.op].has_weights] or [0, len(names) - 1]
+    layers = [i for i, node in enumerate(graph.nodes) if ops()[node.op].weighted] or [0, len(names) - 1]
     return frozenset(names[: layers[0] + 1]), frozenset(names[layers[-1] :])
 
 
@@ -310,8 +310,9 @@ def _matched_values(graph: Graph, rule: Rule) -> dict[str, ValueSettings]:
     if not matched:
         nearest = f" {unknown_name('value', rule.values[0], graph.values)}" if "*" not in rule.values[0] else ""
         raise UsageError(f"{rule.label}: matches no value.{nearest}")
-    weights = {node.inputs[1] for node in graph.nodes if ops()[node.op].has_weights}
-    biases = {node.inputs[2] for node in graph.nodes if ops()[node.op].has_weights}
+    places = [(node, place) for node in graph.nodes for place in ops()[node.op].weights_and_biases]
+    weights = {node.inputs[w] for node, (w, _) in places}
+    biases = {node.inputs[b] for node, (_, b) in places}
     for value in matched:
         if value.name in biases:
             raise UsageError(f"{rule.label}: {value.name!r} is a bias, whose type follows from input and weights")
@@ -342,23 +343,18 @@ def _check(node: Node, settings: Settings) -> None:
                 raise UsageError(f"{rule}: {where} is float32, which has no {key}")
     of_weights = [name for name, o in NODE_SETTINGS.items() if o.setting is not None and o.setting.of_weights]
     for key in of_weights:
-        if key in asked and not op.has_weights and settings.dtype != "float32" and _narrow(asked, key, node):
+        if key in asked and not op.weighted and settings.dtype != "float32" and _narrow(asked, key, node):
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
-    if settings.dtype == "int8" and settings.weights_dtype == "int16" and op.has_weights:
+    if settings.dtype == "int8" and settings.weights_dtype == "int16" and op.weighted:
         raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
-    if (
-        settings.dtype == "int16"
-        and settings.requantization != "default"
-        and "requantization" in asked
-        and op.has_weights
-    ):
+    if settings.dtype == "int16" and settings.requantization != "default" and "requantization" in asked and op.weighted:
         mode, rule = settings.requantization, settings.rules["requantization"]
         raise UsageError(f"{rule}: {where} is int16; 'requantization: {mode}' is for int8 only")
-    if settings.dtype == "int16" and settings.bias != "int32" and "bias" in asked and op.has_weights:
+    if settings.dtype == "int16" and settings.bias != "int32" and "bias" in asked and op.weighted:
         raise UsageError(
             f"{asked['bias']}: {where} is int16, whose bias is int64; 'bias: {settings.bias}' is for int8 only"
         )
-    if settings.dtype == "int16" and settings.weights_schema == "asymmetric" and op.has_weights:
+    if settings.dtype == "int16" and settings.weights_schema == "asymmetric" and op.weighted:
         raise UsageError(f"{settings.rules['weights_schema']}: {where} is int16, which needs symmetric weights_schema")
 
 
@@ -384,7 +380,7 @@ def template(graph: Graph) -> str:
         "#   - {position: last, dtype: int16}          # from the last layer with weights on",
     ]
     for node in graph.nodes:
-        if ops()[node.op].has_weights:
+        if ops()[node.op].weighted:
             lines.append(f"#   - {{name: {_quoted(node.name)}, op: {node.op}, dtype: int16, weights: int16}}")
     names = [n for n, v in graph.values.items() if v.const is None]
     lines.append(f"#   - {{value: {_quoted(names[-1])}, range: [-8, 8]}}")

@@ -14,7 +14,7 @@ from checker import Case, case, check_kernels, check_op, imported, one_node_mode
 from onnx import helper, numpy_helper
 from small_models import saved
 
-from glowembed.errors import UnsupportedModelError
+from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.lower.nodes import lower
 from glowembed.options.table import CompileOptions
 from glowembed.pipeline import compile_model
@@ -200,6 +200,25 @@ def test_networks_keep_their_accuracy(which: str, tmp_path: Path) -> None:
         found = [run_int(bundle.graph, {"x": x.qtype.quantize(s.reshape(x.shape))})["y"] for s in samples]
         error = np.stack([y.qtype.dequantize(f) for f in found]).reshape(expected.shape) - expected
         assert 10 * np.log10((expected**2).sum() / (error**2).sum()) > limit, options
+
+
+def test_rules_for_weights_reach_recurrent_layers(tmp_path: Path) -> None:
+    """int16 for one layer with int16 weights; weights of int16 in an int8 layer are an error that names the rule."""
+    model, data = saved(network("GRU", layers=1), tmp_path), tmp_path / "data.npz"
+    np.savez(data, x=smooth(4, 20, 6))
+    rules = {
+        "rules:\n- {op: GRU, dtype: int16, weights: int16}\n": "",
+        "rules:\n- {op: GRU, weights: int16}\n": "need 'dtype: int16'",
+    }
+    for text, message in rules.items():
+        (tmp_path / "precision.yaml").write_text(text)
+        options = CompileOptions(precision=tmp_path / "precision.yaml")
+        if not message:
+            bundle = compile_model(model, tmp_path / "bundle", options, data=data)
+            assert "recurrent_s16w" in {node.op for node in bundle.graph.nodes}
+            continue
+        with pytest.raises(UsageError, match=message):
+            compile_model(model, tmp_path / "bundle", options, data=data)
 
 
 WRONG = {
