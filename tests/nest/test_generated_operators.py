@@ -32,7 +32,7 @@ OPERATORS: dict[str, Nodes] = {
     "Div": [node("Abs", "x", "a"), node("Add", "a one", "b"), node("Div", "x b", "y")],
     "Where": [node("Greater", "x zero", "g"), node("Where", "g x two", "y")],
     "ArgMax": [node("ArgMax", "x", "i", axis=-1), node("Cast", "i", "y", to=1)],
-    "Resize": [node("Resize", "x _ scales", "y", mode="linear")],
+    "Resize": [node("Resize", "x _ scales", "y", mode="cubic")],
     "CumSum": [node("CumSum", "x axis", "y")],
     "between convolutions": [
         node("Conv", "x w", "c"), node("Softplus", "c", "s"), node("LogSoftmax", "s", "l"), node("Conv", "l w", "y"),

@@ -1,0 +1,82 @@
+/* Weighted sums of elements of int16 [H, W, C] by tables of positions and weights: the portable truth. */
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_params.h"
+
+/* The tables of one output pixel: its rows, and the positions of its columns in a row, in elements. */
+typedef struct {
+    const int32_t *row_at;
+    const int16_t *row_weight;
+    const int32_t *at;
+    const int16_t *weight;
+} resize_s16_tables;
+
+/* The channels of an output pixel from any number of rows and columns. */
+static void resize_s16_pixel(const ge_resize_params *p, const ge_rows *x, const resize_s16_tables *t, int16_t *o) {
+    const int64_t half = ((int64_t)1 << p->shift) >> 1;
+    for (int32_t c = 0; c < p->channels; c++) {
+        int64_t total = half;
+        for (int32_t i = 0; i < p->taps_h; i++) {
+            const int16_t *row = (const int16_t *)ge_row(x, t->row_at[i]);
+            int32_t sum = 0;
+            for (int32_t j = 0; j < p->taps_w; j++) {
+                sum += t->weight[j] * row[t->at[j] + c];
+            }
+            total += (int64_t)t->row_weight[i] * sum;
+        }
+        o[c] = (int16_t)(total >> p->shift);
+    }
+}
+
+/* The same from two rows and two columns, with the products of their weights. */
+static void resize_s16_four(const ge_resize_params *p, const ge_rows *x, const resize_s16_tables *t, int16_t *o) {
+    const int64_t half = ((int64_t)1 << p->shift) >> 1;
+    const int32_t shift = p->shift;
+    const int16_t *above = (const int16_t *)ge_row(x, t->row_at[0]);
+    const int16_t *below = (const int16_t *)ge_row(x, t->row_at[1]);
+    const int16_t *a = above + t->at[0];
+    const int16_t *b = above + t->at[1];
+    const int16_t *d = below + t->at[0];
+    const int16_t *e = below + t->at[1];
+    const int32_t of_a = t->row_weight[0] * t->weight[0];
+    const int32_t of_b = t->row_weight[0] * t->weight[1];
+    const int32_t of_d = t->row_weight[1] * t->weight[0];
+    const int32_t of_e = t->row_weight[1] * t->weight[1];
+    for (int32_t c = 0; c < p->channels; c++) {
+        o[c] = (int16_t)((half + (int64_t)of_a * a[c] + (int64_t)of_b * b[c] + (int64_t)of_d * d[c] +
+                          (int64_t)of_e * e[c]) >>
+                         shift);
+    }
+}
+
+/* One output row. */
+static void resize_s16_row(const ge_resize_params *p, const ge_rows *x, const resize_s16_tables *first, int16_t *o) {
+    resize_s16_tables t = *first;
+    for (int32_t ox = 0; ox < p->out_w; ox++) {
+        if (p->shift == 0) {
+            memcpy(o, (const int16_t *)ge_row(x, t.row_at[0]) + t.at[0], (size_t)p->channels * sizeof(int16_t));
+        } else if (p->taps_h == 2 && p->taps_w == 2) {
+            resize_s16_four(p, x, &t, o);
+        } else {
+            resize_s16_pixel(p, x, &t, o);
+        }
+        o += p->channels;
+        t.at += p->taps_w;
+        t.weight += p->taps_w;
+    }
+}
+
+static void ge_resize_s16(const ge_resize_params *p, const ge_rows *x, const int32_t *row_at, const int16_t *row_weight,
+                          const int32_t *column_at, const int16_t *column_weight, const ge_rows *out, int32_t first_row,
+                          int32_t last_row, void *scratch) {
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        int16_t *o = (int16_t *)ge_row(out, y);
+        if (p->shift == 0 && y > first_row && row_at[y] == row_at[y - 1]) {
+            memcpy(o, ge_row(out, y - 1), (size_t)(p->out_w * p->channels) * sizeof(int16_t));
+        } else {
+            const resize_s16_tables t = {row_at + y * p->taps_h, row_weight + y * p->taps_h, column_at, column_weight};
+            resize_s16_row(p, x, &t, o);
+        }
+    }
+}
