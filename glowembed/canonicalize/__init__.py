@@ -61,11 +61,16 @@ separate ops that could fuse.
 """
 
 
+TYPED: tuple[Pass, ...] = (remove_dead, pad_into_conv, crop_window)
+"""What the Rescales of a quantized model kept apart: they are gone where they change no type."""
+
+
 def canonicalize(graph: Graph) -> Graph:
     """The graph in canonical form."""
     for stage in STAGES:
         graph = _to_fixed_point(graph, stage)
-    return verify(stored_types(restore_names(graph)))
+    graph = stored_types(restore_names(graph))
+    return verify(_to_fixed_point(graph, TYPED))
 
 
 def _to_fixed_point(graph: Graph, stage: tuple[Pass, ...]) -> Graph:

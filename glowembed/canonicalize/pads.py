@@ -16,7 +16,7 @@ def pad_into_conv(graph: Graph) -> Graph:
     producer = graph.producer()
     for conv in graph.nodes:
         pad = producer.get(conv.inputs[0]) if conv.op == "Conv" else None
-        if pad is None or pad.op != "Pad" or not _spatial_zeros(pad):
+        if pad is None or pad.op != "Pad" or not _spatial_zeros(pad) or not _keeps_type(graph, pad):
             continue
         begin, end = ((*pad.attrs[key][1:-1], 0)[:2] for key in ("pads_begin", "pads_end"))
         pads = tuple(a + b for a, b in zip(conv.attrs["pads"], (*begin, *end), strict=True))
@@ -24,6 +24,11 @@ def pad_into_conv(graph: Graph) -> Graph:
         folded = replace(conv, inputs=inputs, attrs={**conv.attrs, "pads": pads}, origins=origins(pad, conv))
         return replaced(graph, {conv.name: [folded]})
     return graph
+
+
+def _keeps_type(graph: Graph, pad: Node) -> bool:
+    """Whether the padded tensor is stored as the tensor itself: a convolution pads with the zero point of its input."""
+    return graph.values[pad.inputs[0]].qtype == graph.values[pad.outputs[0]].qtype
 
 
 def _spatial_zeros(pad: Node) -> bool:
