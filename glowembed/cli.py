@@ -25,7 +25,7 @@ from glowembed.options.option import Option, arranged, table
 from glowembed.options.table import CompileOptions
 from glowembed.pipeline import Bundle
 from glowembed.progress import Progress, terminal
-from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions
+from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions, Source
 
 # ---------------------------------------------------------------------------------------------- options
 
@@ -34,9 +34,12 @@ BundleDir = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.", show_default=False)
 ]
 Data = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        "--data", metavar="PATH", help=".npz, .npy, .pb, or a folder of images or .pb files.", show_default=False
+        "--data",
+        metavar="PATH",
+        help=".npz, .npy, .csv, .pb, or a folder of .npy, .wav, images or .pb files.",
+        show_default=False,
     ),
 ]
 Plot = Annotated[
@@ -45,7 +48,7 @@ Plot = Annotated[
 ]
 MaybeData = Annotated[
     Path | None,
-    typer.Option("--data", metavar="PATH", help="Calibration samples: .npz (`calib_x`), .npy, .pb, or a folder."),
+    typer.Option("--data", metavar="PATH", help="Calibration samples: .npz (`calib_x`), .npy, .csv, .pb, or a folder."),
 ]
 CalibSamples = Annotated[
     int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
@@ -133,6 +136,21 @@ def image_options(
         recorded.mean if mean is None else _floats("--image-mean", mean),
         recorded.std if std is None else _floats("--image-std", std),
     )
+
+
+def source_of(
+    data: Path | None,
+    random: int | None,
+    images: ImageOptions | None = None,
+    limit: int | None = None,
+    labels: str | None = None,
+) -> Source:
+    """The samples that --data or --random name. Raises UsageError unless it is one of them."""
+    if (data is None) == (random is None):
+        found = "neither" if data is None else "both"
+        raise UsageError(f"give samples with --data PATH, or random ones with --random N; {found} is given")
+    images = images or ImageOptions()
+    return Source(random=random) if data is None else Source(data, labels, images, limit)
 
 
 def unused_image_options(data: Path | None, *given: str | None) -> tuple[Note, ...]:

@@ -35,7 +35,7 @@ from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
-from glowembed.options.table import Settings
+from glowembed.options.table import Cut, Settings
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
@@ -50,6 +50,7 @@ from glowembed.quantize.types import coarse_softmaxes, coverage, quantize, refus
 from glowembed.quantize.weights import requantize_weights
 from glowembed.ranges import datachecks, datasets, plot
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
+from glowembed.ranges.form import Form
 from glowembed.ranges.profile import Profile, ValueProfile, with_inner_ranges
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
@@ -96,7 +97,7 @@ class _Stages:
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
     """The canonical float graph of a model, from which both profiling and compiling start."""
-    graph = check(importer.load(model, options.shapes, options.input_layout, options.exact), "import")
+    graph = check(importer.load(model, options.shapes, options.input_layout, options.exact, options.cut), "import")
     return check(canonicalize(graph), "canonicalize")
 
 
@@ -108,19 +109,37 @@ def profile_model(
     merged: Sequence[Path] = (),
 ) -> Profile:
     """The ranges of every value of the canonical graph over the calibration samples, and over those of `merged`."""
-    graph = import_model(Path(model), options)
     runs = [Profile.load(path) for path in merged]
+    options = _as_profiled(options, runs[0].form) if runs else options
+    graph, data = import_model(Path(model), options), _samples(options, data)
     for run in runs:
         run.require_fit(graph)
     if data is not None:
-        runs.append(run_profile(graph, _dataset(data, graph), progress))
+        form = Form(options.shapes, options.cut.inputs, options.cut.outputs)
+        runs.append(replace(run_profile(graph, _dataset(data, graph), progress), form=form))
     if not runs:
-        raise UsageError("give samples (--data) or profiles (--merge)")
-    return reduce(merge_profiles, runs)
+        raise UsageError("give samples (--data, or --random N to try things out) or profiles (--merge)")
+    return replace(reduce(merge_profiles, runs), assumed=graph.assumed)
+
+
+def _samples(
+    options: CompileOptions, data: Dataset | Source | Path | str | None
+) -> Dataset | Source | Path | str | None:
+    """The samples: random ones where --random asks for them."""
+    if data is not None and options.random is not None:
+        raise UsageError("give either samples (--data) or random ones (--random N), not both")
+    return data if options.random is None else Source(random=options.random)
+
+
+def _as_profiled(options: CompileOptions, form: Form) -> CompileOptions:
+    """The options with the shapes and the cut of a profile, as far as they say nothing else."""
+    cut = Cut(options.cut.inputs or form.inputs, options.cut.outputs or form.outputs)
+    return replace(options, shapes={**form.shapes, **options.shapes}, cut=cut)
 
 
 def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
     """A page with the histogram of every value and the range that the options choose for it."""
+    options = _as_profiled(options, ranges.form)
     graph = replace(import_model(model, options), name=model.stem)
     precision = resolve_precision(graph, config_of(options))
     return plot.page(ranges, quantize(graph, _range_of(ranges), precision, _weights_range))
@@ -146,13 +165,18 @@ def compile_model(
     quantized already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
     """
     options, model, out_dir = options or CompileOptions(), Path(model), Path(out_dir)
+    data = _samples(options, data)
     if data is not None and profile is not None:
-        raise UsageError("give either calibration data (--data) or a profile (--profile), not both")
+        raise UsageError("give either calibration data (--data, --random) or a profile (--profile), not both")
     target = options.core()
     output.check_out_dir(out_dir)
+    if profile is not None:
+        profile = profile if isinstance(profile, Profile) else Profile.load(Path(profile))
+        options = _as_profiled(options, profile.form)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
-        graph = check(importer.load(model, options.shapes, options.input_layout, options.exact), "import")
+        graph = check(importer.load(model, options.shapes, options.input_layout, options.exact, options.cut), "import")
+        assumed = graph.assumed
         _refuse_doubles(graph, target)
         graph = replace(_within_limits(graph, model), name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
@@ -208,7 +232,7 @@ def compile_model(
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     manifest = json.loads(files["bundle.json"])
-    return Bundle(out_dir, manifest, graph, model, stages.seconds, choices, notes)
+    return Bundle(out_dir, manifest, graph, model, stages.seconds, choices, (*assumed, *notes))
 
 
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
@@ -332,6 +356,18 @@ def shapes_of(bundle: Bundle) -> dict[str, Shape]:
     return {name: tuple(dims) for name, dims in bundle.manifest["options"].get("shapes", {}).items()}
 
 
+def cut_of(bundle: Bundle) -> Cut:
+    """The values at which `compile` cut the model."""
+    options = bundle.manifest["options"]
+    return Cut(tuple(options.get("inputs", ())), tuple(options.get("outputs", ())))
+
+
+def form_of(bundle: Bundle) -> CompileOptions:
+    """The options that say what of the model the bundle computes, and for which shapes: no later command asks for them again."""
+    layout = bundle.manifest["options"]["input_layout"]
+    return CompileOptions(shapes=shapes_of(bundle), cut=cut_of(bundle), input_layout=layout)
+
+
 def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     """A second build of the bundle in `folder` that keeps all tensors whole, so that each can be read after its layer
     has run.
@@ -355,16 +391,15 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
 def _profile(
     graph: Graph,
     data: Dataset | Source | Path | str | None,
-    profile: Profile | Path | str | None,
+    profile: Profile | None,
     progress: Progress,
     renames: Mapping[str, str],
 ) -> Profile:
-    if data is None and profile is None:
+    if profile is not None:
+        return profile.fitted(graph, renames)
+    if data is None:
         return _NoProfile(graph.model_sha256, 0, {})
-    if data is not None:
-        return run_profile(graph, _dataset(data, graph), progress)
-    ranges = profile if isinstance(profile, Profile) else Profile.load(Path(str(profile)))
-    return ranges.fitted(graph, renames)
+    return run_profile(graph, _dataset(data, graph), progress)
 
 
 def _calibration_notes(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
@@ -417,7 +452,7 @@ def _refuse_without(missing: Collection[str]) -> NoReturn:
     more = f"\n  and {len(missing) - 20} more" if len(missing) > 20 else ""
     raise UsageError(
         f"the model does not say how to store {len(missing)} of its values: give calibration data (--data) or a"
-        " profile (--profile), or keep the nodes around them in float32 (--precision)."
+        " profile (--profile), or keep the nodes around them in float32 (--precision); --random N takes random samples, to try things out."
         f" Without a range:{listed}{more}"
     )
 

@@ -108,6 +108,8 @@ def compile_(
     """
     _check(stop_after, out, dump, curve)
     options = compile_options(given)
+    if options.random is not None and data is not None:
+        raise UsageError("give samples with --data PATH, or random ones with --random N, not both")
     if options.renames and profile is None:
         raise UsageError("--rename names values of a profile: give it, with --profile FILE")
     images = image_options(image_mean, image_std, image_scale)

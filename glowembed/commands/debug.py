@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from glowembed.cli import progress_bar, show
+from glowembed import pipeline
+from glowembed.cli import progress_bar, show, source_of, takes, tell_notes
 from glowembed.errors import ValidationDiffers
 from glowembed.graph.target import default_board, target_of
 from glowembed.judge import debugging
+from glowembed.options.table import CompileOptions
 from glowembed.pipeline import load_bundle
 from glowembed.show import report
 
@@ -21,9 +23,10 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed debug bundle --data data.npz --board mps2-an386 --dump tensors.npz")(debug)
 
 
+@takes("random")
 def debug(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.")],
-    data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples, as for `validate`.")],
+    data: Annotated[Path | None, typer.Option("--data", metavar="PATH", help="Samples, as for `validate`.")] = None,
     board: Annotated[str | None, typer.Option("--board", help="A board; by default the target's first one.")] = None,
     samples: Annotated[
         int | None, typer.Option("--samples", metavar="N", min=1, help=f"By default {debugging.SAMPLES}.")
@@ -36,6 +39,7 @@ def debug(
     model: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="The ONNX file, if it has been moved.")
     ] = None,
+    **given: Any,
 ) -> None:
     """Find the layer whose bits differ on the board, and the layers that cost accuracy.
 
@@ -43,9 +47,11 @@ def debug(
     layer's error is *cumulated* (including all layers before it) and *isolated* (fed with the float model's own input).
     """
     loaded = load_bundle(bundle)
+    source = source_of(data, CompileOptions.from_words(given).random, pipeline.images_of(loaded))
     place = board or default_board(target_of(loaded.manifest).name).reference
     with progress_bar() as progress:
-        run = debugging.debug(loaded, data, place, samples, build_dir, progress, model)
+        run = debugging.debug(loaded, source, place, samples, build_dir, progress, model)
+    tell_notes(run.notes)
     if dump is not None:
         run.save(dump)
     show(report.losses(run))

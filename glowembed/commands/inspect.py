@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, compile_options, refuse_options, show, takes
+from glowembed.cli import AsJson, compile_options, refuse_options, show, source_of, takes
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
-from glowembed.ranges.datasets import Source
 from glowembed.show import bundleview, memory_view, report
 from glowembed.show.memory_view import View
 
@@ -26,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed inspect model.onnx --target cortex-m4")(inspect)
 
 
-@takes("shapes", "input_layout")
+@takes("shapes", "inputs", "outputs", "random", "input_layout")
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
@@ -69,6 +68,9 @@ def inspect(
         "--data": data,
         "--coverage": coverage,
         "--shape": given["shapes"],
+        "--inputs": given["inputs"],
+        "--outputs": given["outputs"],
+        "--random": given["random"],
         "--input-layout": given["input_layout"] != "model",
     }
     if model.is_dir() or (any(inside.values()) and not model.exists()):
@@ -77,8 +79,9 @@ def inspect(
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
     options = compile_options(given)
-    source = None if data is None else Source(data)
-    found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage)
+    asked = data is not None or options.random is not None
+    source = source_of(data, options.random) if asked else None
+    found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut)
     show(found.json() if as_json else report.inspection(found))
     if found.unsupported:
         raise typer.Exit(3)

@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")(profile)
 
 
-@takes("calibration", "percentile", "schema", "shapes")
+@takes("calibration", "percentile", "schema", "shapes", "inputs", "outputs", "random")
 def profile(
     model: Model,
     data: MaybeData = None,
@@ -71,5 +71,5 @@ def profile(
     if plot is not None:
         write_file(plot, pipeline.plot_profile(model, ranges, options))
     unused = unused_image_options(data, image_mean, image_std, image_scale)
-    tell_notes((*ranges.notes, *few(ranges.samples), *unused))
+    tell_notes((*ranges.assumed, *ranges.notes, *few(ranges.samples), *unused))
     show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

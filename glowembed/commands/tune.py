@@ -24,6 +24,7 @@ from glowembed.cli import (
     image_options,
     progress_bar,
     show,
+    source_of,
     takes,
     tell_notes,
     unused_image_options,
@@ -34,10 +35,11 @@ from glowembed.graph.target import load_target
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.judge.validation import find_model
+from glowembed.options.table import Cut
 from glowembed.options.words import byte_count
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
-from glowembed.ranges.datasets import ImageOptions, Source
+from glowembed.ranges.datasets import ImageOptions
 from glowembed.show import report
 
 PLACE = 80
@@ -49,7 +51,7 @@ def add_to(app: typer.Typer) -> None:
     )(command)
 
 
-@takes("shapes")
+@takes("shapes", "inputs", "outputs", "random")
 def command(
     model: Annotated[
         Path,
@@ -57,8 +59,10 @@ def command(
             metavar="MODEL", help="The ONNX file, in float; or a bundle, for its model, target, shapes and images."
         ),
     ],
-    data: Annotated[Path, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")
+    ] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="The measure that must not get worse."),
@@ -110,13 +114,15 @@ def command(
     state = out.with_name(out.name + ".state.json")
     model, options, recorded = _start(model)
     options = replace(options, target=load_target(target or options.target).name)
-    options = replace(options, shapes={**options.shapes, **CompileOptions.from_words(given).shapes})
-    images = image_options(image_mean, image_std, image_scale, recorded)
+    asked = CompileOptions.from_words(given)
+    cut = Cut(asked.cut.inputs or options.cut.inputs, asked.cut.outputs or options.cut.outputs)
+    options = replace(options, shapes={**options.shapes, **asked.shapes}, cut=cut)
+    source = source_of(data, asked.random, image_options(image_mean, image_std, image_scale, recorded), labels=labels)
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         profile = Path(folder) / "profile.yaml"
-        seen = pipeline.profile_model(model, Source(data, images=images), options, progress)
+        seen = pipeline.profile_model(model, replace(source, labels=None), options, progress)
         seen.save(profile)
-        task = Task(model, data, profile, metric, samples, options, labels, images)
+        task = Task(model, source, profile, metric, samples, options)
         with _Pool(workers or os.cpu_count(), get_context("spawn")) as executor:
             try:
                 result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
@@ -125,7 +131,7 @@ def command(
                     worker.terminate()
                 raise Interrupted("\n".join(["interrupted", *_kept(state)])) from stopped
     unused = unused_image_options(data, image_mean, image_std, image_scale)
-    tell_notes((*seen.notes, *few(seen.samples), *unused))
+    tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *unused))
     show(report.tuned(result))
     write_file(out.with_name(out.name + ".report.md"), tune.table(result))
     _write(out, result)
@@ -136,11 +142,7 @@ def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
     if not model.is_dir():
         return model, CompileOptions(), ImageOptions()
     bundle = pipeline.load_bundle(model)
-    options = CompileOptions(
-        bundle.manifest["target"],
-        shapes=pipeline.shapes_of(bundle),
-        input_layout=bundle.manifest["options"]["input_layout"],
-    )
+    options = replace(pipeline.form_of(bundle), target=bundle.manifest["target"])
     return find_model(bundle, None), options, pipeline.images_of(bundle)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,18 +19,20 @@ from glowembed.cli import (
     progress_bar,
     refuse_options,
     show,
+    source_of,
+    takes,
     tell_notes,
     unused_image_options,
     write_json,
 )
-from glowembed.errors import unknown_name
+from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.target import TRANSPORTS
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
 from glowembed.judge.validation import validate as run_validation
+from glowembed.options.table import CompileOptions
 from glowembed.pipeline import images_of
-from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report
 from glowembed.show.page import page
@@ -44,9 +46,10 @@ def add_to(app: typer.Typer) -> None:
     )
 
 
+@takes("random")
 def validate(
     bundle: BundleDir,
-    data: Data,
+    data: Data = None,
     board: Annotated[
         str | None, typer.Option("--board", help="A board, or host; by default the target's test board.")
     ] = None,
@@ -97,6 +100,7 @@ def validate(
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
+    **asked: Any,
 ) -> None:
     """Build a bundle, run samples on a board, and compare every bit with the integer reference, and both with the float
     model.
@@ -106,7 +110,10 @@ def validate(
     """
     if transport is not None and transport not in TRANSPORTS:
         raise unknown_name("transport", transport, TRANSPORTS)
+    random = CompileOptions.from_words(asked).random
     if boards is not None:
+        if data is None:
+            raise UsageError(f"{boards} names several boards: give the samples for all of them with --data PATH")
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
         refuse_options({**own, "--html": html}, f"for one board, and {boards} names several")
         given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
@@ -116,7 +123,8 @@ def validate(
         _farm(farm.read(boards, bundle, data), words + [name for name, on in flags.items() if on], json_file)
         return
     opened = pipeline.load_bundle(bundle)
-    source = Source(data, labels, image_options(image_mean, image_std, image_scale, images_of(opened)))
+    images = image_options(image_mean, image_std, image_scale, images_of(opened))
+    source = source_of(data, random, images, labels=labels)
     with progress_bar() as progress:
         result = run_validation(
             opened,

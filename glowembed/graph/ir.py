@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from glowembed.graph.notes import Note
 from glowembed.law.fixedpoint import Mode
 from glowembed.nest.dtypes import numpy_type
 
@@ -214,6 +215,8 @@ class Graph:
     """the law of the engine that a quantized model was made for, where its file says so"""
     notes: tuple[str, ...] = ()
     """sentences for the user about how the model was read"""
+    assumed: tuple[Note, ...] = ()
+    """what the import assumed about shapes"""
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
         """A mapping from value name to the nodes that read the value, in order."""

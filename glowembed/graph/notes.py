@@ -13,6 +13,11 @@ from typing import Any, Literal
 Level = Literal["note", "warning"]
 
 MEANINGS: Mapping[str, tuple[Level, str]] = {
+    "batch": ("note", "The model leaves the batch of an input open, and the bundle takes one sample."),
+    "random-data": (
+        "warning",
+        "Samples are random numbers (`--random`): ranges, accuracy and the comparison with float say nothing about real data.",
+    ),
     "data": ("note", "How the samples were read: which of them were taken, and how they were transposed."),
     "integers-as-numbers": (
         "note",

@@ -20,9 +20,10 @@ from glowembed.graph import own
 from glowembed.graph.ir import Array, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.judge import litert
+from glowembed.options.table import WHOLE, Cut
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset
-from glowembed.read import importer, onnxfile, onnxquant
+from glowembed.read import cut, importer, onnxfile, onnxquant
 from glowembed.reference import run_float
 
 NO_VALUES: Mapping[str, Value] = {}
@@ -184,17 +185,22 @@ def _bits(array: Array) -> Array:
 
 
 def run_float_model(
-    model: Path, dataset: Dataset, progress: Progress = SILENT, values: Mapping[str, Value] = NO_VALUES
+    model: Path,
+    dataset: Dataset,
+    progress: Progress = SILENT,
+    values: Mapping[str, Value] = NO_VALUES,
+    at: Cut = WHOLE,
 ) -> dict[str, Array]:
-    """The outputs of the original model by onnxruntime, or by the float references of the ops where operators of the user are in
-    use, which onnxruntime does not know. TensorFlow Lite files are run by LiteRT where it is installed.
+    """The outputs of the original model, cut at the values of `at`, by onnxruntime, or by the float references of the ops where
+    operators of the user are in use, which onnxruntime does not know. Whole TensorFlow Lite files are run by LiteRT where it is
+    installed.
     """
-    if own.folder() is None and onnxfile.is_translated(model) and litert.is_installed():
+    if own.folder() is None and at == WHOLE and onnxfile.is_translated(model) and litert.is_installed():
         rows = litert.run(model, dataset, progress)
         return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
     if own.folder() is None:
-        return run_onnxruntime(model, dataset, progress, values)
-    graph = importer.load(model, dataset.shapes)
+        return run_onnxruntime(model, dataset, progress, values, at)
+    graph = importer.load(model, dataset.shapes, at=at)
     samples = progress.track(range(len(dataset)), "float reference")
     results = [run_float(graph, dataset.model_sample(index)) for index in samples]
     return {name: _stacked([result[name] for result in results]) for name in graph.outputs}
@@ -212,7 +218,11 @@ def reference_notes(model: Path) -> Iterator[Note]:
 
 
 def run_onnxruntime(
-    model: Path, dataset: Dataset, progress: Progress = SILENT, values: Mapping[str, Value] = NO_VALUES
+    model: Path,
+    dataset: Dataset,
+    progress: Progress = SILENT,
+    values: Mapping[str, Value] = NO_VALUES,
+    at: Cut = WHOLE,
 ) -> dict[str, Array]:
     """The outputs of the original model, [n, ...] by name; a batch axis of 1 is left out.
 
@@ -220,7 +230,7 @@ def run_onnxruntime(
     an output of its own, as in the bundle.
     """
     try:
-        session = _session_for(model, dataset.shapes)
+        session = _session_for(model, dataset.shapes, at)
         names = [output.name for output in session.get_outputs()]
         samples = progress.track(range(len(dataset)), "float reference")
         results = [
@@ -245,15 +255,17 @@ def _bounded(outputs: Mapping[str, Array], values: Mapping[str, Value]) -> dict[
     return result
 
 
-def _session_for(model: Path, shapes: Mapping[str, Shape]) -> Any:
+def _session_for(model: Path, shapes: Mapping[str, Shape], at: Cut) -> Any:
     """A session for inputs of these shapes, even if the model fixes another batch."""
-    integers = not onnxfile.operators(model).isdisjoint(onnxquant.INTEGER_OPERATORS)
+    integers = not cut.operators(model).isdisjoint(onnxquant.INTEGER_OPERATORS)
     loadable = onnxfile.loadable(model)
+    if at != WHOLE:
+        return _session(cut.for_inputs(model, shapes, at) or loadable, integers)
     session = _session(loadable, integers)
     fixed = {i.name: i.shape[0] for i in session.get_inputs() if i.shape and isinstance(i.shape[0], int)}
     if all(name not in shapes or shapes[name][:1] == (batch,) for name, batch in fixed.items()):
         return session
-    return _session(onnxfile.for_inputs(model, shapes) or loadable, integers)
+    return _session(cut.for_inputs(model, shapes) or loadable, integers)
 
 
 def _session(model: str | bytes, integers: bool) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from glowembed import pipeline
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.notes import Note
 from glowembed.judge import compare
 from glowembed.judge.validation import (
     build_bundle,
@@ -28,7 +29,7 @@ from glowembed.judge.validation import (
     stored_inputs,
     unfinished_tensors,
 )
-from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.pipeline import Bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
@@ -80,6 +81,7 @@ class DebugRun:
 
     layers: tuple[LayerReport, ...]
     tensors: Tensors
+    notes: tuple[Note, ...] = ()
 
     @property
     def first_difference(self) -> str | None:
@@ -121,7 +123,7 @@ def debug(
     seen_there = _with_views(graph, {**inputs, **found})
     tensors = {f"board/{n}": a for n, a in seen_there.items()} | {f"float/{n}": a for n, a in floats.items()}
     names = [n for n, v in graph.values.items() if v.const is None]
-    return DebugRun(layers, {**tensors, **{f"reference/{n}": reference[n] for n in names}})
+    return DebugRun(layers, {**tensors, **{f"reference/{n}": reference[n] for n in names}}, chosen.notes)
 
 
 def _with_views(graph: Graph, tensors: Tensors) -> dict[str, Array]:
@@ -180,8 +182,7 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
 
 def _float_graph(bundle: Bundle, model: Path) -> Graph:
     """The canonical float graph, with the names and layouts of the bundle's tensors."""
-    layout = bundle.manifest["options"]["input_layout"]
-    return pipeline.import_model(model, CompileOptions(shapes=pipeline.shapes_of(bundle), input_layout=layout))
+    return pipeline.import_model(model, pipeline.form_of(bundle))
 
 
 def _kept(bundle: Bundle, name: str, array: Array) -> Array:

@@ -26,7 +26,7 @@ from glowembed.graph.target import load_target
 from glowembed.judge.coverage import Row, refused
 from glowembed.judge.coverage import coverage as covered
 from glowembed.judge.fitting import Fit, fits, needs
-from glowembed.options.table import InputLayout
+from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
 from glowembed.read import importer
@@ -95,23 +95,28 @@ def inspect_model(
     input_layout: InputLayout = "model",
     data: Dataset | Source | None = None,
     coverage: bool = False,
+    at: Cut = WHOLE,
 ) -> Inspection:
     """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples, `coverage` adds how
     each operator is computed.
     """
-    options = CompileOptions(load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout)
+    options = CompileOptions(
+        load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout, cut=at
+    )
     model = Path(model)
     info = importer.describe(model)
-    problems = tuple(importer.problems(model, shapes))
+    problems = tuple(importer.problems(model, shapes, at))
     notes = tuple(Note("data", text) for text in info.notes)
     head = Inspection(
         model.name, info.sha256, info.opset, info.producer, notes, target=options.target, unsupported=problems
     )
-    operators = importer.operators(model) if coverage else {}
+    operators = importer.operators(model, at) if coverage else {}
     if problems:
         return replace(head, coverage=refused(operators, [(p.op, p.reason) for p in problems]) if coverage else ())
-    imported = importer.load(model, shapes, input_layout)
+    imported = importer.load(model, shapes, input_layout, at=at)
     samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
+    told = (*imported.assumed, *(note for note in (samples.notes if samples else ()) if note.level == "warning"))
+    head = replace(head, notes=(*head.notes, *told))
     return _sized(_described(head, imported), model, options, samples, operators, target is not None)
 
 

@@ -19,7 +19,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from glowembed.pipeline import CompileOptions
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.precision import config_of
 from glowembed.ranges import datasets
-from glowembed.ranges.datasets import Dataset, ImageOptions, Source
+from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.profile import Profile
 from glowembed.reference import run_int
 from glowembed.version import VERSION
@@ -75,13 +75,11 @@ class Task:
     """The input that all evaluations share. It holds paths instead of contents, because it is sent to the workers."""
 
     model: Path
-    data: Path
+    data: Source
     profile: Path
     metric: str
     samples: int | None
     options: CompileOptions
-    labels: str | None = None
-    images: ImageOptions = field(default_factory=ImageOptions)
 
 
 @dataclass(frozen=True)
@@ -347,9 +345,8 @@ def _loaded(task: Task) -> _Loaded:
 
 def _load(task: Task) -> _Loaded:
     graph = pipeline.import_model(task.model, task.options)
-    source = Source(task.data, task.labels, task.images)
-    dataset = datasets.load(source, datasets.input_specs(graph), "test").every(task.samples)
-    floats = compare.run_float_model(task.model, dataset, values=graph.values)
+    dataset = datasets.load(task.data, datasets.input_specs(graph), "test").every(task.samples)
+    floats = compare.run_float_model(task.model, dataset, values=graph.values, at=task.options.cut)
     score = _score(task.metric, floats, floats, dataset.labels)
     return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
 
@@ -472,8 +469,9 @@ def _python(metric: str, found: Outputs, labels: Array | None) -> float:
 
 def _identity(task: Task) -> str:
     """The key on which remembered evaluations depend."""
-    files = [_digest(path) for path in (task.model, task.data, task.profile)]
-    rest = [task.metric, task.samples, task.labels, repr(task.options), repr(task.images), VERSION]
+    data = [task.data.path] if task.data.random is None else []
+    files = [_digest(path) for path in (task.model, *data, task.profile)]
+    rest = [task.metric, task.samples, repr(task.data), repr(task.options), VERSION]
     return hashlib.sha256(json.dumps([*files, *rest]).encode()).hexdigest()
 
 

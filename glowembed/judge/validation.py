@@ -26,7 +26,7 @@ from glowembed.judge import compare
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.measure import Figures, Measurement, Ruler, measure
 from glowembed.nest.dtypes import numpy_type
-from glowembed.pipeline import Bundle, images_of, keep_whole, load_bundle
+from glowembed.pipeline import Bundle, cut_of, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Dataset, Source
@@ -115,7 +115,9 @@ def validate(
     else:
         result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
-    floats = _model_outputs(bundle.graph, compare.run_float_model(original, dataset, progress, bundle.graph.values))
+    floats = _model_outputs(
+        bundle.graph, compare.run_float_model(original, dataset, progress, bundle.graph.values, cut_of(bundle))
+    )
     if layers and image.transport == "serial":
         checks = _layers_of(bundle, result, expected, _estimate(bundle, place, build_dir, inputs, progress))
     else:

@@ -37,7 +37,7 @@ def _float_edges(graph: Graph) -> Graph:
         values[name] = replace(values[name], qtype=None, dtype="float32")
     for name in filter(renamed.__contains__, graph.inputs):
         first.append(Node(f"{name}/quantize", "Quantize", (name,), (renamed[name],)))
-    for name in filter(renamed.__contains__, graph.outputs):
+    for name in (n for n in graph.outputs if n in renamed and n not in graph.inputs):
         last.append(Node(f"{name}/dequantize", "Dequantize", (renamed[name],), (name,)))
     body = [
         replace(

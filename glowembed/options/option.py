@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from glowembed.options.words import PLAIN, Words
 
+Recorded = bool | Literal["given"]
 T = TypeVar("T")
 METADATA = "options"
 
@@ -39,7 +40,7 @@ class Option:
 
     part: the field within the field's value, where that holds several options. name: in the manifest and in Python, by
     default the name of the field. flag: by default it follows from the name. noun: the option in messages about a word
-    that it does not know. after: the option that `--help` shows before this one, where that is not the previous entry.
+    that it does not know. recorded: whether the manifest has it, or only where it was given. after: the option that `--help` shows before this one, where that is not the previous entry.
     field and default are those of the dataclass.
     """
 
@@ -47,7 +48,7 @@ class Option:
     words: Words = PLAIN
     panel: str | None = None
     setting: Setting | None = None
-    recorded: bool = True
+    recorded: Recorded = True
     part: str = ""
     name: str = ""
     flag: str = ""
@@ -55,6 +56,10 @@ class Option:
     after: str = ""
     field: str = ""
     default: Any = None
+
+    def is_recorded(self, options: Any) -> bool:
+        """Whether the manifest has this option."""
+        return self.of(options) != self.default if self.recorded == "given" else self.recorded
 
     def of(self, options: Any) -> Any:
         """The value of this option among others."""

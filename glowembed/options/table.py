@@ -38,6 +38,7 @@ from glowembed.options.words import (
     named_rams,
     named_renames,
     named_shapes,
+    named_values,
     one_of,
 )
 
@@ -51,6 +52,25 @@ MODEL_TYPES = "model"
 
 QUANTIZATION, MEMORY = "Quantization", "Memory"
 WEIGHTS_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.(?!c$|h$|mk$|txt$|json$)[A-Za-z0-9]+")
+
+
+def at_least_one(count: float | None) -> bool:
+    """Whether a number of samples, if one is given, is one or more."""
+    return count is None or count >= 1
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Values of the model at which it is cut: those that become its inputs, and its outputs. Where none is named, they are those of
+    the model.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+WHOLE = Cut()
+"""The model as it is."""
 
 DEFAULTS = "defaults"
 """Stands in Settings.rules where no rule, but the defaults of the network set something."""
@@ -236,6 +256,30 @@ class CompileOptions(NodeOptions):
             flag="--shape",
         ),
     )
+    cut: Cut = entry(
+        WHOLE,
+        Option(
+            "Cut the model: these values become its inputs.",
+            Parsed("A,B", str, named_values, list),
+            part="inputs",
+            recorded="given",
+            after="shapes",
+        ),
+        Option(
+            "Cut the model: these values become its outputs.",
+            Parsed("C,D", str, named_values, list),
+            part="outputs",
+            recorded="given",
+        ),
+    )
+    random: int | None = entry(
+        None,
+        Option(
+            "N seeded random samples instead of --data, to try things out: ranges and accuracy then say nothing.",
+            Number("N", int, "at least 1", at_least_one),
+            recorded="given",
+        ),
+    )
     input_layout: InputLayout = entry(
         "model", Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(get_args(InputLayout)))
     )
@@ -354,7 +398,8 @@ class CompileOptions(NodeOptions):
     def recorded(self) -> dict[str, Any]:
         """The options that go into the manifest; the percentile only where it is used."""
         used = "percentile" in (self.calibration, self.weights_calibration)
-        listed = {name: option.words.recorded(option.of(self)) for name, option in OPTIONS.items() if option.recorded}
+        kept = {name: option for name, option in OPTIONS.items() if option.is_recorded(self)}
+        listed = {name: option.words.recorded(option.of(self)) for name, option in kept.items()}
         return listed if used else {**listed, "percentile": None}
 
 

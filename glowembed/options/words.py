@@ -188,6 +188,16 @@ def _shape(text: str) -> tuple[str, Shape]:
     return name, shape
 
 
+def named_values(text: str | None) -> tuple[str, ...]:
+    """The names given by --inputs or --outputs, with commas between them."""
+    names = tuple(name.strip() for name in text.split(",")) if text is not None else ()
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(
+            f"--inputs or --outputs {text!r}: expected names of values of the model with commas between them, each once"
+        )
+    return names
+
+
 def named_renames(texts: list[str] | None) -> dict[str, str]:
     """The names given by --rename: old name -> new name."""
     pairs = [text.partition("=")[::2] for text in texts or []]

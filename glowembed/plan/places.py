@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from glowembed.errors import UsageError
 from glowembed.graph.ir import Graph, Node, Value, verify
 from glowembed.graph.op import free_name, kernel_ops
 from glowembed.graph.plan import Places
@@ -20,6 +21,12 @@ def place(graph: Graph, places: Places) -> Graph:
     """The graph with the places of its inputs and outputs."""
     if places == Places():
         return graph
+    if both := [name for name in graph.outputs if name in graph.inputs]:
+        option = "--io caller" if places.io == "caller" else "--input rows"
+        raise UsageError(
+            f"{option}: the output {both[0]!r} is an input of the model, and the two have one memory: leave both in the arena, or"
+            " name the other outputs with --outputs"
+        )
     if places.input == "rows":
         graph = _by_rows(graph)
     if places.io == "caller":

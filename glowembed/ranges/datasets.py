@@ -2,8 +2,9 @@
 
 A dataset is one of: an .npz with `calib_x`, `test_x` (first axis: samples), optional `test_y`, `x_scale`, `x_zero`,
 several inputs as `calib_<input>`, `test_<input>`, `<input>_scale`, `<input>_zero`, or arrays named as the inputs, which
-serve for both; a single array (.npy, or an .npz with one array); a folder of images, labels from its subfolders; ONNX
-tensor files (input_0.pb, or folders of them). Every sample comes out as float32 in the layout of the ONNX file.
+serve for both; a single array (.npy, or an .npz with one array); a .csv with one sample a row (tables.py); a folder of images, .npy or .wav
+files, one sample each, labels from its subfolders, or of .npy files named as the arrays of an .npz (folders.py); ONNX tensor files
+(input_0.pb, or folders of them); or random samples. Every sample comes out as float32 in the layout of the ONNX file.
 Integers x stand for the real numbers (x - zero) * scale. Without a scale, or with scale 1 and zero 0, an array of the
 very integer type that the model's input has holds that input's stored integers, and any other array real numbers.
 Nothing is ever unpickled, and data that does not fit the model is refused with what was found and what was expected.
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from PIL import Image
@@ -25,80 +26,20 @@ from PIL import Image
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.arrays import open_npz, read_npy
 from glowembed.files.source import read_bytes
-from glowembed.graph.ir import Array, Graph, QType, Shape, Value
+from glowembed.graph.ir import Array, Graph, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.nest.dtypes import numpy_type
+from glowembed.ranges import folders, tables
+from glowembed.ranges.spec import IMAGE_SCALES as IMAGE_SCALES
+from glowembed.ranges.spec import ImageOptions as ImageOptions
+from glowembed.ranges.spec import InputSpec as InputSpec
+from glowembed.ranges.spec import Integers as Integers
+from glowembed.ranges.spec import Raw, only
 from glowembed.read.onnxdata import read_tensor_proto
 
 Role = Literal["calib", "test"]
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
-    "0..1": (1 / 255, 0.0),
-    "-1..1": (1 / 127.5, -1.0),
-    "0..255": (1.0, 0.0),
-}
-
-
-@dataclass(frozen=True)
-class Integers:
-    """The type in which the model file stores this input or output: its dtype there, int8, uint8 or int16, and
-    its type as int8 or int16.
-    """
-
-    dtype: str
-    qtype: QType
-
-    def to_model(self, real: Array) -> Array:
-        """Convert real numbers to the integers of the model file."""
-        stored = self.qtype.quantize(real)
-        return stored if self.dtype != "uint8" else (stored.astype(np.int16) + 128).astype(np.uint8)
-
-    def from_model(self, array: Array) -> Array:
-        """Convert integers of the model file to real numbers."""
-        shift = 128 if self.dtype == "uint8" else 0
-        return self.qtype.dequantize(array.astype(np.int32) - shift)
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """An input of the model as in the ONNX file, including its batch axis of 1."""
-
-    name: str
-    shape: Shape
-    dtype: str = "float32"
-    integers: Integers | None = None
-
-    @property
-    def sample_shape(self) -> Shape:
-        """The shape of one sample, without the batch axis."""
-        return self.shape[1:] if self.shape and self.shape[0] == 1 else self.shape
-
-
-@dataclass(frozen=True)
-class ImageOptions:
-    """How pixels become numbers: scaled to `scale`, then (x - mean) / std, each one number or one per channel."""
-
-    scale: str = "0..1"
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-
-    def json(self) -> dict[str, Any]:
-        return {"scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
-
-    @classmethod
-    def read(cls, entry: Any, where: str) -> ImageOptions | None:
-        """The options that a profile or manifest recorded; None if no images were read."""
-        if entry is None:
-            return None
-        try:
-            mean, std = (tuple(float(x) for x in entry[key]) for key in ("mean", "std"))
-            options = cls(str(entry["scale"]), mean, std)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{where}: 'images' must hold 'scale', 'mean' and 'std', found {entry!r:.80}") from error
-        if options.scale not in IMAGE_SCALES:
-            raise unknown_name(f"image scale in {where}:", options.scale, IMAGE_SCALES)
-        return options
 
 
 @dataclass(frozen=True)
@@ -106,13 +47,14 @@ class Source:
     """Where data is and how to read it.
 
     labels: the name of their array in an .npz; None means test_y if it exists. limit: take at most this many samples,
-    evenly spaced.
+    evenly spaced. random: take so many random samples, and read nothing.
     """
 
-    path: Path
+    path: Path = Path("random samples")
     labels: str | None = None
     images: ImageOptions = field(default_factory=ImageOptions)
     limit: int | None = None
+    random: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +129,7 @@ def stored(value: Value, array: Array) -> Array:
 def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, labels: str | None = None) -> Dataset:
     """Load the samples of this role. Raises UsageError if they do not fit."""
     source = source if isinstance(source, Source) else Source(Path(source), labels)
-    raw = _read(source, inputs, role)
+    raw = _random(inputs, role, source.random) if source.random is not None else _read(source, inputs, role)
     notes = list(raw.notes)
     arrays = {spec.name: _fit(source.path, raw.arrays[spec.name], spec, notes) for spec in inputs}
     _same_count(source.path, arrays)
@@ -202,47 +144,82 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
 # ---------------------------------------------------------------------------------------------- formats
 
 
-@dataclass(frozen=True, eq=False)
-class _Raw:
-    """The contents of a file, by input name, before they are fitted to the model."""
-
-    arrays: Mapping[str, Array]
-    labels: Array | None = None
-    notes: tuple[Note, ...] = ()
-    images: ImageOptions | None = None
-
-
-def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     path = source.path
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
     if path.is_dir():
-        folders = _tensor_folders(path)
-        return _read_tensors(path, folders, inputs) if folders else _read_images(source, inputs, role)
-    readers = {".npz": _read_npz, ".npy": _read_npy, ".pb": _read_tensor}
+        return _read_folder(source, inputs, role)
+    readers = {".npz": _read_npz, ".npy": _read_npy, ".pb": _read_tensor, ".csv": _read_csv}
     if path.suffix.lower() not in readers:
-        raise UsageError(f"{path}: unknown kind of data; expected .npz, .npy, .pb, or a folder of images or .pb files")
+        raise UsageError(
+            f"{path}: unknown kind of data; expected .npz, .npy, .csv, .pb, or a folder of .npy, .wav, images or .pb files"
+        )
     return readers[path.suffix.lower()](source, inputs, role)
 
 
-def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
-    return _Raw({_only(source.path, inputs).name: read_npy(source.path)})
+def _read_folder(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
+    path = source.path
+    if tensors := _tensor_folders(path):
+        return _read_tensors(path, tensors, inputs)
+    folder = next((path / name for name in (role, "test") if (path / name).is_dir()), path)
+    arrays = folders.named_arrays(folder)
+    if arrays.keys() & {f"{part}{spec.name}" for spec in inputs for part in ("", "calib_", "test_")}:
+        read = {name: read_npy(file) for name, file in arrays.items()}
+        keys = {spec.name: _array_key(path, read, spec, role, len(inputs) == 1) for spec in inputs}
+        scaled = {name: _scaled(path, read, key, role) for name, key in keys.items()}
+        return Raw(scaled, _labels(source, read, role))
+    files, labels = folders.samples(folder, (".npy", ".wav"))
+    if not files:
+        return _read_images(source, inputs, role)
+    spec = only(path, inputs)
+    notes = _taken_from_test(spec, folder.name, role) if folder != path else ()
+    return Raw({spec.name: folders.stacked(files, spec)}, labels, (folders.told(files), *notes))
 
 
-def _read_npz(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
+def _read_csv(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
+    return tables.read(source.path, inputs, source.labels)
+
+
+def _random(inputs: Sequence[InputSpec], role: Role, count: int) -> Raw:
+    """Random samples, the same every time; those of the test differ from those of the calibration."""
+    numbers = np.random.default_rng(0 if role == "calib" else 1)
+    arrays = {spec.name: _random_array(numbers, spec, count) for spec in inputs}
+    told = f"{count} random samples instead of data: ranges and accuracy say nothing about real data"
+    return Raw(arrays, notes=(Note("random-data", told),))
+
+
+def _random_array(numbers: np.random.Generator, spec: InputSpec, count: int) -> Array:
+    """Floats have mean 0 and deviation 1; integers of a quantized model are anywhere in their range, and those that are indices,
+    counters or masks are 0 or 1.
+    """
+    shape = (count, *spec.sample_shape)
+    if spec.integers is not None:
+        low, high = spec.integers.qtype.range()
+        return numbers.uniform(low, high, shape).astype(np.float32)
+    if spec.dtype.startswith("float"):
+        return numbers.standard_normal(shape).astype(np.float32)
+    return numbers.integers(0, 2, shape).astype(numpy_type(spec.dtype))
+
+
+def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
+    return Raw({only(source.path, inputs).name: read_npy(source.path)})
+
+
+def _read_npz(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     with open_npz(source.path) as archive:
         return _from_archive(source, archive, inputs, role)
 
 
-def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence[InputSpec], role: Role) -> _Raw:
+def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence[InputSpec], role: Role) -> Raw:
     names = list(archive)
     if len(names) == 1:
-        array, spec = archive[names[0]], _only(source.path, inputs)
-        return _Raw({spec.name: array}, notes=_taken_from_test(spec, names[0], role))
+        array, spec = archive[names[0]], only(source.path, inputs)
+        return Raw({spec.name: array}, notes=_taken_from_test(spec, names[0], role))
     keys = {spec.name: _array_key(source.path, archive, spec, role, len(inputs) == 1) for spec in inputs}
     arrays = {name: _scaled(source.path, archive, key, role) for name, key in keys.items()}
     notes = [note for spec in inputs for note in _same_samples(archive, spec, keys[spec.name], role)]
-    return _Raw(arrays, _labels(source, archive, role), tuple(notes))
+    return Raw(arrays, _labels(source, archive, role), tuple(notes))
 
 
 def _taken_from_test(spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
@@ -303,9 +280,9 @@ def _labels(source: Source, archive: Mapping[str, Array], role: Role) -> Array |
     return archive[key] if role == "test" and key in archive else None
 
 
-def _read_tensor(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
-    spec = _only(source.path, inputs)
-    return _Raw({spec.name: _with_samples(read_tensor_proto(source.path), spec)})
+def _read_tensor(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
+    spec = only(source.path, inputs)
+    return Raw({spec.name: _with_samples(read_tensor_proto(source.path), spec)})
 
 
 def _with_samples(array: Array, spec: InputSpec) -> Array:
@@ -326,7 +303,7 @@ def _natural(path: Path) -> tuple[str, int, str]:
     return stem, int(path.name[len(stem) :] or 0), path.name
 
 
-def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpec]) -> _Raw:
+def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpec]) -> Raw:
     arrays: dict[str, Array] = {}
     for index, spec in enumerate(inputs):
         tensors = [_with_samples(read_tensor_proto(f / f"input_{index}.pb"), spec) for f in folders]
@@ -334,28 +311,18 @@ def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpe
             arrays[spec.name] = np.concatenate(tensors)
         except ValueError as error:
             raise UsageError(f"{path}: the input_{index}.pb files differ in shape: {error}") from error
-    return _Raw(arrays)
-
-
-def _only(path: Path, inputs: Sequence[InputSpec]) -> InputSpec:
-    if len(inputs) == 1:
-        return inputs[0]
-    names = ", ".join(spec.name for spec in inputs)
-    raise UsageError(
-        f"{path}: holds one array, but the model has {len(inputs)} inputs ({names});"
-        f" use an .npz with calib_<input> and test_<input>, or <input>, for each"
-    )
+    return Raw(arrays)
 
 
 # ---------------------------------------------------------------------------------------------- images
 
 
-def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Raw:
-    spec = _only(source.path, inputs)
+def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
+    spec = only(source.path, inputs)
     folder = next((source.path / name for name in (role, "test") if (source.path / name).is_dir()), source.path)
-    files, labels = _image_files(folder)
+    files, labels = folders.samples(folder, IMAGE_SUFFIXES)
     if not files:
-        raise UsageError(f"{folder}: holds no images ({' '.join(IMAGE_SUFFIXES)}) and no input_0.pb")
+        raise UsageError(f"{folder}: holds no images ({' '.join(IMAGE_SUFFIXES)}), no .npy, no .wav and no input_0.pb")
     channels_last, (height, width, channels) = _image_shape(source.path, spec)
     pixels = np.stack([_pixels(file, width, height, channels) for file in files])
     array = _normalized(source, pixels, channels)
@@ -363,22 +330,7 @@ def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> _Ra
     read = Note("data", f"{len(files)} images as {width}x{height}, {kind}, {source.images.scale}")
     notes = (read, *_taken_from_test(spec, folder.name, role)) if folder != source.path else (read,)
     shaped = array if channels_last else array.transpose(0, 3, 1, 2)
-    return _Raw({spec.name: shaped}, labels, notes, source.images)
-
-
-def _image_files(folder: Path) -> tuple[list[Path], Array | None]:
-    """The images of a folder; if it has none, those of its subfolders, labelled by the order of the subfolders."""
-    files = _images_in(folder)
-    if files:
-        return files, None
-    classes = [(f, _images_in(f)) for f in sorted(p for p in folder.iterdir() if p.is_dir())]
-    classes = [(f, images) for f, images in classes if images]
-    labels = [label for label, (_, images) in enumerate(classes) for _ in images]
-    return [image for _, images in classes for image in images], np.asarray(labels, np.int64)
-
-
-def _images_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    return Raw({spec.name: shaped}, labels, notes, source.images)
 
 
 def _image_shape(path: Path, spec: InputSpec) -> tuple[bool, tuple[int, int, int]]:

@@ -35,6 +35,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.op import ops
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, stored
+from glowembed.ranges.form import UNSAID, Form
 from glowembed.reference import run_float
 from glowembed.version import VERSION
 
@@ -107,6 +108,9 @@ class Profile:
     notes: tuple[Note, ...] = ()
     images: ImageOptions | None = None
     """How images were read, if the samples were images."""
+    form: Form = UNSAID
+    assumed: tuple[Note, ...] = ()
+    """What the import of the model assumed; for the user, and not in the file."""
 
     @classmethod
     def load(cls, path: Path) -> Profile:
@@ -164,6 +168,8 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
 
 def merge(a: Profile, b: Profile) -> Profile:
     """The profile of the samples of both. They must be of the same model and as they were recorded."""
+    if a.form != b.form:
+        raise UsageError(f"profiles of different forms cannot be merged: {a.form.json()} and {b.form.json()}")
     if a.values.keys() != b.values.keys() or _moved(a, b):
         changed = [*sorted(a.values.keys() ^ b.values.keys()), *_moved(a, b)]
         raise UsageError(f"profiles of different models cannot be merged.{_listed('they differ in', changed)}")
@@ -432,6 +438,7 @@ def to_yaml(profile: Profile) -> str:
         "samples": profile.samples,
         **({"notes": [{note.code: note.text} for note in profile.notes]} if profile.notes else {}),
         **({"images": profile.images.json()} if profile.images is not None else {}),
+        **({"form": profile.form.json()} if profile.form.json() else {}),
         "values": {name: _value_out(value) for name, value in profile.values.items()},
     }
     text: str = yaml.dump(
@@ -502,7 +509,9 @@ def _from_document(document: Any, where: str) -> Profile:
     read = {str(name): _value_in(f"{where}: {name!r}", entry) for name, entry in values.items()}
     version = str(document.get("glowembed"))
     images = ImageOptions.read(document.get("images"), where)
-    return Profile(str(document.get("model_sha256")), samples, read, version, tuple(map(Note.read, notes)), images)
+    form = Form.read(document.get("form", {}), where)
+    sha256 = str(document.get("model_sha256"))
+    return Profile(sha256, samples, read, version, tuple(map(Note.read, notes)), images, form)
 
 
 def _value_in(where: str, entry: Any) -> ValueProfile:

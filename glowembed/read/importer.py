@@ -19,11 +19,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph.ir import Graph, Shape, verify
+from glowembed.graph.notes import Note
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
-from glowembed.options.table import InputLayout
+from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.read import composed, contrib, functions, nests, nodes, onnxfile, onnxquant, tflite, zipmap
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
+from glowembed.read.cut import cut
 from glowembed.read.folding import add_constant, fold, pass_through
 from glowembed.read.onnxfile import (
     File,
@@ -59,9 +61,14 @@ NO_SHAPES: Mapping[str, Shape] = {}
 
 
 def load(
-    path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, input_layout: str = "model", exact: bool = False
+    path: Path | str,
+    shapes: Mapping[str, Shape] = NO_SHAPES,
+    input_layout: str = "model",
+    exact: bool = False,
+    at: Cut = WHOLE,
 ) -> Graph:
-    """The float graph of the model. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are channels-last.
+    """The float graph of the model, cut at the values of `at`. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are
+    channels-last.
 
     exact: floats keep the types of the model, and inputs the batch that it declares; else floats are float32, and the
     bundle takes one sample.
@@ -72,7 +79,7 @@ def load(
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
     file = read(Path(path), older=exact)
-    graph, found = _import(file, shapes, exact)
+    graph, found = _import(file, shapes, exact, at)
     if graph is None or found:
         onnx_kinds = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
         known = file.supported or onnx_kinds
@@ -84,14 +91,15 @@ def load(
     return verify(inputs_channels_last(graph) if input_layout == "nhwc" else graph)
 
 
-def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES) -> list[Problem]:
+def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, at: Cut = WHOLE) -> list[Problem]:
     """Everything that prevents the model from being compiled; empty if `load` succeeds."""
-    return _import(read(Path(path)), shapes)[1]
+    return _import(read(Path(path)), shapes, at=at)[1]
 
 
-def operators(path: Path | str) -> dict[str, str]:
+def operators(path: Path | str, at: Cut = WHOLE) -> dict[str, str]:
     """A mapping from the name of each node to its operator."""
-    return {name_of(node): node.op_type for node in read(Path(path)).model.graph.node}
+    model = cut(Path(path), read(Path(path)).model, at, NO_SHAPES)
+    return {name_of(node): node.op_type for node in model.graph.node}
 
 
 def describe(path: Path | str) -> ModelInfo:
@@ -109,9 +117,11 @@ def describe(path: Path | str) -> ModelInfo:
 # ------------------------------------------------------------------------------------------------ the walk
 
 
-def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tuple[Graph | None, list[Problem]]:
+def _import(
+    file: File, given: Mapping[str, Shape], exact: bool = False, at: Cut = WHOLE
+) -> tuple[Graph | None, list[Problem]]:
     """The graph and the problems. The graph is None if the problems leave none."""
-    file = replace(file, model=zipmap.as_tensors(file.model))
+    file = replace(file, model=zipmap.as_tensors(cut(file.path, file.model, at, given)))
     constant = [tensor.name for tensor in file.model.graph.initializer]
     if len(set(constant)) != len(constant):
         raise UsageError(f"{file.path}: two initializers have the same name")
@@ -143,7 +153,19 @@ def _import(file: File, given: Mapping[str, Shape], exact: bool = False) -> tupl
     for node in order:
         walk.file = replace(file, opset=composed.OPSET) if found.intersection(node.output) else file
         _visit(walk, node)
-    return _finish(walk, tuple(shapes))
+    made, problems = _finish(walk, tuple(shapes))
+    return made and replace(made, assumed=_open_batches(inputs, given, shapes)), problems
+
+
+def _open_batches(
+    inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape], shapes: Mapping[str, Shape]
+) -> tuple[Note, ...]:
+    """A note for the inputs whose batch the model leaves open."""
+    opened = [info.name for info in inputs if info.name not in given and onnxfile.open_batch(info)]
+    if not opened:
+        return ()
+    listed = ", ".join(f"{name}: {list(shapes[name])}" for name in opened)
+    return (Note("batch", f"the model leaves the batch open, and the bundle takes one sample: {listed}"),)
 
 
 def _with_samples(graph: GraphProto, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
@@ -448,15 +470,7 @@ def _readers_of_bounds(walk: Walk) -> Iterator[Problem]:
 
 def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
     """The graph, with the last checks: every output is computed, every constant is a finite number."""
-    values = walk.builder.values
-    if walk.exact:
-        _copy_constants(walk)
-    for name in walk.outputs:
-        known = walk.resolve(name)
-        if name in inputs:
-            walk.found.append(Problem(name, "output", "it is an input of the model", "remove it from the outputs"))
-        elif known in values and values[known].const is not None:
-            walk.found.append(Problem(name, "output", "it is a constant", "remove it from the outputs"))
+    _copy_constants(walk)
     for name in onnxquant.untyped_inputs(walk.quantized):
         walk.found.append(
             Problem(name, "input", "no DequantizeLinear says what its integers mean", "export it as float, or with one")

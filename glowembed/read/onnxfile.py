@@ -288,7 +288,8 @@ def input_shapes(
     channels: Mapping[str, int] | None = None,
     may_be_empty: bool = False,
 ) -> dict[str, Shape]:
-    """A shape for every input: the user's, or else the model's; an open first axis (the batch) is 1.
+    """A shape for every input: the user's, or else the model's; an open first axis (the batch) is 1. Sizes below 0 are open, and so
+    is a batch of 0, unless tensors may be empty.
 
     channels: the channels of inputs, for the example in the error.
     """
@@ -297,7 +298,7 @@ def input_shapes(
             raise unknown_name("input", name, (info.name for info in inputs))
     shapes, missing = {}, []
     for info in inputs:
-        declared = declared_shape(info)
+        declared = _with_open_axes(declared_shape(info), may_be_empty)
         if info.name in given:
             shapes[info.name] = _given_shape(path, info.name, declared, tuple(given[info.name]))
         elif declared is None or None in declared[1:]:
@@ -316,6 +317,20 @@ def input_shapes(
     return shapes
 
 
+def _with_open_axes(declared: list[int | None] | None, may_be_empty: bool) -> list[int | None] | None:
+    """The shape with None for axes whose sizes stand for open ones: exporters write -1, and a batch of 0."""
+    if declared is None:
+        return None
+    least = [0 if may_be_empty or axis else 1 for axis in range(len(declared))]
+    return [size if size is not None and size >= low else None for size, low in zip(declared, least, strict=True)]
+
+
+def open_batch(info: ValueInfoProto) -> bool:
+    """Whether the model leaves the first axis of an input open."""
+    declared = _with_open_axes(declared_shape(info), False)
+    return bool(declared) and declared is not None and declared[0] is None
+
+
 def single(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
     """The shapes of one sample. A shape of three axes or more begins with the batch; shorter shapes do so if their
     first axes are all the same.
@@ -331,20 +346,28 @@ def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:
     Exporters write a fixed batch into the constants of Reshape and Expand too.
     """
     declared = {info.name: declared_shape(info) for info in model.graph.input if info.name in shapes}
-    fixed = {name: d[0] for name, d in declared.items() if d and d[0] not in (None, shapes[name][0])}
+    fixed = {name: d[0] for name, d in declared.items() if d and _differs(d, shapes[name])}
     if not fixed:
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
     for info in copy.graph.input:
-        if info.name in fixed:
-            info.type.tensor_type.shape.dim[0].dim_value = shapes[info.name][0]
+        for dim, size in (
+            zip(info.type.tensor_type.shape.dim, shapes[info.name], strict=True) if info.name in fixed else ()
+        ):
+            dim.dim_value = size
     del copy.graph.value_info[:]
     for info in copy.graph.output:
         info.type.tensor_type.ClearField("shape")
     name, batch = next(iter(fixed.items()))
-    _rebatch(copy.graph, set(declared), int(batch or 0), shapes[name][0])
+    if batch is not None and batch > 0:
+        _rebatch(copy.graph, set(declared), batch, shapes[name][0])
     return copy
+
+
+def _differs(declared: list[int | None], shape: Shape) -> bool:
+    """Whether a number in the declared shape is not that of the shape."""
+    return any(size not in (None, own) for size, own in zip(declared, shape, strict=True))
 
 
 def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
@@ -370,11 +393,6 @@ def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
             graph.initializer.append(numpy_helper.from_array(dims, node.input[1]))
 
 
-def operators(path: Path) -> frozenset[str]:
-    """The operators of the nodes of the model in the file."""
-    return frozenset(node.op_type for node in read(path).model.graph.node)
-
-
 def is_translated(path: Path) -> bool:
     """Whether the file is not ONNX itself, but is read as an ONNX model that means the same."""
     with source.opened(path) as file:
@@ -384,13 +402,6 @@ def is_translated(path: Path) -> bool:
 def loadable(path: Path) -> str | bytes:
     """What onnxruntime can load: the path of an ONNX file, or the translation of another one."""
     return bytes(read(path).model.SerializeToString()) if is_translated(path) else str(path)
-
-
-def for_inputs(path: Path, shapes: Mapping[str, Shape]) -> bytes | None:
-    """The model of the file for inputs with a batch that differs from the one it fixes; None if it fits them unchanged."""
-    model = read(path).model
-    changed = with_batch(model, shapes)
-    return None if changed is model else bytes(changed.SerializeToString())
 
 
 def declared_shape(info: ValueInfoProto) -> list[int | None] | None:

@@ -255,8 +255,6 @@ BAD = (
     Bad("training", MODEL, ("Dropout 'n_y'", "training"),
         _model(model([node("Dropout", "x r t", "y")], FLAT, {"r": 0.5, "t": np.bool_(True)}))),
     Bad("random", MODEL, ("RandomNormal",), _model(model([node("RandomNormal", "", "r", shape=[8]), node("Add", "x r", "y")], FLAT))),
-    Bad("constant output", MODEL, ("'y'", "is a constant"), _model(model([node("Relu", "w", "y")], FLAT, {"w": weights(8)}))),
-    Bad("output is an input", MODEL, ("'x'", "is an input"), _model(model([node("Relu", "x", "y")], FLAT, outputs=["y", "x"]))),
     Bad("negative variance", MODEL, ("n_y", "variance", "'v'"),
         _model(model([node("BatchNormalization", "x v v v v", "y")], FLAT, {"v": -weights(8) ** 2 - 1}))),
     Bad("division by zero", MODEL, ("Div", "zero"), _model(model([node("Div", "x z", "y")], FLAT, {"z": 0.0}))),

@@ -25,6 +25,7 @@ from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task
 from glowembed.pipeline import CompileOptions, profile_model
 from glowembed.quantize import precision
+from glowembed.ranges.datasets import Source
 
 LAYERS = 5
 HURT = 2
@@ -75,7 +76,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("tune")
     path, data = hurt_net(folder)
     profile_model(path, data, CompileOptions()).save(folder / "profile.yaml")
-    return Task(path, data, folder / "profile.yaml", "rmse", 8, CompileOptions())
+    return Task(path, Source(data), folder / "profile.yaml", "rmse", 8, CompileOptions())
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,7 @@ def test_a_calibration_is_tried_before_any_node_is_lifted(tmp_path: Path) -> Non
     np.savez(tmp_path / "data.npz", calib_x=calib, test_x=calib[1:41])
     profile_model(path, tmp_path / "data.npz", CompileOptions()).save(tmp_path / "p.yaml")
     options = CompileOptions(calibration="minmax")
-    asked = Task(path, tmp_path / "data.npz", tmp_path / "p.yaml", "rmse", None, options)
+    asked = Task(path, Source(tmp_path / "data.npz"), tmp_path / "p.yaml", "rmse", None, options)
     result = tune.tune(asked, drop=0.08)
     assert result.base.score < result.goal
     assert result.lifted is not None
@@ -176,7 +177,7 @@ def test_weights_of_int16_are_found_where_only_they_help(tmp_path: Path) -> None
     path = saved(model(nodes, {"x": (1, 16)}, constants), tmp_path)
     np.savez(tmp_path / "data.npz", calib_x=np.random.default_rng(1).normal(size=(50, 16)).astype(np.float32))
     profile_model(path, tmp_path / "data.npz", CompileOptions()).save(tmp_path / "p.yaml")
-    task = Task(path, tmp_path / "data.npz", tmp_path / "p.yaml", "rmse", None, CompileOptions())
+    task = Task(path, Source(tmp_path / "data.npz"), tmp_path / "p.yaml", "rmse", None, CompileOptions())
     result = tune.tune(task, drop=0.0005)
     assert result.lifted == (("n_h", "int16 weights"), ("n_y", "int16 weights"))
 
@@ -203,7 +204,7 @@ def worst(outputs: Mapping[str, np.ndarray], labels: np.ndarray | None) -> float
 def test_several_inputs_and_outputs_and_any_metric(metric: str, tmp_path: Path) -> None:
     path, data = two_of_each(tmp_path)
     profile_model(path, data, CompileOptions()).save(tmp_path / "p.yaml")
-    result = tune.tune(Task(path, data, tmp_path / "p.yaml", metric, None, CompileOptions()), drop=1e-4)
+    result = tune.tune(Task(path, Source(data), tmp_path / "p.yaml", metric, None, CompileOptions()), drop=1e-4)
     assert result.lifted is not None
     assert result.lifted or metric.startswith(tune.PYTHON)
     assert result.tried[result.lifted].score >= result.goal

@@ -238,7 +238,7 @@ BAD_FILES = {
         + b"\n",
         ["says it has the shape [999999999999999, 6]"],
     ),
-    "unknown kind": ("data.csv", b"1,2", [".npz", ".npy", ".pb"]),
+    "unknown kind": ("data.xls", b"1,2", [".npz", ".npy", ".csv", ".pb"]),
     "text as tensor": ("input_0.pb", b"hello", ["TensorProto"]),
 }
 

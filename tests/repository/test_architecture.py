@@ -45,7 +45,7 @@ FLAT = 10
 
 ONNX_ALLOWED = {
     "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "zipmap.py", "onnxfile.py",
-    "onnxfold.py", "onnxdata.py",
+    "onnxfold.py", "onnxdata.py", "cut.py",
 }  # fmt: skip
 
 

@@ -1,0 +1,41 @@
+"""What a profile says about the model that it is of, besides its values. In: YAML. Out: a Form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Shape
+
+
+@dataclass(frozen=True)
+class Form:
+    """What of the model was profiled, and for which shapes: `compile` does not ask for it again."""
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        """The entries that are not empty."""
+        shapes = {name: list(self.shapes[name]) for name in sorted(self.shapes)}
+        entries = {"shapes": shapes, "inputs": list(self.inputs), "outputs": list(self.outputs)}
+        return {key: value for key, value in entries.items() if value}
+
+    @classmethod
+    def read(cls, entry: Any, where: str) -> Form:
+        """The form that a profile recorded."""
+        try:
+            shapes = {str(name): tuple(map(int, dims)) for name, dims in entry.get("shapes", {}).items()}
+            inputs, outputs = (tuple(map(str, entry.get(key, ()))) for key in ("inputs", "outputs"))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"{where}: 'form' must hold 'shapes', 'inputs' and 'outputs', found {entry!r:.80}"
+            ) from error
+        return cls(shapes, inputs, outputs)
+
+
+UNSAID = Form()
+"""The form of a profile of a whole model, whose shapes the model gives."""

@@ -1,0 +1,127 @@
+"""Cuts a model at named values. In: a parsed model, the values that become its inputs and its outputs. Out: a model with the nodes
+between them.
+
+The type and shape of a value inside of the model are those that it declares or that onnx infers, for the shapes of inputs
+that the user gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
+
+from glowembed.errors import UsageError, unknown_name
+from glowembed.graph.ir import Shape
+from glowembed.options.table import WHOLE, Cut
+from glowembed.read import onnxfile
+
+
+def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> ModelProto:
+    """The part of the model between the named values; the model itself where none is named."""
+    if not (at.inputs or at.outputs):
+        return model
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    given = [info.name for info in graph.input if info.name not in constants]
+    maker = {name: node for node in graph.node for name in node.output if name}
+    _known("--inputs", path, at.inputs, (*given, *maker), constants)
+    _known("--outputs", path, at.outputs, (*given, *maker), constants)
+    outputs = list(dict.fromkeys(at.outputs or (info.name for info in graph.output)))
+    needed, reached = _between(graph, outputs, set(at.inputs))
+    inputs = list(dict.fromkeys(at.inputs)) or [name for name in given if name in reached]
+    _complete(path, at, inputs, reached, given)
+    infos = _infos(model, shapes)
+    made = ModelProto()
+    made.CopyFrom(model)
+    del made.graph.node[:], made.graph.input[:], made.graph.output[:]
+    made.graph.node.extend(node for index, node in enumerate(graph.node) if index in needed)
+    made.graph.input.extend(_info(path, name, infos) for name in inputs)
+    made.graph.output.extend(infos.get(name, ValueInfoProto(name=name)) for name in outputs)
+    return made
+
+
+def for_inputs(path: Path, shapes: Mapping[str, Shape], at: Cut = WHOLE) -> bytes | None:
+    """The model of the file, cut, for inputs of these shapes; None if the file is that model."""
+    model = onnxfile.read(path).model
+    changed = onnxfile.with_batch(cut(path, model, at, shapes), shapes)
+    return None if changed is model else bytes(changed.SerializeToString())
+
+
+def operators(path: Path) -> frozenset[str]:
+    """The operators of the nodes of the model in the file."""
+    return frozenset(node.op_type for node in onnxfile.read(path).model.graph.node)
+
+
+def _known(option: str, path: Path, names: Sequence[str], known: Iterable[str], constants: set[str]) -> None:
+    """Refuse names of values that the model does not compute."""
+    for name in names:
+        if name in constants:
+            raise UsageError(f"{path}: {option} {name!r}: it is a constant of the model; name a value that is computed")
+        if name not in known:
+            raise unknown_name(f"value of the model for {option}:", name, known)
+
+
+def _between(graph: GraphProto, outputs: Sequence[str], inputs: set[str]) -> tuple[set[int], set[str]]:
+    """The places of the nodes that the outputs need behind the inputs, and all names that these nodes and the outputs read."""
+    maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    needed, reached, waiting = set[int](), set[str](), list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        if name in inputs or name not in maker:
+            continue
+        needed.add(maker[name])
+        waiting.extend(onnxfile.reads(graph.node[maker[name]]))
+    return needed, reached
+
+
+def _complete(path: Path, at: Cut, inputs: Sequence[str], reached: set[str], given: Sequence[str]) -> None:
+    """Refuse inputs that nothing reads, and outputs that need further inputs."""
+    idle = [name for name in inputs if name not in reached]
+    if idle:
+        raise UsageError(f"{path}: --inputs {','.join(idle)}: the outputs do not depend on it; leave it out")
+    further = [name for name in given if name in reached and name not in inputs]
+    if further:
+        raise UsageError(
+            f"{path}: --inputs {','.join(at.inputs)}: the outputs also need the input {', '.join(map(repr, further))}: name it"
+            " in --inputs too, or values behind it"
+        )
+
+
+def _infos(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, ValueInfoProto]:
+    """The types and shapes of all values, as far as they are known, for one sample and the shapes that the user gives."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for info in copy.graph.input:
+        dims = onnxfile.declared_shape(info)
+        if info.name in shapes or dims:
+            shape = [*shapes.get(info.name, (dims[0] or 1, *dims[1:]) if dims else ())]
+            info.type.tensor_type.shape.CopyFrom(_dims(shape))
+    try:
+        inferred = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph
+    except Exception:  # onnx has no common class of exceptions: types are then those that the model declares
+        inferred = copy.graph
+    return {info.name: info for info in (*inferred.value_info, *inferred.output, *copy.graph.input)}
+
+
+def _dims(shape: Sequence[int | None]) -> TensorShapeProto:
+    made = TensorShapeProto()
+    for size in shape:
+        dim = made.dim.add()
+        if size is not None:
+            dim.dim_value = size
+    return made
+
+
+def _info(path: Path, name: str, infos: Mapping[str, ValueInfoProto]) -> ValueInfoProto:
+    """The declaration of an input."""
+    if name not in infos:
+        raise UsageError(
+            f"{path}: --inputs {name!r}: neither the model nor onnx says which type it has; cut at another value"
+        )
+    return infos[name]
