@@ -63,6 +63,15 @@ class Timing:
     """the same for a load into the program counter and for a table branch"""
     misaligned_target: int = 1
     """additional cycles if the target is a 32-bit instruction across two words"""
+    pair: int = 3
+    """LDRD and STRD"""
+    multiple: int = 1
+    """LDM, STM, PUSH and POP, besides one cycle for each word"""
+    late_result: int = 0
+    """additional cycles of an instruction that uses the result of a load, a multiplication, a DSP instruction or a
+    shifted operand just before it"""
+    beside_narrow: int = 1
+    """a branch of 16 bits that is not taken, behind another instruction of 16 bits"""
     system: int = 2
     float_divide: int = 14
     float_accumulate: int = 3
@@ -105,12 +114,18 @@ _M0 = replace(
 # DDI 0484 table 3-1: as the Cortex-M0, but B 2, BL 3, BX 2, POP with PC 3+N, MRS, MSR and barriers 3.
 _M0PLUS = replace(_M0, taken=1, call=2, indirect=1, popped_target=2, system=3)
 
+# Measured on an RP2350 (github.com/jnk0le/random, "pipeline cycle test"): no base update, store or alignment costs more.
+_M33 = replace(
+    _TABLE, load=1, store_by_register=1, address_wait=0, pair=2, multiple=0, multiply=1, late_result=1, beside_narrow=0,
+    misaligned_target=0,
+)  # fmt: skip
+
 PIPELINES: Mapping[str, Pipeline] = {
     "cortex-m0": Pipeline(_M0, upper=replace(_M0, multiply=32)),
     "cortex-m0plus": Pipeline(_M0PLUS, upper=replace(_M0PLUS, multiply=32)),
     "cortex-m3": Pipeline(_M3),
     "cortex-m4": Pipeline(_M4, upper=_M4_STRICT),
-    "cortex-m33": Pipeline(_TABLE),
+    "cortex-m33": Pipeline(_M33),
     "cortex-m7": Pipeline(_TABLE, low=0.55, point=0.75, high=1.0, llvm=Llvm("thumbv7em-none-eabi", "cortex-m7")),
     "cortex-m55": Pipeline(_TABLE, vector=True, llvm=Llvm("thumbv8.1m.main-none-eabi", "cortex-m55")),
 }
@@ -193,6 +208,10 @@ SYSTEM = re.compile(r"(?:mrs|msr|dsb|dmb|isb)")
 FREE = re.compile(r"it[te]{0,3}")
 NO_RESULT = re.compile(rf"(?:cmp|cmn|tst|teq|nop|b|bl|bx|blx|cbn?z|it[te]*|pld|bkpt|push|str\w*|stm\w*){CONDITION}")
 REGISTER = re.compile(r"\b(r\d+|sl|fp|ip|sp|lr|pc)\b")
+MAC = re.compile(rf"(?:smla|smml|smls|mla|mls)\w*{CONDITION}")
+LATE = re.compile(r"(?:smla|smls|smul|smml|smua|smus|mla|mls|mul|sxt|uxt|pkh|ssat|usat|[su]h?(?:add|sub)(?:8|16)|q)\w*")
+MOVES = re.compile(rf"(?:mov|mvn|ldr|sxt|uxt|neg)\w*{CONDITION}")
+SHIFTED = re.compile(r", (?:lsl|lsr|asr|ror) #")
 FLOAT_DIVIDE = re.compile(r"v(?:div|sqrt)")
 FLOAT_ACCUMULATE = re.compile(r"v(?:n?ml[as]|fn?m[as])")
 
@@ -209,8 +228,14 @@ def _is(kind: re.Pattern[str], instruction: Instruction | None) -> bool:
 def _cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
     if _is(FREE, i):
         return 0
+    return _own_cost(i, before, timing) + (timing.late_result if _waits(i, before) else 0)
+
+
+def _own_cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
     if any(_is(kind, i) for kind in (LOAD, STORE, PAIR, MULTIPLE)):
         return _memory_cost(i, before, timing) + _address_wait(i, before, timing)
+    if _is(BRANCH, i) and before is not None and before.size == i.size == 2:
+        return timing.beside_narrow
     kinds = {
         TABLE: timing.load,
         MULTIPLY: timing.multiply,
@@ -227,9 +252,9 @@ def _cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
 
 def _memory_cost(i: Instruction, before: Instruction | None, timing: Timing) -> int:
     if _is(MULTIPLE, i):
-        return 1 + _listed(i.operands)
+        return timing.multiple + _listed(i.operands)
     if _is(PAIR, i):
-        return 3
+        return timing.pair
     return _store_cost(i, before, timing) if _is(STORE, i) else _load_cost(i, before, timing)
 
 
@@ -270,6 +295,25 @@ def _address_wait(i: Instruction, before: Instruction | None, timing: Timing) ->
     if before is None or _is(NO_RESULT, before) or any(_is(kind, before) for kind in (LOAD, PAIR, MULTIPLE)):
         return 0
     return timing.address_wait if _destination(before) in REGISTER.findall(_address(i)) else 0
+
+
+def _waits(i: Instruction, before: Instruction | None) -> bool:
+    """Whether the instruction needs the result of the preceding one, which comes a cycle late.
+
+    The accumulator of a MAC and the data of a store are needed later, and do not wait.
+    """
+    if before is None or not (_is(LOAD, before) or _is(LATE, before) or SHIFTED.search(before.operands)):
+        return False
+    parts = [part.strip() for part in i.operands.split(",")]
+    if _is(STORE, i):
+        needed = _address(i)
+    elif _is(MAC, i):
+        needed = ",".join(parts[1:3])
+    elif _is(NO_RESULT, i) or len(parts) == 2:
+        needed = i.operands if _is(NO_RESULT, i) or not _is(MOVES, i) else parts[1]
+    else:
+        needed = _address(i) if _is(LOAD, i) else ",".join(parts[1:])
+    return _destination(before) in REGISTER.findall(needed)
 
 
 def _destination(i: Instruction) -> str:

@@ -107,6 +107,29 @@ def test_cycles_of_taken_branches(text: str, m4: int, m0: int) -> None:
     assert once(text, "cortex-m0", through=0).point == m0
 
 
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("ldr r0, [r1]; ldr r2, [r3]", 2),
+        ("ldr r0, [r1]; add r2, r0, r3", 3),
+        ("ldr r0, [r1]; ldr r2, [r0]", 3),
+        ("ldr r0, [r1]; smlad r2, r3, r4, r0", 2),
+        ("ldr r0, [r1]; smlad r2, r0, r4, r2", 3),
+        ("ldr r0, [r1]; str r0, [r3]", 2),
+        ("ldr r0, [r1], #4; ldr r2, [r1], #4", 2),
+        ("smlad r0, r1, r2, r0; smlad r0, r3, r4, r0", 2),
+        ("smmlar r0, r1, r2, r3; ssat r0, #8, r0; strb.w r0, [r4, #1]", 4),
+        ("sxtb16 r0, r1; cmp r0, r2", 3),
+        ("add r0, r1, r2, lsl #1; mov r3, r0", 3),
+        ("add r0, r1, r2; mov r3, r0", 2),
+        ("ldrd r0, r1, [r2]", 2),
+        ("ldmia.w r0!, {r1, r2, r3, r4}", 4),
+    ],
+)
+def test_cycles_of_a_cortex_m33(text: str, cycles: int) -> None:
+    assert once(text, "cortex-m33").point == cycles
+
+
 def test_a_loop_pays_for_the_branches_it_takes() -> None:
     loop = "ldrsb.w r5, [r4, #1]!; ldrsb.w r8, [r7, #1]!; cmp r3, r4; smlabb r6, r8, r5, r6; bne.n 200 <f>"
     assert once(loop, "cortex-m4", times=100, through=10).point == 100 * 6 + 90
@@ -249,14 +272,17 @@ def measured(image: Image, hot: int = 0, count: int = 3) -> measuring.Measuremen
 @pytest.mark.cc
 @pytest.mark.parametrize("board", BOARDS)
 def test_counts_and_cycles_on_every_board(make: Make, board: str) -> None:
-    """A loop of known length: M4 `ldr; nop; n x (subs, bne); movs; bx` is 2 + 1 + 3 n - 1 + 1 + 3 cycles."""
+    """A loop of known length: M4 `ldr; nop; n x (subs, bne); movs; bx` is 2 + 1 + 3 n - 1 + 1 + 3 cycles.
+
+    On the M33, LDR takes 1, and a taken branch behind SUBS folds into it.
+    """
     rounds = 70_001  # no constant of a MOV
     found = measured(make(board, fake_bundle.whole(LOOP.format(rounds=rounds))), hot=2)
     assert found.total.instructions == 2 * rounds + 4
     assert found.note is None
     cycles = found.total.cycles
     assert cycles is not None
-    expected = {"cortex-m4": 3 * rounds + 6, "cortex-m3": 3 * rounds + 6, "cortex-m33": 3 * rounds + 6}
+    expected = {"cortex-m4": 3 * rounds + 6, "cortex-m3": 3 * rounds + 6, "cortex-m33": 2 * rounds + 5}
     target = load_board(board).target
     if target in expected:
         assert (cycles.low, cycles.point, cycles.high) == (expected[target],) * 3

@@ -4,7 +4,7 @@
  * (ge_isa_dsp_strip.h, which says what a strip is). Products: 4 channels x 2 pixels, as in ge_isa_dsp.h.
  *
  * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x.
- * 15 cycles for 16 products, 55 for each 8 outputs besides, 4 more for each turn of a loop of more than one.
+ * 15 cycles for 16 products, 54 for each 8 outputs besides, 4 more for each turn of a loop of more than one; 16 for each two pixels.
  *
  * scratch: the strip. Needs |sum| < 2^23, and shift 25..32 or what ge_isa_dsp_law.h says. */
 #include "ge.h"

@@ -146,8 +146,8 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
         "    .balign 4\n"
         "3:\n"
         DEPTHWISE3X3_S8_DSP_STEP4("%c[half]")
-        "    ldr.w lr, [sp, #4*10]\n"
         "    addw r1, r1, #%c[half]+4*%c[step]\n"
+        "    ldr.w lr, [sp, #4*10]\n"
         "    subs lr, lr, #1\n"
         "    str.w lr, [sp, #4*10]\n"
         "    bne.w 2b\n"

@@ -33,22 +33,24 @@ typedef struct {
 /* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. o: a register for the place of outputs;
  * where it is not uh, r1 holds the zero point already. */
 #define GE_DSP_POLYNOMIAL_STORE(law, ul, uh, vl, vh, at, o) \
+    "    ubfx r10, " vl ", #0, #21\n" \
     "    ldr.w r12, [sp, #4*8]\n" \
     "    .ifc " o ", " uh "\n" \
     "    .if ge_law == 0\n" \
     "    ldr.w r1, [sp, #4*5]\n" \
     "    .endif\n" \
     "    .endif\n" \
-    "    ubfx r10, " vl ", #0, #21\n" \
     "    smlal " ul ", " uh ", r10, r12\n" \
     "    lsr.w r11, " uh ", #10\n" \
     "    smlal " vl ", " vh ", r11, r12\n" \
     "    ubfx r12, " ul ", #0, #21\n" \
     "    lsr.w " ul ", " ul ", #21\n" \
     "    bfi " ul ", " uh ", #11, #10\n" \
-    "    ldr.w " uh ", [r0], #4\n" \
     "    .if ge_law == 0\n" \
-    "    ldr.w lr, [r0], #4\n" \
+    "    ldr.w lr, [r0, #4]\n" \
+    "    ldr.w " uh ", [r0], #8\n" \
+    "    .else\n" \
+    "    ldr.w " uh ", [r0], #4\n" \
     "    .endif\n" \
     "    lsr.w " vl ", " vl ", #21\n" \
     "    bfi " vl ", " vh ", #11, #10\n" \
@@ -65,9 +67,11 @@ typedef struct {
     "    .ifnc " o ", " uh "\n" \
     "    ldr.w " o ", [sp, #4*7]\n" \
     "    .endif\n" \
-    "    ldr.w " uh ", [r0], #4\n" \
     "    .if ge_law == 0\n" \
-    "    ldr.w lr, [r0], #4\n" \
+    "    ldr.w lr, [r0, #4]\n" \
+    "    ldr.w " uh ", [r0], #8\n" \
+    "    .else\n" \
+    "    ldr.w " uh ", [r0], #4\n" \
     "    .endif\n" \
     "    ssat r12, #8, r12\n" \
     "    ssat r10, #8, r10\n" \
@@ -130,9 +134,9 @@ typedef struct {
     "    str.w r1, [sp, #4*10]\n" \
     GE_DSP_POLYNOMIAL_STORE(law, "r2", "r3", "r4", "r5", "0", "r3") \
     GE_DSP_POLYNOMIAL_STORE(law, "r6", "r7", "r8", "r9", "2", "r2") \
+    "    addw r2, r2, #3*ge_out\n" \
     "    ldr.w r1, [sp, #4*10]\n" \
     "    ldr.w r12, [sp, #4*2]\n" \
-    "    addw r2, r2, #3*ge_out\n" \
     "    cmp.w r1, r12\n" \
     "    str.w r2, [sp, #4*7]\n" \
     "    bne.w 2b\n" \
