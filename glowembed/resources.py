@@ -52,6 +52,12 @@ def kernel_folders(*cores: str) -> tuple[Path, ...]:
 
 
 @cache
+def kernel_cores() -> tuple[str, ...]:
+    """The names of the folders with kernels of a core, which are the words that `isa` of a target may hold."""
+    return tuple(sorted(path.name for path in kernel_folders() if path.name not in ("portable", runtime_c().name)))
+
+
+@cache
 def kernel_header(name: str, core: str = "") -> Path:
     """The header that a kernel of a core includes by this name."""
     return next(path for folder in kernel_folders(core) if (path := folder / name).is_file())

@@ -25,6 +25,7 @@ from glowembed.errors import UsageError
 from glowembed.graph import own
 from glowembed.graph.geometry import UNSPECIFIED, Geometry
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
+from glowembed.graph.isa import Isa
 from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import MODES, Mode
 
@@ -551,6 +552,16 @@ def _unique(kind: str, found: Iterable[T], name: Callable[[T], str]) -> dict[str
 def ops() -> Mapping[str, Op]:
     """Every semantic op by name: the list OPS of each module in glowembed/ops."""
     return _unique("ops", (op for module in _op_modules() for op in getattr(module, "OPS", ())), lambda op: op.name)
+
+
+@cache
+def isas() -> Mapping[str, Isa]:
+    """Every instruction set that packages in glowembed/kernels declare in ISAS, by its word."""
+    return _unique(
+        "instruction sets",
+        (isa for module in _modules("kernels") for isa in getattr(module, "ISAS", ())),
+        lambda isa: isa.word,
+    )
 
 
 @cache

@@ -19,7 +19,6 @@ from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 
-ISA_WORDS = ("mve", "dsp", "armv7m", "armv6m", "x86")
 ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"
 """The value of `compile --isa` for C99 only, without assembly and compiler extensions."""
@@ -249,7 +248,7 @@ def read_target(path: Path) -> Target:
         name=_file_name(table, path.stem),
         description=table.text("description"),
         cpu=table.text("cpu"),
-        isa=table.words("isa", ISA_WORDS),
+        isa=table.words("isa", resources.kernel_cores()),
         word_size=table.integer("word_size", allowed=(4, 8)),
         arena_align=table.integer("arena_align", allowed=(4, 8, 16, 32, 64)),
         has_fpu=table.boolean("has_fpu"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
+from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.add_each import each, glow_why_not, pairwise, tflite_why_not
 from glowembed.law.fixedpoint import WORDS, Mode
@@ -580,3 +581,12 @@ KERNELS: Mapping[str, KernelsOf] = {
     "insert_s8": only(INSERT),
     "channels_last_s8": only(CHANNELS_LAST),
 }
+
+ISAS = (
+    Isa(
+        "mve",
+        "defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE > 0",
+        "a core with Helium, such as Cortex-M55: compile it with -mcpu=cortex-m55 -mthumb -mfloat-abi=hard, not soft",
+        ("mps3-an547",),
+    ),
+)

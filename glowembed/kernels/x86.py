@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
+from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, only
 
 OUTPUTS, INPUTS = 16, 4
@@ -509,3 +510,5 @@ KERNELS = {
     "mul_s8": only(MUL),
     "avgpool_s8": only(AVGPOOL),
 }
+
+ISAS = (Isa("x86"),)

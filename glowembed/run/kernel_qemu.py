@@ -15,7 +15,7 @@ import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -27,20 +27,12 @@ from numpy.typing import NDArray
 from glowembed import resources
 from glowembed.errors import ToolError
 from glowembed.graph.cstruct import params_header
-from glowembed.graph.op import Kernel, KernelOp
-from glowembed.graph.target import Board, load_target
+from glowembed.graph.op import Kernel, KernelOp, isas
+from glowembed.graph.target import Board, load_board, load_target
 from glowembed.image import glue
 from glowembed.run import objects
 from glowembed.run import qemu as emulation
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
-
-BOARDS = {
-    "dsp": ("mps2-an386", "mps2-an505", "mps2-an500"),
-    "mve": ("mps3-an547",),
-    "armv7m": ("mps2-an385",),
-    "armv6m": ("nrf51-large",),
-}
-"""ISA word -> boards whose core has it, the usual one first."""
 
 NO_SLOTS = 0xFFFFFFFF
 TENSORS_MAX, CONSTANTS_MAX = 8, 8
@@ -56,10 +48,16 @@ RUNNING_MAX = 64
 MIB = 1 << 20
 
 
+def boards() -> Mapping[str, tuple[str, ...]]:
+    """ISA word -> emulated boards whose core has it, the usual one first."""
+    return {word: isa.boards for word, isa in isas().items() if isa.boards}
+
+
 @cache
-def available() -> bool:
-    """Whether firmware can be built and run here."""
-    return all(shutil.which(tool) for tool in ("qemu-system-arm", "arm-none-eabi-gcc"))
+def available(board: str) -> bool:
+    """Whether firmware for this board can be built and run here."""
+    target = load_target(load_board(board).target)
+    return all(shutil.which(tool) for tool in (target.compiler, emulation.emulator(target).command[0]))
 
 
 def load(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:

@@ -152,7 +152,7 @@ cycles_per_instruction = 1.17
         ("word_size = 4", 'word_size = "4"', "word_size is '4'; expected a value of type int"),
         ("word_size = 4", "word_size = true", "word_size is True; expected a value of type int"),
         ("arena_align = 8", "arena_align = 7", "arena_align is 7; allowed: 4, 8, 16"),
-        ('isa = ["dsp"]', 'isa = ["neon"]', "isa holds 'neon'; allowed: mve, dsp"),
+        ('isa = ["dsp"]', 'isa = ["neon"]', "isa holds 'neon'; allowed: armv6m, armv7m, dsp, mve"),
         ("has_fpu = true", "has_fpu = true\nhas_npu = true", "has_npu is not a key that we know"),
         ("has_fpu = true", "has_fpu =", "cannot be read as TOML"),
         ('architecture = "arm"', 'architecture = "avr"', "architecture is 'avr'; allowed: arm, riscv, x86"),

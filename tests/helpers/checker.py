@@ -420,7 +420,7 @@ def boards_for(isa: str, node: Node) -> list[Board]:
 
     The first always; the others, which run the same code, for one in eight of the params.
     """
-    names = emulated.BOARDS.get(isa, ()) if emulated.available() else ()
+    names = [name for name in emulated.boards().get(isa, ()) if emulated.available(name)]
     others = zlib.crc32(repr(node.params).encode()) % 8 == 0
     return [load_board(name) for name in names[: len(names) if others else 1]]
 

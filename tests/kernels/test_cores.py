@@ -14,9 +14,9 @@ from small_models import model, node, saved, weights
 
 from glowembed import reference, resources
 from glowembed.emit.csource import kernel_source
-from glowembed.emit.guards import NEEDS, guards
+from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import params_header
-from glowembed.graph.op import Kernel, KernelOp, kernel_ops
+from glowembed.graph.op import Kernel, KernelOp, isas, kernel_ops
 from glowembed.graph.target import load_board, load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 
@@ -173,7 +173,7 @@ def refusal(command: list[str], text: str) -> str:
 def test_another_core_is_told_in_a_sentence(word: str) -> None:
     core = load_target(RIGHT[word])
     said = refusal(WRONG[word], guards([word]))
-    assert NEEDS[word][1] in said
+    assert isas()[word].needs in said
     assert said.count("error:") == 1
     assert refusal([core.compiler, *(f for f in core.cflags if f.startswith("-m"))], guards([word])) == ""
 
@@ -199,7 +199,7 @@ def test_a_bundle_brings_its_sentences(tmp_path: Path) -> None:
     command = ["arm-none-eabi-gcc", "-mcpu=cortex-m0", "-mthumb", "-std=c99", "-c", *bundle.manifest["sources"]]
     done = subprocess.run([*command, "-o", "x.o"], cwd=bundle.path, capture_output=True, text=True, check=False)
     assert (
-        NEEDS["dsp"][1]
+        isas()["dsp"].needs
         in subprocess.run(
             [*command[:4], "-fsyntax-only", "net.c"], cwd=bundle.path, capture_output=True, text=True, check=False
         ).stderr

@@ -27,7 +27,7 @@ from glowembed.graph.op import kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.run import kernel_qemu as emulated
 
-ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.BOARDS}}
+ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.boards()}}
 FILLS = ("random", "extremes")
 
 TRIED_MAX = 4000
@@ -76,7 +76,7 @@ def test_random_nodes_meet_every_kernel(isa: str) -> None:
 
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
-@pytest.mark.parametrize("isa", emulated.BOARDS)
+@pytest.mark.parametrize("isa", emulated.boards())
 @pytest.mark.parametrize("n", [4, 5, 8])
 def test_params_that_are_equal_numbers(isa: str, n: int) -> None:
     """Where the compiler knows them: an operand that moves on and an input of the same value may share a register."""

@@ -36,7 +36,7 @@ def fully_connected(in_c: int, out_c: int, board: str) -> tuple[np.ndarray, np.n
     return arena.read(places[1], np.int8), op.int_ref(p, (x,), constants)
 
 
-@pytest.mark.parametrize("board", sorted(boards[0] for boards in emulated.BOARDS.values()))
+@pytest.mark.parametrize("board", sorted(boards[0] for boards in emulated.boards().values()))
 @pytest.mark.parametrize("out_c", [64, 300])
 def test_an_image_of_memory_may_be_larger_than_what_a_pipe_holds(board: str, out_c: int) -> None:
     found, law = fully_connected(1024, out_c, board)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
+from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, Store
 from glowembed.graph.target import Target
 from glowembed.law import fixedpoint
@@ -272,3 +273,13 @@ def depthwise_sums_why_not(node: Node, mode: Mode = "default") -> str | None:
     if bound.max() << up_of(p, mode) >= 2**31:
         return f"the sum of channel {int(bound.argmax())} is too large for the shift of the requantization"
     return None
+
+
+ISAS = (
+    Isa(
+        "dsp",
+        "defined(__ARM_FEATURE_DSP) && defined(__thumb2__)",
+        "a core with the DSP extension, such as Cortex-M4, M7 or M33: compile it with -mcpu=cortex-m4 -mthumb",
+        ("mps2-an386", "mps2-an505", "mps2-an500"),
+    ),
+)
