@@ -125,7 +125,8 @@ def _build(folder: Path, symbol: str, board: Board) -> Path:
         headers = (folder, *resources.kernel_folders(*load_target(board.target).isa))
         words: list[str | Path] = [*(f"-I{path}" for path in headers), "kernel.c"]
         words += sorted(rest.glob("*.o"))
-        words += [*load_target(board.target).ldflags, *link, "-o", place / "kernel.elf"]
+        core = load_target(board.target)  # some flags may be given once only, and _compile gives those of the compiler
+        words += [*(flag for flag in core.ldflags if flag not in core.cflags), *link, "-o", place / "kernel.elf"]
         _compile(folder, board, words, symbol)
         return place / "kernel.elf"
 
