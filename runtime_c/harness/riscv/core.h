@@ -12,9 +12,9 @@
 static inline int32_t ge_core_semihost(uint32_t operation, const void *parameters) {
     register uint32_t a0 __asm__("a0") = operation;
     register const void *a1 __asm__("a1") = parameters;
-    __asm__ volatile(".option push\n"
+    __asm__ volatile(".balign 16\n" /* before norvc: the linker fills it with compressed instructions, too */
+                     ".option push\n"
                      ".option norvc\n"
-                     ".balign 16\n"
                      "    slli x0, x0, 0x1f\n"
                      "    ebreak\n"
                      "    srai x0, x0, 7\n"
