@@ -42,7 +42,7 @@ def target_of(core: str) -> Target:
 
 def flags_of(core: str, root: Path = ROOT) -> list[str]:
     """The flags with which the target's compiler checks kernels: the core, and where headers are, its own folder first."""
-    machine = [flag for flag in target_of(core).cflags if flag.startswith(("-m", "-std="))]
+    machine = [flag for flag in target_of(core).cflags if flag.startswith(("-m", "-std=", "--specs="))]
     return [
         *machine,
         *WARNINGS,
