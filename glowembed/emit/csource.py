@@ -6,6 +6,7 @@ macros, which this module sets as a programmer would:
 - names: an instance or a law has functions of its own, `#define ge_conv2d_s8 ge_conv2d_s8_glow`;
 - numbers and types: the `#define` lines at the head of the file, `#define CONV2D_STRIP_S8_DSP_STEPS 32`, get the values of the
   instance;
+- the types of elements: the kernel includes `element_s16.h` where its file includes `element_s8.h`;
 - the law: the kernel includes `ge_law_glow.h` where its file includes `ge_law.h`; both give the same names another meaning. Such
   a header has no include guard, because its words are those of one kernel.
 
@@ -43,7 +44,7 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
     if kernel.instance is not None and params is not None:
         symbol = kernel.symbol_for(params)
         numbers |= kernel.instance(params)
-    lines = [_of_law(line, kernel.law) for line in path.read_text("ascii").splitlines()]
+    lines = [_of_law(_included(line, kernel), kernel.law) for line in path.read_text("ascii").splitlines()]
     _set_numbers(lines, path, numbers)
     text = "\n".join(lines)
     head = 1 + max((i for i, line in enumerate(lines) if line.startswith(INCLUDE)), default=-1)
@@ -65,6 +66,12 @@ def _file(kernel: Kernel) -> Path:
             f"the kernel {kernel.symbol} has no C file: {own.folder() or path.parent} holds no {path.name}"
         )
     return path
+
+
+def _included(line: str, kernel: Kernel) -> str:
+    """An #include of words as that of the kernel; any other line as it is."""
+    header = kernel.headers.get(included(line))
+    return line if header is None else f'{INCLUDE}{header}"'
 
 
 def _of_law(line: str, law: str) -> str:

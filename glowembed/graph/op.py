@@ -350,7 +350,8 @@ class Kernel:
     reordering: names and C types of the constants that this kernel takes instead of those of the op, and the function
     that makes them from those of the op and params. instance: layer constants that are numbers in the C text, by the
     name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them. words: the
-    same for #defines that the symbol does not tell, such as a type. law: the requantization that it includes.
+    same for #defines that the symbol does not tell, such as a type. headers: the headers of words that it includes in the place
+    of those that its file names. law: the requantization that it includes.
     generated, named: for a kernel without a file: functions from params to its C text, and to its symbol.
     rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
     far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
@@ -371,6 +372,7 @@ class Kernel:
     folder: str = ""
     instance: Callable[[Any], Mapping[str, int]] | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     law: Mode = "default"
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
@@ -402,6 +404,11 @@ class Kernel:
         if self.arrange is not None:
             return self.arrange(constants, params)
         return {n: self.pack[n](array, params) if n in self.pack else array for n, array in constants.items()}
+
+
+def of_element(text: str, element: str, symbol: str, **more: Any) -> Kernel:
+    """A portable kernel that is one text for all types: of s8, s16 or f32, which element_<element>.h describes."""
+    return Kernel(symbol, template=text, headers={"element_s8.h": f"element_{element}.h"}, **more)
 
 
 class KernelOp(ABC):

@@ -162,6 +162,8 @@ class AddBroadcastS8(KernelOp):
     kernels = (
         Kernel(
             "ge_add_broadcast_s8",
+            template="ge_pair",
+            headers={"pair_add_f32.h": "pair_add_s8.h"},
             cost=lambda n, t: Cost(18.0 * n.params.rows * prod(n.params.dims), 400),
             store="elements",
         ),

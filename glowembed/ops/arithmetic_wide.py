@@ -91,7 +91,13 @@ class AddS16(_PairS16):
     name = "add_s16"
     params = AddS16Params
     kernels = (
-        Kernel("ge_add_s16", cost=lambda n, t: Cost(26.0 * n.params.rows * prod(n.params.dims), 300), store="elements"),
+        Kernel(
+            "ge_add_s16",
+            template="ge_pair",
+            headers={"pair_add_f32.h": "pair_add_s16.h"},
+            cost=lambda n, t: Cost(26.0 * n.params.rows * prod(n.params.dims), 300),
+            store="elements",
+        ),
     )
 
     def int_ref(self, p: AddS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
@@ -105,7 +111,13 @@ class MulS16(_PairS16):
     name = "mul_s16"
     params = MulS16Params
     kernels = (
-        Kernel("ge_mul_s16", cost=lambda n, t: Cost(28.0 * n.params.rows * prod(n.params.dims), 300), store="elements"),
+        Kernel(
+            "ge_mul_s16",
+            template="ge_pair",
+            headers={"pair_add_f32.h": "pair_mul_s16.h"},
+            cost=lambda n, t: Cost(28.0 * n.params.rows * prod(n.params.dims), 300),
+            store="elements",
+        ),
     )
 
     def int_ref(self, p: MulS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
@@ -158,7 +170,12 @@ class LinearS16(KernelOp):
     element_bytes = (2, 2)
     dtype = "int16"
     kernels = (
-        Kernel("ge_linear_s16", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150), store="elements"),
+        Kernel(
+            "ge_linear_s16",
+            template="ge_linear",
+            cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150),
+            store="elements",
+        ),
     )
     geometry = ELEMENTWISE
 
@@ -173,7 +190,13 @@ class RescaleS8S16(LinearS16):
 
     name, element_bytes = "rescale_s8_s16", (1, 2)
     kernels = (
-        Kernel("ge_rescale_s8_s16", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150), store="rows"),
+        Kernel(
+            "ge_rescale_s8_s16",
+            template="ge_linear",
+            words={"FROM": "int8_t"},
+            cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150),
+            store="rows",
+        ),
     )
 
 
@@ -182,7 +205,13 @@ class RescaleS16S8(LinearS16):
 
     name, element_bytes, dtype = "rescale_s16_s8", (2, 1), "int8"
     kernels = (
-        Kernel("ge_rescale_s16_s8", cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150), store="rows"),
+        Kernel(
+            "ge_rescale_s16_s8",
+            template="ge_linear",
+            words={"TO": "int8_t"},
+            cost=lambda n, t: Cost(18.0 * n.params.rows * n.params.row, 150),
+            store="rows",
+        ),
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Node, QType, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
+from glowembed.graph.op import Cost, KernelOp, LowerContext, Op, of_element
 from glowembed.ops.shared.broadcast import rows_of
 
 
@@ -80,7 +80,13 @@ class QuantizeF32S8(KernelOp):
     name = "quantize_f32_s8"
     params = EdgeParams
     kernels = (
-        Kernel("ge_quantize_f32_s8", cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.row, 140), store="rows"),
+        of_element(
+            "ge_quantize_f32",
+            "s8",
+            "ge_quantize_f32_s8",
+            cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.row, 140),
+            store="rows",
+        ),
     )
     geometry = ELEMENTWISE
     element_bytes = (4, 1)
@@ -99,7 +105,13 @@ class DequantizeS8F32(KernelOp):
     name = "dequantize_s8_f32"
     params = EdgeParams
     kernels = (
-        Kernel("ge_dequantize_s8_f32", cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 80), store="rows"),
+        of_element(
+            "ge_dequantize_f32",
+            "s8",
+            "ge_dequantize_s8_f32",
+            cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 80),
+            store="rows",
+        ),
     )
     geometry = ELEMENTWISE
     element_bytes = (1, 4)

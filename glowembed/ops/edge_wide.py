@@ -9,7 +9,7 @@ import numpy as np
 
 from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Node, QType, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.op import Cost, KernelOp, LowerContext, of_element
 from glowembed.law.wide import HIGHEST, LOWEST
 from glowembed.ops.edge import EdgeParams
 from glowembed.ops.shared import broadcast
@@ -37,7 +37,13 @@ class QuantizeF32S16(KernelOp):
     name = "quantize_f32_s16"
     params = EdgeParams
     kernels = (
-        Kernel("ge_quantize_f32_s16", cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.row, 140), store="rows"),
+        of_element(
+            "ge_quantize_f32",
+            "s16",
+            "ge_quantize_f32_s16",
+            cost=lambda n, t: Cost(40.0 * n.params.rows * n.params.row, 140),
+            store="rows",
+        ),
     )
     geometry = ELEMENTWISE
     element_bytes = (4, 2)
@@ -56,7 +62,13 @@ class DequantizeS16F32(KernelOp):
     name = "dequantize_s16_f32"
     params = EdgeParams
     kernels = (
-        Kernel("ge_dequantize_s16_f32", cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 80), store="rows"),
+        of_element(
+            "ge_dequantize_f32",
+            "s16",
+            "ge_dequantize_s16_f32",
+            cost=lambda n, t: Cost(12.0 * n.params.rows * n.params.row, 80),
+            store="rows",
+        ),
     )
     geometry = ELEMENTWISE
     element_bytes = (2, 4)

@@ -17,7 +17,7 @@ import numpy as np
 from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Const, Node, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering, of_element
 from glowembed.graph.spatial import ConvParams, Window, as_hwc
 from glowembed.law import floatmath
 from glowembed.ops import pool
@@ -217,7 +217,13 @@ class AddF32(_PairF32):
     name = "add_f32"
     params = AddF32Params
     kernels = (
-        Kernel("ge_add_f32", cost=lambda n, t: Cost(30.0 * n.params.rows * prod(n.params.dims), 260), store="elements"),
+        Kernel(
+            "ge_add_f32",
+            template="ge_pair",
+            headers={"pair_add_f32.h": "pair_add_f32.h"},
+            cost=lambda n, t: Cost(30.0 * n.params.rows * prod(n.params.dims), 260),
+            store="elements",
+        ),
     )
 
     def combine(self, p: AddF32Params, a: Array, b: Array) -> Array:
@@ -230,7 +236,13 @@ class MulF32(_PairF32):
     name = "mul_f32"
     params = MulF32Params
     kernels = (
-        Kernel("ge_mul_f32", cost=lambda n, t: Cost(30.0 * n.params.rows * prod(n.params.dims), 260), store="elements"),
+        Kernel(
+            "ge_mul_f32",
+            template="ge_pair",
+            headers={"pair_add_f32.h": "pair_mul_f32.h"},
+            cost=lambda n, t: Cost(30.0 * n.params.rows * prod(n.params.dims), 260),
+            store="elements",
+        ),
     )
 
     def combine(self, p: MulF32Params, a: Array, b: Array) -> Array:
@@ -374,7 +386,7 @@ class MaxpoolF32(_PoolF32):
 
     name = "maxpool_f32"
     params = PoolParams
-    kernels = (Kernel("ge_maxpool_f32", cost=_cost, store="rows"),)
+    kernels = (of_element("ge_maxpool", "f32", "ge_maxpool_f32", cost=_cost, store="rows"),)
 
     def int_ref(self, p: PoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         views = window_of(p).views(inputs[0].reshape(p.in_h, p.in_w, p.channels), F(-LARGEST))

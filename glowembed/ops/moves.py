@@ -16,7 +16,7 @@ import numpy as np
 from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.geometry import whole
 from glowembed.graph.ir import Array, Node, QType, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering
+from glowembed.graph.op import Cost, KernelOp, LowerContext, Lowering, of_element
 from glowembed.ops.copy import (
     COPY,
     COPY_INTO,
@@ -94,7 +94,7 @@ class CopyS16(_Copy):
     """Copies int16."""
 
     name, dtype = "copy_s16", "int16"
-    kernels = (Kernel("ge_copy_s16", cost=_move_cost, store="rows"),)
+    kernels = (of_element("ge_copy_as_is", "s16", "ge_copy_s16", cost=_move_cost, store="rows"),)
     element_bytes = (2, 2)
 
 
@@ -102,7 +102,7 @@ class CopyF32(_Copy):
     """Copies float32."""
 
     name, dtype = "copy_f32", "float32"
-    kernels = (Kernel("ge_copy_f32", cost=_move_cost, store="rows"),)
+    kernels = (of_element("ge_copy_as_is", "f32", "ge_copy_f32", cost=_move_cost, store="rows"),)
     element_bytes = (4, 4)
 
 
@@ -122,7 +122,7 @@ class CopyIntoS16(_CopyInto):
     """Writes int16 into an existing tensor."""
 
     name, dtype = "copy_into_s16", "int16"
-    kernels = (Kernel("ge_copy_into_s16", cost=_move_cost, store="rows"),)
+    kernels = (of_element("ge_copy_into_as_is", "s16", "ge_copy_into_s16", cost=_move_cost, store="rows"),)
     element_bytes = (2, 2)
 
 
@@ -130,7 +130,7 @@ class CopyIntoF32(_CopyInto):
     """Writes float32 into an existing tensor."""
 
     name, dtype = "copy_into_f32", "float32"
-    kernels = (Kernel("ge_copy_into_f32", cost=_move_cost, store="rows"),)
+    kernels = (of_element("ge_copy_into_as_is", "f32", "ge_copy_into_f32", cost=_move_cost, store="rows"),)
     element_bytes = (4, 4)
 
 
@@ -149,7 +149,15 @@ class FillS16(_Fill):
     """Fills with int16."""
 
     name, dtype, params = "fill_s16", "int16", FillS16Params
-    kernels = (Kernel("ge_fill_s16", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
+    kernels = (
+        of_element(
+            "ge_fill",
+            "s16",
+            "ge_fill_s16",
+            words={"PARAMS": "ge_fill_s16_params"},
+            cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30),
+        ),
+    )
     element_bytes = (2, 2)
 
 
@@ -157,7 +165,15 @@ class FillF32(_Fill):
     """Fills with float32."""
 
     name, dtype, params = "fill_f32", "float32", FillF32Params
-    kernels = (Kernel("ge_fill_f32", cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30)),)
+    kernels = (
+        of_element(
+            "ge_fill",
+            "f32",
+            "ge_fill_f32",
+            words={"PARAMS": "ge_fill_f32_params"},
+            cost=lambda n, t: Cost(20.0 + 3.0 * n.params.count, 30),
+        ),
+    )
     element_bytes = (4, 4)
 
 

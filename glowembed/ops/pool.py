@@ -29,6 +29,7 @@ from glowembed.graph.op import (
     Refused,
     in_all_modes,
     in_mode,
+    of_element,
 )
 from glowembed.graph.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.law import fixedpoint
@@ -353,7 +354,7 @@ class MaxpoolS8(_PoolBase):
 
     name = "maxpool_s8"
     params = PoolParams
-    kernels = (Kernel("ge_maxpool_s8", cost=_pool_cost, store="rows"),)
+    kernels = (of_element("ge_maxpool", "s8", "ge_maxpool_s8", cost=_pool_cost, store="rows"),)
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         return split_max(node, c)

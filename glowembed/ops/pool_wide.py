@@ -10,7 +10,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, Node
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, of_element
 from glowembed.graph.spatial import Window
 from glowembed.law import wide
 from glowembed.law.wide import LOWEST
@@ -49,7 +49,7 @@ class MaxpoolS16(_PoolS16):
 
     name = "maxpool_s16"
     params = PoolParams
-    kernels = (Kernel("ge_maxpool_s16", cost=_pool_cost, store="rows"),)
+    kernels = (of_element("ge_maxpool", "s16", "ge_maxpool_s16", cost=_pool_cost, store="rows"),)
 
     def int_ref(self, p: PoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels)
