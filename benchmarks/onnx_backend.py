@@ -278,6 +278,7 @@ def _against_suite(r: Ready, name: str, known: Mapping[str, Any], expected: Any)
     """What is wrong with an output by the suite."""
     value = r.bundle.graph.values[name]
     have = value.logical(np.asarray(known[name]))
+    have = have if value.qtype is None else value.qtype.dequantize(have)
     if value.found is not None:
         have = _found_of(have, value.found[1], int(known[value.found[0]][0]))
         if have is None:

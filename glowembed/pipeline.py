@@ -42,7 +42,7 @@ from glowembed.plan.places import place
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
-from glowembed.quantize.precision import Precision, config_of, left_in_float
+from glowembed.quantize.precision import UNBOUNDED, UNBOUNDED_IN_FLOAT, Precision, config_of, left_in_float
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
@@ -188,7 +188,8 @@ def compile_model(
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):
-        graph, precision = _quantized(graph, resolve_precision(graph, config_of(options)), ranges)
+        precision = _unbounded_in_float(graph, resolve_precision(graph, config_of(options)), ranges)
+        graph, precision = _quantized(graph, precision, ranges)
         refuse_unused(graph, precision)
         graph = requantize_weights(graph, target.weights)
         graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean), ranges)
@@ -433,6 +434,14 @@ class _NoProfile(Profile):
     def entry(self, name: str) -> ValueProfile:
         self.missing[name] = None
         return ValueProfile(-1.0, 1.0)
+
+
+def _unbounded_in_float(graph: Graph, precision: Precision, ranges: Profile) -> Precision:
+    """The precision with float32 around values that reach numbers which stand for infinity."""
+    activations = {name for name, value in graph.values.items() if value.const is None and value.qtype is None}
+    reached = {name: max(-found.low, found.high) for name, found in ranges.values.items() if name in activations}
+    unbounded = [name for name, most in reached.items() if most >= UNBOUNDED]
+    return left_in_float(graph, precision, unbounded, UNBOUNDED_IN_FLOAT)
 
 
 def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Graph, Precision]:

@@ -46,6 +46,9 @@ OWN_MACROS = frozenset(
 )
 """The suffixes of a bundle's macros, besides those of inputs and outputs."""
 
+MACROS = ("OFFSET", "ROWS", "ROW_SIZE", "SIZE", "COUNT", "RANK", "SHAPE", "SCALE", "ZERO_POINT")
+"""What is appended to the name of an input or output for its macros."""
+
 IN_FLASH = Weights()
 
 
@@ -202,7 +205,7 @@ def _tensors(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
 def _ids(graph: Graph) -> dict[str, str]:
     """A mapping from an input or output to its name in macros."""
     ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
-    return dict(zip(ends, distinct(ends, upper=True), strict=True))
+    return dict(zip(ends, distinct(ends, upper=True, suffixes=MACROS), strict=True))
 
 
 def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dict[str, Any]:

@@ -27,17 +27,20 @@ def identifier(text: str) -> str:
     return name
 
 
-def distinct(texts: Sequence[str], *, upper: bool = False) -> list[str]:
-    """An identifier for each text, in order; identifiers that would be equal get _2, _3 ..."""
+def distinct(texts: Sequence[str], *, upper: bool = False, suffixes: Sequence[str] = ()) -> list[str]:
+    """An identifier for each text, in order; identifiers that would be equal get _2, _3 ...
+
+    suffixes: what is appended to the identifiers to make others, none of which is one of the identifiers.
+    """
     names: list[str] = []
     taken: set[str] = set()
     for text in texts:
         base = identifier(text).upper() if upper else identifier(text)
         name, count = base, 1
-        while name in taken:
+        while not taken.isdisjoint(made := [name, *(f"{name}_{suffix}" for suffix in suffixes)]):
             count += 1
             name = f"{base}_{count}"
-        taken.add(name)
+        taken.update(made)
         names.append(name)
     return names
 

@@ -202,10 +202,6 @@ class Op(ABC):
         """Add the IR nodes for one ONNX node of a kind in `onnx`; raise Refused with a reason and a hint."""
         raise NotImplementedError(f"{self.name} is not made from ONNX nodes")
 
-    def samples_first(self, integers: Mapping[str, int]) -> bool:
-        """Whether the first axis of the inputs is that of samples, for the integer attributes of an ONNX node."""
-        return True
-
     @abstractmethod
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         """Return the output shapes for these input shapes."""

@@ -92,10 +92,10 @@ class Window:
 def as_hwc(shape: Shape) -> tuple[int, int, int]:
     """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows.
 
-    Raises Malformed for a batch, which only an earlier operator can have made.
+    Raises Refused for several images, which the definitions of the operators take.
     """
     if shape[0] != 1:
-        raise Malformed(f"a batch of {shape[0]} images: one is supported")
+        raise Refused(f"a batch of {shape[0]} images: its kernels take one")
     return (shape[1], 1, shape[2]) if len(shape) == 3 else (shape[1], shape[2], shape[3])
 
 

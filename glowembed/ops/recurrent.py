@@ -40,9 +40,6 @@ class Recurrent(Op):
     products = (Product(0, W, W_BIAS), Product(None, R, R_BIAS, HIDDEN))
     inner = ("arguments",)
 
-    def samples_first(self, integers: Mapping[str, int]) -> bool:
-        return integers.get("layout", 0) == 1
-
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         _Import(node, b).add()
 

@@ -157,7 +157,7 @@ class NodeOptions:
         None,
         Option(
             "The type in which all layers compute; by default int8. model: every tensor in the type that the model "
-            "gives it, with its batch.",
+            "gives it.",
             one_of(DTYPES, (MODEL_TYPES,)),
             QUANTIZATION,
             Setting(note="int8 | int16 (activations) | float32"),

@@ -35,6 +35,10 @@ POSITIONS = ("first", "last")
 LEFT_IN_FLOAT = "the model leaves it in float"
 """Stands in Settings.rules where the model decides, and no rule of a file."""
 
+UNBOUNDED = 1e8
+UNBOUNDED_IN_FLOAT = f"it handles numbers beyond {UNBOUNDED:.0e}, which stand for infinity"
+"""Numbers of this size are those of masks: a range with them would leave one step of int8 for everything else."""
+
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")
 
@@ -252,16 +256,18 @@ def _resolved(graph: Graph, config: Config) -> Precision:
     return Precision(settings, values)
 
 
-def left_in_float(graph: Graph, precision: Precision, values: Collection[str]) -> Precision:
+def left_in_float(
+    graph: Graph, precision: Precision, values: Collection[str], reason: str = LEFT_IN_FLOAT
+) -> Precision:
     """The precision with float32 for the nodes that read or write one of these values, unless a rule gives them a
-    dtype.
+    dtype. reason: why, as the report says it.
     """
     nodes = dict(precision.nodes)
     for node in graph.nodes:
         settings = nodes[node.name]
         touched = any(name in values for name in (*node.inputs, *node.outputs))
         if touched and not settings.explicit_dtype and "float32" in dtypes_of(node.op):
-            nodes[node.name] = settings.applied({"dtype": "float32"}, LEFT_IN_FLOAT)
+            nodes[node.name] = settings.applied({"dtype": "float32"}, reason)
     return replace(precision, nodes=nodes)
 
 

@@ -131,7 +131,7 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
     source = source if isinstance(source, Source) else Source(Path(source), labels)
     raw = _random(inputs, role, source.random) if source.random is not None else _read(source, inputs, role)
     notes = list(raw.notes)
-    arrays = {spec.name: _fit(source.path, raw.arrays[spec.name], spec, notes) for spec in inputs}
+    arrays = {spec.name: _fit(source.path, raw.arrays[spec.name], spec, inputs, notes) for spec in inputs}
     _same_count(source.path, arrays)
     count = len(next(iter(arrays.values())))
     shapes = {spec.name: spec.shape for spec in inputs}
@@ -372,7 +372,7 @@ def _normalized(source: Source, pixels: Array, channels: int) -> Array:
 # ---------------------------------------------------------------------------------------------- checks
 
 
-def _fit(path: Path, array: Array, spec: InputSpec, notes: list[Note]) -> Array:
+def _fit(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec], notes: list[Note]) -> Array:
     """The samples in the model's layout: finite float32, or the type of an input that is never quantized."""
     if spec.integers is not None and array.dtype.name == spec.integers.dtype:
         array = spec.integers.from_model(array)
@@ -383,7 +383,7 @@ def _fit(path: Path, array: Array, spec: InputSpec, notes: list[Note]) -> Array:
     numbers = _plain(path, array, spec) if plain else _numbers(path, array, spec.name)
     if numbers.ndim == 0 or len(numbers) == 0:
         raise UsageError(f"{path}: holds no samples for {spec.name!r} (shape {array.shape})")
-    shaped, note = _shaped(path, numbers, spec)
+    shaped, note = _shaped(path, numbers, spec, inputs)
     if not plain:
         _finite(path, shaped, f"data for {spec.name!r}")
     if note:
@@ -421,7 +421,7 @@ def _numbers(path: Path, array: Array, name: str) -> Array:
     return numbers
 
 
-def _shaped(path: Path, array: Array, spec: InputSpec) -> tuple[Array, str]:
+def _shaped(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec]) -> tuple[Array, str]:
     """The array as [n, sample...] and what was done to it. A shape that can be read in two ways is refused unless one
     reading fits unchanged.
     """
@@ -431,7 +431,16 @@ def _shaped(path: Path, array: Array, spec: InputSpec) -> tuple[Array, str]:
     for note, view in _readings(array):
         if view.shape[1:] == target:
             return view, note
-    raise _wrong_shape(path, array, spec)
+    if target and array.shape[1:] == target[1:] and len(array) % target[0] == 0:
+        note = f"read in batches of {target[0]}, which the model fixes; for single samples compile with {_single(spec, inputs)}"
+        return array.reshape(-1, *target), note
+    raise _wrong_shape(path, array, spec, inputs)
+
+
+def _single(spec: InputSpec, inputs: Sequence[InputSpec]) -> str:
+    """The options that make a batch of 1 of the first axis of an input, and of the same axis of others."""
+    same = [other for other in inputs if other.shape[:1] == spec.shape[:1]]
+    return " ".join(f"--shape {other.name}={','.join(map(str, (1, *other.shape[1:])))}" for other in same)
 
 
 def _readings(array: Array) -> Iterator[tuple[str, Array]]:
@@ -445,21 +454,18 @@ def _readings(array: Array) -> Iterator[tuple[str, Array]]:
         yield "added a channel axis of 1", array[..., np.newaxis]
 
 
-def _wrong_shape(path: Path, array: Array, spec: InputSpec) -> UsageError:
+def _wrong_shape(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec]) -> UsageError:
     shape, target = array.shape[1:], spec.sample_shape
     readings = (
         f" (nor read as NHWC or NCHW: {shape[2:] + shape[:2]}, {shape[1:] + shape[:1]})" if len(shape) == 3 else ""
     )
-    batch = (1, *target[1:]) == (1, *shape)
     flat = " It has as many numbers: reshape it to the model's shape." if prod(shape) == prod(target) else ""
+    batch = (
+        f" If {target[0]} is the batch, compile with {_single(spec, inputs)}" if target and target[1:] == shape else ""
+    )
     return UsageError(
         f"{path}: wrong shape for the input {spec.name!r}: found {len(array)} samples of {shape},"
-        f" expected samples of {target}{readings}.{flat}"
-        + (
-            f" If {target[0]} is the batch, compile with --shape {spec.name}={','.join(map(str, (1, *shape)))}"
-            if batch
-            else ""
-        )
+        f" expected samples of {target}{readings}.{flat}{batch}"
     )
 
 

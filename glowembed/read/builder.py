@@ -91,8 +91,8 @@ class GraphBuilder:
         program is a function of one number, or only chooses numbers.
         """
         attrs = {"onnx": onnx, "params": params_of(program)}
-        if not exact and (function := self._function(inputs, program)) is not None:
-            x = next(name for name in inputs if self.values[name].const is None)
+        x = next((name for name in inputs if self.values[name].const is None), None)
+        if not exact and x is not None and (function := self._function(inputs, program)) is not None:
             return self.add("Function", [x], {**attrs, "params": params_of(function)}, output)
         op = "Choice" if not exact and retype.chooses(program) else "Nest"
         return self._made(op, inputs, attrs, output, program.output.shape, program.output.dtype, least=0)

@@ -24,14 +24,23 @@ def add_constant(walk: Walk, name: str, array: Array, node: str, op: str) -> Non
     walk.arrays[name] = array
     real = array.dtype.kind == "f" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8")
     if real:
+        given = array
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)
-        # A scalar infinity may be a limit (Clip, Pad); anything else would poison the ranges.
-        if not walk.exact and (np.isnan(array).any() or (array.size > 1 and not np.isfinite(array).all())):
-            index = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
-            where = f"{name!r} at {index}" if index else repr(name)
-            raise UsageError(f"{walk.file.path}: the constant {where} of {op} {node!r} is NaN or infinite in float32")
+        if not walk.exact:
+            _refuse_nan(walk, name, given, array, f"{op} {node!r}")
     walk.builder.model_constant(name, array)
+
+
+def _refuse_nan(walk: Walk, name: str, given: Array, array: Array, where: str) -> None:
+    """Raise UsageError for a constant with NaN, or with finite numbers that float32 does not have. Infinities may be limits and
+    masks; _finish looks at what reads them.
+    """
+    bad = np.isnan(array) | (np.isinf(array) & np.isfinite(given.astype(np.float64)))
+    if bad.any():
+        index = [int(i) for i in np.argwhere(bad)[0]]
+        at = f" at {index}" if index else ""
+        raise UsageError(f"{walk.file.path}: the constant {name!r}{at} of {where} is NaN or infinite in float32")
 
 
 def fold(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:

@@ -18,7 +18,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
-from glowembed.graph.ir import Graph, Shape, verify
+from glowembed.graph.ir import Const, Graph, Shape, verify
 from glowembed.graph.notes import Note
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
@@ -35,13 +35,15 @@ from glowembed.read.onnxfile import (
     name_of,
     ordered,
     read,
-    single,
     with_batch,
 )
 from glowembed.read.walk import FLOATS, Problem, Walk
 
 CONTROL = ("If", "Loop", "Scan")
 """The operators that may have graphs inside."""
+
+INFINITE = np.float32(2.0**124)
+"""Stands for infinity in a network that is quantized, whose float32 kernels clamp. The sum of several such masks is finite."""
 
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16"}
 """The types of inputs in quantized models."""
@@ -70,15 +72,14 @@ def load(
     """The float graph of the model, cut at the values of `at`. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are
     channels-last.
 
-    exact: floats keep the types of the model, and inputs the batch that it declares; else floats are float32, and the
-    bundle takes one sample.
+    exact: floats keep the types of the model; else floats are float32.
 
     Raises UsageError for a file that is not a valid ONNX model, UnsupportedModelError with all problems for a valid one
     that is not supported.
     """
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
-    file = read(Path(path), older=exact)
+    file = read(Path(path))
     graph, found = _import(file, shapes, exact, at)
     if graph is None or found:
         onnx_kinds = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
@@ -126,8 +127,7 @@ def _import(
     if len(set(constant)) != len(constant):
         raise UsageError(f"{file.path}: two initializers have the same name")
     inputs = [info for info in file.model.graph.input if info.name not in constant]
-    declared = input_shapes(file.path, inputs, given, channels_read(file.model.graph), may_be_empty=exact)
-    shapes = declared if exact else {**declared, **single(_with_samples(file.model.graph, declared))}
+    shapes = input_shapes(file.path, inputs, given, channels_read(file.model.graph), may_be_empty=exact)
     file = replace(file, model=with_batch(file.model, shapes))
     graph = file.model.graph
     tensors = {tensor.name: tensor for tensor in graph.initializer}
@@ -143,7 +143,6 @@ def _import(
     )
     for info in inputs:
         _add_input(walk, info)
-    walk.found.extend(_batches(declared, shapes))
     read = {name for node in order for name in onnxfile.reads(node)} | set(outputs)
     for name, tensor in tensors.items():
         if name in read:
@@ -166,20 +165,6 @@ def _open_batches(
         return ()
     listed = ", ".join(f"{name}: {list(shapes[name])}" for name in opened)
     return (Note("batch", f"the model leaves the batch open, and the bundle takes one sample: {listed}"),)
-
-
-def _with_samples(graph: GraphProto, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The inputs that may have a batch: not those that are only read as weights, or by an op that has samples elsewhere."""
-    weights, others = set[str](), set[str]()
-    for node in graph.node:
-        op = importers().get(node.op_type)
-        if op is not None and not op.samples_first({a.name: a.i for a in node.attribute}):
-            weights.update(node.input)
-            continue
-        of_weights = op is not None and op.has_weights
-        for i, name in enumerate(node.input):
-            (weights if of_weights and i else others).add(name)
-    return {name: shape for name, shape in shapes.items() if name not in weights - others}
 
 
 def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProto:
@@ -216,14 +201,6 @@ def _is_quantized(model: ModelProto) -> bool:
 
 def _dequantized(model: ModelProto, name: str) -> bool:
     return any(node.op_type == "DequantizeLinear" and node.input[:1] == [name] for node in model.graph.node)
-
-
-def _batches(declared: Mapping[str, Shape], shapes: Mapping[str, Shape]) -> Iterator[Problem]:
-    """A problem for an input with a batch. Its hint contains everything that is needed."""
-    differing = [name for name, shape in shapes.items() if shape != declared[name]]
-    example = " ".join(f"--shape {name}={','.join(map(str, shapes[name]))}" for name in differing)
-    for name in differing:
-        yield Problem(name, "input", f"its batch is {declared[name][0]}", f"a bundle takes one sample: {example}")
 
 
 def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[str]) -> dict[str, str]:
@@ -455,7 +432,7 @@ def _copy_constants(walk: Walk) -> None:
     """Make every output that is a constant a copy of it."""
     for name in walk.outputs:
         value = walk.builder.values.get(name)
-        if value is not None and value.const is not None:
+        if value is not None and value.const is not None and name in walk.arrays:
             walk.builder.copy_constant(name, walk.arrays[name])
 
 
@@ -483,14 +460,34 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
     graph = replace(
         walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256), law=walk.file.law, notes=walk.file.notes
     )
-    reader = {name: node for node in graph.nodes for name in node.inputs}
-    for value in graph.values.values():
-        if value.const is None or value.name not in reader:
+    if walk.exact:
+        return graph, []
+    walk.found.extend(_without_numbers(graph))
+    return (_finite(graph), []) if not walk.found else (None, walk.found)
+
+
+def _without_numbers(graph: Graph) -> Iterator[Problem]:
+    """A problem for each constant whose reader cannot use it: without elements, or weights that are infinite."""
+    for node in graph.nodes:
+        if ops()[node.op].plain:
             continue
-        array, node = value.const.materialize(), reader[value.name]
-        if not (walk.exact or ops()[node.op].plain) and (
-            array.size == 0 or array.dtype.kind not in "fiu" or not np.isfinite(array).all()
-        ):
-            reason = "no elements" if array.size == 0 else "values that are not finite numbers"
-            walk.found.append(Problem(node.origins[0], node.op, f"its constant {value.name!r} has {reason}"))
-    return (graph, []) if not walk.found else (None, walk.found)
+        for name in dict.fromkeys(node.inputs):
+            value = graph.values[name]
+            if value.const is None:
+                continue
+            array = value.const.materialize()
+            numbers = not ops()[node.op].has_weights or (array.dtype.kind in "fiu" and np.isfinite(array).all())
+            if array.size == 0 or not numbers:
+                reason = "no elements" if array.size == 0 else "values that are not finite numbers"
+                yield Problem(node.origins[0], node.op, f"its constant {name!r} has {reason}")
+
+
+def _finite(graph: Graph) -> Graph:
+    """The graph with INFINITE for infinities of its constants, such as those of masks."""
+    values = dict(graph.values)
+    for name, value in graph.values.items():
+        if value.const is not None and value.dtype == "float32":
+            array = value.const.materialize()
+            if np.isinf(array).any():
+                values[name] = replace(value, const=Const(np.clip(array, -INFINITE, INFINITE)))
+    return replace(graph, values=values)

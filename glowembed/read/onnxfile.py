@@ -45,11 +45,8 @@ class File:
     """sentences about what the translation of another format does otherwise"""
 
 
-def read(path: Path, older: bool = False) -> File:
-    """The parsed model with its external data inside. The hash covers the file and the external data that it names.
-
-    older: also accept opsets before the first that kernels were written for.
-    """
+def read(path: Path) -> File:
+    """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
     data = source.read_bytes(path)
     if tflite.is_tflite(data) or path.suffix == ".tflite":
         (model, notes), digest = tflite.to_onnx(path, data), hashlib.sha256(data)
@@ -60,7 +57,7 @@ def read(path: Path, older: bool = False) -> File:
         raise UsageError(f"{path}: not an ONNX model, or one that is cut short ({len(data)} bytes)") from error
     if not model.HasField("graph") or not model.graph.output or not model.opset_import:
         raise UsageError(f"{path}: not an ONNX model: it has no graph, no output or no opset")
-    opset = _opset(path, model, 1 if older else OPSETS[0])
+    opset = _opset(path, model)
     digest = hashlib.sha256(data)
     _check_text(path, model)
     for tensor in _tensors(model):
@@ -82,15 +79,14 @@ def _check_text(path: Path, model: ModelProto) -> None:
             raise UsageError(f"{path}: the name {text!r:.100} is not UTF-8")
 
 
-def _opset(path: Path, model: ModelProto, first: int) -> int:
+def _opset(path: Path, model: ModelProto) -> int:
+    """The opset of ONNX's own operators; the newest for a model that has none of them."""
     found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    if not found and first < OPSETS[0]:
-        return OPSETS[-1]
     if not found:
-        raise UnsupportedModelError(f"{path}: it imports no opset of standard ONNX operators")
-    if not first <= found[0] <= OPSETS[-1]:
+        return OPSETS[-1]
+    if not 1 <= found[0] <= OPSETS[-1]:
         raise UnsupportedModelError(
-            f"{path}: opset {found[0]} is not supported; opsets {first} to {OPSETS[-1]} are: convert the model with "
+            f"{path}: opset {found[0]} is not supported; opsets 1 to {OPSETS[-1]} are: convert the model with "
             "onnx.version_converter, or export it again"
         )
     return int(found[0])
@@ -329,14 +325,6 @@ def open_batch(info: ValueInfoProto) -> bool:
     """Whether the model leaves the first axis of an input open."""
     declared = _with_open_axes(declared_shape(info), False)
     return bool(declared) and declared is not None and declared[0] is None
-
-
-def single(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The shapes of one sample. A shape of three axes or more begins with the batch; shorter shapes do so if their
-    first axes are all the same.
-    """
-    batches = {shape[0] for shape in shapes.values() if len(shape) >= 3 and shape[0] != 1}
-    return {name: (1, *shape[1:]) if shape[:1] and shape[0] in batches else shape for name, shape in shapes.items()}
 
 
 def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:

@@ -38,6 +38,11 @@ def test_equal_names_become_distinct_in_order() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_names_differ_from_what_is_made_of_others() -> None:
+    made = distinct(["y", "y_scale", "z_scale", "z"], upper=True, suffixes=("SCALE", "SIZE"))
+    assert made == ["Y", "Y_SCALE_2", "Z_SCALE", "Z_2"]
+
+
 @pytest.mark.parametrize("text", [*HOSTILE, "*\\\n/", "/* */", "ends with \\"])
 def test_comment_cannot_be_left(text: str) -> None:
     safe = comment(text)

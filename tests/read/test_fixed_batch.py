@@ -1,4 +1,7 @@
-"""Models that fix a batch, or leave shapes open: what the error advises is done, and then the model compiles and is compared."""
+"""Models that fix a batch, or leave shapes open: what the error advises is done, and then the model compiles and is compared.
+
+A batch that the model fixes is kept where the samples come in such batches.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,20 @@ WEIGHTS = {"w": weights(4, 3, 3, 3), "m": weights(144, 5)}
 X = {"x": (32, 3, 8, 8)}
 MODELS: dict[str, tuple[list[onnx.NodeProto], Inputs, Mapping[str, Any], str]] = {
     # case -> (nodes, inputs, more constants, what the first error says)
-    "flatten": ([CONV, node("Flatten", "c", "f"), LAST], X, {}, "its batch is 32"),
+    "flatten": ([CONV, node("Flatten", "c", "f"), LAST], X, {}, "If 32 is the batch"),
     "reshape to the batch": (
-        [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([32, 144])}, "its batch is 32",
+        [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([32, 144])}, "If 32 is the batch",
     ),
     "two reshapes, one constant": (
         [CONV, node("Reshape", "c s", "e"), node("Relu", "e", "r"), node("Reshape", "r s", "f"), LAST],
-        X, {"s": np.array([32, 144])}, "its batch is 32",
+        X, {"s": np.array([32, 144])}, "If 32 is the batch",
     ),
     "reshape to the rest": (
-        [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([-1, 144])}, "its batch is 32",
+        [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([-1, 144])}, "If 32 is the batch",
     ),
     "a constant is reshaped to as many": (
         [node("Reshape", "k s", "w2"), node("Conv", "x w2", "y")], X,
-        {"k": weights(32, 27), "s": np.array([32, 3, 3, 3])}, "its batch is 32",
+        {"k": weights(32, 27), "s": np.array([32, 3, 3, 3])}, "If 32 is the batch",
     ),
     "two inputs": (
         [CONV, node("Flatten", "c", "f"), node("MatMul", "f m", "p"), node("Add", "p v", "y")],
@@ -80,3 +83,31 @@ def test_the_advice_works(case: str, tmp_path: Path) -> None:
     dataset = samples_for(bundle, tmp_path / "d.npz")
     theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
     assert compare.output_metrics("y", theirs, ours).sqnr_db > 10, "means of noise are small"
+
+
+BATCHED: dict[str, tuple[list[onnx.NodeProto], Inputs, Mapping[str, Any]]] = {
+    "fully connected": ([node("MatMul", "x m", "h"), node("Relu", "h", "y")], {"x": (3, 144)}, {}),
+    "images": ([CONV, node("Relu", "c", "r"), node("GlobalAveragePool", "r", "y")], {"x": (3, 3, 8, 8)}, {}),
+    "images of an earlier operator": ([node("Mul", "x k", "h"), node("Conv", "h w", "y")], {"x": (1, 3, 8, 8)}, {"k": weights(5, 1, 1, 1)}),
+    "moves": ([node("Transpose", "x", "t", perm=[1, 0, 2]), node("Sigmoid", "t", "y")], {"x": (3, 4, 5)}, {}),
+    "pool": ([node("MaxPool", "x", "p", kernel_shape=[2, 2]), node("Flatten", "p", "y")], {"x": (2, 3, 4, 4)}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BATCHED)
+def test_a_batch_is_kept(case: str, tmp_path: Path) -> None:
+    nodes, inputs, more = BATCHED[case]
+    file = saved(model(nodes, inputs, {**WEIGHTS, **more}), tmp_path)
+    rng, shape = np.random.default_rng(5), inputs["x"]
+    rows = 6 * shape[0]
+    np.savez(
+        tmp_path / "d.npz",
+        calib_x=rng.normal(size=(rows, *shape[1:])).astype(np.float32),
+        test_x=rng.normal(size=(rows, *shape[1:])).astype(np.float32),
+    )
+    bundle = compiled(file, tmp_path, [])
+    assert bundle.manifest["inputs"][0]["elements"] == np.prod(shape)
+    dataset = samples_for(bundle, tmp_path / "d.npz")
+    assert len(dataset) == 6
+    theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
+    assert compare.output_metrics("y", theirs, ours).sqnr_db > 20
