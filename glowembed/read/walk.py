@@ -93,16 +93,16 @@ class Walk:
         return known_shapes([*graph.value_info, *graph.output])
 
     def integers_cast(self, nodes: Sequence[NodeProto]) -> set[str]:
-        """The inputs of Casts that are no floats, by onnx's inference: such a Cast is computed, not passed through."""
+        """The inputs of Casts that may be no floats, by onnx's inference: such a Cast may be computed, and not passed through."""
         inputs = {node.input[0] for node in nodes if node.op_type == "Cast" and node.input}
         if not inputs:
             return set()
         try:
             graph = onnx.shape_inference.infer_shapes(self.file.model).graph
         except Exception:
-            return set()
-        known = {info.name: info.type.tensor_type.elem_type for info in graph.value_info}
-        return {name for name in inputs if known.get(name, TensorProto.FLOAT) not in FLOATS}
+            return inputs
+        known = {info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)}
+        return {name for name in inputs if known.get(name) not in FLOATS}
 
     @cached_property
     def declared(self) -> dict[str, Shape]:
