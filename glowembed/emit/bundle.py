@@ -22,7 +22,7 @@ from glowembed.emit import schedule as emit_schedule
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, weights_file
 from glowembed.errors import UnsupportedModelError
-from glowembed.graph.cnames import comment, distinct, identifier
+from glowembed.graph.cnames import comment, distinct, identifier, text
 from glowembed.graph.cstruct import c_initialiser, numpy_type, struct_name
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import kernel, kernel_ops
@@ -46,7 +46,7 @@ OWN_MACROS = frozenset(
 )
 """The suffixes of a bundle's macros, besides those of inputs and outputs."""
 
-MACROS = ("OFFSET", "ROWS", "ROW_SIZE", "SIZE", "COUNT", "RANK", "SHAPE", "SCALE", "ZERO_POINT")
+MACROS = ("OFFSET", "ROWS", "ROW_SIZE", "SIZE", "COUNT", "RANK", "SHAPE", "SCALE", "ZERO_POINT", "LABELS")
 """What is appended to the name of an input or output for its macros."""
 
 IN_FLASH = Weights()
@@ -308,6 +308,7 @@ def _tensor(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
         "offset": plan.offsets.get(value.name),
         "bytes": value.bytes,
         **({"found": value.found[0], "found_axis": value.found[1]} if value.found else {}),
+        **({"labels": list(value.labels), "labels_text": ", ".join(map(text, value.labels))} if value.labels else {}),
     }
 
 
@@ -544,7 +545,7 @@ def _manifest(
     graph: Graph, plan: Plan, target: Target, origin: Origin, sources: Mapping[str, bytes], context: Mapping[str, Any]
 ) -> dict[str, Any]:
     digest = hashlib.sha256(b"".join(f.encode() + b"\0" + sources[f] + b"\0" for f in sorted(sources))).hexdigest()
-    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where", "found_id")
+    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where", "found_id", "labels_text")
     owners = outside(graph)
     layers = [
         {

@@ -131,6 +131,7 @@ def _value(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Value:
     return Value(
         entry["name"], tuple(entry["shape"]), entry["dtype"], qtype, const, layout, entry.get("model_dtype"),
         entry.get("place", "arena"), found=tuple(entry["found"]) if "found" in entry else None,
+        labels=tuple(map(str, entry.get("labels", ()))),
     )  # fmt: skip
 
 
@@ -178,6 +179,7 @@ def _structure(graph: Graph) -> dict[str, Any]:
                 "constant": v.const is not None,
                 "place": v.place,
                 **({"found": list(v.found)} if v.found else {}),
+                **({"labels": list(v.labels)} if v.labels else {}),
             }
             for v in graph.values.values()
         ],

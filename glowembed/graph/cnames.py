@@ -45,6 +45,16 @@ def distinct(texts: Sequence[str], *, upper: bool = False, suffixes: Sequence[st
     return names
 
 
+def text(content: str) -> str:
+    """A C string with this content: what is not plain ASCII is escaped, byte by byte in UTF-8."""
+    return '"' + "".join(_escaped(byte) for byte in content.encode("utf-8", "replace")) + '"'
+
+
+def _escaped(byte: int) -> str:
+    plain = 32 <= byte < 127 and chr(byte) not in '"?\\'
+    return chr(byte) if plain else f"\\{byte:03o}"
+
+
 def comment(text: str) -> str:
     """`text` for use inside a C comment: printable ASCII on one line, without comment marks, trigraphs and line
     splices.

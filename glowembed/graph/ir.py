@@ -141,7 +141,8 @@ class Value:
     `layout` gives the axis of the ONNX tensor for each stored axis: (0, 2, 3, 1) for NCHW stored as NHWC; None means
     stored as in the model. `model_dtype` is the integer type that an input or output has in the model file; None means
     float. `place` says where an input or output is stored, if not in the arena. `found`, of an output whose size depends on
-    data: the name of the output that holds how many elements were found, and the axis; the others along it are 0.
+    data: the name of the output that holds how many elements were found, and the axis; the others along it are 0. `labels`:
+    the strings of which an output holds indices.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Value:
     model_dtype: str | None = None
     place: Place = "arena"
     found: tuple[str, int] | None = None
+    labels: tuple[str, ...] = ()
 
     @property
     def elements(self) -> int:

@@ -17,6 +17,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Shape
 from glowembed.options.table import WHOLE, Cut
 from glowembed.read import onnxfile
+from glowembed.read.labels import as_numbers
 
 
 def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> ModelProto:
@@ -46,7 +47,7 @@ def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> 
 def for_inputs(path: Path, shapes: Mapping[str, Shape], at: Cut = WHOLE) -> bytes | None:
     """The model of the file, cut, for inputs of these shapes; None if the file is that model."""
     model = onnxfile.read(path).model
-    changed = onnxfile.with_batch(cut(path, model, at, shapes), shapes)
+    changed = onnxfile.with_batch(as_numbers(cut(path, model, at, shapes)).model, shapes)
     return None if changed is model else bytes(changed.SerializeToString())
 
 

@@ -23,10 +23,11 @@ from glowembed.graph.notes import Note
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import WHOLE, Cut, InputLayout
-from glowembed.read import composed, contrib, functions, nests, nodes, onnxfile, onnxquant, tflite, zipmap
+from glowembed.read import composed, contrib, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.cut import cut
 from glowembed.read.folding import add_constant, fold, pass_through
+from glowembed.read.labels import Labelled
 from glowembed.read.onnxfile import (
     File,
     array_of,
@@ -122,7 +123,8 @@ def _import(
     file: File, given: Mapping[str, Shape], exact: bool = False, at: Cut = WHOLE
 ) -> tuple[Graph | None, list[Problem]]:
     """The graph and the problems. The graph is None if the problems leave none."""
-    file = replace(file, model=zipmap.as_tensors(cut(file.path, file.model, at, given)))
+    labelled = labels.as_numbers(cut(file.path, file.model, at, given))
+    file = replace(file, model=labelled.model)
     constant = [tensor.name for tensor in file.model.graph.initializer]
     if len(set(constant)) != len(constant):
         raise UsageError(f"{file.path}: two initializers have the same name")
@@ -148,12 +150,14 @@ def _import(
         if name in read:
             add_constant(walk, name, array_of(file.path, tensor), tensor.name, "initializer")
     if not exact:
-        walk.alias.update(_surviving(order, outputs, {*tensors, *shapes, *walk.integers_cast(order)}))
+        walk.alias.update(_surviving(walk, order, {*tensors, *shapes}))
     for node in order:
         walk.file = replace(file, opset=composed.OPSET) if found.intersection(node.output) else file
         _visit(walk, node)
     made, problems = _finish(walk, tuple(shapes))
-    return made and replace(made, assumed=_open_batches(inputs, given, shapes)), problems
+    if made is not None:
+        made = replace(_named(made, labelled), assumed=_open_batches(inputs, given, shapes))
+    return made, problems
 
 
 def _open_batches(
@@ -203,24 +207,27 @@ def _dequantized(model: ModelProto, name: str) -> bool:
     return any(node.op_type == "DequantizeLinear" and node.input[:1] == [name] for node in model.graph.node)
 
 
-def _surviving(order: Sequence[NodeProto], outputs: Sequence[str], given: set[str]) -> dict[str, str]:
+def _surviving(walk: Walk, order: Sequence[NodeProto], given: set[str]) -> dict[str, str]:
     """Names to be replaced: a value that a pass-through turns into an output of the model takes the name of that
     output.
     """
-    passed = {node.output[0]: node.input[0] for node in order if _ispass_through(node)}
+    renaming = [node for node in order if _ispass_through(node)]
+    others = walk.no_floats(renaming)
+    passed = {node.output[0]: node.input[0] for node in renaming if node.input[0] not in others}
     renamed: dict[str, str] = {}
-    for output in outputs:
+    for output in walk.outputs:
         source = output
         while source in passed:
             source = passed[source]
-        if source != output and source not in given and source not in outputs and source not in renamed:
+        if source != output and source not in given and source not in walk.outputs and source not in renamed:
             renamed[source] = output
     return renamed
 
 
 def _ispass_through(node: NodeProto) -> bool:
     kinds = ("Identity", "Dropout", "Cast", "DequantizeLinear")
-    return node.op_type in kinds and node.domain in onnxquant.DOMAINS and len(node.input) > 0
+    integers = any(attribute.name == "to" and attribute.i not in FLOATS for attribute in node.attribute)
+    return node.op_type in kinds and node.domain in onnxquant.DOMAINS and len(node.input) > 0 and not integers
 
 
 def _visit(walk: Walk, proto: NodeProto) -> None:
@@ -464,6 +471,12 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
         return graph, []
     walk.found.extend(_without_numbers(graph))
     return (_finite(graph), []) if not walk.found else (None, walk.found)
+
+
+def _named(graph: Graph, labelled: Labelled) -> Graph:
+    """The graph whose outputs that are indices of strings know these."""
+    named = {name: replace(graph.values[name], labels=labelled.names) for name in sorted(labelled.outputs)}
+    return replace(graph, values={**graph.values, **named})
 
 
 def _without_numbers(graph: Graph) -> Iterator[Problem]:

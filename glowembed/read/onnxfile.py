@@ -25,6 +25,7 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.law.fixedpoint import Mode
 from glowembed.read import tflite
 from glowembed.read.builder import MAX_ELEMENTS
+from glowembed.read.labels import as_numbers
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
@@ -388,8 +389,10 @@ def is_translated(path: Path) -> bool:
 
 
 def loadable(path: Path) -> str | bytes:
-    """What onnxruntime can load: the path of an ONNX file, or the translation of another one."""
-    return bytes(read(path).model.SerializeToString()) if is_translated(path) else str(path)
+    """What onnxruntime can load, and gives tensors of numbers: the path of an ONNX file, or the model that stands for it."""
+    model = read(path).model
+    changed = as_numbers(model).model
+    return str(path) if changed is model and not is_translated(path) else bytes(changed.SerializeToString())
 
 
 def declared_shape(info: ValueInfoProto) -> list[int | None] | None:

@@ -92,16 +92,18 @@ class Walk:
             return {}
         return known_shapes([*graph.value_info, *graph.output])
 
-    def integers_cast(self, nodes: Sequence[NodeProto]) -> set[str]:
-        """The inputs of Casts that may be no floats, by onnx's inference: such a Cast may be computed, and not passed through."""
-        inputs = {node.input[0] for node in nodes if node.op_type == "Cast" and node.input}
+    def no_floats(self, nodes: Sequence[NodeProto]) -> set[str]:
+        """The inputs of nodes that may be no floats, by onnx's inference: such a node may be computed, and not passed through. What
+        a DequantizeLinear reads stands for floats.
+        """
+        inputs = {node.input[0] for node in nodes if node.op_type != "DequantizeLinear"}
         if not inputs:
             return set()
         try:
             graph = onnx.shape_inference.infer_shapes(self.file.model).graph
         except Exception:
             return inputs
-        known = {info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)}
+        known = {i.name: i.type.tensor_type.elem_type for i in (*graph.input, *graph.value_info, *graph.output)}
         return {name for name in inputs if known.get(name) not in FLOATS}
 
     @cached_property
