@@ -113,8 +113,10 @@ def _firmware(board: Board, bundles: Sequence[Bundle], folder: Path) -> Path:
     common = resources.boards() / "common"
     folders = (folder, harness, harness / target.architecture, resources.runtime_c(), common)
     elf = folder / "firmware.elf"
-    words = [target.compiler, *_flags(board.target), *(f"-I{path}" for path in folders), *_sources(bundles)]
-    words += [str(FIRMWARE), str(harness / "semihost.c"), *map(str, board.sources), *target.ldflags]
+    flags = _flags(board.target)
+    words = [target.compiler, *flags, *(f"-I{path}" for path in folders), *_sources(bundles)]
+    words += [str(FIRMWARE), str(harness / "semihost.c"), *map(str, board.sources)]
+    words += [flag for flag in target.ldflags if flag not in flags]
     words += ["-T", str(board.linker_script), "-L", str(folder), "-L", str(common), "-o", str(elf)]
     subprocess.run(words, check=True, capture_output=True, text=True)
     return elf
