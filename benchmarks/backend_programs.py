@@ -112,14 +112,20 @@ def _firmware(board: Board, bundles: Sequence[Bundle], folder: Path) -> Path:
     target, harness = load_target(board.target), resources.runtime_c() / "harness"
     common = resources.boards() / "common"
     folders = (folder, harness, harness / target.architecture, resources.runtime_c(), common)
-    elf = folder / "firmware.elf"
-    flags = _flags(board.target)
+    harness_flags = [*_flags(board.target), "-Os", *(f"-I{path}" for path in (*folders, *(b.path for b in bundles)))]
+    own = [FIRMWARE, harness / "semihost.c", *board.sources]
+    _compile([target.compiler, *harness_flags, "-c", *map(str, own)], folder)
+    flags, elf = _flags(board.target), folder / "firmware.elf"
     words = [target.compiler, *flags, *(f"-I{path}" for path in folders), *_sources(bundles)]
-    words += [str(FIRMWARE), str(harness / "semihost.c"), *map(str, board.sources)]
+    words += [f"{Path(path).stem}.o" for path in own]
     words += [flag for flag in target.ldflags if flag not in flags]
     words += ["-T", str(board.linker_script), "-L", str(folder), "-L", str(common), "-o", str(elf)]
-    subprocess.run(words, check=True, capture_output=True, text=True)
+    _compile(words, folder)
     return elf
+
+
+def _compile(words: Sequence[str], folder: Path) -> None:
+    subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True)
 
 
 def _table(bundles: Sequence[Bundle]) -> str:
