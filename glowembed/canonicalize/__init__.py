@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glowembed.canonicalize.affine import affine_into_weights, binary_to_affine, identity_affine, merge_affine
+from glowembed.canonicalize.attention import attention
 from glowembed.canonicalize.clips import fuse_clip, merge_clips
 from glowembed.canonicalize.names import restore_names
 from glowembed.canonicalize.pads import crop_window, pad_into_conv
@@ -39,6 +40,7 @@ CLEAN: tuple[Pass, ...] = (remove_dead, cancel_transposes, merge_reshapes, no_op
 """Passes that are part of every stage."""
 
 STAGES: tuple[tuple[Pass, ...], ...] = (
+    (*CLEAN, attention),
     (*CLEAN, sink_transpose, sink_transpose_through_reshape, sink_reshape),
     (*CLEAN, hoist_transpose),
     (
@@ -56,8 +58,8 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
         fuse_clip,
     ),
 )
-"""Each stage is repeated until none of its passes changes anything. The order of axes comes first, because Transposes
-separate ops that could fuse.
+"""Each stage is repeated until none of its passes changes anything. Attention comes first, because it moves the Transposes of its
+heads; then the order of axes, because Transposes separate ops that could fuse.
 """
 
 

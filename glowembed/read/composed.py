@@ -1,10 +1,11 @@
-"""Recognizes normalizations that exporters write out as several nodes, and puts one node of ONNX's operator in their place.
+"""Recognizes what exporters write out as several nodes, normalizations above all, and puts one node of ONNX's in their place.
 
 In: the nodes of a graph in order of execution, and its initializers. Out: the same, where
 
     d = x - ReduceMean(x);  y = d / Sqrt(ReduceMean(d * d) + epsilon) * scale + shift         is a LayerNormalization
     y = x / Sqrt(ReduceMean(x * x) + epsilon) * scale                                          is an RMSNormalization
     y = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), shape of x) * scale + shift  is a GroupNormalization
+    y = Where(IsNaN(Softmax(x)), 0, Softmax(x))                                                is the Softmax
 
 with the scale and the shift as constants, or absent, and in every way to write a square, a root or its reciprocal. Nodes that
 something else reads remain. It never computes anything that is not a constant.
@@ -120,16 +121,32 @@ def recognized(
     nodes = Nodes(list(order), dict(tensors), outputs, shapes)
     changes: dict[int, NodeProto] = {}
     for node in nodes.order:
-        if node.domain not in ("", "ai.onnx") or node.op_type not in _FINDERS:
-            continue
-        found = _FINDERS[node.op_type](nodes, node)
-        if found is not None:
-            last, made = _with_scale_and_shift(nodes, found)
-            changes[id(last)] = made
+        made = _replacement(nodes, node) if node.domain in ("", "ai.onnx") else None
+        if made is not None:
+            changes[id(made[0])] = made[1]
     if not changes:
         return list(order), dict(tensors), frozenset()
     outs = frozenset(node.output[0] for node in changes.values())
     return _needed([changes.get(id(node), node) for node in nodes.order], outputs), nodes.tensors, outs
+
+
+def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:
+    """What ends in this node: its last node, and the one to put there."""
+    if node.op_type == "Where":
+        source = _guarded(nodes, node)
+        return (
+            None if source is None else (node, helper.make_node("Identity", [source], node.output, name=name_of(node)))
+        )
+    found = _FINDERS[node.op_type](nodes, node) if node.op_type in _FINDERS else None
+    return None if found is None else _with_scale_and_shift(nodes, found)
+
+
+def _guarded(nodes: Nodes, node: NodeProto) -> str | None:
+    """The Softmax behind Where(IsNaN(p), 0, p), which exporters write for masks that forbid everything: that gives 0 here anyway."""
+    asked = nodes.maker(node.input[0], "IsNaN")
+    softmax = nodes.maker(node.input[2], "Softmax")
+    zero = asked is not None and asked.input[0] == node.input[2] and nodes.scalar(node.input[1]) == 0.0
+    return str(node.input[2]) if zero and softmax is not None else None
 
 
 def _needed(order: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:

@@ -7,105 +7,18 @@ fuses nodes into these operators, and its quantizer writes the integer ones. Sou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, NodeProto, TensorProto, helper
 
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Refused
-from glowembed.nest.dtypes import numpy_type
+from glowembed.read import attentions
+from glowembed.read.body import Body
 from glowembed.read.operand import Operand
 
 DOMAIN = "com.microsoft"
-OPSET = 23
-"""That of the bodies; it has Gelu and RMSNormalization."""
-
-
-@dataclass(eq=False)
-class Body:
-    """The body of one node, as it is written: `add` appends a node and names its output."""
-
-    node: NodeProto
-    operands: Sequence[Operand | None]
-    nodes: list[NodeProto] = field(default_factory=list)
-
-    def attr(self, name: str, default: Any) -> Any:
-        """An attribute of the node."""
-        found = next((a for a in self.node.attribute if a.name == name), None)
-        value = default if found is None else helper.get_attribute_value(found)
-        return value.decode() if isinstance(value, bytes) else value
-
-    def kept(self, *names: str) -> dict[str, Any]:
-        """Those of these attributes that the node has."""
-        return {a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names}
-
-    def has(self, i: int) -> bool:
-        """Whether input `i` is given."""
-        return i < len(self.operands) and self.operands[i] is not None
-
-    def operand(self, i: int) -> Operand:
-        """The type of input `i`. Raises Refused if it is absent."""
-        found = self.operands[i] if i < len(self.operands) else None
-        if found is None:
-            raise Refused(f"its input {i} is missing", "check how the model was exported")
-        return found
-
-    def array(self, i: int, what: str) -> Array:
-        """The content of input `i`. Raises Refused if it is not constant."""
-        found = self.operand(i).array
-        if found is None:
-            raise Refused(f"its {what} are computed at run time", f"make the {what} constant")
-        return found
-
-    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """A node of a standard operator, and the name of its output."""
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
-        return name
-
-    def constant(self, value: Any, dtype: str) -> str:
-        """A constant of this type."""
-        return self.add("Constant", value=numpy_helper.from_array(np.asarray(value, numpy_type(dtype))))
-
-    def number(self, value: float) -> str:
-        """A constant of the type of input 0."""
-        return self.constant(value, self.operand(0).dtype)
-
-    def plus(self, x: str, *inputs: int) -> str:
-        """The sum of x and of those of these inputs that are given."""
-        for i in inputs:
-            x = self.add("Add", x, f"x{i}") if self.has(i) else x
-        return x
-
-    def activated(self, x: str) -> str:
-        """x after the activation that the node names."""
-        kind, parameters = self.attr("activation", ""), list(self.attr("activation_params", []))
-        if kind in ("", "Relu", "Tanh", "Sigmoid"):
-            return self.add(kind, x) if kind else x
-        if kind == "LeakyRelu":
-            return self.add(kind, x, alpha=(parameters or [self.attr("leaky_relu_alpha", 0.01)])[0])
-        if kind == "HardSigmoid" and len(parameters) == 2:
-            return self.add(kind, x, alpha=parameters[0], beta=parameters[1])
-        if kind == "Clip" and len(parameters) == 2:
-            return self.add(kind, x, *map(self.number, parameters))
-        raise Refused(f"its activation is {kind!r}", "export without the optimizations of onnxruntime")
-
-    def turned(self, i: int, last: bool) -> str:
-        """Input `i`, with its last two axes swapped if `last`."""
-        rank = len(self.operand(i).shape)
-        if not last or rank < 2:
-            return f"x{i}"
-        return self.add("Transpose", f"x{i}", perm=[*range(rank - 2), rank - 1, rank - 2])
-
-    def finished(self, *outputs: str) -> FunctionProto:
-        """The function, whose outputs are these, as far as the node names them."""
-        names = [f"x{i}" for i in range(len(self.node.input))]
-        named = [name for name, _ in zip(outputs, self.node.output, strict=False)]
-        return helper.make_function(
-            DOMAIN, self.node.op_type, names, named, self.nodes, [helper.make_opsetid("", OPSET)]
-        )
 
 
 WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "storage_order")
@@ -232,6 +145,8 @@ def _dynamic_quantize_lstm(b: Body) -> FunctionProto:
 
 
 BODIES: dict[str, Callable[[Body], FunctionProto]] = {
+    "Attention": attentions.packed_attention,
+    "MultiHeadAttention": attentions.multi_head_attention,
     "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _fused_matmul,

@@ -15,7 +15,8 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, helper, numpy_helper
 
 from glowembed.graph.ir import Shape
-from glowembed.read import contrib
+from glowembed.read import attentions, contrib
+from glowembed.read.body import Body
 from glowembed.read.onnxfile import declared_shape
 from glowembed.read.operand import Operand
 
@@ -33,13 +34,14 @@ class Expansion:
 
 
 def expand(
-    proto: NodeProto, operands: Sequence[Operand | None], opset: int, named: Callable[[str], str]
+    proto: NodeProto, operands: Sequence[Operand | None], opset: int, named: Callable[[str], str], exact: bool = True
 ) -> Expansion | None:
-    """The expansion of a node; None if there is no function body. named: makes a unique name from one of the body. Raises
-    Refused for an operator of com.microsoft in a form that has none.
+    """The expansion of a node; None if there is no function body. named: makes a unique name from one of the body. exact: in the
+    order of operations that ONNX gives. Raises Refused for an operator of com.microsoft in a form that has none.
     """
     schema = _schema(proto, opset)
-    body = contrib.body(proto, operands) or (_body(schema, proto, operands, opset) if schema is not None else None)
+    body = contrib.body(proto, operands) or (None if exact else _short_body(proto, operands))
+    body = body or (_body(schema, proto, operands, opset) if schema is not None else None)
     if body is None:
         return None
     defaults = [] if schema is None else _defaults(schema)
@@ -68,6 +70,11 @@ def _schema(proto: NodeProto, opset: int) -> Any:
         return onnx.defs.get_schema(proto.op_type, opset if proto.domain in ("", "ai.onnx") else 1, proto.domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def _short_body(proto: NodeProto, operands: Sequence[Operand | None]) -> FunctionProto | None:
+    own = proto.op_type == "Attention" and proto.domain in ("", "ai.onnx")
+    return attentions.onnx_attention(Body(proto, operands)) if own else None
 
 
 def _body(schema: Any, proto: NodeProto, operands: Sequence[Operand | None], opset: int) -> FunctionProto | None:

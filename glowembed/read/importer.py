@@ -304,7 +304,7 @@ def _expand(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     resolved = NodeProto()
     resolved.CopyFrom(proto)
     resolved.input[:], resolved.output[:] = node.inputs, node.outputs
-    made = functions.expand(resolved, operands, walk.file.opset, named)
+    made = functions.expand(resolved, operands, walk.file.opset, named, walk.exact)
     if made is None:
         return False
     outer, before = walk.file, len(walk.found)

@@ -69,6 +69,9 @@ CASES: dict[str, Case] = {
     "QuickGelu": ("QuickGelu", "x", {"alpha": 1.5}),
     "SkipLayerNormalization": ("SkipLayerNormalization", "x skip g8 b8 b8", {"epsilon": 1e-5}),
     "SkipSimplifiedLayerNormalization": ("SkipSimplifiedLayerNormalization", "x skip g8", {"epsilon": 1e-5}),
+    "Attention": ("Attention", "x wqkv bqkv", {"num_heads": 2}),
+    "Attention, causal": ("Attention", "x wqkv bqkv", {"num_heads": 4, "unidirectional": 1, "scale": 0.7}),
+    "MultiHeadAttention": ("MultiHeadAttention", "x skip skip bqkv", {"num_heads": 2}),
     "DynamicQuantizeMatMul": ("DynamicQuantizeMatMul", "x q s1", {}),
     "DynamicQuantizeMatMul per column": ("DynamicQuantizeMatMul", "x q s5 z5 b5", {}),
     "MatMulNBits": ("MatMulNBits", "wide n4 ns4", {"K": 24, "N": 5, "bits": 4, "block_size": 16}),
@@ -76,7 +79,7 @@ CASES: dict[str, Case] = {
     "DynamicQuantizeLSTM": ("DynamicQuantizeLSTM", "steps lw lr lb _ _ _ _ ls lz ls lz", {"hidden_size": 4}),
     "NhwcMaxPool": ("NhwcMaxPool", "pixels", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
 }  # fmt: skip
-CONSTANTS |= {"n4": whole(np.uint8, 5, 2, 8), "ns4": scale(10), "nz4": whole(np.uint8, 5)}
+CONSTANTS |= {"wqkv": real(8, 24), "bqkv": real(24), "n4": whole(np.uint8, 5, 2, 8), "ns4": scale(10), "nz4": whole(np.uint8, 5)}
 INPUTS |= {"wide": real(1, 3, 24), "steps": real(4, 1, 8)}
 LOOSE = {"DynamicQuantizeLSTM": 0.05}
 """Where onnxruntime rounds more than the weights: how far apart real numbers may be."""

@@ -1,0 +1,229 @@
+"""Recognizes attention: MatMul, scale, mask, Softmax, MatMul become one op that streams by rows of queries.
+
+In and out: Graphs. Scales are constants of all elements alike, on the scores or in front of the queries and keys; masks are constants
+that are added. What lies between the two products must have no other reader. Queries, keys and values become tensors of tokens, so
+that the Transposes that split and join the heads cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glowembed.canonicalize.rewrite import constant, fresh, fresh_node, only_reader, origins, replaced
+from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
+from glowembed.graph.layout import permuted
+from glowembed.graph.op import ops
+
+FORBIDDING = -88.7
+"""Masks below this forbid a key: they are 2^-128 of the largest probability, or less."""
+
+LOWEST = -1e30
+"""Stands for minus infinity."""
+
+RANKS = (2, 3, 4)
+
+MOST_ELEMENTS = 2**24
+"""Of scores: float32 counts so far."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The product whose rows are the scores, the nodes between it and the Softmax, and what they compute: scale * s + mask."""
+
+    product: Node
+    between: tuple[Node, ...]
+    scale: float
+    mask: Array
+
+
+def attention(graph: Graph) -> Graph:
+    """One Attention for each Softmax between two products of computed matrices."""
+    producer = graph.producer()
+    for node in graph.nodes:
+        context = only_reader(graph, node.outputs[0]) if node.op == "Softmax" else None
+        if context is None or context.op != "MatMul" or context.inputs[0] != node.outputs[0]:
+            continue
+        scores = _scores(graph, producer, node)
+        if scores is None or not _is_full(graph, scores.product, context):
+            continue
+        batches, heads = _batches_and_heads(graph, scores.product)
+        mask = _by_head(scores.mask, graph.values[node.inputs[0]].shape, batches, heads)
+        if mask is not None:
+            return _fused(graph, scores, node, context, (batches, heads), mask)
+    return graph
+
+
+def _scores(graph: Graph, producer: Mapping[str, Node], softmax: Node) -> Scores | None:
+    name, scale, between = softmax.inputs[0], 1.0, list[Node]()
+    mask: Array = np.zeros(1)
+    while name in producer and only_reader(graph, name) is not None:
+        node = producer[name]
+        if node.op == "MatMul":
+            return Scores(node, tuple(between), scale, mask)
+        found = _scaled(graph, node) or _added(graph, node) or (_chosen(graph, node) if scale > 0 else None)
+        if found is None:
+            return None
+        name, factor, shift = found
+        scale, mask = scale * factor, mask + scale * shift
+        between.append(node)
+    return None
+
+
+def _scaled(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
+    """The computed input of a scale and shift, or of arithmetic with one number, and both constants."""
+    consts = [graph.values[name].const for name in node.inputs]
+    if node.op == "Affine":
+        factors, shift = (const.materialize().astype(np.float64) for const in consts[1:] if const is not None)
+        alike = (factors == factors[0]).all() and "act_min" not in node.attrs
+        return (node.inputs[0], float(factors[0]), shift) if alike else None
+    known = [const for const in consts if const is not None]
+    if (
+        ops()[node.op].dependence != "pair"
+        or len(known) != 1
+        or graph.values[node.inputs[consts.index(known[0])]].elements != 1
+    ):
+        return None
+    vector = known[0].then("vector", lambda a: a.astype(np.float64).reshape(-1))
+    scale, offset = (c.materialize() for c in ops()[node.op].scale_and_shift(vector, consts[0] is not None))
+    return node.inputs[consts.index(None)], float(scale[0]), offset
+
+
+def _added(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
+    """The computed input of an Add, 1, and the constant that is added to it."""
+    consts = [graph.values[name].const for name in node.inputs]
+    known = [const for const in consts if const is not None]
+    if node.op != "Add" or len(known) != 1:
+        return None
+    name = node.inputs[consts.index(None)]
+    same = graph.values[name].shape == graph.values[node.outputs[0]].shape
+    return (name, 1.0, known[0].materialize().astype(np.float64)) if same else None
+
+
+def _chosen(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
+    """The one computed input of a node that takes its elements or a constant that forbids, 1, and the mask that this is.
+
+    What the node does to numbers that are all different tells which of them it takes.
+    """
+    y = graph.values[node.outputs[0]]
+    consts = [graph.values[name].const for name in node.inputs]
+    if ops()[node.op].output_type != "shared" or consts.count(None) != 1 or y.elements > MOST_ELEMENTS:
+        return None
+    name = node.inputs[consts.index(None)]
+    if graph.values[name].shape != y.shape or graph.values[name].plain:
+        return None
+    probe = np.arange(1, y.elements + 1, dtype=np.float32).reshape(y.shape)
+    found = ops()[node.op].float_ref(node.attrs, [probe if c is None else c.materialize() for c in consts])[0]
+    kept = found == probe
+    return (name, 1.0, np.where(kept, 0.0, LOWEST)) if (kept | (found < FORBIDDING)).all() else None
+
+
+def _is_full(graph: Graph, scores: Node, context: Node) -> bool:
+    """Whether both products have the same batches, and all three operands are computed."""
+    names = (*scores.inputs, context.inputs[1])
+    shapes = [graph.values[name].shape for name in names]
+    computed = all(graph.values[name].const is None and graph.values[name].qtype is None for name in names)
+    return computed and len(shapes[0]) in RANKS and len({shape[:-2] for shape in shapes}) == 1
+
+
+def _batches_and_heads(graph: Graph, product: Node) -> tuple[int, int]:
+    """[B, H, T, d] has both; [H, T, d] has heads if a Transpose made it, else batches."""
+    shape = graph.values[product.outputs[0]].shape
+    if len(shape) == 4:
+        return shape[0], shape[1]
+    if len(shape) == 2:
+        return 1, 1
+    split = graph.producer().get(product.inputs[0])
+    return (1, shape[0]) if split is not None and split.op == "Transpose" else (shape[0], 1)
+
+
+def _by_head(mask: Array, shape: Shape, batches: int, heads: int) -> Array | None:
+    """The mask as [1 or H, 1 or T, S]; None if it differs between batches."""
+    full = np.broadcast_to(mask, (*np.broadcast_shapes(mask.shape, (1,) * len(shape))[:-1], shape[-1]))
+    lead = full.shape[:-2]
+    if len(lead) == 2:
+        return full[0] if (full == full[:1]).all() else None
+    if lead in ((), (1,)) or batches == 1:
+        return full.reshape(-1, *full.shape[-2:])
+    return full[:1] if (full == full[:1]).all() else None
+
+
+def _triangle(mask: Array, shape: Shape) -> int | None:
+    """Up to which key a query sees, if the mask says nothing else; all keys if it adds the same to each."""
+    queries, keys = shape[-2:]
+    if (mask == mask[..., :1]).all() and (mask > FORBIDDING).all():
+        return keys
+    forbidden = mask < FORBIDDING
+    for ahead in sorted({0, keys - queries}):
+        beyond = np.arange(keys) > np.arange(queries)[:, None] + ahead
+        if mask.shape[1] == queries and (forbidden == beyond).all() and not mask[~forbidden].any():
+            return ahead
+    return None
+
+
+def _fused(
+    graph: Graph, scores: Scores, softmax: Node, context: Node, split: tuple[int, int], mask: Array
+) -> Graph:  # fmt: skip
+    shape = graph.values[context.outputs[0]].shape
+    made = _Made(graph, origins(scores.product, *scores.between, softmax, context), *split)
+    inputs = [made.tokens(name, False) for name in scores.product.inputs] + [made.tokens(context.inputs[1], True)]
+    width = graph.values[softmax.inputs[0]].shape
+    ahead = _triangle(mask, width)
+    if ahead is None:
+        stored = constant(graph, f"{softmax.inputs[0]}/mask", Const(np.maximum(mask, LOWEST).astype(np.float32)))
+        made.values.append(stored)
+        inputs.append(stored.name)
+    attrs = {"heads": split[1], "scale": scores.scale, "ahead": width[-1] if ahead is None else ahead}
+    made.attend(inputs, attrs, context.outputs[0], shape)
+    gone: dict[str, list[Node]] = {node.name: [] for node in (scores.product, *scores.between, softmax)}
+    return replaced(graph, {**gone, context.name: made.nodes}, made.values)
+
+
+@dataclass
+class _Made:
+    """The nodes and values that take the place of an attention."""
+
+    graph: Graph
+    origins: tuple[str, ...]
+    batches: int
+    heads: int
+    nodes: list[Node] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+
+    def add(self, op: str, x: Sequence[str], attrs: Mapping[str, Any], wanted: str, shape: Shape) -> str:
+        """Add a node with a new value."""
+        taken = {value.name for value in self.values}
+        name = fresh(self.graph, wanted)
+        while name in taken:
+            name = fresh(self.graph, f"{name}'")
+        self.values.append(Value(name, shape))
+        self.node(op, x, attrs, name)
+        return name
+
+    def node(self, op: str, x: Sequence[str], attrs: Mapping[str, Any], output: str) -> None:
+        """Add a node that makes this value."""
+        self.nodes.append(Node(fresh_node(self.graph, output), op, tuple(x), (output,), attrs, self.origins))
+
+    def tokens(self, name: str, turned: bool) -> str:
+        """[B, H, T, d], or turned [B, H, d, T], as [B, T, H * d]."""
+        full = (self.batches, self.heads, *self.graph.values[name].shape[-2:])
+        x = self.add("Reshape", [name], {"shape": full}, f"{name}/heads", full)
+        perm = (0, 3, 1, 2) if turned else (0, 2, 1, 3)
+        split = permuted(full, perm)
+        x = self.add("Transpose", [x], {"perm": perm}, f"{name}/tokens_by_head", split)
+        joined = (*split[:2], split[2] * split[3])
+        return self.add("Reshape", [x], {"shape": joined}, f"{name}/tokens", joined)
+
+    def attend(self, inputs: Sequence[str], attrs: Mapping[str, Any], y: str, shape: Shape) -> None:
+        """The Attention, and its output in the shape of the product that it replaces."""
+        queries, width = shape[-2:]
+        joined = (self.batches, queries, self.heads * width)
+        x = self.add("Attention", inputs, attrs, f"{y}/tokens", joined)
+        split = (self.batches, queries, self.heads, width)
+        x = self.add("Reshape", [x], {"shape": split}, f"{y}/tokens_by_head", split)
+        full = (self.batches, self.heads, queries, width)
+        x = self.add("Transpose", [x], {"perm": (0, 2, 1, 3)}, f"{y}/heads", full)
+        self.node("Reshape", [x], {"shape": shape}, y)

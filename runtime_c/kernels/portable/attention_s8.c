@@ -1,0 +1,100 @@
+/* Attention of int8 queries, keys and values, query by query and head by head: the portable truth.
+ *
+ * The law is that of glowembed/ops/attention.py. The text serves int16 too, with int16_t in the place of int8_t.
+ */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_wide.h"
+
+/* Elements of the output that are summed in one pass over the values. */
+#define ATTENTION_S8_BLOCK 4
+
+/* The keys and values of one head, and the query that looks at them. */
+typedef struct {
+    const int8_t *q;
+    const ge_rows *k;
+    const ge_rows *v;
+    const int16_t *mask; /* of this query, or NULL */
+    int32_t first;       /* row of the first key and value */
+    int32_t keys;        /* that the query sees */
+    int32_t head;
+} attention_s8_view;
+
+/* Writes the scores; returns the largest one. */
+static int32_t attention_s8_scores(const ge_attention_params *p, const attention_s8_view *a, int16_t *scores) {
+    int32_t most = -32768;
+    for (int32_t j = 0; j < a->keys; j++) {
+        const int8_t *key = (const int8_t *)ge_row(a->k, a->first + j) + a->head * p->depth;
+        int64_t sum = 0;
+        for (int32_t i = 0; i < p->depth; i++) {
+            sum += (int64_t)(a->q[i] - p->zero_point_q) * (key[i] - p->zero_point_k);
+        }
+        int32_t s = ge_requantize_wide(sum, p->score_multiplier, p->score_shift, 0, -8192, 8191);
+        s = a->mask != NULL ? s + a->mask[j] : s;
+        s = s < -32768 ? -32768 : s;
+        most = s > most ? s : most;
+        scores[j] = (int16_t)s;
+    }
+    return most;
+}
+
+/* Replaces the scores by powers of two relative to the largest one; returns their sum. */
+static uint32_t attention_s8_powers(int16_t *scores, int32_t keys, int32_t most, const uint16_t *table) {
+    uint32_t sum = 0;
+    for (int32_t j = 0; j < keys; j++) {
+        const int32_t distance = most - scores[j];
+        const uint16_t e = table[distance < 1023 ? distance : 1023];
+        sum += e;
+        scores[j] = (int16_t)e;
+    }
+    return sum;
+}
+
+static void attention_s8_values(const ge_attention_params *p, const attention_s8_view *a, const int16_t *e,
+                                int32_t multiplier, int8_t *out) {
+    for (int32_t c = 0; c < p->width; c += ATTENTION_S8_BLOCK) {
+        const int32_t count = p->width - c < ATTENTION_S8_BLOCK ? p->width - c : ATTENTION_S8_BLOCK;
+        int64_t sums[ATTENTION_S8_BLOCK] = {0};
+        for (int32_t j = 0; j < a->keys; j++) {
+            const int8_t *value = (const int8_t *)ge_row(a->v, a->first + j) + a->head * p->width + c;
+            for (int32_t i = 0; i < count; i++) {
+                sums[i] += (int64_t)e[j] * (value[i] - p->zero_point_v);
+            }
+        }
+        for (int32_t i = 0; i < count; i++) {
+            out[c + i] = (int8_t)ge_requantize_wide(sums[i], multiplier, p->shift, p->out_zero_point, p->lo, p->hi);
+        }
+    }
+}
+
+static void attention_s8_head(const ge_attention_params *p, const attention_s8_view *a, const uint16_t *table,
+                              int16_t *scores, int8_t *out) {
+    const int32_t most = attention_s8_scores(p, a, scores);
+    uint32_t multiplier = 0;
+    if (most >= -16384) {
+        const uint32_t sum = attention_s8_powers(scores, a->keys, most, table);
+        const uint32_t numerator = (uint32_t)p->numerator;
+        multiplier = (numerator / sum << p->fine) + ((numerator % sum << p->fine) + sum / 2u) / sum;
+    } else {
+        memset(scores, 0, (size_t)a->keys * sizeof *scores);
+    }
+    attention_s8_values(p, a, scores, (int32_t)multiplier, out);
+}
+
+static void ge_attention_s8(const ge_attention_params *p, const ge_rows *q, const ge_rows *k, const ge_rows *v,
+                            const uint16_t *table, const int16_t *mask, const ge_rows *out, int32_t first_row,
+                            int32_t last_row, void *scratch) {
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int32_t t = y % p->queries;
+        const int32_t seen = t + p->ahead + 1;
+        attention_s8_view a = {NULL, k, v, NULL, y / p->queries * p->keys, 0, 0};
+        a.keys = seen < 0 ? 0 : (seen < p->keys ? seen : p->keys);
+        for (int32_t h = 0; h < p->heads; h++) {
+            const int32_t line = (p->mask_heads > 1 ? h * p->mask_queries : 0) + (p->mask_queries > 1 ? t : 0);
+            a.q = (const int8_t *)ge_row(q, y) + h * p->depth;
+            a.mask = p->mask_heads != 0 ? mask + line * p->keys : NULL;
+            a.head = h;
+            attention_s8_head(p, &a, table, (int16_t *)scratch, (int8_t *)ge_row(out, y) + h * p->width);
+        }
+    }
+}
