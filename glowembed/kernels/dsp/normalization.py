@@ -1,0 +1,45 @@
+"""Kernels for dsp of the normalizations: when they are exact, the order of their constants, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.target import Target
+
+
+def _why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    if p.positions > 1 or p.groups > 1:
+        return "its groups are not vectors that follow each other"
+    if p.extra or p.bits < 1:
+        return "its vectors are longer than 256 elements, or its outputs are beyond the range of their type"
+    return None
+
+
+def _pairs(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """The scale and the shift of each channel, alternating."""
+    pairs = np.stack([constants["scale"], constants["shift"]], axis=1).astype(np.int32)
+    return {"stream": pairs.reshape(-1), "roots": constants["roots"]}
+
+
+def _cycles(p: Any) -> float:
+    return float(p.rows * p.parts * (10.5 * p.channels + 130))
+
+
+NORMALIZE = Kernel(
+    "ge_normalize_s8_dsp",
+    isa="dsp",
+    when=_why_not,
+    constants={"stream": "int32_t", "roots": "uint16_t"},
+    arrange=_pairs,
+    instance=lambda p: {"BITS": p.bits, "VARIANCE": p.variance_bits},
+    cost=lambda n, t: Cost(_cycles(n.params), 620),
+    store="elements",
+)
+
+KERNELS = {"normalize_s8": only(NORMALIZE)}

@@ -1,0 +1,162 @@
+/* Vectors of int8 less their mean, divided by their deviation, scaled and shifted, for Cortex-M4, M7 and M33.
+ *
+ * Up to 256 elements the sums, the variance and the products with the reciprocal root fit 32 bits. One pass adds up elements and
+ * squares by SMLAD, two to an instruction; the second takes MLA, SMMLAR and SSAT with the shift in it for each element. The stream
+ * holds scale and shift of each channel in turn. Cycles are in docs/adding-an-op.md. */
+#include "ge.h"
+#include "ge_isa_dsp_sum.h"
+#include "ge_params.h"
+
+#define NORMALIZE_S8_DSP_BITS 8
+#define NORMALIZE_S8_DSP_VARIANCE 30
+
+#define NORMALIZE_S8_DSP_ADD                                                                                           \
+    "    ldr %[w], [%[x]], #4\n"                                                                                       \
+    "    sxtb16 %[a], %[w]\n"                                                                                          \
+    "    sxtb16 %[w], %[w], ror #8\n"                                                                                  \
+    "    smlad %[s1], %[a], %[ones], %[s1]\n"                                                                          \
+    "    smlad %[s2], %[a], %[a], %[s2]\n"                                                                             \
+    "    smlad %[s1], %[w], %[ones], %[s1]\n"                                                                          \
+    "    smlad %[s2], %[w], %[w], %[s2]\n"
+
+#define NORMALIZE_S8_DSP_ADD_TWO                                                                                       \
+    "    ldr %[w], [%[x], #4]\n"                                                                                       \
+    "    ldr %[v], [%[x]], #8\n"                                                                                       \
+    "    sxtb16 %[a], %[w]\n"                                                                                          \
+    "    sxtb16 %[w], %[w], ror #8\n"                                                                                  \
+    "    smlad %[s1], %[a], %[ones], %[s1]\n"                                                                          \
+    "    smlad %[s2], %[a], %[a], %[s2]\n"                                                                             \
+    "    smlad %[s1], %[w], %[ones], %[s1]\n"                                                                          \
+    "    smlad %[s2], %[w], %[w], %[s2]\n"                                                                             \
+    "    sxtb16 %[a], %[v]\n"                                                                                          \
+    "    sxtb16 %[v], %[v], ror #8\n"                                                                                  \
+    "    smlad %[s1], %[a], %[ones], %[s1]\n"                                                                          \
+    "    smlad %[s2], %[a], %[a], %[s2]\n"                                                                             \
+    "    smlad %[s1], %[v], %[ones], %[s1]\n"                                                                          \
+    "    smlad %[s2], %[v], %[v], %[s2]\n"
+
+/* Writes the sum of n elements and that of their squares. */
+static inline void normalize_s8_dsp_sums(const int8_t *x, int32_t n, int32_t *sum, uint32_t *squares) {
+    int32_t s1 = 0, s2 = 0, w, v, a, turns = n;
+    __asm__ volatile(
+        "    b 2f\n"
+        "    .balign 4\n"
+        "1:\n" NORMALIZE_S8_DSP_ADD_TWO NORMALIZE_S8_DSP_ADD_TWO "2:\n"
+        "    subs %[n], %[n], #16\n"
+        "    bge 1b\n"
+        "    adds %[n], %[n], #12\n"
+        "    blt 4f\n"
+        "3:\n" NORMALIZE_S8_DSP_ADD "    subs %[n], %[n], #4\n"
+        "    bge 3b\n"
+        "4:\n"
+        : [x] "+&r"(x), [n] "+&r"(turns), [s1] "+&r"(s1), [s2] "+&r"(s2), [w] "=&r"(w), [v] "=&r"(v), [a] "=&r"(a)
+        : [ones] "r"(0x00010001)
+        : "cc", "memory");
+    for (int32_t i = 0; i < (n & 3); i++) {
+        s1 += x[i];
+        s2 += x[i] * x[i];
+    }
+    *sum = s1;
+    *squares = (uint32_t)s2;
+}
+
+static inline uint32_t normalize_s8_dsp_high(uint32_t a, uint32_t b) {
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
+
+/* The reciprocal root of w, which is not 0, times 2^exponent; its lower 32 bits. */
+static inline uint32_t normalize_s8_dsp_root(uint64_t w, const uint16_t *roots, int32_t exponent) {
+    const uint32_t high = (uint32_t)(w >> 32), low = (uint32_t)w;
+    uint32_t m;
+    if (high != 0u) {
+        const int32_t right = (33 - __builtin_clz(high)) & ~1;
+        m = (high << (32 - right)) | ((low >> 1) >> (right - 1));
+        exponent -= right >> 1;
+    } else {
+        const int32_t left = __builtin_clz(low) & ~1;
+        m = low << left;
+        exponent += left >> 1;
+    }
+    uint32_t root = (uint32_t)roots[(m >> 24) - 64u] << 15;
+    for (int32_t i = 0; i < 2; i++) {
+        const uint32_t t = (uint32_t)((uint64_t)root * root >> 30);
+        root = (uint32_t)((uint64_t)root * (0xC0000000u - normalize_s8_dsp_high(m, t)) >> 31);
+    }
+    if (exponent >= 0) {
+        return exponent < 32 ? root << exponent : 0u;
+    }
+    return exponent > -32 ? (root + (1u << (-exponent - 1))) >> -exponent : 0u;
+}
+
+#define NORMALIZE_S8_DSP_FOUR                                                                                          \
+    "    ldr %[w], [%[x]], #4\n"                                                                                       \
+    "    ldr %[ca], [%[k], #4]\n"                                                                                      \
+    "    ldr %[mb], [%[k], #8]\n"                                                                                      \
+    "    ldr %[cb], [%[k], #12]\n"                                                                                     \
+    "    ldr %[ma], [%[k]], #32\n"                                                                                     \
+    "    sxtb.w %[t], %[w]\n"                                                                                          \
+    "    mla %[t], %[t], %[root], %[start]\n"                                                                          \
+    "    smmlar %[ca], %[t], %[ma], %[ca]\n"                                                                           \
+    "    sxtb.w %[t], %[w], ror #8\n"                                                                                  \
+    "    mla %[t], %[t], %[root], %[start]\n"                                                                          \
+    "    smmlar %[cb], %[t], %[mb], %[cb]\n"                                                                           \
+    "    ssat %[ca], #8, %[ca], asr %[bits]\n"                                                                         \
+    "    ssat %[cb], #8, %[cb], asr %[bits]\n"                                                                         \
+    "    strb.w %[ca], [%[o]], #4\n"                                                                                   \
+    "    strb.w %[cb], [%[o], #-3]\n"                                                                                  \
+    "    ldr %[ma], [%[k], #-16]\n"                                                                                    \
+    "    ldr %[ca], [%[k], #-12]\n"                                                                                    \
+    "    ldr %[mb], [%[k], #-8]\n"                                                                                     \
+    "    ldr %[cb], [%[k], #-4]\n"                                                                                     \
+    "    sxtb.w %[t], %[w], ror #16\n"                                                                                 \
+    "    mla %[t], %[t], %[root], %[start]\n"                                                                          \
+    "    smmlar %[ca], %[t], %[ma], %[ca]\n"                                                                           \
+    "    asr.w %[t], %[w], #24\n"                                                                                      \
+    "    mla %[t], %[t], %[root], %[start]\n"                                                                          \
+    "    smmlar %[cb], %[t], %[mb], %[cb]\n"                                                                           \
+    "    ssat %[ca], #8, %[ca], asr %[bits]\n"                                                                         \
+    "    ssat %[cb], #8, %[cb], asr %[bits]\n"                                                                         \
+    "    strb.w %[ca], [%[o], #-2]\n"                                                                                  \
+    "    strb.w %[cb], [%[o], #-1]\n"
+
+#define NORMALIZE_S8_DSP_ONE                                                                                           \
+    "    ldrsb.w %[t], [%[x]], #1\n"                                                                                   \
+    "    ldr %[ca], [%[k], #4]\n"                                                                                      \
+    "    ldr %[ma], [%[k]], #8\n"                                                                                      \
+    "    mla %[t], %[t], %[root], %[start]\n"                                                                          \
+    "    smmlar %[ca], %[t], %[ma], %[ca]\n"                                                                           \
+    "    ssat %[ca], #8, %[ca], asr %[bits]\n"                                                                         \
+    "    strb.w %[ca], [%[o]], #1\n"
+
+static void normalize_s8_dsp_vector(const ge_normalize_params *p, const int8_t *x, const int32_t *stream,
+                                    const uint16_t *roots, int8_t *o) {
+    int32_t n = p->channels, sum;
+    uint32_t squares;
+    normalize_s8_dsp_sums(x, n, &sum, &squares);
+    const uint32_t zero = (uint32_t)p->zero_point, mean = p->centred != 0 ? (uint32_t)sum : zero * (uint32_t)n;
+    squares += zero * (zero * (uint32_t)n - 2u * (uint32_t)sum);
+    const uint32_t variance = (uint32_t)n * squares - (p->centred != 0 ? mean * mean : 0u);
+    const uint64_t epsilon = ((uint64_t)p->epsilon_high << 31) + (uint32_t)p->epsilon_low;
+    const uint64_t w = ((uint64_t)variance << NORMALIZE_S8_DSP_VARIANCE) + epsilon;
+    const uint32_t factor = normalize_s8_dsp_root(w != 0u ? w : 1u, roots, p->root_shift);
+    const uint32_t start = 0u - mean * factor, root = (uint32_t)n * factor;
+    int32_t word, t, ma, mb, ca, cb;
+    __asm__ volatile(GE_DSP_SUM_LOOP(NORMALIZE_S8_DSP_FOUR, NORMALIZE_S8_DSP_ONE)
+                     : [x] "+&r"(x), [k] "+&r"(stream), [o] "+&r"(o), [n] "+&r"(n), [w] "=&r"(word), [t] "=&r"(t),
+                       [ma] "=&r"(ma), [mb] "=&r"(mb), [ca] "=&r"(ca), [cb] "=&r"(cb)
+                     : [root] "r"(root), [start] "r"(start), [bits] "i"(NORMALIZE_S8_DSP_BITS)
+                     : "cc", "memory");
+}
+
+static void ge_normalize_s8_dsp(const ge_normalize_params *p, const ge_rows *x, const int32_t *stream,
+                                const uint16_t *roots, const ge_rows *out, int32_t first_row, int32_t last_row,
+                                void *scratch) {
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        const int8_t *v = (const int8_t *)ge_row(x, y);
+        int8_t *o = (int8_t *)ge_row(out, y);
+        for (int32_t k = 0; k < p->parts; k++) {
+            normalize_s8_dsp_vector(p, v + k * p->channels, stream, roots, o + k * p->channels);
+        }
+    }
+}
