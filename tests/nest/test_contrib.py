@@ -79,7 +79,13 @@ CASES: dict[str, Case] = {
     "DynamicQuantizeLSTM": ("DynamicQuantizeLSTM", "steps lw lr lb _ _ _ _ ls lz ls lz", {"hidden_size": 4}),
     "NhwcMaxPool": ("NhwcMaxPool", "pixels", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
 }  # fmt: skip
-CONSTANTS |= {"wqkv": real(8, 24), "bqkv": real(24), "n4": whole(np.uint8, 5, 2, 8), "ns4": scale(10), "nz4": whole(np.uint8, 5)}
+CONSTANTS |= {
+    "wqkv": real(8, 24),
+    "bqkv": real(24),
+    "n4": whole(np.uint8, 5, 2, 8),
+    "ns4": scale(10),
+    "nz4": whole(np.uint8, 5),
+}
 INPUTS |= {"wide": real(1, 3, 24), "steps": real(4, 1, 8)}
 LOOSE = {"DynamicQuantizeLSTM": 0.05}
 """Where onnxruntime rounds more than the weights: how far apart real numbers may be."""
