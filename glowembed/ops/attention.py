@@ -176,7 +176,8 @@ class AttentionS16(AttentionS8):
     name, dtype, size, top = "attention_s16", "int16", 2, 1023
     kernels = (
         Kernel(
-            "ge_attention_s8_w16", template="ge_attention_s8", scratch=lambda p: 4 * ((p.keys + 1) // 2),
+            "ge_attention_s16", template="ge_attention_s8",
+            words={"ELEMENT": "int16_t"}, scratch=lambda p: 4 * ((p.keys + 1) // 2),
             cost=lambda n, t: Cost(10.0 * n.macs, 900), store="rows",
         ),
     )  # fmt: skip

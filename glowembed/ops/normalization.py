@@ -358,8 +358,9 @@ class NormalizeS16(NormalizeS8):
     element_bytes = (2, 2)
     kernels = (
         Kernel(
-            "ge_normalize_s8_w16",
+            "ge_normalize_s16",
             template="ge_normalize_s8",
+            words={"ELEMENT": "int16_t"},
             cost=lambda n, t: Cost(26.0 * n.macs, 700),
             store=_store,
             same_place=lambda p: True,

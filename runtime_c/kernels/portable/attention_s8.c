@@ -1,17 +1,19 @@
 /* Attention of int8 queries, keys and values, query by query and head by head: the portable truth.
  *
- * The law is that of glowembed/ops/attention.py. The text serves int16 too, with int16_t in the place of int8_t.
+ * The law is that of glowembed/ops/attention.py. The text serves int16 too.
  */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_wide.h"
+
+#define ATTENTION_S8_ELEMENT int8_t /* or int16_t */
 
 /* Elements of the output that are summed in one pass over the values. */
 #define ATTENTION_S8_BLOCK 4
 
 /* The keys and values of one head, and the query that looks at them. */
 typedef struct {
-    const int8_t *q;
+    const ATTENTION_S8_ELEMENT *q;
     const ge_rows *k;
     const ge_rows *v;
     const int16_t *mask; /* of this query, or NULL */
@@ -24,7 +26,7 @@ typedef struct {
 static int32_t attention_s8_scores(const ge_attention_params *p, const attention_s8_view *a, int16_t *scores) {
     int32_t most = -32768;
     for (int32_t j = 0; j < a->keys; j++) {
-        const int8_t *key = (const int8_t *)ge_row(a->k, a->first + j) + a->head * p->depth;
+        const ATTENTION_S8_ELEMENT *key = (const ATTENTION_S8_ELEMENT *)ge_row(a->k, a->first + j) + a->head * p->depth;
         int64_t sum = 0;
         for (int32_t i = 0; i < p->depth; i++) {
             sum += (int64_t)(a->q[i] - p->zero_point_q) * (key[i] - p->zero_point_k);
@@ -51,24 +53,26 @@ static uint32_t attention_s8_powers(int16_t *scores, int32_t keys, int32_t most,
 }
 
 static void attention_s8_values(const ge_attention_params *p, const attention_s8_view *a, const int16_t *e,
-                                int32_t multiplier, int8_t *out) {
+                                int32_t multiplier, ATTENTION_S8_ELEMENT *out) {
     for (int32_t c = 0; c < p->width; c += ATTENTION_S8_BLOCK) {
         const int32_t count = p->width - c < ATTENTION_S8_BLOCK ? p->width - c : ATTENTION_S8_BLOCK;
         int64_t sums[ATTENTION_S8_BLOCK] = {0};
         for (int32_t j = 0; j < a->keys; j++) {
-            const int8_t *value = (const int8_t *)ge_row(a->v, a->first + j) + a->head * p->width + c;
+            const ATTENTION_S8_ELEMENT *value =
+                (const ATTENTION_S8_ELEMENT *)ge_row(a->v, a->first + j) + a->head * p->width + c;
             for (int32_t i = 0; i < count; i++) {
                 sums[i] += (int64_t)e[j] * (value[i] - p->zero_point_v);
             }
         }
         for (int32_t i = 0; i < count; i++) {
-            out[c + i] = (int8_t)ge_requantize_wide(sums[i], multiplier, p->shift, p->out_zero_point, p->lo, p->hi);
+            out[c + i] = (ATTENTION_S8_ELEMENT)ge_requantize_wide(sums[i], multiplier, p->shift, p->out_zero_point,
+                                                                  p->lo, p->hi);
         }
     }
 }
 
 static void attention_s8_head(const ge_attention_params *p, const attention_s8_view *a, const uint16_t *table,
-                              int16_t *scores, int8_t *out) {
+                              int16_t *scores, ATTENTION_S8_ELEMENT *out) {
     const int32_t most = attention_s8_scores(p, a, scores);
     uint32_t multiplier = 0;
     if (most >= -16384) {
@@ -91,10 +95,10 @@ static void ge_attention_s8(const ge_attention_params *p, const ge_rows *q, cons
         a.keys = seen < 0 ? 0 : (seen < p->keys ? seen : p->keys);
         for (int32_t h = 0; h < p->heads; h++) {
             const int32_t line = (p->mask_heads > 1 ? h * p->mask_queries : 0) + (p->mask_queries > 1 ? t : 0);
-            a.q = (const int8_t *)ge_row(q, y) + h * p->depth;
+            a.q = (const ATTENTION_S8_ELEMENT *)ge_row(q, y) + h * p->depth;
             a.mask = p->mask_heads != 0 ? mask + line * p->keys : NULL;
             a.head = h;
-            attention_s8_head(p, &a, table, (int16_t *)scratch, (int8_t *)ge_row(out, y) + h * p->width);
+            attention_s8_head(p, &a, table, (int16_t *)scratch, (ATTENTION_S8_ELEMENT *)ge_row(out, y) + h * p->width);
         }
     }
 }

@@ -1,13 +1,15 @@
 /* Elements less the mean of their group, divided by its standard deviation, scaled and shifted: the portable truth.
  *
- * The law is that of glowembed/ops/normalization.py. The text serves int16 too, with int16_t in the place of int8_t.
+ * The law is that of glowembed/ops/normalization.py. The text serves int16 too.
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
+#define NORMALIZE_S8_ELEMENT int8_t /* or int16_t */
+
 /* The variance of a group and its epsilon, n^2 << variance_bits times as large, at least 1; *sum becomes the sum. */
-static uint64_t normalize_s8_variance(const ge_normalize_params *p, const int8_t *x, int64_t *sum) {
+static uint64_t normalize_s8_variance(const ge_normalize_params *p, const NORMALIZE_S8_ELEMENT *x, int64_t *sum) {
     const int64_t n = (int64_t)p->positions * p->channels;
     const int64_t epsilon = ((int64_t)p->epsilon_high << 31) + p->epsilon_low;
     int64_t squares = 0;
@@ -44,8 +46,8 @@ static uint64_t normalize_s8_root(uint64_t w, const uint16_t *roots, int32_t exp
     return left >= 0 ? root << left : (root + ((uint64_t)1 << (-left - 1))) >> -left;
 }
 
-static void normalize_s8_group(const ge_normalize_params *p, const int8_t *x, const int32_t *scale,
-                               const int32_t *shift, const uint16_t *roots, int8_t *out) {
+static void normalize_s8_group(const ge_normalize_params *p, const NORMALIZE_S8_ELEMENT *x, const int32_t *scale,
+                               const int32_t *shift, const uint16_t *roots, NORMALIZE_S8_ELEMENT *out) {
     const int64_t n = (int64_t)p->positions * p->channels;
     const int64_t half = ((int64_t)1 << p->extra) >> 1;
     int64_t sum;
@@ -55,7 +57,7 @@ static void normalize_s8_group(const ge_normalize_params *p, const int8_t *x, co
         for (int32_t c = 0; c < p->channels; c++) {
             const int64_t h = ((n * (x[c] - p->zero_point) - sum) * root + half) >> p->extra;
             const int64_t fine = (h * scale[c] + ((int64_t)shift[c] * 4294967296) + 2147483648) >> 32;
-            out[c] = (int8_t)ge_clamp((int32_t)fine >> p->bits, p->lo, p->hi);
+            out[c] = (NORMALIZE_S8_ELEMENT)ge_clamp((int32_t)fine >> p->bits, p->lo, p->hi);
         }
         x += p->groups * p->channels;
         out += p->groups * p->channels;
@@ -68,8 +70,8 @@ static void ge_normalize_s8(const ge_normalize_params *p, const ge_rows *x, cons
     const int32_t part = p->positions * p->groups * p->channels;
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
-        const int8_t *v = (const int8_t *)ge_row(x, y);
-        int8_t *o = (int8_t *)ge_row(out, y);
+        const NORMALIZE_S8_ELEMENT *v = (const NORMALIZE_S8_ELEMENT *)ge_row(x, y);
+        NORMALIZE_S8_ELEMENT *o = (NORMALIZE_S8_ELEMENT *)ge_row(out, y);
         for (int32_t k = 0; k < p->parts; k++) {
             for (int32_t g = 0; g < p->groups; g++) {
                 const int32_t c = g * p->channels;
