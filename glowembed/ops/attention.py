@@ -26,8 +26,9 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
+from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Malformed, Op
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.law import wide
 from glowembed.law.fixedpoint import round_half_up
 from glowembed.nest.expr import Expr, call, constant, where
@@ -58,6 +59,23 @@ class Attention(Op):
     """
 
     name = "Attention"
+    onnx = ("Attention",)
+
+    def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        """Of three tensors of tokens, without a mask. Any other form is imported by its function body, and recognized behind it."""
+        heads, shapes = int(node.attrs.get("q_num_heads", 0)), [b.shape(name) for name in node.inputs[:3]]
+        if any(node.inputs[3:]) or any(node.outputs[1:]) or node.attrs.get("softcap", 0.0):
+            raise Refused("it has a mask, earlier keys, a limit of the scores or a second output")
+        if (
+            len(shapes) != 3
+            or any(len(shape) != 3 for shape in shapes)
+            or heads != node.attrs.get("kv_num_heads", 0)
+            or heads < 1
+        ):
+            raise Refused("its heads are an axis of their own, or queries have more of them than keys")
+        scale = float(node.attrs.get("scale", 0.0)) or (shapes[0][2] // heads) ** -0.5
+        ahead = 0 if node.attrs.get("is_causal", 0) else shapes[1][1]
+        b.add("Attention", node.inputs[:3], {"heads": heads, "scale": scale, "ahead": ahead}, node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         (b, t, width), k, v, heads = *shapes[:3], attrs["heads"]
@@ -124,28 +142,30 @@ class AttentionParams:
     hi: int = i32("largest output")
 
 
+def _needs(p: AttentionParams, y: int) -> tuple[range, ...]:
+    first = y // p.queries * p.keys
+    keys = range(first, first + min(max(y % p.queries + p.ahead + 1, 0), p.keys))
+    return range(y, y + 1), keys, keys
+
+
+QUERIES = Geometry(
+    lambda p: int(p.batches * p.queries),
+    lambda p: ((p.heads * p.depth, p.heads * p.depth, p.heads * p.width), p.heads * p.width),
+    _needs,
+)
+
+
 class AttentionS8(KernelOp):
     """A row is one query with all its heads; it reads its own row of q, and the rows of k and v that it sees."""
 
-    name, dtype, size, top = "attention_s8", "int8", 1, 255
+    name, dtype, top = "attention_s8", "int8", 255
     params = AttentionParams
+    geometry = QUERIES
     inputs = ("q", "k", "v")
     constants = {"table": "uint16_t", "mask": "int16_t"}
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_attention_s8", scratch=lambda p: 4 * ((p.keys + 1) // 2), cost=lambda n, t: Cost(9.0 * n.macs, 900), store="rows"),
     )  # fmt: skip
-
-    def rows(self, p: AttentionParams) -> int:
-        return p.batches * p.queries
-
-    def row_bytes(self, p: AttentionParams) -> tuple[tuple[int, ...], int]:
-        narrow, broad = self.size * p.heads * p.depth, self.size * p.heads * p.width
-        return (narrow, narrow, broad), broad
-
-    def needs(self, p: AttentionParams, y: int) -> tuple[range, ...]:
-        first = y // p.queries * p.keys
-        keys = range(first, first + min(max(y % p.queries + p.ahead + 1, 0), p.keys))
-        return range(y, y + 1), keys, keys
 
     def int_ref(self, p: AttentionParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         sizes = ((p.queries, p.zero_point_q), (p.keys, p.zero_point_k), (p.keys, p.zero_point_v))
@@ -173,7 +193,8 @@ class AttentionS8(KernelOp):
 class AttentionS16(AttentionS8):
     """The same with int16, and powers of two of 10 bits."""
 
-    name, dtype, size, top = "attention_s16", "int16", 2, 1023
+    name, dtype, top = "attention_s16", "int16", 1023
+    element_bytes = (2, 2)
     kernels = (
         Kernel(
             "ge_attention_s16", template="ge_attention_s8",
@@ -194,7 +215,7 @@ def _lower_quantized(node: Node, c: LowerContext) -> None:
             f"{node.name}: attention over {keys} keys; at most {MOST_KEYS} are possible in {q.dtype}"
         )
     exponent, bound = node.attrs["scale"] * math.log2(math.e) * q.scale[0] * k.scale[0], depth * _reach(q) * _reach(k)
-    likely = abs(exponent) * bound / max(1.0, depth**0.5 / 2) / (1 if op.size == 1 else INT16_HEADROOM**2)
+    likely = abs(exponent) * bound / max(1.0, depth**0.5 / 2) / (1 if op.dtype == "int8" else INT16_HEADROOM**2)
     unit = next((bits for bits in UNITS if likely * 2**bits < LIMIT), UNITS[-1])
     score = _score(exponent * 2**unit, bound, op.dtype)
     numerator, fine, shift = _division(v.scale[0] / y.scale[0], op.top * keys)

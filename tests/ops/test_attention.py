@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from checker import check_kernels, weights
+from checker import case, check_kernels, weights
 
 from glowembed.graph.ir import Array, Const, Graph, Node, Value, verify
 from glowembed.lower.nodes import lower
@@ -69,6 +69,32 @@ CASES = [
     Case("a negative scale", 4, 5, 2, 4, 4, scale=-0.3),
     Case("steep scores", 4, 5, 2, 4, 4, scale=15.0),
 ]  # fmt: skip
+
+
+def tokens(name, queries, keys, heads, depth, width, **attrs):
+    """Attention of opset 23."""
+    shapes = ((1, queries, heads * depth), (1, keys, heads * depth), (1, keys, heads * width))
+    return case(name, "Attention", *shapes, q_num_heads=heads, kv_num_heads=heads, opset=23, **attrs)
+
+
+SMALL = (
+    tokens("one head", 3, 3, 1, 2, 2, scale=0.1),
+    tokens("two heads", 3, 4, 2, 2, 1, scale=0.1),
+)
+"""So flat that every key counts."""
+
+
+def random_case(chance):
+    queries, keys, heads = chance.choice((1, 3, 5)), chance.choice((1, 2, 7, 16)), chance.choice((1, 1, 2))
+    return tokens(
+        "node",
+        queries,
+        keys,
+        heads,
+        chance.choice((1, 4, 9)),
+        chance.choice((1, 2, 4, 5)),
+        is_causal=int(chance.random() < 0.3),
+    )
 
 
 def network(case: Case) -> Graph:

@@ -39,6 +39,7 @@ PART_OF_ROWS = ("ge_copy",)
 """Kernels that read some elements of a row: what they leave out counts as read."""
 
 CAUTIOUS = {
+    "ge_attention_s8_dsp": "all queries of a head are read before those of the next one",
     "ge_mean_s32": "one pixel",
     "ge_conv2d_winograd": "it computes two rows at a time, for some channels after the others",
     "ge_conv2d_plain_s8": "one group after the other goes through all rows",
