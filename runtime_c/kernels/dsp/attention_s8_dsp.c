@@ -11,7 +11,7 @@
 #define ATTENTION_S8_DSP_ROWS 3
 
 /* What lies behind the keys that are seen is multiplied by 0.
- * Where the parts of the scratch begin, and how many turns of ge_dsp_pairs a key and a column take. */
+ * Where the parts of the scratch begin, and how many turns of ge_dsp_three_by_two a key and a column take. */
 typedef struct {
     int32_t *keys;   /* [pairs of keys][words of a key][2] */
     int32_t *values; /* [pairs of columns][words of a column][2] */
@@ -85,7 +85,7 @@ static void attention_s8_dsp_scores(const ge_attention_params *p, const attentio
     const int32_t words = w->depth_turns * GE_DSP_PAIRS_TURN, m = p->score_multiplier;
     int16_t *s = w->scores;
     for (int32_t j = 0; j < keys; j += 2) {
-        const int32_t *const sums = ge_dsp_pairs(w->query, w->keys + j * words, w->depth_turns);
+        const int32_t *const sums = ge_dsp_three_by_two(w->query, w->keys + j * words, w->depth_turns);
         for (int32_t r = 0; r < ATTENTION_S8_DSP_ROWS; r++) {
             const int32_t a = ge_dsp_ssat14(ge_dsp_smmulr(sums[2 * r], m));
             const int32_t b = ge_dsp_ssat14(ge_dsp_smmulr(sums[2 * r + 1], m));
@@ -137,7 +137,7 @@ static void attention_s8_dsp_outputs(const ge_attention_params *p, const attenti
                                      const uint32_t *multipliers, int8_t *const *out) {
     const int32_t words = w->key_turns * GE_DSP_PAIRS_TURN, zero = p->out_zero_point;
     for (int32_t c = 0; c < p->width; c += 2) {
-        const int32_t *const sums = ge_dsp_pairs(w->powers, w->values + c * words, w->key_turns);
+        const int32_t *const sums = ge_dsp_three_by_two(w->powers, w->values + c * words, w->key_turns);
         for (int32_t r = 0; r < count; r++) {
             const int32_t m = (int32_t)multipliers[r];
             int8_t *const o = out[r] + c;

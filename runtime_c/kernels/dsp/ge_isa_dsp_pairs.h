@@ -27,7 +27,7 @@
 
 /* The sums of row r and column c in word 2 * r + c of what is returned, which lies behind the rows and is overwritten. a: three
  * words, one of each row, then the next three; b: two words, one of each column. turns >= 1. */
-static inline const int32_t *ge_dsp_pairs(int32_t *a, const int32_t *b, int32_t turns) {
+static inline const int32_t *ge_dsp_three_by_two(int32_t *a, const int32_t *b, int32_t turns) {
     register int32_t *rows __asm__("r0") = a;
     register const int32_t *columns __asm__("r1") = b;
     register int32_t n __asm__("r2") = turns;

@@ -26,7 +26,7 @@ static void matmul_s8_dsp_three(const ge_matmul_params *p, const int8_t *const *
         ge_dsp_pack(a[r < count ? r : count - 1], p->k, p->zero_point_a, rows + r, MATMUL_S8_DSP_VECTORS);
     }
     for (int32_t j = 0; j < p->n; j += 2) {
-        const int32_t *const sums = ge_dsp_pairs(rows, b + j * words, turns);
+        const int32_t *const sums = ge_dsp_three_by_two(rows, b + j * words, turns);
         for (int32_t r = 0; r < count; r++) {
             int8_t *const o = out[r] + j;
             o[0] = ge_dsp_ssat8(ge_dsp_smmulr(sums[2 * r], multiplier) + zero);
