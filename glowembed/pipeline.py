@@ -479,8 +479,7 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 def _weights_range(weights: Array, settings: Settings) -> Range:
     """The range of weights, by the calibration that their node uses for weights."""
     law: Any = settings.weights_schema
-    dtype = settings.weights_dtype if settings.dtype == "int16" else "int8"
-    return calibrate_weights(weights, settings.weights_calibration, law, dtype, settings.percentile)
+    return calibrate_weights(weights, settings.weights_calibration, law, settings.stored_weights, settings.percentile)
 
 
 # ---------------------------------------------------------------------------------------------- on disk

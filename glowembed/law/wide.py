@@ -5,8 +5,10 @@ computes on the device. One rounding, half towards plus infinity, as in fixedpoi
 
     y = clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, lo, hi)
 
-`multiplier = round(scale * 2^shift)` has at most 31 bits, and fewer where the bound on the accumulator leaves less room
-in 62 bits; `shift` (1..62) is shared by the channels of a tensor.
+`shift` is shared by the channels of a tensor. It is 32 where that is accurate: every scale is below 1/2, accumulators are below
+2^31, and the rounding of `multiplier = round(scale * 2^32)` moves no output by more than an eighth of a step. Then a core
+requantizes with one multiplication that keeps the upper word (SMMLAR, VRMULH). Elsewhere `shift` is the largest of 1..62 with
+which the multiplier has at most 31 bits, and fewer where the bound on the accumulator leaves less room in 62 bits.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ LOWEST, HIGHEST = -32768, 32767
 LEAST_BITS = 17
 """Least number of bits of the largest multiplier: with fewer, its own rounding would show in an int16 output."""
 
+UPPER = 32
+"""The shift that is preferred: the result is the upper word of a product of two words."""
+
+WORST = 1 / 8
+"""The largest error of an output, in steps, that the rounding of a multiplier for UPPER may cause."""
+
 
 @dataclass(frozen=True)
 class WideRequant:
@@ -36,15 +44,18 @@ class WideRequant:
     shift: int
 
 
-def requant(scales: Sequence[float] | NDArray[np.float64], bound: int) -> WideRequant:
-    """The multipliers for real scales and accumulators of at most `bound`.
+def requant(scales: Sequence[float] | NDArray[np.float64], bounds: int | Int64) -> WideRequant:
+    """The multipliers for real scales and accumulators of at most `bounds`: one number, or one for each channel.
 
     Raises UnsupportedModelError when scales are not finite, or a multiplier would have fewer than LEAST_BITS bits.
     """
     real = np.atleast_1d(np.asarray(scales, dtype=np.float64))
     if not np.all(np.isfinite(real)):
         raise UnsupportedModelError(f"requantization scales must be finite, found {real.min()}..{real.max()}")
-    bits = min(31, 62 - int(bound).bit_length())
+    if (upper := _upper(real, np.asarray(bounds, dtype=np.float64))) is not None:
+        return upper
+    bound = int(np.max(bounds))
+    bits = min(31, 62 - bound.bit_length())
     largest = float(np.abs(real).max())
     if bits < LEAST_BITS or largest >= 2.0 ** (bits - 2):
         raise UnsupportedModelError(
@@ -54,6 +65,19 @@ def requant(scales: Sequence[float] | NDArray[np.float64], bound: int) -> WideRe
     while shift > 1 and round_half_up(largest * 2.0**shift) >= 2.0**bits:
         shift -= 1
     return WideRequant(tuple(int(m) for m in round_half_up(real * 2.0**shift)), shift)
+
+
+def _upper(real: NDArray[np.float64], bounds: NDArray[np.float64]) -> WideRequant | None:
+    """The multipliers for a shift of UPPER, or None where they would be too coarse or too large.
+
+    A multiplier is wrong by at most 1/2. That changes the product by bound / 2, which is bound * 2^-33 steps of the output;
+    and relatively by 1 / (2 * multiplier), which is 2^14 / multiplier steps of an output of 2^15.
+    """
+    multiplier = np.abs(round_half_up(real * 2.0**UPPER))
+    if not np.all(multiplier < 2**31) or bounds.max() >= 2**31:
+        return None
+    error = np.minimum(bounds * 2.0 ** -(UPPER + 1), 2.0**14 / np.maximum(multiplier, 0.5))
+    return WideRequant(tuple(int(m) for m in round_half_up(real * 2.0**UPPER)), UPPER) if error.max() <= WORST else None
 
 
 def requantize(

@@ -54,8 +54,7 @@ def wide_constants(
     scales = xq.scale[0] * np.broadcast_to(np.asarray(wq.scale, dtype=np.float64), (len(flat),))
     steps = fixedpoint.bias_steps(bias.materialize(), scales, 2.0**44, name)
     folded = steps - xq.zero_point[0] * flat.sum(axis=1)
-    bound = int((reach * np.abs(flat).sum(axis=1) + np.abs(folded)).max())
-    q = wide.requant(scales / yq.scale[0], bound)
+    q = wide.requant(scales / yq.scale[0], reach * np.abs(flat).sum(axis=1) + np.abs(folded))
     chunk = min((2**31 - 1) // (32768 * max(1, int(np.abs(flat).max()))), 32768)
     return WideConstants(
         weights,

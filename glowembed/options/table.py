@@ -90,6 +90,10 @@ ORDER_OF_MANIFEST = (
 """The order of options in manifests, whose bytes do not change; further options follow."""
 
 
+EXACT = "int16 exact"
+"""Weights of int16 with all their bits, whose sums may take 64 bits."""
+
+
 def weights_place(text: str) -> Weights:
     """The place of weights given by --weights."""
     place, colon, file = text.partition(":")
@@ -166,10 +170,11 @@ class NodeOptions:
     weights_dtype: str | None = entry(
         None,
         Option(
-            "Weights of int16 layers: int8, or int16 where the rounding of weights costs accuracy.",
-            one_of(("int8", "int16")),
+            "Weights of int16 layers: int8, or int16 where the rounding of weights costs accuracy. int16 keeps as many bits "
+            "of each channel as leave its sums in 32 bits; 'int16 exact' keeps all, with sums of 64 bits, which are slower.",
+            one_of(("int8", "int16", EXACT)),
             QUANTIZATION,
-            Setting("weights", note="of int16 nodes: int8 | int16", of_weights=True),
+            Setting("weights", note="of int16 nodes: int8 | int16 | int16 exact", of_weights=True),
             noun="dtype of weights",
         ),
     )
@@ -416,6 +421,11 @@ class Settings(NodeOptions):
     requantization: str = "default"
     bias: str = entry("int32", Option(words=one_of(("int32", "int16", "int8")), setting=Setting(of_weights=True)))
     rules: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def stored_weights(self) -> str:
+        """The dtype in which weights are stored."""
+        return "int16" if self.dtype == "int16" and self.weights_dtype != "int8" else "int8"
 
     @property
     def activation_schema(self) -> str:

@@ -351,7 +351,7 @@ def _check(node: Node, settings: Settings) -> None:
     for key in of_weights:
         if key in asked and not op.weighted and settings.dtype != "float32" and _narrow(asked, key, node):
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
-    if settings.dtype == "int8" and settings.weights_dtype == "int16" and op.weighted:
+    if settings.dtype == "int8" and settings.weights_dtype != "int8" and op.weighted:
         raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
     if settings.dtype == "int16" and settings.requantization != "default" and "requantization" in asked and op.weighted:
         mode, rule = settings.requantization, settings.rules["requantization"]

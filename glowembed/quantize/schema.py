@@ -112,11 +112,12 @@ def weights_type(
     dtype: str = "int8",
     range_of: RangeOfWeights = minmax,
     bias_limit: float = BIAS_LIMIT,
+    least_scales: NDArray[np.float64] | None = None,
 ) -> QType:
     """The type of weights with the output channel as axis 0, a scale and a zero point per channel.
 
     Symmetric types are narrow. A scale is at least so large that the bias stays inside `bias_limit` steps of x_scale *
-    scale. A channel of zeros, or of numbers for which float32 has no scale, takes the largest scale of the others, so
+    scale, and no smaller than that of its channel in `least_scales`. A channel of zeros, or of numbers for which float32 has no scale, takes the largest scale of the others, so
     that it never determines the shift of the tensor.
     """
     flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
@@ -125,12 +126,32 @@ def weights_type(
     least_peak = 2.0 * np.iinfo(dtype).max * FLOAT32.tiny
     empty = np.asarray([float(np.abs(part).max()) < least_peak for part in parts])
     least = np.abs(bias.astype(np.float64)).reshape(-1) / (x_scale * bias_limit)
+    least = least if least_scales is None else np.maximum(least, least_scales)
     scales = np.asarray([t.scale[0] for t in types])
     scales[empty] = scales[~empty].max(initial=0.0) if bias_limit > BIAS_LIMIT else 0.0
     scales = _raised(scales, least if per_channel else least.max(), schema)
     zero_points = [t.zero_point[0] for t in types]
     count = weights.shape[0] // len(types)
     return QType(dtype, tuple(map(float, scales)) * count, tuple(zero_points) * count, axis=0)
+
+
+def least_for_words(weights: Array, bias: Array, x: QType, y_scale: float) -> NDArray[np.float64]:
+    """The least scale of each channel of int16 weights with which all its sums with int16 inputs fit 32 bits.
+
+    With weights w in steps of s, |sum| <= reach * sum|round(w / s)| + |bias| / (x_scale * s), where reach is the largest
+    |x - zero point|, and sum|round(w / s)| <= sum|w| / s + count / 2. A channel of too many weights for any scale gets 0:
+    its sums take 64 bits. The requantization is accurate with a shift of 32 (wide.requant) if the sums stay below 2^30, or if
+    the multiplier x_scale * s / y_scale * 2^32 is 2^17 or more.
+    """
+    flat = np.abs(weights.reshape(weights.shape[0], -1).astype(np.float64))
+    reach = 32768 + abs(x.zero_point[0])
+    needed = (reach * flat.sum(axis=1) + np.abs(bias.astype(np.float64)).reshape(-1) / x.scale[0]) * (1 + 2.0**-20)
+    rounding = reach * flat.shape[1] / 2 + 2.0
+    if rounding > 2.0**29:
+        return np.zeros(len(flat))
+    accurate = (1 + 2.0**-10) * 2.0**-15 * y_scale / x.scale[0]
+    least: NDArray[np.float64] = np.minimum(needed / (2.0**30 - rounding), accurate)
+    return np.asarray(np.maximum(needed / (2.0**31 - rounding), least))
 
 
 def _raised(scales: NDArray[np.float64], least: NDArray[np.float64] | float, schema: Schema) -> NDArray[np.float32]:

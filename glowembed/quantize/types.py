@@ -21,7 +21,7 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import FOLLOWS, Product, ops
-from glowembed.options.table import DTYPES, Settings
+from glowembed.options.table import DTYPES, EXACT, Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve
 
@@ -353,7 +353,7 @@ class _Typing:
         if settings.dtype == "float32":
             return self.typed(node, w.name, None)
         given = self.graph.values[w.name].qtype
-        dtype = settings.weights_dtype if settings.dtype == "int16" else "int8"
+        dtype = settings.stored_weights
         if given is not None and given.dtype == dtype:
             return w.name
         assert w.const is not None and b.const is not None
@@ -394,7 +394,12 @@ class _Typing:
 
         law: Any = settings.weights_schema
         known = bias.materialize()
-        return schema.weights_type(w, known, x_type.scale[0], law, settings.per_channel, dtype, range_of, limit)
+        least = None
+        if dtype == "int16" and settings.weights_dtype != EXACT:
+            y_type = self.own_type(node.outputs[0], settings)
+            assert y_type is not None, node.outputs[0]
+            least = schema.least_for_words(w, known, x_type, y_type.scale[0])
+        return schema.weights_type(w, known, x_type.scale[0], law, settings.per_channel, dtype, range_of, limit, least)
 
     def typed(self, node: Node, name: str, qtype: QType | None) -> str:
         """The constant in this type: the value itself, or a copy if another node needs it in another type."""
@@ -509,13 +514,23 @@ def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
     weights, products = "", ops()[node.op].products
     if ops()[node.op].has_weights or products:
         w = graph.values[node.inputs[products[0].weights if products else 1]]
-        weights = f"{_dtype(w)} x {len(set(w.qtype.scale))}" if w.qtype else "float32"
+        weights = f"{_dtype(w)} x {len(set(w.qtype.scale))}{_bits_kept(w)}" if w.qtype else "float32"
     if settings is None:
         return Coverage(node.name, node.operator, dtype, describe(y), weights, {}, "")
     reason = settings.rules.get("dtype", "between float32 nodes") if dtype == "float32" else ""
     return Coverage(
         node.name, node.operator, dtype, describe(y), weights, replace(settings, dtype=dtype).json(), reason
     )
+
+
+def _bits_kept(weights: Value) -> str:
+    """The bits that the channels of int16 weights use, in words: ` (12.3..15.8 bits)`; empty for other weights."""
+    if weights.const is None or weights.qtype is None or weights.qtype.dtype != "int16":
+        return ""
+    stored = np.abs(weights.qtype.quantize(weights.const.materialize()).astype(np.int64))
+    peaks = stored.reshape(stored.shape[0], -1).max(axis=1)
+    bits = np.log2(2.0 * peaks[peaks > 0] + 1.0)
+    return f" ({bits.min():.1f}..{bits.max():.1f} bits)" if bits.size else ""
 
 
 def describe(value: Value) -> str:

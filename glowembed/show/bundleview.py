@@ -105,7 +105,17 @@ def array_text(array: Array) -> str:
     """The first few elements and how many there are."""
     flat = np.asarray(array).reshape(-1)
     dots = ", ..." if flat.size > SHOWN else ""
-    return f"[{', '.join(str(v) for v in flat[:SHOWN].tolist())}{dots}] ({flat.size})"
+    return f"[{', '.join(str(v) for v in flat[:SHOWN].tolist())}{dots}] ({flat.size}){_bits_kept(array)}"
+
+
+def _bits_kept(array: Array) -> str:
+    """For weights of int16, whose scales leave sums in 32 bits, the bits that the channels use; empty for other arrays."""
+    array = np.asarray(array)
+    if array.dtype != np.int16 or array.ndim < 2:
+        return ""
+    peaks = np.abs(array.astype(np.int64)).max(axis=(0, 1) if array.ndim == 3 else tuple(range(1, array.ndim)))
+    bits = np.log2(2.0 * peaks[peaks > 0] + 1.0)
+    return f", {bits.min():.1f}..{bits.max():.1f} bits a channel" if bits.size else ""
 
 
 def dot(bundle: Bundle) -> str:

@@ -123,7 +123,24 @@ def test_one_rounding(scale, bits):
     found = wide.requantize(acc, q, 7, -32768, 32767)
     exact = [Fraction(int(a)) * Fraction(scale) + 7 for a in acc]
     error = [abs(int(y) - min(max(e, Fraction(-32768)), Fraction(32767))) for y, e in zip(found, exact, strict=True)]
-    assert max(error) <= Fraction(1, 2) + Fraction(40000, 2 ** min(31, 61 - bits))
+    coarse = Fraction(1, 8) if q.shift == 32 else Fraction(40000, 2 ** min(31, 61 - bits))
+    assert max(error) <= Fraction(1, 2) + coarse
+
+
+@pytest.mark.parametrize(
+    ("scale", "bound", "accurate"),
+    [(0.49, 2**30, True), (0.49, 2**31, False), (0.5, 2**20, False), (2.0**-16, 2**31 - 1, False),
+     (2.0**-15, 2**31 - 1, True), (2.0**-16, 2**30, True), (2.0**-16, 2**30 + 2**10, False)],
+)  # fmt: skip
+def test_a_shift_of_32_where_it_is_accurate(scale, bound, accurate):
+    """Scales below 1/2, sums below 2^31, and an error of at most 1/8 of a step: a bound of 2^30, or a multiplier of 2^17."""
+    assert (wide.requant([scale], bound).shift == 32) == accurate
+
+
+def test_the_channel_of_the_largest_error_decides():
+    bounds = np.asarray([2**20, 2**31 - 1])
+    assert wide.requant([2.0**-16, 2.0**-15], bounds).shift == 32
+    assert wide.requant([2.0**-15, 2.0**-16], bounds).shift != 32
 
 
 def test_what_leaves_no_room_is_refused():

@@ -1,0 +1,205 @@
+"""Convolution and fully connected layers of int16 on Cortex-M4, M7 and M33 with sums of 32 bits: when, their constants and
+costs.
+
+In: kernel-level nodes of int16 (ops/conv_wide.py), params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
+ge_isa_dsp_wide.h, ge_dsp_wide_depthwise.h and ge_isa_dsp_wide_fc.h explain how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.law import wide
+
+
+def _sums_why_not(node: Node, axis: tuple[int, ...]) -> str | None:
+    """The reason why 32 bits do not hold the sums, or why the requantization is not one product; None if they do."""
+    if node.params.shift != wide.UPPER:
+        return f"the shift of the requantization is {node.params.shift}, not {wide.UPPER}"
+    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=axis)
+    bounds = 32768 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64))
+    worst = int(bounds.argmax())
+    if bounds[worst] >= 2**31:
+        return f"the sum of channel {worst} can reach {bounds[worst]}, 2^31 and more is too much"
+    return None
+
+
+def _channels_last(node: Node) -> tuple[int, ...]:
+    return tuple(range(1, node.constants["weights"].materialize().ndim))
+
+
+# ---------------------------------------------------------------------------------------------- convolution
+
+UNROLL = 16
+"""The number of steps in the loop."""
+
+
+def _steps(p: Any, narrow: bool) -> int:
+    """Pairs of products of an output; expanded weights come in fours."""
+    products = p.kernel_h * p.kernel_w * (p.in_c // p.groups)
+    return int(-(-products // 4) * 2 if narrow else -(-products // 2))
+
+
+def _tile(steps: int) -> int:
+    """The pixels that the kernel copies at a time (ge_dsp_wide_tile)."""
+    return min(max(2048 // steps & ~1, 8), 64)
+
+
+def _conv_why_not(node: Node) -> str | None:
+    if node.params.out_c // node.params.groups < 4:
+        return "a group has fewer than 4 output channels"
+    return _sums_why_not(node, _channels_last(node))
+
+
+def _conv_scratch(p: Any, narrow: bool) -> int:
+    steps, weights = _steps(p, narrow), 32 + 16 * _steps(p, narrow) if narrow else 0
+    return 4 * (_tile(steps) + 2) + 4 * steps * _tile(steps) + weights
+
+
+def _conv_rows_cost(p: Any, narrow: bool, rows: int) -> float:
+    steps, pixels = _steps(p, narrow), rows * p.out_w
+    tiles = -(-pixels // _tile(steps))
+    fours = p.groups * -(-(p.out_c // p.groups) // 4)
+    pair = 60 + 16 * steps + 6 * -(-steps // UNROLL)
+    expand = 10 * steps + 40 if narrow else 0
+    window = 70 + 3.2 * steps + 25 * p.kernel_h
+    return float(fours * ((pixels + tiles) / 2 * pair + tiles * (70 + expand)) + pixels * p.groups * window + 200)
+
+
+def _conv_kernel(symbol: str, narrow: bool) -> Kernel:
+    def stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+        parts = dsp.grouped({name: constants[name] for name in ("weights", "bias", "multiplier")}, p.groups)
+        return dsp.stream_of(np.concatenate([_fours(w.reshape(len(w), -1), b, m, narrow) for w, b, m in parts]))
+
+    return Kernel(
+        symbol,
+        isa="dsp",
+        when=lambda node, target: _conv_why_not(node),
+        constants={"stream": "uint32_t"},
+        arrange=stream,
+        scratch=lambda p: _conv_scratch(p, narrow),
+        cost=lambda node, target: Cost(_conv_rows_cost(node.params, narrow, node.params.out_h), 2300),
+        rows_cost=lambda node, target, rows: _conv_rows_cost(node.params, narrow, rows),
+        store=lambda p: "rows" if p.groups == 1 else "disjoint",
+    )
+
+
+def _fours(weights: Array, bias: Array, multiplier: Array, narrow: bool) -> Array:
+    """For each four channels: start values, weights of the four for each pair of k (or for each four, as bytes k0 k2 k1 k3),
+    multipliers. weights [channels, K].
+    """
+    channels, count = weights.shape
+    index = np.asarray([range(s, s + 4) for s in dsp.block_starts(channels)])
+    unit = 4 if narrow else 2
+    padded = np.pad(weights, ((0, 0), (0, -count % unit)))
+    if narrow:
+        words = padded.astype(np.int8).reshape(channels, -1, 4)[:, :, [0, 2, 1, 3]].copy().view("<u4")[..., 0]
+    else:
+        words = np.ascontiguousarray(padded.astype("<i2")).view("<u4")
+    blocks = words[index].transpose(0, 2, 1).reshape(len(index), -1).astype(np.int64)
+    parts = [bias.astype(np.int64)[index], blocks, multiplier.astype(np.int64)[index]]
+    return np.concatenate(parts, axis=1).reshape(-1)
+
+
+NARROW = _conv_kernel("ge_conv2d_s16_dsp", narrow=True)
+WHOLE = _conv_kernel("ge_conv2d_w16_dsp", narrow=False)
+
+
+# ---------------------------------------------------------------------------------------------- depthwise
+
+
+def _depthwise_why_not(node: Node) -> str | None:
+    p = node.params
+    window = (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w, p.stride_h, p.stride_w)
+    if window != (3, 3, 1, 1, 1, 1):
+        return "the window is not 3x3 with stride 1"
+    if p.in_c != p.out_c or p.out_c < 2:
+        return "it takes 2 channels and more in, and as many out"
+    return _sums_why_not(node, (0, 1))
+
+
+def _depthwise_rows_cost(p: Any, rows: int) -> float:
+    lines, length = (p.out_w, rows) if rows > p.out_w else (rows, p.out_w)
+    pack = 45 + 6.5 * (length + 3)
+    pair = lines * (2 * (75 + 19 * length) + pack + 40) + 2 * pack + 300
+    return float(-(-p.out_c // 2) * pair + 100)
+
+
+def _depthwise_kernel(symbol: str) -> Kernel:
+    return Kernel(
+        symbol,
+        isa="dsp",
+        when=lambda node, target: _depthwise_why_not(node),
+        scratch=lambda p: 80 + 24 * ((max(p.out_h, p.out_w) + 3) // 2),
+        cost=lambda node, target: Cost(_depthwise_rows_cost(node.params, node.params.out_h), 1700),
+        rows_cost=lambda node, target, rows: _depthwise_rows_cost(node.params, rows),
+    )
+
+
+# ---------------------------------------------------------------------------------------------- fully connected
+
+
+def _shared(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four outputs: S01 (64 bits), S23 (64 bits), B01, B23, the pairs of k of both pairs of channels, multipliers."""
+    index = np.asarray([[min(c, p.out_c - 1) for c in range(s, s + 4)] for s in dsp.block_starts(p.out_c)])
+    weights = np.pad(constants["weights"].astype(np.int64), ((0, 0), (0, -p.in_c % 16)))[index]
+    bias, multiplier = constants["bias"].astype(np.int64)[index], constants["multiplier"].astype(np.int64)[index]
+    halves = 256 * weights[:, 0::2] + weights[:, 1::2]
+    pairs = (halves[..., 0::2] & 0xFFFF) | (halves[..., 1::2] & 0xFFFF) << 16
+    starts = 256 * bias[:, 0::2] + bias[:, 1::2]
+    both = np.stack([starts & 0xFFFFFFFF, starts >> 32], axis=-1).reshape(len(index), 4)
+    steps = pairs.transpose(0, 2, 1).reshape(len(index), -1)
+    return dsp.stream_of(np.concatenate([both, bias[:, 1::2], steps, multiplier], axis=1))
+
+
+def _whole(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four outputs: start values, the pairs of k of the four, multipliers."""
+    index = np.asarray([[min(c, p.out_c - 1) for c in range(s, s + 4)] for s in dsp.block_starts(p.out_c)])
+    weights = np.pad(constants["weights"], ((0, 0), (0, -p.in_c % 16)))
+    words = np.ascontiguousarray(weights.astype("<i2")).view("<u4")[index].transpose(0, 2, 1).reshape(len(index), -1)
+    bias, multiplier = constants["bias"].astype(np.int64)[index], constants["multiplier"].astype(np.int64)[index]
+    return dsp.stream_of(np.concatenate([bias, words.astype(np.int64), multiplier], axis=1))
+
+
+def _fc_why_not(node: Node) -> str | None:
+    if node.constants["weights"].materialize().min() < -127 and node.op == "fc_s16":
+        return "a weight is -128"
+    return _sums_why_not(node, (1,))
+
+
+def _fc_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    turns = -(-p.in_c // 16)
+    turn = 86 if node.op == "fc_s16" else 84
+    copy = p.in_c + 40 if p.in_c % 16 else 0
+    return Cost(p.rows * (-(-p.out_c // 4) * (45 + turn * turns) + copy + 60), 700)
+
+
+def _fc_kernel(symbol: str, arrange: Any) -> Kernel:
+    return Kernel(
+        symbol,
+        isa="dsp",
+        when=lambda node, target: _fc_why_not(node),
+        constants={"stream": "uint32_t"},
+        arrange=arrange,
+        scratch=lambda p: 2 * (-(-p.in_c // 16) * 16) if p.in_c % 16 else 0,
+        cost=_fc_cost,
+        store="rows",
+    )
+
+
+KERNELS = {
+    "conv2d_s16": only(NARROW, WHOLE),
+    "conv2d_s16_w16": only(WHOLE),
+    "depthwise_s16": only(_depthwise_kernel("ge_depthwise3x3_s16_dsp")),
+    "depthwise_s16_w16": only(_depthwise_kernel("ge_depthwise3x3_w16_dsp")),
+    "fc_s16": only(_fc_kernel("ge_fc_s16_dsp", _shared)),
+    "fc_s16_w16": only(_fc_kernel("ge_fc_w16_dsp", _whole)),
+}

@@ -1,0 +1,292 @@
+/* Products of int16 with int16 in 32-bit sums for Cortex-M4, M7 and M33: four channels of many pairs of pixels.
+ *
+ * Weights of four channels are words of two k: [4 start values][pairs of k][4 channels][4 multipliers]. All sums are modulo
+ * 2^32, so they are exact where the whole sum fits 32 bits; the op file proves it for each channel. The requantization has
+ * shift 32. Loads of one base are never post-indexed one after the other: the last of a burst moves the pointer.
+ *
+ * r0 weights, r1 pixels, r2 r3 the first channel of both pixels ... r8 r9 the fourth, r10 r11 weights, r12 lr pixels.
+ * 16 cycles for 16 products, 6 for each turn of 16 such steps, 60 for each 8 outputs besides. */
+#ifndef GE_ISA_DSP_WIDE_H
+#define GE_ISA_DSP_WIDE_H
+
+#include "ge.h"
+#include "ge_dsp_wide.h"
+#include "ge_dsp_wide_window.h"
+#include "ge_isa_dsp_frame.h"
+#include "ge_params.h"
+
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
+/* In the order of the frame. */
+typedef struct {
+    const uint32_t *x;   /* columns of two pixels interleaved */
+    int16_t *const *out; /* where each pixel's channels begin; an even number */
+    int32_t pairs;       /* of pixels */
+    const uint32_t *w;
+    const uint32_t *w_end; /* of the weights: the multipliers */
+    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
+    int32_t zero_point;
+    int32_t channel; /* the first: bytes from what `out` says */
+    int32_t relu;    /* 1: outputs saturate to 0..32767 */
+} ge_dsp_wide_job;
+
+#define GE_DSP_WIDE_STEP 56
+#define GE_DSP_WIDE_UNROLL 16
+
+/* clang-format off */
+
+__attribute__((unused, noinline)) static void ge_dsp_wide_products(const ge_dsp_wide_job *job) {
+    register const ge_dsp_wide_job *r0 __asm__("r0") = job;
+    __asm__ volatile(
+        GE_DSP_ENTER("ge_dsp_wide_products", 0, "r1-r6, r8-r10")
+        "    adr r1, 3f\n"
+        "    ldr.w r2, [sp, #4*5]\n"
+        "    add r1, r1, r2\n"
+        "    orr r1, r1, #1\n"
+        "    str.w r1, [sp, #4*5]\n"
+        "    b.w 2f\n"
+        "    .balign 4\n"
+        "2:\n" /* two pixels */
+        "    ldr.w r0, [sp, #4*3]\n"
+        "    ldr.w r1, [sp, #4*0]\n"
+        "    ldr.w r12, [sp, #4*5]\n"
+        "    ldr.w r4, [r0, #4]\n"
+        "    ldr.w r6, [r0, #8]\n"
+        "    ldr.w r8, [r0, #12]\n"
+        "    ldr.w r2, [r0], #16\n"
+        "    mov.w r5, r4\n"
+        "    mov.w r7, r6\n"
+        "    mov.w r9, r8\n"
+        "    mov.w r3, r2\n"
+        "    bx r12\n"
+        "    .balign 4\n"
+        "3:\n"
+        "    .rept 16\n"
+        "    ldr.w r10, [r0, #4]\n"
+        "    ldr.w r11, [r0, #8]\n"
+        "    ldr.w lr, [r1, #4]\n"
+        "    ldr.w r12, [r1], #8\n"
+        "    smlad r4, r10, r12, r4\n"
+        "    smlad r5, r10, lr, r5\n"
+        "    smlad r6, r11, r12, r6\n"
+        "    smlad r7, r11, lr, r7\n"
+        "    ldr.w r11, [r0, #12]\n"
+        "    ldr.w r10, [r0], #16\n"
+        "    smlad r8, r11, r12, r8\n"
+        "    smlad r9, r11, lr, r9\n"
+        "    smlad r2, r10, r12, r2\n"
+        "    smlad r3, r10, lr, r3\n"
+        "    .endr\n"
+        "    ldr.w r12, [sp, #4*4]\n"
+        "    cmp.w r0, r12\n"
+        "    bne.w 3b\n"
+        "    str.w r1, [sp, #4*0]\n"
+        "    ldr.w r1, [sp, #4*6]\n"
+        "    ldr.w r10, [r0]\n"
+        "    ldr.w r11, [r0, #4]\n"
+        "    ldr.w r12, [r0, #8]\n"
+        "    ldr.w lr, [r0, #12]\n"
+        "    smmlar r2, r2, r10, r1\n"
+        "    smmlar r3, r3, r10, r1\n"
+        "    smmlar r4, r4, r11, r1\n"
+        "    smmlar r5, r5, r11, r1\n"
+        "    smmlar r6, r6, r12, r1\n"
+        "    smmlar r7, r7, r12, r1\n"
+        "    smmlar r8, r8, lr, r1\n"
+        "    smmlar r9, r9, lr, r1\n"
+        "    ldr.w r1, [sp, #4*1]\n"
+        "    ldr.w r0, [sp, #4*7]\n"
+        "    ldr.w r10, [sp, #4*8]\n"
+        "    ldr.w lr, [sp, #4*2]\n"
+        "    ldr.w r12, [r1, #4]\n"
+        "    ldr.w r11, [r1], #8\n"
+        "    str.w r1, [sp, #4*1]\n"
+        "    add.w r12, r12, r0\n"
+        "    add.w r11, r11, r0\n"
+        "    cmp.w r10, #0\n"
+        "    bne.w 5f\n"
+        "    ssat r2, #16, r2\n"
+        "    ssat r3, #16, r3\n"
+        "    ssat r4, #16, r4\n"
+        "    ssat r5, #16, r5\n"
+        "    ssat r6, #16, r6\n"
+        "    ssat r7, #16, r7\n"
+        "    ssat r8, #16, r8\n"
+        "    ssat r9, #16, r9\n"
+        "4:\n"
+        "    strh.w r3, [r12]\n" /* a lone pixel is written last */
+        "    strh.w r5, [r12, #2]\n"
+        "    strh.w r7, [r12, #4]\n"
+        "    strh.w r9, [r12, #6]\n"
+        "    subs.w lr, lr, #1\n"
+        "    strh.w r2, [r11]\n"
+        "    strh.w r4, [r11, #2]\n"
+        "    strh.w r6, [r11, #4]\n"
+        "    strh.w r8, [r11, #6]\n"
+        "    str.w lr, [sp, #4*2]\n"
+        "    bne.w 2b\n"
+        "    b.w 6f\n"
+        "5:\n"
+        "    usat r2, #15, r2\n"
+        "    usat r3, #15, r3\n"
+        "    usat r4, #15, r4\n"
+        "    usat r5, #15, r5\n"
+        "    usat r6, #15, r6\n"
+        "    usat r7, #15, r7\n"
+        "    usat r8, #15, r8\n"
+        "    usat r9, #15, r9\n"
+        "    b.w 4b\n"
+        "6:\n"
+        GE_DSP_LEAVE
+        : "+r"(r0)
+        :
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+}
+
+/* Four channels of int8 weights as they lie in flash, for each four k the bytes k0 k2 k1 k3 of each channel, become words of
+ * two k: 20 cycles for 16 weights. */
+__attribute__((unused, noinline)) static void ge_dsp_wide_expand(const uint32_t *from, int32_t fours, uint32_t *to) {
+    __asm__ volatile(
+        "    .balign 4\n"
+        "1:\n"
+        "    ldm.w %[from]!, {r2-r5}\n"
+        "    sxtb16 r6, r2\n"
+        "    sxtb16 r8, r3\n"
+        "    sxtb16 r9, r4\n"
+        "    sxtb16 r10, r5\n"
+        "    stm.w %[to]!, {r6, r8, r9, r10}\n"
+        "    subs.w %[n], %[n], #1\n"
+        "    sxtb16 r6, r2, ror #8\n"
+        "    sxtb16 r8, r3, ror #8\n"
+        "    sxtb16 r9, r4, ror #8\n"
+        "    sxtb16 r10, r5, ror #8\n"
+        "    stm.w %[to]!, {r6, r8, r9, r10}\n"
+        "    bne.w 1b\n"
+        : [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(fours)
+        :
+        : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
+}
+
+/* clang-format on */
+
+/* A call of a convolution. */
+typedef struct {
+    const ge_conv2d_s16_params *p;
+    const uint32_t *stream; /* four channels after the other, group after group */
+    int32_t points;         /* 1: windows are pixels of eights of channels, without padding */
+    int32_t narrow;         /* 1: its weights are bytes, and expanded here */
+    int32_t depth;          /* input channels of a group */
+    int32_t steps;          /* pairs of k */
+    int32_t tile;           /* pixels at a time, even */
+    int16_t **outs;         /* where the pixels' channels begin */
+    uint32_t *columns;
+    uint32_t *weights; /* where bytes are expanded to */
+} ge_dsp_wide_call;
+
+/* Pixels at a time: 8 KB of columns, at least 8 pixels, and at most 64. */
+static inline int32_t ge_dsp_wide_tile(int32_t steps) {
+    const int32_t fit = 2048 / steps & ~1;
+    return fit < 8 ? 8 : (fit > 64 ? 64 : fit);
+}
+
+/* Four channels of the pixels in the columns; returns what follows in the stream. */
+static inline const uint32_t *ge_dsp_wide_four(const ge_dsp_wide_call *c, const uint32_t *w, ge_dsp_wide_job *job) {
+    job->w = w;
+    if (c->narrow) {
+        const uint32_t *const multiplier = w + 4 + 2 * c->steps;
+        memcpy(c->weights, w, 16);
+        ge_dsp_wide_expand(w + 4, c->steps / 2, c->weights + 4);
+        memcpy(c->weights + 4 + 4 * c->steps, multiplier, 16);
+        job->w = c->weights;
+        w = multiplier + 4;
+    } else {
+        w += 8 + 4 * c->steps;
+    }
+    job->w_end = job->w + 4 + 4 * c->steps;
+    ge_dsp_wide_products(job);
+    return w;
+}
+
+/* The windows of `count` pixels in group g, of which the first is output (y, ox), and the places of their outputs. */
+static inline void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
+                                       int32_t ox, int32_t count, int32_t g) {
+    const ge_conv2d_s16_params *const p = c->p;
+    const int32_t words = c->depth / 2;
+    const int32_t step = p->stride_w * p->in_c;
+    const int16_t *even = NULL; /* the first pixel of a pair */
+    const int16_t *from = NULL;
+    int16_t *o = NULL;
+    for (int32_t i = 0; i < count; i++) {
+        if (i == 0 || ox == p->out_w) {
+            y += i == 0 ? 0 : 1;
+            ox = i == 0 ? ox : 0;
+            o = (int16_t *)ge_row(out, y) + ox * p->out_c;
+            from = c->points ? (const int16_t *)ge_row(x, y * p->stride_h) + ox * step + g * c->depth : NULL;
+        }
+        uint32_t *const to = c->columns + (i >> 1) * 2 * c->steps + (i & 1);
+        if (c->points) {
+            even = (i & 1) == 0 ? from : even;
+            if ((i & 1) != 0 || i + 1 == count) {
+                ge_dsp_wide_points(even, from, words, to - (i & 1));
+            }
+            from += step;
+        } else {
+            to[2 * c->steps - 2] = 0; /* where four k are more than the window has */
+            if (c->steps > 1) {
+                to[2 * c->steps - 4] = 0;
+            }
+            ge_dsp_wide_window(p, x, y, ox, g * c->depth, c->depth, to);
+        }
+        c->outs[i] = o;
+        o += p->out_c;
+        ox++;
+    }
+    c->outs[count] = c->outs[count - 1];
+}
+
+/* All channels of `count` pixels, of which the first is output (y, ox). */
+static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
+                                      int32_t ox, int32_t count) {
+    const ge_conv2d_s16_params *const p = c->p;
+    const int32_t channels = p->out_c / p->groups;
+    const int32_t rest = c->steps % GE_DSP_WIDE_UNROLL;
+    const uint32_t skip = rest == 0 ? 0u : (uint32_t)((GE_DSP_WIDE_UNROLL - rest) * GE_DSP_WIDE_STEP);
+    const uint32_t *w = c->stream;
+    for (int32_t g = 0; g < p->groups; g++) {
+        ge_dsp_wide_columns(c, x, out, y, ox, count, g);
+        for (int32_t o = 0; o < channels; o += o == 0 && channels % 4 != 0 ? channels % 4 : 4) {
+            ge_dsp_wide_job job = {c->columns,
+                                   c->outs,
+                                   (count + 1) / 2,
+                                   NULL,
+                                   NULL,
+                                   skip,
+                                   p->out_zero_point,
+                                   0,
+                                   ge_dsp_wide_is_relu(p->lo, p->hi)};
+            job.channel = 2 * (g * channels + o);
+            w = ge_dsp_wide_four(c, w, &job);
+        }
+    }
+}
+
+/* Output rows first..last-1. scratch: [tile + 1 addresses][columns of a tile][four channels of weights, if narrow]. */
+static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x, const uint32_t *stream,
+                                    int32_t narrow, const ge_rows *out, int32_t first, int32_t last, void *scratch) {
+    ge_dsp_wide_call c = {p, stream, 0, narrow, p->in_c / p->groups, 0, 0, (int16_t **)scratch, NULL, NULL};
+    const int32_t products = p->kernel_h * p->kernel_w * c.depth;
+    c.steps = narrow ? (products + 3) / 4 * 2 : (products + 1) / 2;
+    c.tile = ge_dsp_wide_tile(c.steps);
+    c.points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c.depth % 8 == 0 &&
+               (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+    c.columns = (uint32_t *)scratch + c.tile + 2;
+    c.weights = c.columns + c.tile * c.steps;
+    const int32_t pixels = (last - first) * p->out_w;
+    for (int32_t done = 0; done < pixels; done += c.tile) {
+        const int32_t count = pixels - done < c.tile ? pixels - done : c.tile;
+        ge_dsp_wide_pixels(&c, x, out, first + done / p->out_w, done % p->out_w, count);
+    }
+    ge_dsp_wide_bounds(p, out, first, last);
+}
+
+#endif

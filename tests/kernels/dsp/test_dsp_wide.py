@@ -1,0 +1,45 @@
+"""The int16 kernels of Cortex-M4, M7 and M33 around their boundaries: tiles, pairs of k, fours of channels, activations."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checker import case, check_kernels, imported, one_node_model, weights
+
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.target import load_target
+from glowembed.lower.nodes import lower
+from glowembed.quantize.precision import Config, resolve
+from glowembed.quantize.types import quantize
+
+pytestmark = pytest.mark.cc
+
+WINDOW = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+CASES = {
+    "point": case("point", "Conv", (1, 8, 9, 8), weights(5, 8, 1, 1)),
+    "point of odd channels": case("point3", "Conv", (1, 3, 3, 3), weights(4, 3, 1, 1)),
+    "groups": case("groups", "Conv", (1, 6, 3, 4), weights(10, 3, 3, 3), group=2, **WINDOW),
+    "short rows": case("short", "Conv", (1, 1, 9, 7), weights(4, 1, 4, 3), strides=[2, 2], pads=[1, 1, 2, 2]),
+    "dilated": case("dilated", "Conv", (1, 2, 7, 6), weights(7, 2, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2]),
+    "depthwise": case("depthwise", "Conv", (1, 3, 6, 5), weights(3, 1, 3, 3), group=3, **WINDOW),
+    "depthwise down": case("down", "Conv", (1, 4, 9, 2), weights(4, 1, 3, 3), group=4, **WINDOW),
+    "vector": case("vector", "Gemm", (2, 17), weights(6, 17), transB=1),
+}
+FAST = {"conv2d": "conv2d", "depthwise": "depthwise3x3", "fc": "fc"}
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16"])
+@pytest.mark.parametrize("name", CASES)
+def test_boundaries(name, kind):
+    """Each has a kernel for dsp; whatever the bounds of the activation, the bits are those of the reference."""
+    graph = imported(one_node_model(CASES[name]))
+    config = Config(defaults={"dtype": "int16", "weights": kind})
+    lowered = lower(quantize(graph, lambda value, settings: (-2.0, 3.0), resolve(graph, config)))
+    node = next(n for n in lowered.nodes if n.macs)
+    kernels = [k for k in kernel_ops()[node.op].kernels if k.isa == "dsp"]
+    assert any(k.when(node, load_target("cortex-m4")) is None for k in kernels), node
+    for lo, hi, zero in ((-32768, 32767, 0), (0, 32767, 0), (-100, 5000, 0), (-32768, 32767, -300)):
+        other = replace(node, params=replace(node.params, lo=lo, hi=hi, out_zero_point=zero))
+        check_kernels(
+            other, lowered.with_nodes([other if n is node else n for n in lowered.nodes]), np.random.default_rng(1)
+        )
