@@ -16,19 +16,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law import wide
-
-
-def _sums_why_not(node: Node, axis: tuple[int, ...]) -> str | None:
-    """The reason why 32 bits do not hold the sums, or why the requantization is not one product; None if they do."""
-    if node.params.shift != wide.UPPER:
-        return f"the shift of the requantization is {node.params.shift}, not {wide.UPPER}"
-    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=axis)
-    bounds = 32768 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64))
-    worst = int(bounds.argmax())
-    if bounds[worst] >= 2**31:
-        return f"the sum of channel {worst} can reach {bounds[worst]}, 2^31 and more is too much"
-    return None
+from glowembed.kernels.wide import grouped, sums_why_not
 
 
 def _channels_last(node: Node) -> tuple[int, ...]:
@@ -55,7 +43,7 @@ def _tile(steps: int) -> int:
 def _conv_why_not(node: Node) -> str | None:
     if node.params.out_c // node.params.groups < 4:
         return "a group has fewer than 4 output channels"
-    return _sums_why_not(node, _channels_last(node))
+    return sums_why_not(node, _channels_last(node))
 
 
 def _conv_scratch(p: Any, narrow: bool) -> int:
@@ -75,7 +63,7 @@ def _conv_rows_cost(p: Any, narrow: bool, rows: int) -> float:
 
 def _conv_kernel(symbol: str, narrow: bool) -> Kernel:
     def stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-        parts = dsp.grouped({name: constants[name] for name in ("weights", "bias", "multiplier")}, p.groups)
+        parts = grouped(constants, p.groups)
         return dsp.stream_of(np.concatenate([_fours(w.reshape(len(w), -1), b, m, narrow) for w, b, m in parts]))
 
     return Kernel(
@@ -122,7 +110,7 @@ def _depthwise_why_not(node: Node) -> str | None:
         return "the window is not 3x3 with stride 1"
     if p.in_c != p.out_c or p.out_c < 2:
         return "it takes 2 channels and more in, and as many out"
-    return _sums_why_not(node, (0, 1))
+    return sums_why_not(node, (0, 1))
 
 
 def _depthwise_rows_cost(p: Any, rows: int) -> float:
@@ -171,7 +159,7 @@ def _whole(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
 def _fc_why_not(node: Node) -> str | None:
     if node.constants["weights"].materialize().min() < -127 and node.op == "fc_s16":
         return "a weight is -128"
-    return _sums_why_not(node, (1,))
+    return sums_why_not(node, (1,))
 
 
 def _fc_cost(node: Node, target: Target) -> Cost:

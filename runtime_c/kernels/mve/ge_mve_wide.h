@@ -1,0 +1,264 @@
+/* Convolution of int16 in sums of 32 bits for Helium: three pixels by four channels at a time, any window and groups.
+ *
+ * The windows of the pixels lie in scratch, each in one piece and rounded up to 8 inputs; a 1x1 window of whole eights is read
+ * where it lies. Weights beyond the window are zeros. Two passes, channels 0 and 2, then 1 and 3: of 8 inputs each step takes
+ * 2 loads of weights, which widen bytes, 3 of pixels and 6 VMLADAVA, 48 MACs in 11 instructions and the LE. Sums are modulo
+ * 2^32, so they are exact where the whole sum fits 32 bits. Requantization has shift 32.
+ *
+ *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2   r1 r3 r5  their windows, then where outputs go   r7  the stream
+ *   r12  the job   q0 q1 weights, q2 q3 pixels, q5 q6 q7 four outputs of pixel 0, 1, 2
+ */
+#ifndef GE_MVE_WIDE_H
+#define GE_MVE_WIDE_H
+
+#include "ge.h"
+#include "ge_mve.h"
+#include "ge_params.h"
+
+typedef struct {
+    const int16_t *x[3];  /* 0: the windows */
+    int16_t *out[3];      /* 12: where the outputs go */
+    const int8_t *stream; /* 24: for four channels: steps of both passes, biases, multipliers */
+    int32_t groups;       /* 28: of four channels */
+    int32_t zero_point;   /* 32 */
+    int32_t steps;        /* 36: of 8 inputs, less one */
+    int32_t lo, hi;       /* 40, 44 */
+    int32_t saved;        /* 48: r7, which a compiler may want to keep */
+} ge_mve_wide_job;
+
+/* clang-format off */
+
+#define GE_MVE_WIDE_BYTES(q) "vldrb.s16 " q ", [r7], #8\n"
+#define GE_MVE_WIDE_HALVES(q) "vldrh.u16 " q ", [r7], #16\n"
+
+/* 8 inputs; `how`: "" where the sums begin, else "a". */
+#define GE_MVE_WIDE_STEP(load, how) \
+    load("q0") \
+    "vldrh.u16 q2, [r1], #16\n" \
+    load("q1") \
+    "vmladav" how ".s16 r0, q0, q2\n" \
+    "vldrh.u16 q3, [r3], #16\n" \
+    "vmladav" how ".s16 r2, q1, q2\n" \
+    "vldrh.u16 q2, [r5], #16\n" \
+    "vmladav" how ".s16 r4, q0, q3\n" \
+    "vmladav" how ".s16 r6, q1, q3\n" \
+    "vmladav" how ".s16 r8, q0, q2\n" \
+    "vmladav" how ".s16 r10, q1, q2\n"
+
+/* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
+#define GE_MVE_WIDE_PASS(load, high, low) \
+    "ldrd r1, r3, [r12]\n" \
+    "ldr r5, [r12, #8]\n" \
+    "ldr lr, [r12, #36]\n" \
+    GE_MVE_WIDE_STEP(load, "") \
+    "wls lr, lr, 3f\n" \
+    "2:\n" \
+    GE_MVE_WIDE_STEP(load, "a") \
+    "le lr, 2b\n" \
+    "3:\n" \
+    "vmov q5[" high "], q5[" low "], r0, r2\n" \
+    "vmov q6[" high "], q6[" low "], r4, r6\n" \
+    "vmov q7[" high "], q7[" low "], r8, r10\n"
+
+/* All channels of three pixels, in fours. */
+#define GE_MVE_WIDE_CHANNELS(load) \
+    "mov r12, %[job]\n" \
+    "str r7, [r12, #48]\n" \
+    "ldr r7, [r12, #24]\n" \
+    "1:\n" \
+    GE_MVE_WIDE_PASS(load, "2", "0") \
+    GE_MVE_WIDE_PASS(load, "3", "1") \
+    "vldrw.u32 q0, [r7], #16\n" \
+    "vldrw.u32 q1, [r7], #16\n" \
+    "vadd.i32 q5, q5, q0\n" \
+    "vadd.i32 q6, q6, q0\n" \
+    "vadd.i32 q7, q7, q0\n" \
+    "ldrd r0, r2, [r12, #40]\n" \
+    "vrmulh.s32 q5, q5, q1\n" \
+    "vrmulh.s32 q6, q6, q1\n" \
+    "vrmulh.s32 q7, q7, q1\n" \
+    "ldr r4, [r12, #32]\n" \
+    "vdup.32 q0, r0\n" \
+    "vdup.32 q1, r2\n" \
+    "vadd.i32 q5, q5, r4\n" \
+    "vadd.i32 q6, q6, r4\n" \
+    "vadd.i32 q7, q7, r4\n" \
+    "ldrd r1, r3, [r12, #12]\n" \
+    "vmax.s32 q5, q5, q0\n" \
+    "vmax.s32 q6, q6, q0\n" \
+    "vmax.s32 q7, q7, q0\n" \
+    "ldr r5, [r12, #20]\n" \
+    "vmin.s32 q5, q5, q1\n" \
+    "vmin.s32 q6, q6, q1\n" \
+    "vmin.s32 q7, q7, q1\n" \
+    "ldr r0, [r12, #28]\n" \
+    "vstrh.32 q5, [r1], #8\n" \
+    "vstrh.32 q6, [r3], #8\n" \
+    "vstrh.32 q7, [r5], #8\n" \
+    "strd r1, r3, [r12, #12]\n" \
+    "subs r0, r0, #1\n" \
+    "str r5, [r12, #20]\n" \
+    "str r0, [r12, #28]\n" \
+    "bne.w 1b\n" \
+    "ldr r7, [r12, #48]\n"
+
+#define GE_MVE_WIDE_CHANGES \
+    "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "q6", "q7", "cc", "memory"
+
+__attribute__((unused, noinline)) static void ge_mve_wide_bytes(ge_mve_wide_job *job) {
+    __asm__ volatile(GE_MVE_WIDE_CHANNELS(GE_MVE_WIDE_BYTES) : : [job] "r"(job) : GE_MVE_WIDE_CHANGES);
+}
+
+__attribute__((unused, noinline)) static void ge_mve_wide_halves(ge_mve_wide_job *job) {
+    __asm__ volatile(GE_MVE_WIDE_CHANNELS(GE_MVE_WIDE_HALVES) : : [job] "r"(job) : GE_MVE_WIDE_CHANGES);
+}
+
+/* clang-format on */
+
+/* `count` numbers of the same value. */
+static inline void ge_mve_wide_fill(int16_t *to, int32_t value, int32_t count) {
+    __asm__ volatile("vdup.16 q0, %[value]\n"
+                     "wlstp.16 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vstrh.16 q0, [%[to]], #16\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [to] "+&r"(to)
+                     : [count] "r"(count), [value] "r"(value)
+                     : "lr", "q0", "memory");
+}
+
+/* A call of a convolution. */
+typedef struct {
+    const ge_conv2d_s16_params *p;
+    const ge_rows *x;
+    int32_t bytes; /* of a weight */
+    int32_t depth; /* input channels of a group */
+    int32_t steps; /* of 8 inputs */
+    int32_t held;  /* pixels so far, 0..2 */
+    ge_mve_wide_job job;
+} ge_mve_wide_call;
+
+static inline void ge_mve_wide_products(const ge_mve_wide_call *c, ge_mve_wide_job *job) {
+    if (c->bytes == 1) {
+        ge_mve_wide_bytes(job);
+    } else {
+        ge_mve_wide_halves(job);
+    }
+}
+
+/* The outputs of three pixels; the last one to three channels go by way of a buffer. */
+__attribute__((unused, noinline)) static void ge_mve_wide_run(ge_mve_wide_call *c, int32_t channels) {
+    ge_mve_wide_job job = c->job;
+    const int32_t rest = channels % 4;
+    c->held = 0;
+    job.groups = channels / 4;
+    if (job.groups > 0) {
+        ge_mve_wide_products(c, &job);
+    }
+    if (rest != 0) {
+        int16_t four[3][4];
+        int16_t *out[3];
+        job.stream = c->job.stream + channels / 4 * (32 * c->steps * c->bytes + 32);
+        job.groups = 1;
+        for (int32_t i = 0; i < 3; i++) {
+            out[i] = c->job.out[i] + channels / 4 * 4;
+            job.out[i] = four[i];
+        }
+        ge_mve_wide_products(c, &job);
+        for (int32_t i = 0; i < 3; i++) {
+            memcpy(out[i], four[i], (size_t)rest * 2);
+        }
+    }
+}
+
+/* One row of a window tap by tap; NULL: a row of padding. */
+__attribute__((unused, noinline)) static void ge_mve_wide_taps(const ge_mve_wide_call *c, const int16_t *row,
+                                                               int32_t ix, int16_t *to) {
+    const ge_conv2d_s16_params *const p = c->p;
+    for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+        if (row != NULL && ix >= 0 && ix < p->in_w) {
+            ge_mve_copy((int8_t *)to, (const int8_t *)(row + ix * p->in_c), 2 * c->depth);
+        } else {
+            ge_mve_wide_fill(to, p->in_zero_point, c->depth);
+        }
+        ix += p->dilation_w;
+        to += c->depth;
+    }
+}
+
+/* The window of output (y, ox) in the channels of a group from c0 on. Where all channels of neighbouring columns follow each
+ * other, a row of it is padding, one run, and padding. */
+__attribute__((unused, noinline)) static void ge_mve_wide_window(const ge_mve_wide_call *c, int32_t y, int32_t ox,
+                                                                 int32_t c0, int16_t *to) {
+    const ge_conv2d_s16_params *const p = c->p;
+    const int32_t ix = ox * p->stride_w - p->pad_left;
+    const int32_t run = p->kernel_w * c->depth;
+    const int32_t outside = ix + p->kernel_w - p->in_w; /* taps in padding on the right */
+    const int32_t left = ix >= 0 ? 0 : -ix * c->depth;
+    const int32_t right = outside <= 0 ? 0 : outside * c->depth;
+    const int32_t touching = p->dilation_w == 1 && c->depth == p->in_c && left + right < run;
+    int32_t iy = y * p->stride_h - p->pad_top;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int16_t *const row = iy >= 0 && iy < p->in_h ? (const int16_t *)ge_row(c->x, iy) + c0 : NULL;
+        if (!touching || row == NULL) {
+            ge_mve_wide_taps(c, row, ix, to);
+        } else {
+            ge_mve_copy((int8_t *)(to + left), (const int8_t *)(row + ix * c->depth + left), 2 * (run - left - right));
+            if (left > 0) {
+                ge_mve_wide_fill(to, p->in_zero_point, left);
+            }
+            if (right > 0) {
+                ge_mve_wide_fill(to + run - right, p->in_zero_point, right);
+            }
+        }
+        iy += p->dilation_h;
+        to += run;
+    }
+}
+
+/* Output rows first..last-1. scratch: three windows. */
+static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *stream,
+                                    int32_t bytes, const ge_rows *out, int32_t first, int32_t last, void *scratch) {
+    ge_mve_wide_call c = {p, x, bytes, p->in_c / p->groups, 0, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0}};
+    c.steps = (p->kernel_h * p->kernel_w * c.depth + 7) / 8;
+    const int32_t channels = p->out_c / p->groups;
+    const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c.depth % 8 == 0 &&
+                           (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+    c.job.zero_point = p->out_zero_point;
+    c.job.steps = c.steps - 1;
+    c.job.lo = p->lo;
+    c.job.hi = p->hi;
+    for (int32_t g = 0; g < p->groups; g++) {
+        c.job.stream = stream + g * ((channels + 3) / 4) * (32 * c.steps * bytes + 32);
+        for (int32_t y = first; y < last; y++) {
+            int16_t *o = (int16_t *)ge_row(out, y) + g * channels;
+            const int16_t *from = points ? (const int16_t *)ge_row(x, y * p->stride_h) + g * c.depth : NULL;
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
+                int16_t *const window = (int16_t *)scratch + c.held * 8 * c.steps;
+                if (points) {
+                    c.job.x[c.held] = from;
+                    from += p->stride_w * p->in_c;
+                } else {
+                    ge_mve_wide_window(&c, y, ox, g * c.depth, window);
+                    c.job.x[c.held] = window;
+                }
+                c.job.out[c.held] = o;
+                o += p->out_c;
+                c.held++;
+                if (c.held == 3) {
+                    ge_mve_wide_run(&c, channels);
+                }
+            }
+        }
+        if (c.held > 0) {
+            for (int32_t i = c.held; i < 3; i++) { /* once more */
+                c.job.x[i] = c.job.x[0];
+                c.job.out[i] = c.job.out[0];
+            }
+            ge_mve_wide_run(&c, channels);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,34 @@
+"""The int16 kernels of Helium around their boundaries: triples of pixels, eights of inputs and channels, bounds."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from checker import case, check_kernels, weights
+
+pytestmark = pytest.mark.cc
+
+SHARED = runpy.run_path(str(Path(__file__).parents[1] / "dsp" / "test_dsp_wide.py"))
+CASES = {
+    **SHARED["CASES"],
+    "depthwise of stride 2": case(
+        "two",
+        "Conv",
+        (1, 9, 7, 6),
+        weights(9, 1, 3, 3),
+        group=9,
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[0, 1, 1, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16"])
+@pytest.mark.parametrize("name", CASES)
+def test_boundaries(name, kind):
+    for node, graph in SHARED["nodes_of"](CASES[name], kind):
+        assert any(
+            symbol.endswith("_mve") for symbol in check_kernels(node, graph, np.random.default_rng(1), isa="mve")
+        )
