@@ -1,0 +1,111 @@
+"""Convolution of float32 on cores of the dsp family with an FPU: when, their constants and costs.
+
+In: kernel-level nodes of float32 (ops/float32.py), params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
+conv2d_f32_dsp.c and depthwise3x3_f32_dsp.c explain how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.kernels.wide import grouped
+
+PIXELS = 5
+"""The pixels that are computed together."""
+
+
+def _zeros_why_not(node: Node, target: Target) -> str | None:
+    """The reason why a zero in the place of padding would change a sum, or why the core cannot run the kernel."""
+    if not target.has_fpu:
+        return f"{target.name} has no FPU"
+    if not all(np.all(np.isfinite(node.constants[name].materialize())) for name in ("weights", "bias")):
+        return "a weight or a bias is not finite"
+    bias = node.constants["bias"].materialize()
+    return "a bias is -0" if np.any(np.signbit(bias) & (bias == 0)) else None
+
+
+def _conv_why_not(node: Node, target: Target) -> str | None:
+    if node.params.out_c // node.params.groups < 4:
+        return "a group has fewer than 4 output channels"
+    return _zeros_why_not(node, target)
+
+
+def _turns(p: Any) -> int:
+    """The number of fours of k."""
+    return int(-(-p.kernel_h * p.kernel_w * (p.in_c // p.groups) // 4))
+
+
+def _conv_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four channels: biases, then the weights of the four for each k, with zeros up to four k."""
+    parts = []
+    for weights, bias, _ in grouped({**constants, "multiplier": constants["bias"]}, p.groups):
+        index = np.asarray([range(s, s + 4) for s in dsp.block_starts(len(bias))])
+        flat = np.pad(weights.reshape(len(weights), -1), ((0, 0), (0, 4 * _turns(p) - weights[0].size)))
+        steps = flat[index].transpose(0, 2, 1).reshape(len(index), -1)
+        parts.append(np.concatenate([bias[index], steps], axis=1).reshape(-1))
+    return {"stream": np.concatenate(parts).astype(np.float32)}
+
+
+def _conv_rows_cost(p: Any, rows: int) -> float:
+    fives = -(-rows * p.out_w // PIXELS)
+    fours = p.groups * -(-(p.out_c // p.groups) // 4)
+    window = 60 + 20 * _turns(p) + 12 * p.kernel_h * p.kernel_w
+    return float(fives * (fours * (160 + 208 * _turns(p)) + PIXELS * p.groups * window) + 200)
+
+
+def _depthwise_why_not(node: Node, target: Target) -> str | None:
+    p = node.params
+    window = (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w, p.stride_h, p.stride_w)
+    if window != (3, 3, 1, 1, 1, 1):
+        return "the window is not 3x3 with stride 1"
+    if p.in_c != p.out_c or p.out_c % 4:
+        return "it takes a multiple of 4 channels in, and as many out"
+    return _zeros_why_not(node, target)
+
+
+def _depthwise_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    """For each four channels: biases, then the weights of the three taps of each column."""
+    columns = constants["weights"].transpose(1, 0, 2).reshape(9, -1, 4).transpose(1, 0, 2)
+    blocks = np.concatenate([constants["bias"].reshape(-1, 1, 4), columns], axis=1)
+    return {"stream": blocks.astype(np.float32).reshape(-1)}
+
+
+def _depthwise_rows_cost(p: Any, rows: int) -> float:
+    pairs = -(-rows // 2) * -(-p.out_c // 4) * (60 + 305.0 * p.out_w)
+    return float(pairs + (rows + 2) * (p.out_w + 2) * p.out_c * 5.0 + 200)
+
+
+KERNELS = {
+    "conv2d_f32": only(
+        Kernel(
+            "ge_conv2d_f32_dsp",
+            isa="dsp",
+            when=_conv_why_not,
+            constants={"stream": "float"},
+            arrange=_conv_stream,
+            scratch=lambda p: 4 * PIXELS * 4 * _turns(p),
+            cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 1500),
+            rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
+            store=lambda p: "rows" if p.groups == 1 else "disjoint",
+        )
+    ),
+    "depthwise_f32": only(
+        Kernel(
+            "ge_depthwise3x3_f32_dsp",
+            isa="dsp",
+            when=_depthwise_why_not,
+            constants={"stream": "float"},
+            arrange=_depthwise_stream,
+            scratch=lambda p: 4 * 4 * (p.out_w + 2) * int(p.out_c),
+            cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1400),
+            rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
+        )
+    ),
+}
