@@ -109,7 +109,7 @@ typedef struct {
 __attribute__((unused, noinline)) static void ge_dsp_wide_line(const ge_dsp_wide_line_job *job) {
     register const ge_dsp_wide_line_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        GE_DSP_ENTER("ge_dsp_wide_line", 0, "r1-r6, r8-r11")
+        GE_DSP_ENTER(ge_dsp_wide_line, 0, "r1-r6, r8-r11")
         "    mov.w r0, r1\n"
         "    mov.w r12, r2\n"
         "    mov.w r1, r6\n"

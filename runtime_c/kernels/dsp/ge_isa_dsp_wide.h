@@ -38,7 +38,7 @@ typedef struct {
 __attribute__((unused, noinline)) static void ge_dsp_wide_products(const ge_dsp_wide_job *job) {
     register const ge_dsp_wide_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        GE_DSP_ENTER("ge_dsp_wide_products", 0, "r1-r6, r8-r10")
+        GE_DSP_ENTER(ge_dsp_wide_products, 0, "r1-r6, r8-r10")
         "    adr r1, 3f\n"
         "    ldr.w r2, [sp, #4*5]\n"
         "    add r1, r1, r2\n"

@@ -67,7 +67,7 @@ typedef struct {
 __attribute__((unused, noinline)) static void ge_dsp_wide_fc_shared(const ge_dsp_wide_fc_job *job) {
     register const ge_dsp_wide_fc_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        GE_DSP_ENTER("ge_dsp_wide_fc_shared", 0, "r1-r6, r8")
+        GE_DSP_ENTER(ge_dsp_wide_fc_shared, 0, "r1-r6, r8")
         "    mov.w r0, r3\n"
         "    .balign 4\n"
         "1:\n"
@@ -120,7 +120,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_fc_shared(const ge_dsp
 __attribute__((unused, noinline)) static void ge_dsp_wide_fc_whole(const ge_dsp_wide_fc_job *job) {
     register const ge_dsp_wide_fc_job *r0 __asm__("r0") = job;
     __asm__ volatile(
-        GE_DSP_ENTER("ge_dsp_wide_fc_whole", 0, "r1-r6, r8")
+        GE_DSP_ENTER(ge_dsp_wide_fc_whole, 0, "r1-r6, r8")
         "    mov.w r0, r3\n"
         "    .balign 4\n"
         "1:\n"
