@@ -71,15 +71,15 @@ def _depthwise_why_not(node: Node, target: Target) -> str | None:
 
 
 def _depthwise_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
-    """For each four channels: biases, then the weights of the three taps of each column."""
-    columns = constants["weights"].transpose(1, 0, 2).reshape(9, -1, 4).transpose(1, 0, 2)
+    """For each four channels: biases, then the weights of the nine taps."""
+    columns = constants["weights"].reshape(9, -1, 4).transpose(1, 0, 2)
     blocks = np.concatenate([constants["bias"].reshape(-1, 1, 4), columns], axis=1)
     return {"stream": blocks.astype(np.float32).reshape(-1)}
 
 
 def _depthwise_rows_cost(p: Any, rows: int) -> float:
-    pairs = -(-rows // 2) * -(-p.out_c // 4) * (60 + 305.0 * p.out_w)
-    return float(pairs + (rows + 2) * (p.out_w + 2) * p.out_c * 5.0 + 200)
+    pairs = rows * -(-p.out_c // 4) * (60 + 305.0 * -(-p.out_w // 2))
+    return float(pairs + (rows + 2) * (p.out_w + 3) * p.out_c * 5.0 + 200)
 
 
 KERNELS = {
@@ -103,7 +103,7 @@ KERNELS = {
             when=_depthwise_why_not,
             constants={"stream": "float"},
             arrange=_depthwise_stream,
-            scratch=lambda p: 4 * 4 * (p.out_w + 2) * int(p.out_c),
+            scratch=lambda p: 4 * 3 * (p.out_w + 3) * int(p.out_c),
             cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1400),
             rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
         )

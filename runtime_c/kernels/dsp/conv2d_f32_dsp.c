@@ -9,8 +9,23 @@
 
 /* `count` inputs of one pixel, NULL for padding. */
 static inline float *conv2d_f32_dsp_put(const float *x, int32_t count, float *to) {
-    for (int32_t i = 0; i < count; i++) {
-        *to = x != NULL ? x[i] : 0.0f;
+    if (x == NULL) {
+        for (int32_t i = 0; i < count; i++) {
+            to[5 * i] = 0.0f;
+        }
+        return to + 5 * count;
+    }
+    for (; count >= 4; count -= 4) {
+        const float a = x[0], b = x[1], c = x[2], d = x[3];
+        to[0] = a;
+        to[5] = b;
+        to[10] = c;
+        to[15] = d;
+        x += 4;
+        to += 20;
+    }
+    for (; count > 0; count--) {
+        *to = *x++;
         to += 5;
     }
     return to;

@@ -13,6 +13,11 @@
 #include "ge_float.h"
 #include "ge_params.h"
 
+#if !defined(__ARM_FP) || !(__ARM_FP & 4)
+#error                                                                                                                 \
+    "the float32 kernels of this bundle need a single-precision FPU: compile with -mfpu and without -mfloat-abi=soft, or make the bundle for your core: glowembed compile --target, or --isa portable"
+#endif
+
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
 typedef struct {
