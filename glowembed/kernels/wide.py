@@ -1,6 +1,6 @@
-"""What the int16 kernels of all cores share: the proof that sums fit 32 bits, and constants group by group.
+"""What the int16 and the float32 kernels of several cores share: proofs about constants, and constants group by group.
 
-In: kernel-level nodes of ops/conv_wide.py. Out: a reason why 32 bits are not enough, or None.
+In: kernel-level nodes of ops/conv_wide.py and ops/float32.py. Out: a reason why a kernel does not apply, or None.
 """
 
 from __future__ import annotations
@@ -33,3 +33,14 @@ def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Ar
     w, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))
     size = len(w) // groups
     return [(w[i : i + size], bias[i : i + size], multiplier[i : i + size]) for i in range(0, len(w), size)]
+
+
+def zeros_why_not(node: Node) -> str | None:
+    """The reason why a zero in the place of padding would change a sum of float32; None if it would not.
+
+    No sum is -0 if its bias is not: a + b is -0 only for two of them. And a finite weight times 0 is a zero.
+    """
+    bias = node.constants["bias"].materialize()
+    if not all(np.all(np.isfinite(array)) for array in (node.constants["weights"].materialize(), bias)):
+        return "a weight or a bias is not finite"
+    return "a bias is -0" if np.any(np.signbit(bias) & (bias == 0)) else None

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
@@ -359,15 +360,19 @@ class _Typing:
         assert w.const is not None and b.const is not None
         x_type = x.qtype if _dtype(x) == settings.dtype else self.own_type(x.name, settings)
         assert x_type is not None, x.name
-        array = w.const.materialize()
-        return self.typed(node, w.name, self.weights_type(w.name, x_type, array, b.const, dtype, settings))
+        array, least = w.const.materialize(), None
+        if dtype == "int16" and settings.weights_dtype != EXACT:
+            y_type = self.own_type(node.outputs[0], settings)
+            assert y_type is not None, node.outputs[0]
+            least = schema.least_for_words(array, b.const.materialize(), x_type, y_type.scale[0])
+        return self.typed(node, w.name, self.weights_type(w.name, x_type, array, b.const, dtype, settings, least))
 
     def product_weights(self, node: Node, product: Product, settings: Settings) -> str:
         """The weights of one of several products; those that the model stores as integers keep them."""
         w, bias = (self.values[node.inputs[i]] for i in (product.weights, product.bias))
         if settings.dtype == "float32":
             return self.typed(node, w.name, None)
-        dtype = settings.weights_dtype if settings.dtype == "int16" else "int8"
+        dtype = settings.stored_weights
         assert w.const is not None and bias.const is not None
         if dtype == "int8" and (stored := _stored_rows(w.const)) is not None:
             return self.typed(node, w.name, stored)
@@ -383,7 +388,17 @@ class _Typing:
         array = w.const.materialize()
         return self.typed(node, w.name, self.weights_type(w.name, x_type, array, bias.const, dtype, settings))
 
-    def weights_type(self, name: str, x_type: QType, w: Array, bias: Const, dtype: str, settings: Settings) -> QType:
+    def weights_type(
+        self,
+        name: str,
+        x_type: QType,
+        w: Array,
+        bias: Const,
+        dtype: str,
+        settings: Settings,
+        least: NDArray[np.float64] | None = None,
+    ) -> QType:
+        """The type of weights for inputs of a type; `least`: the least scale of each channel."""
         fixed = self.precision.values.get(name)
         if fixed is not None and fixed.scale is not None:
             return self.explicit(name, dtype, fixed, w.shape[0])
@@ -394,11 +409,6 @@ class _Typing:
 
         law: Any = settings.weights_schema
         known = bias.materialize()
-        least = None
-        if dtype == "int16" and settings.weights_dtype != EXACT:
-            y_type = self.own_type(node.outputs[0], settings)
-            assert y_type is not None, node.outputs[0]
-            least = schema.least_for_words(w, known, x_type, y_type.scale[0])
         return schema.weights_type(w, known, x_type.scale[0], law, settings.per_channel, dtype, range_of, limit, least)
 
     def typed(self, node: Node, name: str, qtype: QType | None) -> str:

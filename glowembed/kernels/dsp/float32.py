@@ -15,20 +15,14 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.kernels.wide import grouped
+from glowembed.kernels.wide import grouped, zeros_why_not
 
 PIXELS = 5
 """The pixels that are computed together."""
 
 
 def _zeros_why_not(node: Node, target: Target) -> str | None:
-    """The reason why a zero in the place of padding would change a sum, or why the core cannot run the kernel."""
-    if not target.has_fpu:
-        return f"{target.name} has no FPU"
-    if not all(np.all(np.isfinite(node.constants[name].materialize())) for name in ("weights", "bias")):
-        return "a weight or a bias is not finite"
-    bias = node.constants["bias"].materialize()
-    return "a bias is -0" if np.any(np.signbit(bias) & (bias == 0)) else None
+    return zeros_why_not(node) if target.has_fpu else f"{target.name} has no FPU"
 
 
 def _conv_why_not(node: Node, target: Target) -> str | None:

@@ -1,7 +1,7 @@
 /* Convolution of int16 in sums of 32 bits for Helium: three pixels by four channels at a time, any window and groups.
  *
- * The windows of the pixels lie in scratch, each in one piece and rounded up to 8 inputs; a 1x1 window of whole eights is read
- * where it lies. Weights beyond the window are zeros. Two passes, channels 0 and 2, then 1 and 3: of 8 inputs each step takes
+ * The windows of the pixels lie in scratch, each in one piece and rounded up to 8 inputs; 1x1 windows of whole eights are read
+ * where they lie, if all three are of one row: outputs of a row may lie over inputs of the rows before it. Weights beyond the window are zeros. Two passes, channels 0 and 2, then 1 and 3: of 8 inputs each step takes
  * 2 loads of weights, which widen bytes, 3 of pixels and 6 VMLADAVA, 48 MACs in 11 instructions and the LE. Sums are modulo
  * 2^32, so they are exact where the whole sum fits 32 bits. Requantization has shift 32.
  *
@@ -225,6 +225,7 @@ static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows
     const int32_t channels = p->out_c / p->groups;
     const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c.depth % 8 == 0 &&
                            (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+    int32_t direct = 0; /* whether the three pixels, of one row then, are read where they lie */
     c.job.zero_point = p->out_zero_point;
     c.job.steps = c.steps - 1;
     c.job.lo = p->lo;
@@ -236,9 +237,9 @@ static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows
             const int16_t *from = points ? (const int16_t *)ge_row(x, y * p->stride_h) + g * c.depth : NULL;
             for (int32_t ox = 0; ox < p->out_w; ox++) {
                 int16_t *const window = (int16_t *)scratch + c.held * 8 * c.steps;
-                if (points) {
-                    c.job.x[c.held] = from;
-                    from += p->stride_w * p->in_c;
+                direct = c.held == 0 ? points && ox + 3 <= p->out_w : direct;
+                if (direct) {
+                    c.job.x[c.held] = from + ox * p->stride_w * p->in_c;
                 } else {
                     ge_mve_wide_window(&c, y, ox, g * c.depth, window);
                     c.job.x[c.held] = window;

@@ -5,6 +5,9 @@
 #include "ge.h"
 #include "ge_x86.h"
 
+#define GE_X86_FLOATS 8
+#define GE_X86_FLOAT_PIXELS 6
+
 typedef struct {
     __m256i half[2];
 } ge_x86_sums;
