@@ -23,6 +23,7 @@ from glowembed import errors, resources
 from glowembed.__main__ import BUG, app
 from glowembed.graph.op import Kernel, definitions, dtypes_of, importers, kernel_ops
 from glowembed.graph.target import load_target, target_names
+from glowembed.kernels.missing import missing
 from glowembed.options.table import DTYPES
 from glowembed.read import contrib
 
@@ -41,7 +42,7 @@ def operators() -> str:
 
 {HEAD}
 The operators of the default ONNX domain that are computed by kernels, from opset 7 on, in the meaning of the model's own opset.
-Every dtype has portable C for all targets; int8 has faster kernels for the cores in [kernels.md](kernels.md). What a node
+Every dtype has portable C for all targets, and faster kernels for the cores in [kernels.md](kernels.md). What a node
 may not be (a shape, an attribute, a computed weight) is said by `glowembed inspect MODEL`, all of it at once; with `--coverage` it says how
 each operator of a model is computed, and its share of the estimated cycles.
 
@@ -68,9 +69,26 @@ because it would take zeros for results.
 
 {table(("family", "operators"), generated)}
 
+## Kernel-level ops in portable C only
+
+Every kernel-level op has portable C. These have no faster kernel for the cores named; [kernels.md](kernels.md) lists the kernels that
+exist. A name ends in the types: s8 and s16 of activations, w16 for weights of int16, f32; aw stands for asymmetric weights.
+
+{table(("reason", *PORTABLE_ON.values()), _portable_rows())}
+
 Besides these: Identity, Dropout and Cast of floats are removed, whatever depends on constants alone is computed when the model is
 compiled, and quantized models are read in the forms of [quantized-models.md](quantized-models.md).
 """
+
+
+PORTABLE_ON = {"cortex-m4": "Cortex-M4, M7, M33", "cortex-m55": "Cortex-M55", "x86-64": "x86-64"}
+"""Target -> the cores that have its kernels."""
+
+
+def _portable_rows() -> list[tuple[str, ...]]:
+    found = [missing(load_target(target)) for target in PORTABLE_ON]
+    reasons = sorted({reason for each in found for reason in each.values()})
+    return [(r, *(", ".join(op for op, why in each.items() if why == r) for each in found)) for r in reasons]
 
 
 def _operator(kind: str) -> tuple[str, ...]:

@@ -1,0 +1,29 @@
+"""What has only portable C on a core with kernels: each has a reason, and no reason is left over."""
+
+import pytest
+
+from glowembed.graph.op import kernel_ops
+from glowembed.graph.target import load_target
+from glowembed.kernels.missing import WHY, family, missing
+
+TARGETS = ("cortex-m4", "cortex-m55", "x86-64")
+
+
+def test_each_op_without_a_fast_kernel_has_a_reason():
+    found = {op for target in TARGETS for op in missing(load_target(target))}
+    assert {family(op) for op in found} == set(WHY), "WHY has a family that has kernels everywhere, or lacks one"
+
+
+@pytest.mark.parametrize(
+    ("target", "op"),
+    [
+        (target, f"{op}_s16{weights}")
+        for target in TARGETS[:2]
+        for op in ("conv2d", "depthwise", "fc")
+        for weights in ("", "_w16")
+    ]
+    + [(target, f"{op}_f32") for target in TARGETS for op in ("conv2d", "depthwise")],
+)
+def test_what_networks_spend_their_time_in_has_a_kernel(target, op):
+    assert op in kernel_ops()
+    assert op not in missing(load_target(target))
