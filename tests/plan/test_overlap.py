@@ -46,6 +46,13 @@ CAUTIOUS = {
     "ge_depthwise3x3_s8_dsp": "four channels at a time go through all rows: exactly over the input or not at all",
     "ge_conv2d_down": "blocks of rows that have other rows between them",
     "ge_depthwise_down": "the same",
+    **dict.fromkeys(
+        ("ge_conv2d_s16_", "ge_conv2d_w16_", "ge_conv2d_f32_dsp", "ge_conv2d_f32_x86"),
+        "one group after the other reads pixels of which outputs are already written",
+    ),
+    **dict.fromkeys(
+        ("ge_depthwise3x3_s16_dsp", "ge_depthwise3x3_w16_dsp"), "two channels at a time go through all rows"
+    ),
     "ge_recurrent": "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",
 }
 """Kernels whose output does not lie over an input at all with some params."""

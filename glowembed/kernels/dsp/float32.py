@@ -100,6 +100,7 @@ KERNELS = {
             scratch=lambda p: 4 * 3 * (p.out_w + 3) * int(p.out_c),
             cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1400),
             rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
+            store="rows",
         )
     ),
 }
