@@ -200,6 +200,12 @@ def worst(outputs: Mapping[str, np.ndarray], labels: np.ndarray | None) -> float
     return float(max(np.abs(outputs["r"]).max(), np.abs(outputs["y"]).max()))
 
 
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of this file are named to the code under test, which imports it."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
 @pytest.mark.parametrize("metric", ["rmse", "cosine", "python:test_tune.worst"])
 def test_several_inputs_and_outputs_and_any_metric(metric: str, tmp_path: Path) -> None:
     path, data = two_of_each(tmp_path)

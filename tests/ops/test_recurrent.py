@@ -77,6 +77,13 @@ CASES = [
 ]  # fmt: skip
 
 
+def random_case(chance: Any) -> Case:
+    op, sizes = chance.choice(("LSTM", "LSTM", "GRU", "GRU", "RNN")), (1, 2, 3, 4, 8, 13, 20)
+    forms = ({}, {"direction": "reverse"}, {"direction": "bidirectional"})
+    attrs = {**chance.choice(forms), **({"linear_before_reset": chance.choice((0, 1))} if op == "GRU" else {})}
+    return recurrent("node", op, chance.choice((1, 3)), 1, chance.choice(sizes), chance.choice(sizes), **attrs)
+
+
 SMALL = tuple(recurrent(f"small {op}", op, 2, 1, 2, 2) for op in GATES)
 
 

@@ -43,6 +43,12 @@ SMALL = (
 )
 
 
+def random_case(chance):
+    shape = (1, chance.choice((1, 3, 8, 33)), chance.choice((1, 2, 5)), chance.choice((1, 4, 7)))
+    sizes = [*shape[:2], chance.choice((1, 3, 8)), chance.choice((2, 9))]
+    return resize("node", shape, sizes=sizes, mode=chance.choice(("nearest", "linear")))
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_int8(case):
     check_op(case)

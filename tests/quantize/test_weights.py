@@ -91,6 +91,12 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of this file are named to the code under test, which imports it."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
 def test_a_target_has_its_way(compiled) -> None:
     plain, _ = compiled("")
     power, error = compiled("power2")
