@@ -160,7 +160,9 @@ static inline void ge_dsp_wide_taps(const ge_conv2d_s16_params *p, const void *w
         taps[2 * line] = ge_dsp_wide_halves(w[0], w[1]);
         taps[2 * line + 1] = ge_dsp_wide_halves(w[1], w[2]);
     }
-    memcpy(taps + 6, taps, 16);
+    for (int32_t i = 0; i < 4; i++) {
+        taps[6 + i] = taps[i];
+    }
 }
 
 /* Lines of a call: `length` outputs each, `words` pairs in the ring, the first window at input `origin`. */

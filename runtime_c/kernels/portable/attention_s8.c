@@ -74,9 +74,9 @@ static void attention_s8_values(const ge_attention_params *p, const attention_s8
 static void attention_s8_head(const ge_attention_params *p, const attention_s8_view *a, const uint16_t *table,
                               int16_t *scores, ATTENTION_S8_ELEMENT *out) {
     const int32_t most = attention_s8_scores(p, a, scores);
+    const uint32_t sum = most >= -16384 ? attention_s8_powers(scores, a->keys, most, table) : 0u;
     uint32_t multiplier = 0;
-    if (most >= -16384) {
-        const uint32_t sum = attention_s8_powers(scores, a->keys, most, table);
+    if (sum != 0u) {
         const uint32_t numerator = (uint32_t)p->numerator;
         multiplier = (numerator / sum << p->fine) + ((numerator % sum << p->fine) + sum / 2u) / sum;
     } else {

@@ -30,6 +30,7 @@ static inline GE_X86_INLINE void conv2d_f32_x86_store(const conv2d_f32_x86_job *
             to + at, ge_x86_clamped_floats(sums[v], ge_x86_floats_at(job->lo + at), ge_x86_floats_at(job->hi + at)));
     }
     if (channels < CONV2D_F32_X86_UNIT) {
+        /* cppcheck-suppress uninitvar -- the loop above has filled it, by intrinsics */
         memcpy(o, few, (size_t)channels * sizeof *o);
     }
 }

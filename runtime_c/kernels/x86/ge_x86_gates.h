@@ -34,6 +34,7 @@ static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int3
         const int32_t g = ge_x86_gates_tanh(px[3 * units + u], ph[3 * units + u], e, table);
         const int64_t sum = 2 * ((int64_t)cells[u] * f >> 16) + (i * g >> 6);
         const int32_t cell = (int32_t)(sum < INT32_MIN ? INT32_MIN : (sum > INT32_MAX ? INT32_MAX : sum));
+        /* cppcheck-suppress shiftNegativeLHS -- every compiler shifts in the sign, as in all kernels */
         const int32_t t = ge_x86_gates_tanh(ge_x86_gates_short(cell >> 12), 0, 0, table);
         cells[u] = cell;
         hidden[u] = (int8_t)ge_clamp((o * t + (1 << 22)) >> 23, INT8_MIN, INT8_MAX);
