@@ -227,6 +227,12 @@ class Op(ABC):
         """For a shared type: the real numbers, besides those of constants and outputs, that it must hold."""
         return ()
 
+    def chooses(self, attrs: Mapping[str, Any]) -> bool:
+        """For an op whose output has the type of its input: whether each output is one of the numbers of the inputs, so that the
+        node means the same on the integers of a quantized model.
+        """
+        return True
+
     def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
         """For a pair: the scale and shift of the same function of one input, the other one being this vector.
 

@@ -81,6 +81,9 @@ class Resize(Op):
         y = weighted(x, attrs["rows"], attrs["columns"]).astype(np.float32)
         return (y.reshape(self.infer(attrs, [inputs[0].shape])[0]),)
 
+    def chooses(self, attrs: Mapping[str, Any]) -> bool:
+        return bool(attrs["rows"].taps * attrs["columns"].taps == 1)
+
     def lower(self, node: Node, c: LowerContext) -> None:
         lower_integers(node, c, "int8")
 

@@ -46,6 +46,8 @@ CONTROL = ("If", "Loop", "Scan")
 INFINITE = np.float32(2.0**124)
 """Stands for infinity in a network that is quantized, whose float32 kernels clamp. The sum of several such masks is finite."""
 
+DEQUANTIZE = "put a DequantizeLinear before it"
+
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16"}
 """The types of inputs in quantized models."""
 
@@ -369,12 +371,15 @@ def _import_node(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
         walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
     elif not integers:
         importers()[_kind(proto)].import_onnx(node, walk.builder)
-    elif _kind(proto) in onnxquant.moves():
+    elif _kind(proto) in onnxquant.choices():
+        first = len(walk.builder.nodes)
         importers()[_kind(proto)].import_onnx(onnxquant.before_move(node, quantized), walk.builder)
+        if not all(ops()[made.op].chooses(made.attrs) for made in walk.builder.nodes[first:]):
+            raise Refused(f"it computes new numbers of the integer tensor {integers[0]!r}", DEQUANTIZE)
         onnxquant.after_move(node, quantized)
         walk.integers.update(filter(None, proto.output))
     else:
-        raise Refused(f"it computes with the integer tensor {integers[0]!r}", "put a DequantizeLinear before it")
+        raise Refused(f"it computes with the integer tensor {integers[0]!r}", DEQUANTIZE)
 
 
 def _refuse(walk: Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:

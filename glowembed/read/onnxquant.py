@@ -34,6 +34,12 @@ def moves() -> frozenset[str]:
     return frozenset({"Identity", "MaxPool", *(kind for kind, op in importers().items() if op.dependence == "move")})
 
 
+@cache
+def choices() -> frozenset[str]:
+    """`moves`, and operators of which only some forms choose among the numbers of their input: Op.chooses says which."""
+    return moves() | {kind for kind, op in importers().items() if op.output_type == "input"}
+
+
 @dataclass(frozen=True)
 class Integers:
     """An integer tensor. `qtype` is unknown as long as only an input of the graph, `root`, and moves precede it.

@@ -148,6 +148,18 @@ FORMS = [
          node("QuantizeLinear", "x s z", "xq"), node("Pad", "xq pads fill", "m"), node("DequantizeLinear", "m s z", "md"),
          node("Tanh", "md", "r"), node("QuantizeLinear", "r t o", "yq"), node("DequantizeLinear", "yq t o", "y")],
          SCALES | {"pads": [0, 0, 1, 0, 0, 0, 0, 2], "fill": np.int8(50)}, ops="PadValue Tanh"),
+    Form("integers are resized", [
+         node("QuantizeLinear", "x s z", "xq"), node("QLinearConv", "xq s z w ws wz t o b", "c"), node("Resize", "c none sizes", "r"),
+         node("QLinearConv", "r t o v ws wz s z", "d"), node("DequantizeLinear", "d s z", "y")],
+         SCALES | PER_CHANNEL | {"v": int8(4, 4, 1, 1), "none": np.zeros(0, np.float32), "sizes": np.array([1, 1, 2, 1.5], np.float32)},
+         ops="Conv Resize Conv"),
+    Form("integers of uint8 are resized", [
+         node("QuantizeLinear", "x s z", "xq"), node("Resize", "xq none sizes", "r", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+         node("DequantizeLinear", "r s z", "y")],
+         UNSIGNED | {"none": np.zeros(0, np.float32), "sizes": np.array([1, 1, 2, 0.5], np.float32)}, ops="Resize", same=1.0),
+    Form("integers of uint8 are pooled", [
+         node("QuantizeLinear", "x s z", "xq"), node("ReduceMax", "xq", "r", axes=[2, 3]), node("DequantizeLinear", "r s z", "y")],
+         UNSIGNED, ops="MaxPool Reshape", same=1.0),
     Form("opset 10", qdq(node("DequantizeLinear", "w ws wz", "wd"), node("Conv", "xd wd", "r")), SCALES | CONV, opset=10, ops="Conv"),
     Form("opset 13", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | PER_CHANNEL, opset=13, ops="Conv"),
     Form("opset 19", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")), SCALES | PER_CHANNEL, opset=19, ops="Conv"),

@@ -355,10 +355,24 @@ BAD = [
      {}, ("QuantizeLinear 'n_xq'", "'m' is computed at run time", "static")),
     ("computing with integers", [node("QuantizeLinear", "x s z", "xq"), node("Abs", "xq", "a"), node("DequantizeLinear", "a s z", "y")],
      {}, ("Abs 'n_a'", "integer tensor 'xq'", "DequantizeLinear")),
+    ("resizing integers to numbers between them", [node("Reshape", "x image", "i"), node("QuantizeLinear", "i s z", "xq"),
+     node("Resize", "xq none scales", "r", mode="linear"), node("DequantizeLinear", "r s z", "y")],
+     {"image": [1, 1, 3, 4], "none": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)},
+     ("Resize 'n_r'", "new numbers of the integer tensor 'xq'", "DequantizeLinear")),
     ("no integers", [node("DequantizeLinear", "x s z", "y")], {}, ("DequantizeLinear 'n_y'", "holds no integers")),
     ("scales that do not fit the weights", qdq(node("DequantizeLinear", "w v k", "wd", axis=0), node("MatMul", "xd wd", "r")),
      {"w": int8(12, 5), "v": np.ones(5, np.float32), "k": np.zeros(5, np.int8)}, ("'n_wd'", "5 scales along axis 0", "[12, 5]")),
 ]  # fmt: skip
+
+
+def test_a_constant_that_is_resized_to_numbers_between_its_integers_has_no_integers(tmp_path: Path) -> None:
+    nodes = qdq(
+        node("DequantizeLinear", "k s z", "kd"), node("Resize", "kd none scales", "c", mode="linear"), node("Add", "xd c", "r")
+    )  # fmt: skip
+    scales = {"none": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}
+    proto = model(nodes, {"x": (1, 1, 4, 4)}, {**SCALES, "k": int8(1, 1, 2, 2), **scales})
+    constants = [v.const for v in load(saved(proto, tmp_path)).values.values() if v.const is not None]
+    assert [const.grid for const in constants if const.materialize().size == 16] == [None]
 
 
 @pytest.mark.parametrize(("name", "nodes", "constants", "words"), BAD, ids=[b[0] for b in BAD])
