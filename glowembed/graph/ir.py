@@ -219,6 +219,8 @@ class Graph:
     """sentences for the user about how the model was read"""
     assumed: tuple[Note, ...] = ()
     """what the import assumed about shapes"""
+    generated: Mapping[str, str] = field(default_factory=dict)
+    """by the name of a node of the model: why it is computed by generated loops, and by no kernel of its own"""
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
         """A mapping from value name to the nodes that read the value, in order."""

@@ -25,7 +25,8 @@ CONVERSIONS = "(conversions)"
 @dataclass(frozen=True)
 class Row:
     """nodes: of this operator in the model. dtypes: in which its results are stored. kernels: FAST, PORTABLE or GENERATED, as
-    far as each occurs, or NONE. share: of the estimated cycles. refused: why some of its nodes are not supported.
+    far as each occurs, or NONE. share: of the estimated cycles. refused: why some of its nodes are not supported. reasons: why
+    some of its nodes are GENERATED, as far as the import knows.
     """
 
     operator: str
@@ -35,6 +36,7 @@ class Row:
     cycles: int = 0
     share: float = 0.0
     refused: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass
@@ -44,8 +46,12 @@ class _Sum:
     cycles: float = 0.0
 
 
-def coverage(operators: Mapping[str, str], graph: Graph, target: Target) -> tuple[Row, ...]:
-    """A row for each operator of the model, the most expensive first. operators: by the names of nodes of the model."""
+def coverage(
+    operators: Mapping[str, str], graph: Graph, target: Target, generated: Mapping[str, str]
+) -> tuple[Row, ...]:
+    """A row for each operator of the model, the most expensive first. operators: by the names of nodes of the model. generated:
+    by these names, or those of nodes inside, why they are generated.
+    """
     sums: dict[str, _Sum] = {name: _Sum() for name in operators.values()}
     for node in graph.nodes:
         if node.kernel is None:
@@ -55,11 +61,12 @@ def coverage(operators: Mapping[str, str], graph: Graph, target: Target) -> tupl
         own.dtypes[value.qtype.dtype if value.qtype else value.dtype] = None
         own.kernels[_kind(own_kernel)] = None
         own.cycles += own_kernel.cost(node, target).cycles
+    why = _by_operator(generated, operators)
     total, counts = sum(own.cycles for own in sums.values()), Counter(operators.values())
     rows = (
         Row(
             name, counts[name], tuple(own.dtypes), tuple(own.kernels) or (NONE,), round(own.cycles),
-            own.cycles / total if total else 0.0,
+            own.cycles / total if total else 0.0, reasons=why.get(name, ()) if GENERATED in own.kernels else (),
         )
         for name, own in sums.items()
     )  # fmt: skip
@@ -74,6 +81,15 @@ def refused(operators: Mapping[str, str], reasons: Sequence[tuple[str, str]]) ->
         why.setdefault(name, {})[reason] = None
     rows = (Row(name, counts[name], refused=tuple(own)) for name, own in why.items())
     return tuple(sorted(rows, key=lambda row: (not row.refused, row.operator)))
+
+
+def _by_operator(reasons: Mapping[str, str], operators: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    """The reasons for nodes, each once, by the operator that the nodes belong to."""
+    found: dict[str, dict[str, None]] = {}
+    for node, reason in reasons.items():
+        for name in _known((node,), operators):
+            found.setdefault(operators[name], {})[reason] = None
+    return {operator: tuple(own) for operator, own in found.items()}
 
 
 def _kind(own: Kernel) -> str:

@@ -117,7 +117,10 @@ def inspect_model(
     samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
     told = (*imported.assumed, *(note for note in (samples.notes if samples else ()) if note.level == "warning"))
     head = replace(head, notes=(*head.notes, *told))
-    return _sized(_described(head, imported), model, options, samples, operators, target is not None)
+    sized, chosen = _sized(_described(head, imported), model, options, samples, target is not None)
+    if chosen is None or not coverage:
+        return sized
+    return replace(sized, coverage=covered(operators, chosen, options.core(), imported.generated))
 
 
 def _sized(
@@ -125,21 +128,22 @@ def _sized(
     model: Path,
     options: CompileOptions,
     data: Dataset | None,
-    operators: Mapping[str, str],
     boards: bool,
-) -> Inspection:
-    """The inspection with the sizes of the compiled network, or with a note if these cannot be determined."""
+) -> tuple[Inspection, Graph | None]:
+    """The inspection with the sizes of the compiled network, and this network with kernels; a note and None if these cannot be
+    determined.
+    """
     try:
         samples = _random(input_specs(import_model(model, options)))
         graph = lowered(model, options, data, samples)
         chosen, plan = planned(graph, options)
         usual = needs(chosen, plan, options.target)
     except GlowembedError as error:
-        return replace(found, notes=(*found.notes, Note("estimate", f"RAM and flash cannot be determined: {error}")))
+        unknown = Note("estimate", f"RAM and flash cannot be determined: {error}")
+        return replace(found, notes=(*found.notes, unknown)), None
     fit = fits(graph, options, usual) if boards else ()
-    rows = covered(operators, chosen, options.core()) if operators else ()
     found = found if data is not None else replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
-    return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit, coverage=rows)
+    return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit), chosen
 
 
 def _random(specs: Sequence[InputSpec]) -> Dataset:

@@ -258,6 +258,7 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
                 elif not (nests.define(walk, proto, node) or _expand(walk, proto, node)):
                     _supported(proto)
                     raise
+                walk.generated[node.name] = refused.reason
     except Refused as refused:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
     except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
@@ -472,6 +473,7 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
     graph = replace(
         walk.builder.graph(name, inputs, walk.outputs, walk.file.sha256), law=walk.file.law, notes=walk.file.notes
     )
+    graph = replace(graph, generated=walk.generated)
     if walk.exact:
         return graph, []
     walk.found.extend(_without_numbers(graph))

@@ -49,6 +49,9 @@ class Walk:
     found: list[Problem] = field(default_factory=list)
     folded: int = 0
     """Elements of the constants that were computed so far."""
+    generated: dict[str, str] = field(default_factory=dict)
+    """By the name of a node in the file: why no op of its own took it, so that its definition or its function body did."""
+
     integers: set[str] = field(default_factory=set)
     """The names in the file whose tensors are integers; DequantizeLinear gives the same value a second name, whose
     tensor is not.

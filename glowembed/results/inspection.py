@@ -55,6 +55,7 @@ class Operator(TypedDict):
     cycles: Count
     share: Annotated[float, "Of the estimated cycles of the network."]
     refused: Annotated[list[str], "Reasons why some of its nodes are not supported."]
+    reasons: Annotated[list[str], "Reasons why some of its nodes are generated, as far as they are known."]
 
 
 class Inspection(TypedDict):

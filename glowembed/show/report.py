@@ -416,12 +416,13 @@ def _coverage(found: Inspection) -> Table:
             " ".join(row.kernels),
             number(row.cycles),
             f"{row.share:.1%}",
+            "; ".join(row.reasons) or "-",
         )
         for row in found.coverage
     ]
     return _table(
         f"Operators on {found.target}",
-        ("operator", "nodes", "dtype", "kernels", "cycles, estimated", "share"),
+        ("operator", "nodes", "dtype", "kernels", "cycles, estimated", "share", "generated, because"),
         rows,
         left=1,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from small_models import model, node, saved, weights
@@ -52,6 +53,22 @@ def test_nodes_inside_of_a_function_body_count_for_the_operator(tmp_path: Path) 
     assert found["MeanVarianceNormalization"].share > 0.5
 
 
+def test_a_generated_operator_says_why_no_kernel_of_its_own_computes_it(tmp_path: Path) -> None:
+    nodes = [
+        node("Resize", "x none scales", "a"),
+        node("Resize", "a none scales", "b", mode="cubic"),
+        node("CumSum", "b axis", "y"),
+    ]
+    constants = {"none": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32), "axis": 2}
+    path = saved(model(nodes, {"x": (1, 2, 4, 4)}, constants), tmp_path)
+    found = rows(path, "cortex-m4")
+    assert found["Resize"].nodes == 2 and set(found["Resize"].kernels) == {"portable", "generated"}
+    assert found["Resize"].reasons == ("its mode is 'cubic'",), "the nearest one has a kernel"
+    assert found["CumSum"].reasons == ("no kernels of its own compute it",)
+    shown = CliRunner().invoke(app, ["inspect", str(path), "--coverage"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0 and "generated, because" in shown.stdout and "'cubic'" in shown.stdout
+
+
 def test_a_refused_model_shows_which_operators_are_in_the_way(tmp_path: Path) -> None:
     proto = model([node("Relu", "x", "r"), node("RandomNormalLike", "r", "y")], {"x": (1, 3)})
     path = str(saved(proto, tmp_path))
@@ -69,5 +86,7 @@ def test_the_table_is_shown_and_printed_as_json(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["inspect", path, "--coverage"])
     assert shown.exit_code == 0 and "Operators on cortex-m4" in shown.stdout and "generated" in shown.stdout
     printed = json.loads(CliRunner().invoke(app, ["inspect", path, "--coverage", "--json"]).stdout)
-    assert {"operator", "nodes", "dtypes", "kernels", "cycles", "share", "refused"} == set(printed["coverage"][0])
+    assert {"operator", "nodes", "dtypes", "kernels", "cycles", "share", "refused", "reasons"} == set(
+        printed["coverage"][0]
+    )
     assert json.loads(CliRunner().invoke(app, ["inspect", path, "--json"]).stdout)["coverage"] == []
