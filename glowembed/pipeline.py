@@ -95,9 +95,15 @@ class _Stages:
         self.seconds[name] = time.perf_counter() - start
 
 
+def _imported(model: Path, options: CompileOptions) -> Graph:
+    return importer.load(
+        model, options.shapes, options.input_layout, options.exact, options.cut, options.float64_as_float32
+    )
+
+
 def import_model(model: Path, options: CompileOptions) -> Graph:
     """The canonical float graph of a model, from which both profiling and compiling start."""
-    graph = check(importer.load(model, options.shapes, options.input_layout, options.exact, options.cut), "import")
+    graph = check(_imported(model, options), "import")
     return check(canonicalize(graph), "canonicalize")
 
 
@@ -175,7 +181,7 @@ def compile_model(
         options = _as_profiled(options, profile.form)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
-        graph = check(importer.load(model, options.shapes, options.input_layout, options.exact, options.cut), "import")
+        graph = check(_imported(model, options), "import")
         assumed = graph.assumed
         _refuse_doubles(graph, target)
         graph = replace(_within_limits(graph, model), name=cnames.identifier(options.name or model.stem))
@@ -304,8 +310,8 @@ def _refuse_doubles(graph: Graph, target: Target) -> None:
     doubles = [v.name for v in graph.values.values() if v.dtype == "float64" and v.const is None]
     if doubles and target.word_size < 8:
         raise UnsupportedModelError(
-            f"{doubles[0]!r} is float64, and {len(doubles)} values are, which {target.name} computes in software: compile"
-            " with --dtype float32, which takes floats of any width as float32"
+            f"{doubles[0]!r} is float64, and {len(doubles)} values are, which {target.name} computes in software:"
+            " compile with --float64-as-float32, or with --dtype float32, which takes floats of any width as float32"
         )
 
 

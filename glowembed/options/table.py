@@ -289,6 +289,15 @@ class CompileOptions(NodeOptions):
         "model", Option("nhwc: the bundle takes inputs in NHWC, without a transpose.", one_of(get_args(InputLayout)))
     )
     float_io: bool = entry(False, Option("Float inputs and outputs instead of int8.", Flag()))
+    float64_as_float32: bool = entry(
+        False,
+        Option(
+            "With --dtype model: compute float64 as float32; without, targets that compute it in software refuse it.",
+            Flag(),
+            QUANTIZATION,
+            recorded="given",
+        ),
+    )
     precision: Path | str | Config | None = entry(
         None,
         Option(

@@ -23,7 +23,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import WHOLE, Cut, InputLayout
-from glowembed.read import composed, contrib, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
+from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.cut import cut
 from glowembed.read.folding import add_constant, fold, pass_through
@@ -71,11 +71,12 @@ def load(
     input_layout: str = "model",
     exact: bool = False,
     at: Cut = WHOLE,
+    float64_as_float32: bool = False,
 ) -> Graph:
     """The float graph of the model, cut at the values of `at`. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are
     channels-last.
 
-    exact: floats keep the types of the model; else floats are float32.
+    exact: floats keep the types of the model, but for float64 where it is taken as float32; else floats are float32.
 
     Raises UsageError for a file that is not a valid ONNX model, UnsupportedModelError with all problems for a valid one
     that is not supported.
@@ -83,6 +84,7 @@ def load(
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
     file = read(Path(path))
+    file = doubles.as_float32(file) if exact and float64_as_float32 else file
     graph, found = _import(file, shapes, exact, at)
     if graph is None or found:
         onnx_kinds = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}

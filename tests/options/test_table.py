@@ -25,6 +25,7 @@ OTHER: Mapping[str, tuple[Any, Any]] = {
     "per_channel": (True, False),
     "bias_correction": ("off", False),
     "percentile": (99.0, 99.0),
+    "float64_as_float32": (True, True),
 }
 """Words on the command line, and the value of the field."""
 

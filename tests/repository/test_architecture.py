@@ -44,8 +44,8 @@ FLAT = 10
 """So many modules may lie in glowembed/ itself, at most."""
 
 ONNX_ALLOWED = {
-    "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "body.py", "attentions.py", "labels.py", "onnxfile.py",
-    "onnxfold.py", "onnxdata.py", "cut.py",
+    "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "body.py", "attentions.py", "labels.py",
+    "doubles.py", "onnxfile.py", "onnxfold.py", "onnxdata.py", "cut.py",
 }  # fmt: skip
 
 
