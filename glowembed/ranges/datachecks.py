@@ -27,7 +27,7 @@ FAR = 1.8
 
 def calibration(dataset: Dataset) -> tuple[Note, ...]:
     """Notes about doubtful samples from which ranges are taken."""
-    return tuple(note for name, array in dataset.inputs.items() for note in _constant(name, array))
+    return tuple(note for name, array in dataset.inputs.items() if array.size for note in _constant(name, array))
 
 
 def few(samples: int) -> tuple[Note, ...]:
@@ -89,7 +89,7 @@ def validation(dataset: Dataset, graph: Graph, calibrated: Mapping[str, Any] | N
     notes: list[Note] = []
     for name, array in dataset.inputs.items():
         qtype = _type(graph, name)
-        if qtype is not None:
+        if qtype is not None and array.size:
             share = float(np.mean(_outside(array.astype(np.float64), qtype)))
             notes += _clips(name, share, qtype, f"of the samples ({array.min():.4g}..{array.max():.4g})", "")
         seen = (calibrated or {}).get("inputs", {}).get(name)

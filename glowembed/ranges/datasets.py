@@ -127,18 +127,26 @@ def stored(value: Value, array: Array) -> Array:
 
 
 def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, labels: str | None = None) -> Dataset:
-    """Load the samples of this role. Raises UsageError if they do not fit."""
+    """Load the samples of this role; inputs without elements need none. Raises UsageError if they do not fit."""
     source = source if isinstance(source, Source) else Source(Path(source), labels)
     raw = _random(inputs, role, source.random) if source.random is not None else _read(source, inputs, role)
     notes = list(raw.notes)
-    arrays = {spec.name: _fit(source.path, raw.arrays[spec.name], spec, inputs, notes) for spec in inputs}
+    full = _filled(inputs)
+    arrays = {spec.name: _fit(source.path, raw.arrays[spec.name], spec, inputs, notes) for spec in full}
     _same_count(source.path, arrays)
     count = len(next(iter(arrays.values())))
+    for spec in inputs:
+        arrays.setdefault(spec.name, np.zeros((count, *spec.sample_shape), numpy_type(spec.dtype)))
     shapes = {spec.name: spec.shape for spec in inputs}
     known = {spec.name: spec.integers for spec in inputs if spec.integers is not None}
     labelled = _checked_labels(source.path, raw.labels, count)
     dataset = Dataset(arrays, labelled, tuple(notes), shapes, known, raw.images)
     return dataset.every(source.limit)
+
+
+def _filled(inputs: Sequence[InputSpec]) -> Sequence[InputSpec]:
+    """The inputs that need samples: those with elements, if there are any."""
+    return [spec for spec in inputs if prod(spec.shape)] or inputs
 
 
 # ---------------------------------------------------------------------------------------------- formats
@@ -148,6 +156,9 @@ def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     path = source.path
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
+    if path.is_dir() and (tensors := _tensor_folders(path)):
+        return _read_tensors(path, tensors, inputs)
+    inputs = _filled(inputs)
     if path.is_dir():
         return _read_folder(source, inputs, role)
     readers = {".npz": _read_npz, ".npy": _read_npy, ".pb": _read_tensor, ".csv": _read_csv}
@@ -160,8 +171,6 @@ def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
 
 def _read_folder(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     path = source.path
-    if tensors := _tensor_folders(path):
-        return _read_tensors(path, tensors, inputs)
     folder = next((path / name for name in (role, "test") if (path / name).is_dir()), path)
     arrays = folders.named_arrays(folder)
     if arrays.keys() & {f"{part}{spec.name}" for spec in inputs for part in ("", "calib_", "test_")}:
@@ -306,6 +315,8 @@ def _natural(path: Path) -> tuple[str, int, str]:
 def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpec]) -> Raw:
     arrays: dict[str, Array] = {}
     for index, spec in enumerate(inputs):
+        if spec not in _filled(inputs):
+            continue
         tensors = [_with_samples(read_tensor_proto(f / f"input_{index}.pb"), spec) for f in folders]
         try:
             arrays[spec.name] = np.concatenate(tensors)

@@ -168,7 +168,8 @@ def _open_batches(
     inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape], shapes: Mapping[str, Shape]
 ) -> tuple[Note, ...]:
     """A note for the inputs whose batch the model leaves open."""
-    opened = [info.name for info in inputs if info.name not in given and onnxfile.open_batch(info)]
+    full = [info for info in inputs if info.name not in given and 0 not in shapes[info.name]]
+    opened = [info.name for info in full if onnxfile.open_batch(info)]
     if not opened:
         return ()
     listed = ", ".join(f"{name}: {list(shapes[name])}" for name in opened)

@@ -286,7 +286,8 @@ def input_shapes(
     may_be_empty: bool = False,
 ) -> dict[str, Shape]:
     """A shape for every input: the user's, or else the model's; an open first axis (the batch) is 1. Sizes below 0 are open, and so
-    is a batch of 0, unless tensors may be empty.
+    is a batch of 0, unless tensors may be empty. An input of the shape [0] is empty if the
+    others have a given size there.
 
     channels: the channels of inputs, for the example in the error.
     """
@@ -294,8 +295,9 @@ def input_shapes(
         if name not in {info.name for info in inputs}:
             raise unknown_name("input", name, (info.name for info in inputs))
     shapes, missing = {}, []
+    hollow = {info.name for info in inputs if _is_empty(info, inputs)}
     for info in inputs:
-        declared = _with_open_axes(declared_shape(info), may_be_empty)
+        declared = _with_open_axes(declared_shape(info), may_be_empty or info.name in hollow)
         if info.name in given:
             shapes[info.name] = _given_shape(path, info.name, declared, tuple(given[info.name]))
         elif declared is None or None in declared[1:]:
@@ -305,13 +307,19 @@ def input_shapes(
     if missing:
         raise UsageError(f"{path}: shapes are open; give them:\n" + "\n".join(f"  {line}" for line in missing))
     for name, shape in shapes.items():
-        if any(d <= 0 for d in shape) and not may_be_empty:
+        if any(d <= 0 for d in shape) and not may_be_empty and name not in hollow:
             raise UsageError(f"{path}: the input {name!r} has the shape {list(shape)}: a tensor without elements")
         if prod(shape) > MAX_ELEMENTS:
             raise UnsupportedModelError(
                 f"{path}: the input {name!r} of shape {list(shape)} has {prod(shape)} elements, more than {MAX_ELEMENTS}"
             )
     return shapes
+
+
+def _is_empty(info: ValueInfoProto, inputs: Sequence[ValueInfoProto]) -> bool:
+    """Whether an input is a vector without elements, which gives a type or an empty list of axes, and not a batch of 0."""
+    firsts = [shape[0] for other in inputs if other.name != info.name and (shape := declared_shape(other))]
+    return declared_shape(info) == [0] and bool(firsts) and all(size is not None and size > 0 for size in firsts)
 
 
 def _with_open_axes(declared: list[int | None] | None, may_be_empty: bool) -> list[int | None] | None:

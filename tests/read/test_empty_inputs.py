@@ -1,0 +1,69 @@
+"""Inputs without elements in a quantized network: a type for CastLike, an empty list of axes. They need no samples and no range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from glowembed.judge.validation import validate
+from glowembed.options.table import CompileOptions
+from glowembed.pipeline import Bundle, compile_model
+from glowembed.ranges.datasets import input_specs
+from glowembed.ranges.datasets import load as load_samples
+from glowembed.read.importer import load
+
+RNG = np.random.default_rng(3)
+CASES = {
+    "a type": (helper.make_node("CastLike", ["r", "e"], ["y"]), TensorProto.FLOAT, [2, 6]),
+    "no axes": (helper.make_node("ReduceSum", ["r", "e"], ["y"], noop_with_empty_axes=1), TensorProto.INT64, [2, 6]),
+    "no axes, so all": (helper.make_node("ReduceSum", ["r", "e"], ["y"], keepdims=0), TensorProto.INT64, []),
+}
+
+
+def network(name: str, folder: Path, batch: int | str = 2, first: bool = False) -> Path:
+    node, kind, shape = CASES[name]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 6]),
+        helper.make_tensor_value_info("e", kind, [0]),
+    ]
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), node]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
+    graph = helper.make_graph(nodes, "g", inputs[:: -1 if first else 1], [output])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), folder / "net.onnx")
+    return folder / "net.onnx"
+
+
+def compiled(name: str, folder: Path, dtype: str, data: Path) -> Bundle:
+    options = CompileOptions("x86-64", dtype=dtype, name="net")
+    return compile_model(network(name, folder), folder / "bundle", options, data)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("name", CASES)
+def test_samples_of_the_others_are_enough(name: str, dtype: str, tmp_path: Path) -> None:
+    data = tmp_path / "data.npz"
+    np.savez(data, **{f"{role}_x": RNG.normal(size=(8, 2, 6)).astype(np.float32) for role in ("calib", "test")})
+    bundle = compiled(name, tmp_path, dtype, data)
+    assert bundle.graph.values["e"].shape == (0,)
+    assert not any("batch" in note.text for note in bundle.notes), "the input is empty, and no batch that is open"
+    assert validate(bundle, data, "host").bit_exact
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_tensor_files_are_numbered_by_all_inputs(first: bool, tmp_path: Path) -> None:
+    path = network("no axes", tmp_path, first=first)
+    x = RNG.normal(size=(2, 6)).astype(np.float32)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "input_0.pb").write_bytes(numpy_helper.from_array(np.zeros(0, np.int64)).SerializeToString())
+    (tmp_path / "data" / f"input_{int(first)}.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    found = load_samples(tmp_path / "data", input_specs(load(path)), "calib")
+    assert np.array_equal(found.sample(0)["x"], x) and found.sample(0)["e"].shape == (0,)
+
+
+def test_beside_an_open_batch_it_is_a_batch_too(tmp_path: Path) -> None:
+    values = load(network("a type", tmp_path, batch="n"), {"x": (1, 6)}).values
+    assert values["e"].shape == (1,), "as exporters write 0 for an open batch"
