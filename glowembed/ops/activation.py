@@ -72,8 +72,9 @@ def _elu(x: Real, alpha: float) -> Real:
 
 
 def _tflite_elu(x: Int64, attrs: Attrs, x_scale: float, y_scale: float) -> Int64:
-    one = np.float32(1)
-    return tflite.in_float32(lambda v: np.where(v < 0, np.exp(v) - one, v), x, x_scale, y_scale)
+    """ELU, which has no alpha: with another than 1, the same operations with it as a factor."""
+    one, alpha = np.float32(1), np.float32(attrs["alpha"])
+    return tflite.in_float32(lambda v: np.where(v < 0, alpha * (np.exp(v) - one), v), x, x_scale, y_scale)
 
 
 def _tflite_clip(x: Int64, attrs: Attrs, x_scale: float, y_scale: float) -> Int64:

@@ -73,7 +73,8 @@ class Dataset:
     """How images were read; None if the samples are not images."""
 
     def __len__(self) -> int:
-        return len(next(iter(self.inputs.values())))
+        """The number of samples: 1 of a model that needs none, because its inputs have no elements."""
+        return len(next(iter(self.inputs.values()), "1"))
 
     def sample(self, index: int) -> dict[str, Array]:
         """One sample as real numbers: input name -> array of the input's shape, including the batch axis of 1."""

@@ -143,6 +143,8 @@ def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] |
 
 def _guarded(nodes: Nodes, node: NodeProto) -> str | None:
     """The Softmax behind Where(IsNaN(p), 0, p), which exporters write for masks that forbid everything: that gives 0 here anyway."""
+    if len(node.input) != 3:  # a node that is malformed is refused where it is imported
+        return None
     asked = nodes.maker(node.input[0], "IsNaN")
     softmax = nodes.maker(node.input[2], "Softmax")
     zero = asked is not None and asked.input[0] == node.input[2] and nodes.scalar(node.input[1]) == 0.0

@@ -251,7 +251,7 @@ def test_the_command_writes_the_file_and_says_what_it_did(
     task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "precision.yaml"
-    words = ["tune", str(task.model), "--data", str(task.data), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
+    words = ["tune", str(task.model), "--data", str(task.data.path), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
     assert main([*words, "--samples", "10", "--workers", "1"]) == 0
     assert precision.load(out).rules
     assert "lifted:" in capsys.readouterr().out
@@ -266,7 +266,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
 ) -> None:
     """As a terminal does it: the signal goes to the workers too. None of them has anything to say."""
     out, state = tmp_path / "p.yaml", tmp_path / "p.yaml.state.json"
-    words = ["tune", str(task.model), "--data", str(task.data), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
+    words = ["tune", str(task.model), "--data", str(task.data.path), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
     command = [sys.executable, "-m", "glowembed", *words, "--workers", "2"]
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
         while not state.is_file() and process.poll() is None:
@@ -283,6 +283,6 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
 
 @pytest.mark.parametrize("drop", ["", "x%", "-1%", "100%"])
 def test_a_drop_that_is_none_is_refused(task: Task, drop: str, tmp_path: Path) -> None:
-    words = ["tune", str(task.model), "--data", str(task.data), "--drop", drop, "-o", str(tmp_path / "p.yaml")]
+    words = ["tune", str(task.model), "--data", str(task.data.path), "--drop", drop, "-o", str(tmp_path / "p.yaml")]
     assert main(words) == 2
     assert not (tmp_path / "p.yaml").exists()

@@ -54,7 +54,7 @@ typedef struct {
 #define GE_DSP_WIDE_STEP2(e, o, ne, no, law, second, again) \
     "    ldr.w " no ", [sp, #4*2]\n" \
     "    ldr.w lr, [r0, #32]\n" \
-    "    ldr.w r12, [r0, #24]!\n" \
+    "    ldr r12, [r0, #24]!\n" \
     GE_DSP_WIDE_WORD("r12", "r2", "r3", e, o, ne, no, no) \
     "    ldr.w r12, [r0, #16]\n" \
     GE_DSP_WIDE_WORD("lr", "r4", "r5", e, o, ne, no, ne) \

@@ -126,14 +126,17 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_window(const ge_conv2d
 /* The channels of two pixels, a multiple of four words that are aligned: 23 cycles for 16 values. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_points(const int16_t *a, const int16_t *b, int32_t words,
                                                                  uint32_t *to) {
+    register const int16_t *r0 __asm__("r0") = a, *r1 __asm__("r1") = b; /* named: -O0 finds no place for four others */
+    register uint32_t *r12 __asm__("r12") = to;
+    register int32_t r11 __asm__("r11") = words;
     __asm__ volatile("    .balign 4\n"
                      "1:\n"
-                     "    ldm.w %[a]!, {r2, r4, r6, r9}\n"
-                     "    ldm.w %[b]!, {r3, r5, r8, r10}\n"
-                     "    subs.w %[n], %[n], #4\n"
-                     "    stm.w %[to]!, {r2, r3, r4, r5, r6, r8, r9, r10}\n"
+                     "    ldm.w r0!, {r2, r4, r6, r9}\n"
+                     "    ldm.w r1!, {r3, r5, r8, r10}\n"
+                     "    subs.w r11, r11, #4\n"
+                     "    stm.w r12!, {r2, r3, r4, r5, r6, r8, r9, r10}\n"
                      "    bne.w 1b\n"
-                     : [a] "+&r"(a), [b] "+&r"(b), [to] "+&r"(to), [n] "+&r"(words)
+                     : "+r"(r0), "+r"(r1), "+r"(r12), "+r"(r11)
                      :
                      : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
 }

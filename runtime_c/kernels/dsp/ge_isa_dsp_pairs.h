@@ -13,13 +13,13 @@
 
 /* r0: rows, r1: columns; r8: row 0, later row 2, r9: row 1, r10 and r11: columns; the sums in r3, r4, r5, r6, r12, lr. */
 #define GE_DSP_PAIRS_WORD(b0, b1, a0, a1, a2)                                                                          \
-    "    ldr.w r10, " b0 "\n"                                                                                          \
-    "    ldr.w r11, [r1, #" b1 "]\n"                                                                                   \
-    "    ldr.w r8, " a0 "\n"                                                                                           \
-    "    ldr.w r9, [r0, #" a1 "]\n"                                                                                    \
+    "    ldr r10, " b0 "\n"                                                                                            \
+    "    ldr r11, [r1, #" b1 "]\n"                                                                                     \
+    "    ldr r8, " a0 "\n"                                                                                             \
+    "    ldr r9, [r0, #" a1 "]\n"                                                                                      \
     "    smlad r3, r8, r10, r3\n"                                                                                      \
     "    smlad r4, r8, r11, r4\n"                                                                                      \
-    "    ldr.w r8, [r0, #" a2 "]\n"                                                                                    \
+    "    ldr r8, [r0, #" a2 "]\n"                                                                                      \
     "    smlad r5, r9, r10, r5\n"                                                                                      \
     "    smlad r6, r9, r11, r6\n"                                                                                      \
     "    smlad r12, r8, r10, r12\n"                                                                                    \

@@ -146,23 +146,26 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_products(const ge_dsp_
 /* Four channels of int8 weights as they lie in flash, for each four k the bytes k0 k2 k1 k3 of each channel, become words of
  * two k: 20 cycles for 16 weights. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_expand(const uint32_t *from, int32_t fours, uint32_t *to) {
+    register const uint32_t *r0 __asm__("r0") = from; /* named: -O0 finds no place for three others */
+    register uint32_t *r1 __asm__("r1") = to;
+    register int32_t r12 __asm__("r12") = fours;
     __asm__ volatile(
         "    .balign 4\n"
         "1:\n"
-        "    ldm.w %[from]!, {r2-r5}\n"
+        "    ldm.w r0!, {r2-r5}\n"
         "    sxtb16 r6, r2\n"
         "    sxtb16 r8, r3\n"
         "    sxtb16 r9, r4\n"
         "    sxtb16 r10, r5\n"
-        "    stm.w %[to]!, {r6, r8, r9, r10}\n"
-        "    subs.w %[n], %[n], #1\n"
+        "    stm.w r1!, {r6, r8, r9, r10}\n"
+        "    subs.w r12, r12, #1\n"
         "    sxtb16 r6, r2, ror #8\n"
         "    sxtb16 r8, r3, ror #8\n"
         "    sxtb16 r9, r4, ror #8\n"
         "    sxtb16 r10, r5, ror #8\n"
-        "    stm.w %[to]!, {r6, r8, r9, r10}\n"
+        "    stm.w r1!, {r6, r8, r9, r10}\n"
         "    bne.w 1b\n"
-        : [from] "+&r"(from), [to] "+&r"(to), [n] "+&r"(fours)
+        : "+r"(r0), "+r"(r1), "+r"(r12)
         :
         : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
 }

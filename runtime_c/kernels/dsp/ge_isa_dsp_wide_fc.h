@@ -57,7 +57,7 @@ typedef struct {
     "    strh.w " b ", [r1, #2]\n" \
     "    strh.w " c ", [r1, #4]\n" \
     "    strh.w " d ", [r1, #6]\n" \
-    "    strh.w " a ", [r1], #8\n" \
+    "    strh " a ", [r1], #8\n" \
     "    subs.w r12, r12, #1\n" \
     "    str.w r1, [sp, #4*6]\n" \
     "    str.w r12, [sp, #4*1]\n" \

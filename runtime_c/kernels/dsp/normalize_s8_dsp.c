@@ -102,8 +102,8 @@ static inline uint32_t normalize_s8_dsp_root(uint64_t w, const uint16_t *roots, 
     "    smmlar %[cb], %[t], %[mb], %[cb]\n"                                                                           \
     "    ssat %[ca], #8, %[ca], asr %[bits]\n"                                                                         \
     "    ssat %[cb], #8, %[cb], asr %[bits]\n"                                                                         \
-    "    strb.w %[ca], [%[o]], #4\n"                                                                                   \
-    "    strb.w %[cb], [%[o], #-3]\n"                                                                                  \
+    "    strb %[ca], [%[o]], #4\n"                                                                                     \
+    "    strb %[cb], [%[o], #-3]\n"                                                                                    \
     "    ldr %[ma], [%[k], #-16]\n"                                                                                    \
     "    ldr %[ca], [%[k], #-12]\n"                                                                                    \
     "    ldr %[mb], [%[k], #-8]\n"                                                                                     \
@@ -116,17 +116,17 @@ static inline uint32_t normalize_s8_dsp_root(uint64_t w, const uint16_t *roots, 
     "    smmlar %[cb], %[t], %[mb], %[cb]\n"                                                                           \
     "    ssat %[ca], #8, %[ca], asr %[bits]\n"                                                                         \
     "    ssat %[cb], #8, %[cb], asr %[bits]\n"                                                                         \
-    "    strb.w %[ca], [%[o], #-2]\n"                                                                                  \
-    "    strb.w %[cb], [%[o], #-1]\n"
+    "    strb %[ca], [%[o], #-2]\n"                                                                                    \
+    "    strb %[cb], [%[o], #-1]\n"
 
 #define NORMALIZE_S8_DSP_ONE                                                                                           \
-    "    ldrsb.w %[t], [%[x]], #1\n"                                                                                   \
+    "    ldrsb %[t], [%[x]], #1\n"                                                                                     \
     "    ldr %[ca], [%[k], #4]\n"                                                                                      \
     "    ldr %[ma], [%[k]], #8\n"                                                                                      \
     "    mla %[t], %[t], %[root], %[start]\n"                                                                          \
     "    smmlar %[ca], %[t], %[ma], %[ca]\n"                                                                           \
     "    ssat %[ca], #8, %[ca], asr %[bits]\n"                                                                         \
-    "    strb.w %[ca], [%[o]], #1\n"
+    "    strb %[ca], [%[o]], #1\n"
 
 static void normalize_s8_dsp_vector(const ge_normalize_params *p, const int8_t *x, const int32_t *stream,
                                     const uint16_t *roots, int8_t *o) {

@@ -14,6 +14,14 @@
 #include "ge_mve.h"
 #include "ge_params.h"
 
+/* What does not change from output to output, in the order of their offsets in the loop: one operand, as -O0 leaves few registers. */
+typedef struct {
+    const int16_t *x;
+    int32_t count;
+    int32_t lo, hi;
+    int32_t zero_point;
+} ge_mve_wide_fc_job;
+
 /* clang-format off */
 
 #define GE_MVE_WIDE_FC_BYTES(q) "vldrb.s16 " q ", [%[stream]], #8\n"
@@ -21,17 +29,18 @@
 
 /* 4 * fours outputs. */
 #define GE_MVE_WIDE_FC_FOURS(load) \
-    "ldr r0, [%[p], %[lo]]\n" \
-    "ldr r1, [%[p], %[hi]]\n" \
+    "ldr r0, [%[job], #8]\n" \
+    "ldr r1, [%[job], #12]\n" \
     "vdup.32 q5, r0\n" \
     "vdup.32 q6, r1\n" \
     "1:\n" \
-    "mov r1, %[x]\n" \
-    "movs r0, #0\n" \
+    "ldr r1, [%[job]]\n" \
+    "ldr r0, [%[job], #4]\n" \
     "movs r2, #0\n" \
     "movs r4, #0\n" \
     "movs r6, #0\n" \
-    "dlstp.16 lr, %[count]\n" \
+    "dlstp.16 lr, r0\n" \
+    "movs r0, #0\n" \
     "2:\n" \
     "vldrh.u16 q0, [r1], #16\n" \
     load("q1") \
@@ -48,7 +57,7 @@
     "vmov q4[2], q4[0], r0, r4\n" \
     "vmov q4[3], q4[1], r2, r6\n" \
     "vadd.i32 q4, q4, q0\n" \
-    "ldr r0, [%[p], %[zero_point]]\n" \
+    "ldr r0, [%[job], #16]\n" \
     "vrmulh.s32 q4, q4, q1\n" \
     "vadd.i32 q4, q4, r0\n" \
     "vmax.s32 q4, q4, q5\n" \
@@ -61,14 +70,14 @@
     __asm__ volatile( \
         GE_MVE_WIDE_FC_FOURS(load) \
         : [stream] "+&l"(stream), [out] "+&l"(out), [fours] "+&r"(fours) \
-        : [x] "r"(x), [count] "r"(p->in_c), [p] "r"(p), [zero_point] "i"(offsetof(ge_fc_s16_params, out_zero_point)), \
-          [lo] "i"(offsetof(ge_fc_s16_params, lo)), [hi] "i"(offsetof(ge_fc_s16_params, hi)) \
+        : [job] "r"(&job) \
         : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory")
 
 /* 4 * fours outputs with weights of so many bytes; returns the rest of the stream. */
 __attribute__((unused, noinline)) static const int8_t *ge_mve_wide_fc_bytes(const ge_fc_s16_params *p, const int16_t *x,
                                                                             const int8_t *stream, int16_t *out,
                                                                             int32_t fours) {
+    const ge_mve_wide_fc_job job = {x, p->in_c, p->lo, p->hi, p->out_zero_point};
     GE_MVE_WIDE_FC_ASM(GE_MVE_WIDE_FC_BYTES);
     return stream;
 }
@@ -76,6 +85,7 @@ __attribute__((unused, noinline)) static const int8_t *ge_mve_wide_fc_bytes(cons
 __attribute__((unused, noinline)) static const int8_t *ge_mve_wide_fc_halves(const ge_fc_s16_params *p,
                                                                              const int16_t *x, const int8_t *stream,
                                                                              int16_t *out, int32_t fours) {
+    const ge_mve_wide_fc_job job = {x, p->in_c, p->lo, p->hi, p->out_zero_point};
     GE_MVE_WIDE_FC_ASM(GE_MVE_WIDE_FC_HALVES);
     return stream;
 }
