@@ -30,7 +30,7 @@ from glowembed.run import kernel_qemu as emulated
 ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.boards()}}
 FILLS = ("random", "extremes")
 
-TRIED_MAX = 4000
+TRIED_MAX = 6000
 """So many nodes are drawn in search of one for a kernel that has not been met."""
 
 EXEMPT = {"ge_take_rows", "ge_copy_rows"}

@@ -21,6 +21,13 @@ def with_dead_channels():
     return case("dead channels", "Conv", (1, 8, 4, 3), w, weights(5, seed=3), pads=[0, 0, 0, 0])
 
 
+def random_case(chance):
+    """Depthwise 3x3, for which cores have kernels in every dtype."""
+    stride, channels = chance.choice((1, 1, 2)), chance.choice((2, 4, 5, 8, 16, 24))
+    attrs = {"group": channels, "pads": [1, 1, 1, 1], "strides": [stride, stride]}
+    return conv("node", chance.randint(3, 9), chance.randint(3, 9), channels, (3, 3), channels, **attrs)
+
+
 CASES = [
     conv("3x3 of 16, width 3", 4, 3, 16, (3, 3), 8, pads=[1, 1, 1, 1]),
     conv("3x3 of 16, width 4, no padding", 5, 6, 16, (3, 3), 4),
