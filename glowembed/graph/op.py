@@ -172,6 +172,9 @@ class Op(ABC):
     its range as the attr `<name>`.
     """
 
+    plain_constants: ClassVar[bool] = False
+    """The constant inputs stay as the model has them in every dtype; the op stores what it needs of them by itself."""
+
     rounds_weights: ClassVar[bool] = True
     """For ops with weights: the op computes with the weights as rounded to their QType, whatever the requantization."""
 

@@ -303,6 +303,8 @@ class _Typing:
         if self.values[name].plain and ops()[node.op].plain:
             return name
         if self.values[name].const is not None:
+            if ops()[node.op].plain_constants:
+                return name
             if ops()[node.op].has_weights:
                 return self.weights(node, settings) if index == 1 else name
             if products := ops()[node.op].products:

@@ -86,11 +86,17 @@ class GraphBuilder:
         shapes = ops()[op].infer(attrs, [self.values[name].shape for name in inputs])
         return self._made(op, inputs, attrs, output, tuple(int(d) for d in shapes[0]), "float32")
 
-    def nest(self, onnx: str, inputs: Sequence[str], program: Program, output: str, exact: bool = True) -> str:
+    def nest(
+        self, onnx: str, inputs: Sequence[str], program: Program, output: str, exact: bool = True,
+        instead: tuple[str, Mapping[str, Any]] | None = None,
+    ) -> str:  # fmt: skip
         """Add a node that computes a program of loop nests. Not `exact`: one that can be computed in integers, if the
-        program is a function of one number, or only chooses numbers.
+        program is a function of one number, or only chooses numbers; or `instead`, another op and its attrs besides the program.
         """
         attrs = {"onnx": onnx, "params": params_of(program)}
+        if not exact and instead is not None:
+            op, more = instead
+            return self._made(op, inputs, {**attrs, **more}, output, program.output.shape, program.output.dtype)
         x = next((name for name in inputs if self.values[name].const is None), None)
         if not exact and x is not None and (function := self._function(inputs, program)) is not None:
             return self.add("Function", [x], {**attrs, "params": params_of(function)}, output)

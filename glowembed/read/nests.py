@@ -74,9 +74,12 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     walk.builder.start(node.name, outputs)
     between: dict[str, str] = {}
     for j, program in n.programs().items():
+        if not walk.exact and isinstance(j, int) and (whole := between.get(n.copies.get(j, ""))) is not None:
+            walk.builder.add("Reshape", [whole], {"shape": program.output.shape}, outputs[j])
+            continue
         operands = [between.get(t.name) or _name(walk, n, node, names, t) for t in program.inputs]
         output = outputs[j] if isinstance(j, int) else f"{node.name}/{j}"
-        made = walk.builder.nest(proto.op_type, operands, program, output, walk.exact)
+        made = walk.builder.nest(proto.op_type, operands, program, output, walk.exact, n.quantized.get(j))
         if isinstance(j, str):
             between[j] = made
         if j in n.counted:

@@ -23,6 +23,7 @@ from glowembed.nest.program import Tensor
 from glowembed.ops.definitions import scores as common
 from glowembed.ops.definitions.scores import F32, samples_of
 from glowembed.ops.shared.definition import Definition, operator, require
+from glowembed.ops.trees import packable
 
 MEMBER = "in"
 MODES = {
@@ -305,6 +306,26 @@ def _totals(n: Definition, forest: Forest, x: Tensor, kind: str, columns: int, b
     return totals
 
 
+def _quantized(
+    n: Definition, forest: Forest, x: Tensor, totals: Tensor, base: Sequence[float], raw: bool = False
+) -> None:
+    """Let the op Trees compute the scores in integers, if its nodes can hold the forest. raw: the last output is the scores as they
+    are.
+    """
+    key: int | str = totals.name if totals.name in n.between else 0
+    aggregate = n.attr("aggregate_function", "SUM")
+    average = aggregate in ("AVERAGE", 0)
+    summed = average or aggregate in ("SUM", 1)
+    if not summed or not (raw or isinstance(key, str)) or x.dtype != F32 or not packable(forest, totals.shape[1]):
+        return
+    attrs = {
+        "forest": forest, "features": x.shape[1], "columns": totals.shape[1], "base": list(base), "average": average,
+    }  # fmt: skip
+    n.quantized[key] = ("Trees", attrs)
+    if isinstance(key, str) and raw:
+        n.copies[1] = key
+
+
 def _combined(aggregate: str, a: Expr, b: Expr) -> Expr:
     if aggregate in ("MIN", "MAX"):
         return minimum(b, a) if aggregate == "MIN" else maximum(b, a)
@@ -334,14 +355,18 @@ def _kind(x: Tensor) -> str:
 def _regressor(n: Definition) -> None:
     x, kind = samples_of(n.input(0)), common.post_transform(n)
     base, count = _numbers(n, "base_values"), int(n.attr("n_targets", 1))
-    totals = _totals(n, _of_lists(n, "target"), x, _kind(x), count, base)
+    forest = _of_lists(n, "target")
+    totals = _totals(n, forest, x, _kind(x), count, base)
+    _quantized(n, forest, x, totals, base, raw=kind == "NONE")
     common.store_scores(n, kind, totals, n.output(0, totals.shape, F32), one_is_raw=True)
 
 
 @operator("ai.onnx.ml:TreeEnsemble")
 def _ensemble(n: Definition) -> None:
     x, kind = samples_of(n.input(0)), common.post_transform(n)
-    totals = _totals(n, _of_tensors(n), x, _kind(x), int(n.attr("n_targets", 1)), [])
+    forest = _of_tensors(n)
+    totals = _totals(n, forest, x, _kind(x), int(n.attr("n_targets", 1)), [])
+    _quantized(n, forest, x, totals, [], raw=kind == "NONE")
     common.store_scores(n, kind, totals, n.output(0, totals.shape, x.dtype), one_is_raw=True)
 
 
@@ -355,12 +380,14 @@ def _classifier(n: Definition) -> None:
     positive = min((weight for _, weight in weights), default=0.0) >= 0
     if not decided:
         totals = _totals(n, forest, x, _kind(x), len(labels), base)
+        _quantized(n, forest, x, totals, base, raw=kind == "NONE")
         common.store_best_label(n, labels, totals)
         common.store_scores(n, kind, totals, n.output(1, totals.shape, F32))
         return
     column = weights[0][0]
     require(not base or (column == 0 and len(base) == 1), "its base_values do not fit its one score for two classes")
     totals = _totals(n, forest, x, _kind(x), 1 if column == 0 else 2, base)
+    _quantized(n, forest, x, totals, base)
     common.store_label_of_two(n, labels, totals, column, 0.5 if positive else 0.0)
     if column == 0:
         common.store_two_columns(n, kind, totals, complement=positive)

@@ -69,6 +69,12 @@ class Definition:
     between: dict[str, Tensor] = field(default_factory=dict)
     """Tensors that several outputs are made from, by name; each is computed once."""
 
+    quantized: dict[int | str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    """The op, and its attrs, that computes an output or a tensor between in integers, where floats may be quantized."""
+
+    copies: dict[int, str] = field(default_factory=dict)
+    """An output that is a tensor between as it is -> the name of that tensor."""
+
     extra: dict[str, Array] = field(default_factory=dict)
     """Constants that the definition adds, by the name of their tensor."""
 
