@@ -125,8 +125,6 @@ def check_op(
 
 
 HOST = load_target("x86-64")
-ML_OPSET = 3
-"""Of ai.onnx.ml, for a case with that domain."""
 OTHER_LAWS = {"onnx": 0.0, "glow": 2.0, "tflite": 0.5}
 """Requantization -> how much further from the float reference its outputs may be, in steps."""
 
@@ -177,8 +175,7 @@ def one_node_model(case: Case) -> onnx.ModelProto:
     node = helper.make_node(case.op_type, names, outputs, name="node", **case.attrs)
     infos = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([node], case.name, inputs, infos, constants)
-    opsets = [helper.make_opsetid("", case.opset)]
-    opsets += [helper.make_opsetid(node.domain, ML_OPSET)] if node.domain else []
+    opsets = [helper.make_opsetid("", case.opset), *([helper.make_opsetid(node.domain, 3)] if node.domain else [])]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     onnx.checker.check_model(model)
@@ -186,9 +183,7 @@ def one_node_model(case: Case) -> onnx.ModelProto:
 
 
 def imported(model: onnx.ModelProto) -> Graph:
-    """The graph of the model, its shapes compared with those that onnx infers. Another domain has definitions only, which the whole
-    importer reads.
-    """
+    """The graph of the model, its shapes compared with those that onnx infers; of another domain by the whole importer."""
     graph = verify(load(model) if model.graph.node[0].domain else build(model))
     for info in model.graph.output:
         known = tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
