@@ -172,6 +172,9 @@ class Op(ABC):
     its range as the attr `<name>`.
     """
 
+    float_by_default: ClassVar[str] = ""
+    """Why the op is computed in float32 unless `--dtype` or a rule gives it another dtype; "" where it is not."""
+
     plain_constants: ClassVar[bool] = False
     """The constant inputs stay as the model has them in every dtype; the op stores what it needs of them by itself."""
 

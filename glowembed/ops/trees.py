@@ -121,6 +121,9 @@ class Trees(nest.Nest):
     plain = False
     output_type: ClassVar[OutputType | QType] = "profile"
     plain_constants = True
+    float_by_default = (
+        "one scale for features of different sizes loses those that are small; int16 keeps them if asked for"
+    )
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y, attrs = node.inputs[0], node.outputs[0], node.attrs

@@ -284,6 +284,8 @@ def _preset(graph: Graph, node: Node) -> Settings:
     if ops()[node.op].plain:
         return Settings(dtype="float32", rules={"dtype": f"{node.attrs['onnx']} is computed as the model has it"})
     qtype = graph.values[node.outputs[0]].qtype
+    if qtype is None and (why := ops()[node.op].float_by_default):
+        return Settings(dtype="float32", rules={"dtype": why})
     if qtype is None or qtype.dtype not in DTYPES:
         return Settings()
     return Settings(dtype=qtype.dtype, requantization=graph.law or ops()[node.op].law_of_models)

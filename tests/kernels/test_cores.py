@@ -52,7 +52,12 @@ def test_kernels_of_cortex_m4_need_no_fpu(build: str, tmp_path: Path) -> None:
         pytest.skip("no clang")
     (tmp_path / "libc").mkdir()
     (tmp_path / "libc" / "string.h").write_text(LIBC)
-    kernels = {k.symbol: (op, k) for op in kernel_ops().values() for k in op.kernels if k.isa == "dsp" and "_f32" not in k.symbol}
+    kernels = {
+        k.symbol: (op, k)
+        for op in kernel_ops().values()
+        for k in op.kernels
+        if k.isa == "dsp" and "_f32" not in k.symbol
+    }
     files = [written(op, k, tmp_path) for op, k in kernels.values()]
     (tmp_path / "ge_params.h").write_text("")
     command = [

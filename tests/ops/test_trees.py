@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from checker import Case, case, check_op, imported, one_node_model
+from small_models import saved
 
 from glowembed.graph.ir import QType
 from glowembed.ops.trees import packable, stored_thresholds
+from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.ranges.datasets import Dataset
 
 pytestmark = pytest.mark.cc
 
@@ -109,7 +113,19 @@ def random_case(chance: Any) -> Case:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_trees(case: Case) -> None:
-    check_op(case)
+    check_op(case, settings={"dtype": "int8"})
+
+
+@pytest.mark.parametrize(("dtype", "op"), [(None, "nest"), ("int8", "trees_s8"), ("int16", "trees_s16")])
+def test_integers_are_asked_for(dtype: Any, op: str, tmp_path: Path) -> None:
+    """By default the decisions are those of the model, whatever sizes the features have."""
+    path = saved(one_node_model(CASES[0]), tmp_path)
+    shape = CASES[0].inputs[0]
+    data = Dataset(
+        {"x0": np.random.default_rng(1).normal(size=(5, *shape[1:])).astype(np.float32)}, shapes={"x0": shape}
+    )
+    bundle = compile_model(path, tmp_path / "bundle", CompileOptions("x86-64", dtype=dtype), data)
+    assert op in {node.op for node in bundle.graph.nodes}
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float32"])
