@@ -121,9 +121,7 @@ def test_integers_are_asked_for(dtype: Any, op: str, tmp_path: Path) -> None:
     """By default the decisions are those of the model, whatever sizes the features have."""
     path = saved(one_node_model(CASES[0]), tmp_path)
     shape = CASES[0].inputs[0]
-    data = Dataset(
-        {"x0": np.random.default_rng(1).normal(size=(5, *shape[1:])).astype(np.float32)}, shapes={"x0": shape}
-    )
+    data = Dataset({"x0": np.random.default_rng(1).normal(size=(5, *shape)).astype(np.float32)}, shapes={"x0": shape})
     bundle = compile_model(path, tmp_path / "bundle", CompileOptions("x86-64", dtype=dtype), data)
     assert op in {node.op for node in bundle.graph.nodes}
 
