@@ -107,7 +107,7 @@ def test_with_samples_the_figures_are_those_of_the_bundle(tmp_path: Path) -> Non
     proto.graph.initializer.append(onnx.numpy_helper.from_array(bias, "b"))
     proto.graph.node[0].input.append("b")
     file, x = saved(proto, tmp_path), np.random.default_rng(1).uniform(-1, 1, (9, 3, 12, 12)).astype(np.float32)
-    np.savez(tmp_path / "d.npz", calib_x=x, test_x=x)
+    np.savez(tmp_path / "d.npz", calib_x=x, test_x=-x)
     manifest = compile_model(file, tmp_path / "bundle", CompileOptions(), tmp_path / "d.npz").manifest
     assert manifest["simplified"]["channels"] >= 6
     found = [inspect_model(file, data=data) for data in (Source(tmp_path / "d.npz"), None)]
