@@ -8,7 +8,9 @@
 
 #define TREES_S8_ELEMENT int8_t /* or int16_t */
 
-enum { TREES_S8_KINDS = 8, TREES_S8_LEFT = 0x4000, TREES_S8_RIGHT = 0x8000 };
+#define TREES_S8_KINDS 8 /* rows of leaves that nodes can name */
+#define TREES_S8_LEFT 0x4000u
+#define TREES_S8_RIGHT 0x8000u
 
 /* The number of the row of the leaf that is reached from node n, where nodes hold these numbers. */
 static uint32_t trees_s8_kind(const TREES_S8_ELEMENT *x, const uint32_t *n) {
