@@ -74,7 +74,10 @@ class Attention(Op):
         ):
             raise Refused("its heads are an axis of their own, or queries have more of them than keys")
         scale = float(node.attrs.get("scale", 0.0)) or (shapes[0][2] // heads) ** -0.5
-        ahead = 0 if node.attrs.get("is_causal", 0) else shapes[1][1]
+        causal = node.attrs.get("is_causal", 0)
+        if causal not in (0, 1):
+            raise Malformed(f"its is_causal is {causal}; it is 0 or 1")
+        ahead = 0 if causal else shapes[1][1]
         b.add("Attention", node.inputs[:3], {"heads": heads, "scale": scale, "ahead": ahead}, node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from checker import case, check_kernels, weights
+from checker import case, check_kernels, imported, one_node_model, weights
 
 from glowembed.graph.ir import Array, Const, Graph, Node, Value, verify
+from glowembed.graph.op import Malformed
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import Config, resolve
 from glowembed.quantize.types import quantize
@@ -199,3 +200,10 @@ def test_the_sums_of_a_head_are_its_own() -> None:
     turned = {n: np.roll(x, 4, axis=2) for n, x in sample.items()}
     both = [run_float(network(case), one)["y"] for one in (sample, turned)]
     np.testing.assert_array_equal(np.roll(both[0], 4, axis=2), both[1])
+
+
+def test_a_direction_that_there_is_not_is_refused():
+    shape = (1, 3, 4)
+    wrong = case("wrong", "Attention", shape, shape, shape, q_num_heads=2, kv_num_heads=2, is_causal=2, opset=23)
+    with pytest.raises(Malformed, match="its is_causal is 2; it is 0 or 1"):
+        imported(one_node_model(wrong))
