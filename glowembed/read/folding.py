@@ -36,7 +36,8 @@ def _refuse_nan(walk: Walk, name: str, given: Array, array: Array, where: str) -
     """Raise UsageError for a constant with NaN, or with finite numbers that float32 does not have. Infinities may be limits and
     masks; _finish looks at what reads them.
     """
-    bad = np.isnan(array) | (np.isinf(array) & np.isfinite(given.astype(np.float64)))
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        bad = np.isnan(array) | (np.isinf(array) & np.isfinite(given.astype(np.float64)))
     if bad.any():
         index = [int(i) for i in np.argwhere(bad)[0]]
         at = f" at {index}" if index else ""
