@@ -6,6 +6,7 @@ In: kernel-level nodes of ops/conv_wide.py and ops/float32.py. Out: a reason why
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,17 @@ def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Ar
     w, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))
     size = len(w) // groups
     return [(w[i : i + size], bias[i : i + size], multiplier[i : i + size]) for i in range(0, len(w), size)]
+
+
+def of_weight(kernel: str, core: str, weight: str) -> dict[str, Any]:
+    """The fields of `Kernel` that name one whose file is written for both types of weights: ge_fc_s16_dsp or ge_fc_w16_dsp.
+
+    weight: the C type of the weights, which the file calls <FILE>_WEIGHT.
+    """
+    text = f"ge_{kernel}_s16_{core}"
+    if weight == "int8_t":
+        return {"symbol": text}
+    return {"symbol": f"ge_{kernel}_w16_{core}", "template": text, "words": {"WEIGHT": weight}}
 
 
 def zeros_why_not(node: Node) -> str | None:

@@ -33,7 +33,7 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Elements, whole
 from glowembed.graph.ir import Array, Const, Node, QType, Value
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, free_name
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, free_name, of_element
 from glowembed.law import fixedpoint, gates, wide
 from glowembed.law.fixedpoint import round_half_up
 
@@ -348,6 +348,18 @@ class RecurrentS8(KernelOp):
         return _Reference(p, constants, self.dtype).run(*inputs)
 
 
+def _of_int16(symbol: str, weight: str, per_product: float) -> Kernel:
+    """The portable kernel of int16 for weights of a C type."""
+    return of_element(
+        "ge_recurrent_s8",
+        "s16",
+        symbol,
+        words={"WEIGHT": weight, "SUM": "int64_t"},
+        cost=lambda n, t: portable_cost(n, per_product),
+        scratch=scratch,
+    )
+
+
 class RecurrentS16(RecurrentS8):
     """Activations and hidden state of int16, weights of int8; sums of 64 bits, and shifts of law/wide.py."""
 
@@ -355,7 +367,7 @@ class RecurrentS16(RecurrentS8):
     constants: ClassVar[Mapping[str, str]] = {**RecurrentS8.constants, "start": "int64_t"}
     dtype = "int16"
     element_bytes = (2, 2)
-    kernels = (Kernel("ge_recurrent_s16", cost=lambda n, t: portable_cost(n, 8.0), scratch=scratch),)
+    kernels = (_of_int16("ge_recurrent_s16", "int8_t", 8.0),)
 
 
 class RecurrentS16W(RecurrentS16):
@@ -365,7 +377,7 @@ class RecurrentS16W(RecurrentS16):
     constants: ClassVar[Mapping[str, str]] = {
         **RecurrentS16.constants, "weights": "int16_t", "recurrent": "int16_t",
     }  # fmt: skip
-    kernels = (Kernel("ge_recurrent_s16w", cost=lambda n, t: portable_cost(n, 9.0), scratch=scratch),)
+    kernels = (_of_int16("ge_recurrent_s16w", "int16_t", 9.0),)
 
 
 @dataclass(frozen=True)

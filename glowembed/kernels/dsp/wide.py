@@ -16,7 +16,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.kernels.wide import grouped, sums_why_not
+from glowembed.kernels.wide import grouped, of_weight, sums_why_not
 
 
 def _channels_last(node: Node) -> tuple[int, ...]:
@@ -61,13 +61,15 @@ def _conv_rows_cost(p: Any, narrow: bool, rows: int) -> float:
     return float(fours * ((pixels + tiles) / 2 * pair + tiles * (70 + expand)) + pixels * p.groups * window + 200)
 
 
-def _conv_kernel(symbol: str, narrow: bool) -> Kernel:
+def _conv_kernel(weight: str) -> Kernel:
+    narrow = weight == "int8_t"
+
     def stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
         parts = grouped(constants, p.groups)
         return dsp.stream_of(np.concatenate([_fours(w.reshape(len(w), -1), b, m, narrow) for w, b, m in parts]))
 
     return Kernel(
-        symbol,
+        **of_weight("conv2d", "dsp", weight),
         isa="dsp",
         when=lambda node, target: _conv_why_not(node),
         constants={"stream": "uint32_t"},
@@ -96,8 +98,8 @@ def _fours(weights: Array, bias: Array, multiplier: Array, narrow: bool) -> Arra
     return np.concatenate(parts, axis=1).reshape(-1)
 
 
-NARROW = _conv_kernel("ge_conv2d_s16_dsp", narrow=True)
-WHOLE = _conv_kernel("ge_conv2d_w16_dsp", narrow=False)
+NARROW = _conv_kernel("int8_t")
+WHOLE = _conv_kernel("int16_t")
 
 
 # ---------------------------------------------------------------------------------------------- depthwise
@@ -120,9 +122,9 @@ def _depthwise_rows_cost(p: Any, rows: int) -> float:
     return float(-(-p.out_c // 2) * pair + 100)
 
 
-def _depthwise_kernel(symbol: str) -> Kernel:
+def _depthwise_kernel(weight: str) -> Kernel:
     return Kernel(
-        symbol,
+        **of_weight("depthwise3x3", "dsp", weight),
         isa="dsp",
         when=lambda node, target: _depthwise_why_not(node),
         scratch=lambda p: 80 + 24 * ((max(p.out_h, p.out_w) + 3) // 2),
@@ -170,9 +172,9 @@ def _fc_cost(node: Node, target: Target) -> Cost:
     return Cost(p.rows * (-(-p.out_c // 4) * (45 + turn * turns) + copy + 60), 700)
 
 
-def _fc_kernel(symbol: str, arrange: Any) -> Kernel:
+def _fc_kernel(weight: str, arrange: Any) -> Kernel:
     return Kernel(
-        symbol,
+        **of_weight("fc", "dsp", weight),
         isa="dsp",
         when=lambda node, target: _fc_why_not(node),
         constants={"stream": "uint32_t"},
@@ -186,8 +188,8 @@ def _fc_kernel(symbol: str, arrange: Any) -> Kernel:
 KERNELS = {
     "conv2d_s16": only(NARROW, WHOLE),
     "conv2d_s16_w16": only(WHOLE),
-    "depthwise_s16": only(_depthwise_kernel("ge_depthwise3x3_s16_dsp")),
-    "depthwise_s16_w16": only(_depthwise_kernel("ge_depthwise3x3_w16_dsp")),
-    "fc_s16": only(_fc_kernel("ge_fc_s16_dsp", _shared)),
-    "fc_s16_w16": only(_fc_kernel("ge_fc_w16_dsp", _whole)),
+    "depthwise_s16": only(_depthwise_kernel("int8_t")),
+    "depthwise_s16_w16": only(_depthwise_kernel("int16_t")),
+    "fc_s16": only(_fc_kernel("int8_t", _shared)),
+    "fc_s16_w16": only(_fc_kernel("int16_t", _whole)),
 }

@@ -6,7 +6,7 @@ ge_mve_wide_depthwise.h and ge_mve_wide_fc.h explain how they work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.kernels.mve import STREAM
-from glowembed.kernels.wide import grouped, sums_why_not
+from glowembed.kernels.wide import grouped, of_weight, sums_why_not
 
 LANES = 8
 """The half-words of a vector."""
@@ -63,9 +63,9 @@ def _conv_cost(node: Node, target: Any) -> Cost:
     return Cost(p.groups * p.out_h * p.out_w * pixel + 200, 900)
 
 
-def _conv(symbol: str, dtype: str) -> Kernel:
+def _conv(weight: str, dtype: str) -> Kernel:
     return Kernel(
-        symbol,
+        **of_weight("conv2d", "mve", weight),
         isa="mve",
         when=lambda node, target: sums_why_not(node, tuple(range(1, 4))),
         constants=STREAM,
@@ -111,9 +111,9 @@ def _depthwise_rows_cost(p: Any, rows: int) -> float:
     return float(rows * row + copies + 150)
 
 
-def _depthwise(symbol: str, dtype: str) -> Kernel:
+def _depthwise(weight: str, dtype: str) -> Kernel:
     return Kernel(
-        symbol,
+        **of_weight("depthwise3x3", "mve", weight),
         isa="mve",
         when=lambda node, target: _depthwise_why_not(node),
         constants=STREAM,
@@ -142,9 +142,9 @@ def _fc_cost(node: Node, target: Any) -> Cost:
     return Cost(p.rows * (-(-p.out_c // 4) * (30 + 16.0 * -(-p.in_c // LANES)) + 40), 300)
 
 
-def _fc(symbol: str, dtype: str) -> Kernel:
+def _fc(weight: str, dtype: str) -> Kernel:
     return Kernel(
-        symbol,
+        **of_weight("fc", "mve", weight),
         isa="mve",
         when=lambda node, target: sums_why_not(node, (1,)),
         constants=STREAM,
@@ -154,14 +154,8 @@ def _fc(symbol: str, dtype: str) -> Kernel:
     )
 
 
-Make = Callable[[str, str], Kernel]
-
 KERNELS = {
-    f"{op}_s16{suffix}": only(make(f"ge_{symbol}_{weights}_mve", dtype))
-    for op, symbol, make in (
-        ("conv2d", "conv2d", _conv),
-        ("depthwise", "depthwise3x3", _depthwise),
-        ("fc", "fc", _fc),
-    )
-    for suffix, weights, dtype in (("", "s16", "int8"), ("_w16", "w16", "<i2"))
+    f"{op}_s16{suffix}": only(make(weight, dtype))
+    for op, make in (("conv2d", _conv), ("depthwise", _depthwise), ("fc", _fc))
+    for suffix, weight, dtype in (("", "int8_t", "int8"), ("_w16", "int16_t", "<i2"))
 }

@@ -164,12 +164,13 @@ static inline const int16_t *ge_dsp_wide_fc_x(const int16_t *x, int32_t count, i
     return scratch;
 }
 
-/* Output rows first..last-1; `start`: words of start values of four outputs. */
-static inline void ge_dsp_wide_fc(const ge_fc_s16_params *p, const ge_rows *x, const uint32_t *stream, int32_t start,
+/* Output rows first..last-1; `bytes`: of a weight, 1 or 2. */
+static inline void ge_dsp_wide_fc(const ge_fc_s16_params *p, const ge_rows *x, const uint32_t *stream, int32_t bytes,
                                   const ge_rows *out, int32_t first, int32_t last, void *scratch) {
     const int32_t relu = ge_dsp_wide_is_relu(p->lo, p->hi);
     const int32_t k = (p->in_c + 15) / 16 * 16;
-    const int32_t words = start == 6 ? k : 2 * k; /* of the weights of four outputs */
+    const int32_t words = bytes == 1 ? k : 2 * k; /* of the weights of four outputs */
+    const int32_t start = bytes == 1 ? 6 : 4;     /* of their start values */
     const int32_t rest = p->out_c & 3;
     for (int32_t y = first; y < last; y++) {
         const int16_t *const vector = ge_dsp_wide_fc_x((const int16_t *)ge_row(x, y), p->in_c, (int16_t *)scratch);
@@ -178,7 +179,7 @@ static inline void ge_dsp_wide_fc(const ge_fc_s16_params *p, const ge_rows *x, c
         ge_dsp_wide_fc_job job = {vector, rest != 0 ? 1 : p->out_c / 4, stream, (uint32_t)words * 4u, p->out_zero_point,
                                   relu,   p->out_c < 4 ? few : o};
         for (int32_t done = 0; done < 2 && job.groups > 0; done++) {
-            if (start == 6) {
+            if (bytes == 1) {
                 ge_dsp_wide_fc_shared(&job);
             } else {
                 ge_dsp_wide_fc_whole(&job);

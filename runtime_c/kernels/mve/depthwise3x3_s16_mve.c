@@ -1,5 +1,5 @@
-/* Depthwise convolution 3x3, stride 1 or 2, of int16 with int8 weights, sums of 32 bits: Helium. ge_mve_wide_depthwise.h has
- * the loop.
+/* Depthwise convolution 3x3, stride 1 or 2, of int16 with int8 or int16 weights, sums of 32 bits: Helium.
+ * ge_mve_wide_depthwise.h has the loop.
  *
  * 64 channels on 25x5: 8.8 instructions for each output under QEMU. scratch: three rows of the input with their padding. Needs
  * shift 32 and sums below 2^31. */
@@ -7,7 +7,10 @@
 #include "ge_mve_wide_depthwise.h"
 #include "ge_params.h"
 
+#define DEPTHWISE3X3_S16_MVE_WEIGHT int8_t /* or int16_t */
+
 static void ge_depthwise3x3_s16_mve(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *stream,
                                     const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    ge_mve_wide_depthwise3x3(p, x, stream, 1, out, first_row, last_row, scratch);
+    ge_mve_wide_depthwise3x3(p, x, stream, (int32_t)sizeof(DEPTHWISE3X3_S16_MVE_WEIGHT), out, first_row, last_row,
+                             scratch);
 }

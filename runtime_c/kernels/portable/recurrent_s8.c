@@ -1,12 +1,16 @@
-/* LSTM, GRU and RNN of int8 with int8 weights: the portable truth. */
+/* LSTM, GRU and RNN: the portable truth. */
+#include "element_s8.h"
 #include "ge.h"
 #include "ge_gates.h"
 #include "ge_params.h"
 #include "ge_recurrent.h"
 
+#define RECURRENT_S8_WEIGHT int8_t /* or int16_t */
+#define RECURRENT_S8_SUM int32_t   /* or int64_t, for elements of int16 */
+
 typedef struct {
-    const int8_t *w;
-    const int32_t *start;
+    const RECURRENT_S8_WEIGHT *w;
+    const RECURRENT_S8_SUM *start;
     const int32_t *multiplier;
     int32_t shift;
     int32_t n;
@@ -16,8 +20,8 @@ typedef struct {
 static void recurrent_s8_products(const recurrent_s8_matrix *m, const int16_t *x, int32_t first, int32_t rows,
                                   int32_t *to) {
     for (int32_t row = first; row < first + rows; row++) {
-        const int8_t *const w = m->w + row * m->n;
-        int32_t sum = m->start[row];
+        const RECURRENT_S8_WEIGHT *const w = m->w + row * m->n;
+        RECURRENT_S8_SUM sum = m->start[row];
         for (int32_t i = 0; i < m->n; i++) {
             sum += x[i] * w[i];
         }
@@ -46,7 +50,8 @@ static void recurrent_s8_step(const ge_recurrent *r, const recurrent_s8_matrix *
 }
 
 static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matrix *given,
-                                  const recurrent_s8_matrix *own, const int8_t *x, int32_t length, int8_t *out) {
+                                  const recurrent_s8_matrix *own, const GE_ELEMENT *x, int32_t length,
+                                  GE_ELEMENT *out) {
     const ge_recurrent_params *const p = r->p;
     for (int32_t step = 0; step < length; step++) {
         const int32_t time = ge_recurrent_time(p, length, step);
@@ -59,37 +64,38 @@ static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matr
         }
         recurrent_s8_step(r, own);
         for (int32_t u = 0; p->result == 0 && u < p->units; u++) {
-            out[time * p->y_step + u] = (int8_t)r->h[u];
+            out[time * p->y_step + u] = (GE_ELEMENT)r->h[u];
         }
     }
     for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        out[u] = (int8_t)ge_recurrent_end(r, u);
+        out[u] = (GE_ELEMENT)ge_recurrent_end(r, u);
     }
     for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
         for (int32_t u = 0; u < p->units; u++) {
-            out[step * p->y_step + u] = (int8_t)p->zero_point;
+            out[step * p->y_step + u] = (GE_ELEMENT)p->zero_point;
         }
     }
 }
 
 static void ge_recurrent_s8(const ge_recurrent_params *p, const ge_rows *x, const ge_rows *h0, const ge_rows *c0,
-                            const int8_t *weights, const int8_t *recurrent, const int32_t *start,
-                            const int32_t *multiplier, const int32_t *tables, const int16_t *peephole,
-                            const int32_t *lengths, const ge_rows *out, int32_t first_row, int32_t last_row,
-                            void *scratch) {
-    const ge_recurrent r = ge_recurrent_begin(p, tables, peephole, INT8_MIN, INT8_MAX, scratch);
+                            const RECURRENT_S8_WEIGHT *weights, const RECURRENT_S8_WEIGHT *recurrent,
+                            const RECURRENT_S8_SUM *start, const int32_t *multiplier, const int32_t *tables,
+                            const int16_t *peephole, const int32_t *lengths, const ge_rows *out, int32_t first_row,
+                            int32_t last_row, void *scratch) {
+    const ge_recurrent r = ge_recurrent_begin(p, tables, peephole, GE_ELEMENT_LEAST, GE_ELEMENT_MOST, scratch);
     const int32_t rows = ge_recurrent_rows(p);
     const recurrent_s8_matrix given = {weights, start, multiplier, p->x_shift, p->in_c};
     const recurrent_s8_matrix own = {recurrent, start + rows, multiplier + rows, p->h_shift, p->units};
-    const int8_t *const hidden = (const int8_t *)ge_row(h0, 0);
-    const int8_t *const cells = (const int8_t *)ge_row(c0, 0);
+    const GE_ELEMENT *const hidden = (const GE_ELEMENT *)ge_row(h0, 0);
+    const GE_ELEMENT *const cells = (const GE_ELEMENT *)ge_row(c0, 0);
     for (int32_t b = 0; first_row < last_row && b < p->batch; b++) {
         for (int32_t u = 0; u < p->units; u++) {
             const int32_t at = b * p->units + u;
             ge_recurrent_first(&r, u, (p->has_initial & 1) != 0 ? hidden[at] : 0,
                                (p->has_initial & 2) != 0 ? cells[at] : 0);
         }
-        recurrent_s8_sequence(&r, &given, &own, (const int8_t *)ge_row(x, 0) + b * p->x_batch,
-                              p->has_lengths != 0 ? lengths[b] : p->steps, (int8_t *)ge_row(out, 0) + b * p->y_batch);
+        recurrent_s8_sequence(&r, &given, &own, (const GE_ELEMENT *)ge_row(x, 0) + b * p->x_batch,
+                              p->has_lengths != 0 ? lengths[b] : p->steps,
+                              (GE_ELEMENT *)ge_row(out, 0) + b * p->y_batch);
     }
 }
