@@ -30,9 +30,9 @@ from glowembed.law import blas  # noqa: F401
 # isort: split
 from glowembed.errors import GlowembedError
 from glowembed.graph.ir import Array, Graph, Node
-from glowembed.graph.op import kernel as kernel_named
-from glowembed.graph.op import kernel_ops
 from glowembed.graph.plan import Optimize, PlanOptions
+from glowembed.graph.registry import kernel as kernel_named
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Board, load_board, load_target
 from glowembed.judge import compare
 from glowembed.judge.tune import Outputs, integer_outputs, stored

@@ -18,7 +18,7 @@ from glowembed import version
 
 if TYPE_CHECKING:
     from glowembed.errors import GlowembedError
-    from glowembed.graph.op import use_ops
+    from glowembed.graph.registry import use_ops
     from glowembed.judge.inspection import inspect_model
     from glowembed.judge.validation import Validation, build_bundle, validate
     from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle, profile_model
@@ -43,7 +43,7 @@ _WHERE = {
     "load": "run.host",
     "load_bundle": "pipeline",
     "profile_model": "pipeline",
-    "use_ops": "graph.op",
+    "use_ops": "graph.registry",
     "validate": "judge.validation",
 }
 

@@ -45,7 +45,7 @@ from glowembed.law import blas  # noqa: F401
 # isort: split
 from glowembed import commands
 from glowembed.errors import GlowembedError, ToolError, UsageError
-from glowembed.graph.op import use_ops
+from glowembed.graph.registry import use_ops
 from glowembed.version import VERSION
 
 BUG = 70

@@ -23,7 +23,7 @@ from glowembed.emit import graphfile
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import documents, output
 from glowembed.files.source import read_bytes
-from glowembed.graph import cnames, limits, op
+from glowembed.graph import cnames, limits, registry
 from glowembed.graph.ir import Array, Graph, Shape
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff, Weights
@@ -342,7 +342,7 @@ def _require_room(graph: Graph, plan: Plan) -> None:
 
 def _too_large(graph: Graph, needed: int, limit: int) -> str:
     """The error for a plan that does not fit, at a point where the kernels are already the smallest."""
-    sizes = {n.name: footprint.constants(n, op.kernel(n.kernel)) for n in graph.nodes if n.kernel}
+    sizes = {n.name: footprint.constants(n, registry.kernel(n.kernel)) for n in graph.nodes if n.kernel}
     largest = max(sizes, key=sizes.__getitem__)
     total = sum(sizes.values())
     more = "" if needed > limit else ", and --optimize size makes it fit"

@@ -11,7 +11,7 @@ import numpy as np
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.graph.op import kernel_ops, ops
+from glowembed.graph.registry import kernel_ops, ops
 
 
 @np.errstate(all="ignore")

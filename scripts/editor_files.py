@@ -10,7 +10,7 @@ from pathlib import Path
 
 from glowembed import resources
 from glowembed.graph.cstruct import c_struct, struct_name
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Target, load_target, target_names
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,8 @@ import typer
 
 from glowembed import errors, resources
 from glowembed.__main__ import BUG, app
-from glowembed.graph.op import Kernel, definitions, dtypes_of, importers, kernel_ops
+from glowembed.graph.op import Kernel
+from glowembed.graph.registry import definitions, dtypes_of, importers, kernel_ops
 from glowembed.graph.target import load_target, target_names
 from glowembed.kernels.missing import missing
 from glowembed.options.table import DTYPES

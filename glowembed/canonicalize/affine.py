@@ -14,7 +14,7 @@ import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed, constant, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 
 
 def binary_to_affine(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ import numpy as np
 from glowembed.canonicalize.rewrite import constant, fresh, fresh_node, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import permuted
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 
 FORBIDDING = -88.7
 """Masks below this forbid a key: they are 2^-128 of the largest probability, or less."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from glowembed.canonicalize.rewrite import only_reader, origins, replaced
 from glowembed.graph.ir import Graph
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 
 
 def merge_clips(graph: Graph) -> Graph:

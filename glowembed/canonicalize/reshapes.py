@@ -13,7 +13,7 @@ import numpy as np
 from glowembed.canonicalize.rewrite import bypassed, constant, fresh, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.layout import inverse, moves_only_ones, permuted
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 
 
 def transpose_to_reshape(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ import numpy as np
 from glowembed.canonicalize.rewrite import bypassed, fresh, reading
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 
 SAME_GRID = 1e-6
 """Largest relative difference of two float32 products of the same scales."""

@@ -23,7 +23,7 @@ from glowembed.canonicalize.rewrite import (
 )
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 
 
 def cancel_transposes(graph: Graph) -> Graph:

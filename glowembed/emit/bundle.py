@@ -25,8 +25,8 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier, text
 from glowembed.graph.cstruct import c_initialiser, numpy_type, struct_name
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Plan, Ram, Weights
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.nest.dtypes import NIBBLES, stored_ctype
 from glowembed.plan.rows import outside

@@ -148,12 +148,12 @@ def words_of(line: str, core: str) -> str | None:
 # ------------------------------------------------------------------------------------------------ signatures
 
 
-def prototype(op: KernelOp, kernel: Kernel, symbol: str, count: int) -> str:
+def prototype(op: KernelOp[Any], kernel: Kernel, symbol: str, count: int) -> str:
     """The declaration of a kernel's function with so many inputs, which is not to be inlined."""
     return f"static GE_NOINLINE void {symbol}({', '.join(_parameters(op, kernel, count))});\n"
 
 
-def _parameters(op: KernelOp, kernel: Kernel, count: int = 0) -> list[str]:
+def _parameters(op: KernelOp[Any], kernel: Kernel, count: int = 0) -> list[str]:
     """The signature of op.KernelOp."""
     inputs = [f"in{i}" for i in range(count)] if op.variadic else op.inputs
     parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{tensor}" for tensor in inputs)]
@@ -208,7 +208,7 @@ def of_level(symbol: str, word: str, level: Level) -> str:
     return symbol.replace(f"_{word}", f"_{level.word}", 1)
 
 
-def dispatcher(word: str, op: KernelOp, kernel: Kernel) -> str:
+def dispatcher(word: str, op: KernelOp[Any], kernel: Kernel) -> str:
     """A function under the kernel's own name that calls the one of the level in use."""
     parameters = _parameters(op, kernel)
     names = ", ".join(parameter.replace("*", " ").split()[-1] for parameter in parameters)

@@ -23,7 +23,7 @@ from glowembed.files.arrays import open_npz
 from glowembed.files.source import read_bytes
 from glowembed.graph.cstruct import c_initialiser
 from glowembed.graph.ir import Array, Const, Graph, GraphError, Node, QType, Value, verify
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.nest.dtypes import COMPUTED
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from glowembed.graph.op import isas
+from glowembed.graph.registry import isas
 
 BYTE_ORDER = """\
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

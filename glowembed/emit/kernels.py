@@ -23,7 +23,7 @@ from glowembed.emit.csource import (
 from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import c_struct, struct_name
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.kernels.levels import LEVELS, Level
 
 FLOATS = """\

@@ -12,8 +12,8 @@ from typing import Any
 from glowembed.graph.cnames import distinct
 from glowembed.graph.cstruct import counting_type
 from glowembed.graph.ir import Graph
-from glowembed.graph.op import kernel_ops
 from glowembed.graph.plan import SLOT_UNIT, Plan
+from glowembed.graph.registry import kernel_ops
 
 
 def layer_numbers(graph: Graph) -> dict[int, int]:

@@ -44,7 +44,7 @@ PAIRS = per_row(lambda p: ((p.row, p.row), p.row))
 """Two inputs of the output's shape."""
 
 
-def _not_said(p: Any) -> Elements:
+def _not_said(p: object) -> Elements:
     raise NotImplementedError("a KernelOp needs a geometry, or row_bytes and needs of its own")
 
 

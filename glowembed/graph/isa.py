@@ -1,6 +1,6 @@
 """Instruction sets for which there are kernels: what a compiler must offer, and where kernels are tested.
 
-A package in glowembed/kernels declares the one or more that its kernels need, as `ISAS`; `graph.op.isas()` finds them all. The C files
+A package in glowembed/kernels declares the one or more that its kernels need, as `ISAS`; `graph.registry.isas()` finds them all. The C files
 lie in a folder of the same name in runtime_c/kernels, and a target lists the words of those that it can run (`isa`).
 """
 

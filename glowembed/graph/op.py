@@ -11,28 +11,21 @@ portable kernels. Every file in the folder is loaded, so there is no list to edi
 from __future__ import annotations
 
 import copy
-import importlib
-import os
-import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from glowembed.errors import UsageError
-from glowembed.graph import own
 from glowembed.graph.geometry import UNSPECIFIED, Geometry
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
-from glowembed.graph.isa import Isa
 from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import MODES, Mode
 
 if TYPE_CHECKING:
     from glowembed.graph.target import Target
 
-T = TypeVar("T")
+Params = TypeVar("Params")
+"""The params dataclass of a kernel-level op."""
 
 
 # ---------------------------------------------------------------------------------------------- import
@@ -288,10 +281,6 @@ class LowerContext:
         self.values[value.name] = value
         return value.name
 
-    def lower(self, node: Node) -> None:
-        """Lower a semantic node for the dtype of its output."""
-        lowerings().get((node.op, self.dtype(node.outputs[0])), ops()[node.op].lower)(node, self)
-
     def add(
         self,
         node: Node,
@@ -313,6 +302,10 @@ class LowerContext:
         self.nodes.append(
             Node(name, op, tuple(inputs), (output,), {}, node.origins, params, constants or {}, None, shares, macs)
         )
+
+
+Lowering = Callable[[Node, LowerContext], None]
+"""Adds the kernel-level nodes for a node to the context."""
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
@@ -403,7 +396,7 @@ class Kernel:
         """Its file in runtime_c/kernels: a folder for each core, one for portable C, and those for what several cores share."""
         return f"{self.folder or self.isa or PORTABLE}/{(self.template or self.symbol).removeprefix('ge_')}.c"
 
-    def ctypes(self, op: KernelOp) -> Mapping[str, str]:
+    def ctypes(self, op: KernelOp[Any]) -> Mapping[str, str]:
         """The names and C types of the constants, in the order of the signature."""
         return op.constants if self.constants is None else self.constants
 
@@ -419,7 +412,7 @@ def of_element(text: str, element: str, symbol: str, **more: Any) -> Kernel:
     return Kernel(symbol, template=text, headers={"element_s8.h": f"element_{element}.h"}, **more)
 
 
-class KernelOp(ABC):
+class KernelOp(ABC, Generic[Params]):
     """Integer arithmetic with params, which all kernels of this op compute bit for bit.
 
     The C signature of every kernel follows from this class:
@@ -434,7 +427,8 @@ class KernelOp(ABC):
     """
 
     name: str
-    params: ClassVar[type]
+    params: type[Params]
+    """The dataclass that is the C struct; it is the type argument of the class too, so that mypy knows it."""
     inputs: ClassVar[tuple[str, ...]] = ("x",)
     constants: ClassVar[Mapping[str, str]] = {}
     """A mapping from the name of a constant to the C type of its elements, in the order of the signature."""
@@ -467,21 +461,21 @@ class KernelOp(ABC):
     element_bytes: ClassVar[tuple[int, int]] = (1, 1)
     """Bytes of an element of each input, and of the output."""
 
-    def rows(self, p: Any) -> int:
+    def rows(self, p: Params) -> int:
         """The number of rows of the output; 1 if the op cannot be split."""
         return self.geometry.count(p)
 
-    def row_bytes(self, p: Any) -> tuple[tuple[int, ...], int]:
+    def row_bytes(self, p: Params) -> tuple[tuple[int, ...], int]:
         """The bytes of one row of each input, and of the output, as strides of ge_rows."""
         (inputs, output), (in_bytes, out_bytes) = self.geometry.elements(p), self.element_bytes
         return tuple(in_bytes * elements for elements in inputs), out_bytes * output
 
-    def needs(self, p: Any, y: int) -> tuple[range, ...]:
+    def needs(self, p: Params, y: int) -> tuple[range, ...]:
         """For each input, the rows that output row `y` reads (clipped to those that exist)."""
         return self.geometry.needs(p, y)
 
     @abstractmethod
-    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+    def int_ref(self, p: Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         """Compute the integer reference. Inputs are stored tensors of any shape; constants are not packed.
 
         Returns the stored output, flat or in any shape; the caller reshapes it to the shape of the value.
@@ -493,7 +487,7 @@ def in_mode(op: str, mode: str) -> str:
     return op if mode == "default" else f"{op}_{mode}"
 
 
-def in_all_modes(op: KernelOp) -> tuple[KernelOp, ...]:
+def in_all_modes(op: KernelOp[Params]) -> tuple[KernelOp[Params], ...]:
     """The op and its twins, which have the same params and constants and kernels with another ge_requantize."""
     return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
 
@@ -503,19 +497,16 @@ def law_number(mode: Mode) -> dict[str, int]:
     return {} if mode == "default" else {"LAW": MODES.index(mode)}
 
 
-def _twin(op: KernelOp, mode: Mode) -> KernelOp:
+def _twin(op: KernelOp[Params], mode: Mode) -> KernelOp[Params]:
     twin = copy.copy(op)
     twin.name, twin.requantization, twin.twin_of = in_mode(op.name, mode), mode, op.name
-    twin.kernels = tuple(_of_law(kernel, mode) for kernel in op.kernels)
+    twin.kernels = tuple(of_law(kernel, mode) for kernel in op.kernels)
     return twin
 
 
-def _of_law(kernel: Kernel, mode: Mode) -> Kernel:
+def of_law(kernel: Kernel, mode: Mode) -> Kernel:
     """The kernel of a twin, made from the C file of the default law."""
     return replace(kernel, symbol=in_mode(kernel.symbol, mode), template=kernel.template or kernel.symbol, law=mode)
-
-
-# ---------------------------------------------------------------------------------------------- discovery
 
 
 KernelsOf = Callable[[Mode], Sequence[Kernel]]
@@ -525,132 +516,3 @@ KernelsOf = Callable[[Mode], Sequence[Kernel]]
 def only(*kernels: Kernel) -> KernelsOf:
     """Kernels that exist in the default law only."""
     return lambda mode: kernels if mode == "default" else ()
-
-
-@cache
-def _modules(name: str) -> tuple[Any, ...]:
-    """All modules below a package of glowembed, in the order of their names."""
-    package = importlib.import_module(f"glowembed.{name}")
-    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    return tuple(importlib.import_module(module) for module in sorted(m.name for m in found))
-
-
-def _op_modules() -> tuple[Any, ...]:
-    """The modules of glowembed/ops, and those of the user's own operators."""
-    return (*_modules("ops"), *own.modules())
-
-
-def use_ops(folder: str | Path) -> None:
-    """Take the operators of this folder too, here and in processes that are started. Raises UsageError for a folder that has
-    none, or whose files cannot be loaded.
-    """
-    os.environ[own.VARIABLE] = str(Path(folder).absolute())
-    for known in (ops, kernel_ops, lowerings, importers, definitions, _kernels_by_symbol):
-        known.cache_clear()
-    kernel_ops()
-    importers()
-
-
-def _unique(kind: str, found: Iterable[T], name: Callable[[T], str]) -> dict[str, T]:
-    """By name. Raises UsageError for two of one name, as an operator of the user may have that of one of ours."""
-    result: dict[str, T] = {}
-    for one in found:
-        if name(one) in result:
-            raise UsageError(
-                f"two {kind} are named {name(one)!r}; give the one of your own folder (--ops) another name"
-            )
-        result[name(one)] = one
-    return result
-
-
-@cache
-def ops() -> Mapping[str, Op]:
-    """Every semantic op by name: the list OPS of each module in glowembed/ops."""
-    return _unique("ops", (op for module in _op_modules() for op in getattr(module, "OPS", ())), lambda op: op.name)
-
-
-@cache
-def isas() -> Mapping[str, Isa]:
-    """Every instruction set that packages in glowembed/kernels declare in ISAS, by its word."""
-    return _unique(
-        "instruction sets",
-        (isa for module in _modules("kernels") for isa in getattr(module, "ISAS", ())),
-        lambda isa: isa.word,
-    )
-
-
-@cache
-def kernel_ops() -> Mapping[str, KernelOp]:
-    """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops, with the kernels of all cores."""
-    found = (op for module in _op_modules() for op in getattr(module, "KERNEL_OPS", ()))
-    return _unique("kernel-level ops", map(_with_kernels, found), lambda op: op.name)
-
-
-def _with_kernels(op: KernelOp) -> KernelOp:
-    """The op with the kernels that the modules in glowembed/kernels offer in KERNELS, a mapping from names of ops to
-    KernelsOf.
-
-    A kernel for a twin is offered under the name of the op in the default law, and gets the twin's names; one that is
-    offered under the twin's own name has a C file of its own.
-    """
-    offers = [getattr(module, "KERNELS", {}) for module in _modules("kernels")]
-    own = [kernel for offer in offers if op.name in offer for kernel in offer[op.name]("default")]
-    if op.twin_of:
-        shared = (kernel for offer in offers if op.twin_of in offer for kernel in offer[op.twin_of](op.requantization))
-        own += [_of_law(kernel, op.requantization) for kernel in shared]
-    complete = copy.copy(op)
-    complete.kernels = (*op.kernels, *own)
-    return complete
-
-
-Lowering = Callable[[Node, LowerContext], None]
-
-
-@cache
-def lowerings() -> Mapping[tuple[str, str], Lowering]:
-    """A mapping from (semantic op, dtype) to its lowering, for dtypes other than int8: the LOWERINGS of each module in
-    glowembed/ops.
-    """
-    found: dict[tuple[str, str], Lowering] = {}
-    for module in _op_modules():
-        found |= getattr(module, "LOWERINGS", {})
-    return found
-
-
-def dtypes_of(op: str) -> tuple[str, ...]:
-    """The dtypes in which nodes of a semantic op can be computed."""
-    if ops()[op].plain:
-        return ("float32",)
-    return ("int8", *(dtype for name, dtype in lowerings() if name == op))
-
-
-@cache
-def importers() -> Mapping[str, Op]:
-    """A mapping from ONNX op type to the op whose `import_onnx` takes it; `domain:type` for an operator of another domain."""
-    taken = _unique("importers", ((kind, op) for op in ops().values() for kind in op.onnx), lambda pair: pair[0])
-    return {kind: op for kind, (_, op) in taken.items()}
-
-
-@cache
-def definitions() -> Mapping[str, Any]:
-    """A mapping from ONNX operator to its definition as a loop nest: what the modules of glowembed/ops/definitions
-    register.
-    """
-    _op_modules()
-    found: Mapping[str, Any] = importlib.import_module("glowembed.ops.shared.definition").DEFINITIONS
-    return found
-
-
-def all_kernels() -> Iterator[Kernel]:
-    """All kernels of all ops."""
-    return (k for op in kernel_ops().values() for k in op.kernels)
-
-
-def kernel(symbol: str) -> Kernel:
-    """The Kernel with this symbol. Raises KeyError if there is none."""
-    return _kernels_by_symbol()[symbol]
-
-
-@cache
-def _kernels_by_symbol() -> Mapping[str, Kernel]:
-    return {k.symbol: k for k in all_kernels()}

@@ -232,3 +232,22 @@ class ConvTransposeParams:
     pad_top: int = i32("output rows cut off above")
     pad_left: int = i32("output columns cut off to the left")
     groups: int = i32("in_c and out_c are split into this many groups")
+
+
+@dataclass(frozen=True)
+class PoolParams:
+    """Shapes and window of a pool."""
+
+    in_h: int = i32("input rows")
+    in_w: int = i32("input columns")
+    channels: int = i32("of input and output")
+    out_h: int = i32("output rows")
+    out_w: int = i32("output columns")
+    kernel_h: int = i32("taps down")
+    kernel_w: int = i32("taps across")
+    stride_h: int = i32("rows from window to window")
+    stride_w: int = i32("columns from window to window")
+    dilation_h: int = i32("rows from tap to tap")
+    dilation_w: int = i32("columns from tap to tap")
+    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
+    pad_left: int = i32("columns of padding to the left")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from glowembed.graph.ir import Graph, GraphError, Node, QType, verify
-from glowembed.graph.op import kernel_ops, ops
+from glowembed.graph.registry import kernel_ops, ops
 
 Stage = Literal["import", "canonicalize", "quantize", "simplify", "lower", "choose", "plan"]
 STAGES: tuple[Stage, ...] = get_args(Stage)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import Kernel, importers, kernel
+from glowembed.graph.op import Kernel
+from glowembed.graph.registry import importers, kernel
 from glowembed.graph.target import PORTABLE, Target
 
 FAST, GENERATED, NONE = "fast", "generated", "none"

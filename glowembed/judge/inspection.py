@@ -20,7 +20,7 @@ from glowembed.canonicalize import canonicalize
 from glowembed.errors import GlowembedError
 from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
 from glowembed.judge.coverage import Row, refused

@@ -31,8 +31,9 @@ from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Value
-from glowembed.graph.op import FOLLOWS, dtypes_of, kernel, ops
+from glowembed.graph.op import FOLLOWS
 from glowembed.graph.plan import Plan
+from glowembed.graph.registry import dtypes_of, kernel, ops
 from glowembed.judge import compare
 from glowembed.lower import footprint
 from glowembed.nest.dtypes import numpy_type

@@ -7,8 +7,10 @@ op without its types: add_s16 is of the family add.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from glowembed.graph.op import KernelOp, kernel_ops
+from glowembed.graph.op import KernelOp
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Target
 
 MOVES = "they move numbers by memcpy and memset, which the C library has for the core"
@@ -42,5 +44,5 @@ def missing(target: Target) -> dict[str, str]:
     }
 
 
-def _only_portable(op: KernelOp, target: Target) -> bool:
+def _only_portable(op: KernelOp[Any], target: Target) -> bool:
     return bool(op.kernels) and not op.twin_of and not any(kernel.isa in target.isa for kernel in op.kernels)

@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import Kernel, kernel_ops
+from glowembed.graph.op import Kernel
 from glowembed.graph.plan import Optimize
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Target
 from glowembed.lower import footprint
 

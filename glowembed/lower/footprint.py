@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 
 from glowembed.graph.ir import Array, Graph, Node
-from glowembed.graph.op import Kernel, kernel, kernel_ops
+from glowembed.graph.op import Kernel
 from glowembed.graph.plan import SLOT_UNIT, Plan
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 
 NETWORK = 260

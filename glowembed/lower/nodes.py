@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.op import LowerContext
+from glowembed.graph.registry import lower_node
 
 
 def lower(graph: Graph, float_io: bool = False) -> Graph:
@@ -18,7 +19,7 @@ def lower(graph: Graph, float_io: bool = False) -> Graph:
         graph = _float_edges(graph)
     context = LowerContext(graph)
     for node in graph.nodes:
-        context.lower(node)
+        lower_node(node, context)
     return graph.with_nodes(context.nodes, context.values)
 
 

@@ -237,7 +237,7 @@ class LutParams:
     row: int = i32("elements of a row")
 
 
-class LutS8(KernelOp):
+class LutS8(KernelOp[LutParams]):
     """y = table[x + 128]."""
 
     name = "lut_s8"

@@ -18,7 +18,8 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Const, Node, QType
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, ops
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.registry import ops
 from glowembed.law.wide import HIGHEST, LOWEST
 from glowembed.ops.activation import FORMULAS, Formula, Real, Unary
 from glowembed.ops.arithmetic_wide import LINEAR
@@ -83,7 +84,7 @@ def _table(node: Node, xq: QType, yq: QType) -> Array:
     return np.asarray(np.rint(_steps(node, points, xq, yq) * FRACTIONS), dtype=np.int32)
 
 
-class LutS16(KernelOp):
+class LutS16(KernelOp[LutS16Params]):
     """A straight line between the table's entries, rounded half up."""
 
     name = "lut_s16"
@@ -170,7 +171,7 @@ def _line(wanted: Real) -> tuple[int, int, bool]:
     return round((low + high) / 2) + ONE // 2, slope, high - low <= 2 * NEAR * ONE
 
 
-class PiecesS16(KernelOp):
+class PiecesS16(KernelOp[PiecesS16Params]):
     """y = (base + slope * (x - start)) / 2^14 of the last piece that starts at or before x, rounded half up."""
 
     name = "pieces_s16"

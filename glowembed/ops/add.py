@@ -135,12 +135,12 @@ class AddEachParams(broadcast.LoopParams):
     hi: int = i32("largest output")
 
 
-def _sum(p: Any, a: Array, b: Array) -> Array:
+def _sum(p: AddParams | AddBroadcastParams, a: Array, b: Array) -> Array:
     q = fixedpoint.PairRequant((p.multiplier_a, p.multiplier_b), p.offset, p.shift)
     return fixedpoint.requantize_pair(a, b, q, p.lo, p.hi)
 
 
-class AddS8(KernelOp):
+class AddS8(KernelOp[AddParams]):
     """Sum of two tensors of the same shape, element by element."""
 
     name = "add_s8"
@@ -153,7 +153,7 @@ class AddS8(KernelOp):
         return _sum(p, inputs[0], inputs[1])
 
 
-class AddBroadcastS8(KernelOp):
+class AddBroadcastS8(KernelOp[AddBroadcastParams]):
     """Sum element by element, where an operand may have one element for many outputs."""
 
     name = "add_broadcast_s8"
@@ -174,7 +174,7 @@ class AddBroadcastS8(KernelOp):
         return _sum(p, *broadcast.operands(p, inputs))
 
 
-class AddEachS8(KernelOp):
+class AddEachS8(KernelOp[AddEachParams]):
     """Sum of operands in their own steps, for laws that add_broadcast_s8 cannot compute; it does not exist in the
     default law. glow, tflite: each operand is rescaled and rounded separately. onnx: halves go to even.
     """

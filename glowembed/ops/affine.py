@@ -161,7 +161,7 @@ def affine_constants(
     return AffineConstants(multiplier.astype(np.int32), (offset + 2 ** (bits - 1)).astype(np.int32), bits)
 
 
-class AffineS8(KernelOp):
+class AffineS8(KernelOp[AffineParams]):
     """Scale and shift channel by channel, with one rounding."""
 
     name = "affine_s8"

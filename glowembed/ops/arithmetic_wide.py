@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -74,18 +74,21 @@ def _pair(node: Node, c: LowerContext) -> None:
     )
 
 
-class _PairS16(KernelOp):
+PairParams = TypeVar("PairParams", AddS16Params, MulS16Params)
+
+
+class _PairS16(KernelOp[PairParams]):
     inputs = ("a", "b")
     geometry = broadcast.GEOMETRY
     element_bytes = (2, 2)
 
-    def real(self, p: Any, inputs: Sequence[Array]) -> tuple[Array, Array]:
+    def real(self, p: PairParams, inputs: Sequence[Array]) -> tuple[Array, Array]:
         """Both operands minus their zero points, in shapes that numpy broadcasts."""
         a, b = (x.reshape(s).astype(np.int64) for x, s in zip(inputs, broadcast.operand_shapes(p), strict=True))
         return a - p.zero_point_a, b - p.zero_point_b
 
 
-class AddS16(_PairS16):
+class AddS16(_PairS16[AddS16Params]):
     """a + b, or a - b."""
 
     name = "add_s16"
@@ -105,7 +108,7 @@ class AddS16(_PairS16):
         return wide.requantize_pair(*self.real(p, inputs), q, p.out_zero_point, p.lo, p.hi)
 
 
-class MulS16(_PairS16):
+class MulS16(_PairS16[MulS16Params]):
     """a * b."""
 
     name = "mul_s16"
@@ -162,7 +165,7 @@ def _linear(node: Node, c: LowerContext) -> None:
     c.add(node, names[xq.dtype, yq.dtype], [x], y, params)
 
 
-class LinearS16(KernelOp):
+class LinearS16(KernelOp[LinearS16Params]):
     """y = requantize(x - in_zero_point) with the multiplier of its side of zero."""
 
     name = "linear_s16"

@@ -158,7 +158,7 @@ QUERIES = Geometry(
 )
 
 
-class AttentionS8(KernelOp):
+class AttentionS8(KernelOp[AttentionParams]):
     """A row is one query with all its heads; it reads its own row of q, and the rows of k and v that it sees."""
 
     name, dtype, top = "attention_s8", "int8", 255

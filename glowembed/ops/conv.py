@@ -16,8 +16,8 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, in_all_modes
 from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
-from glowembed.kernels import portable
 from glowembed.law import fixedpoint
+from glowembed.ops.shared import costs
 from glowembed.ops.shared.linear import LinearConstants, check_bias, clamp_limits, linear_constants, mode_of
 from glowembed.ops.shared.windows import CONVOLUTION, window_of
 
@@ -139,7 +139,7 @@ def _params(
     )  # fmt: skip
 
 
-class _Conv2dBase(KernelOp):
+class _Conv2dBase(KernelOp[Conv2dParams]):
     params = Conv2dParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
     geometry = CONVOLUTION
@@ -164,7 +164,7 @@ class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "conv2d_s8"
-    kernels: tuple[Kernel, ...] = (Kernel("ge_conv2d_s8", cost=portable.windowed("conv2d_s8", 8.0, 770), store="rows"),)
+    kernels: tuple[Kernel, ...] = (Kernel("ge_conv2d_s8", cost=costs.windowed("conv2d_s8", 8.0, 770), store="rows"),)
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
@@ -178,7 +178,7 @@ class DepthwiseS8(_Conv2dBase):
 
     name = "depthwise_s8"
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_depthwise_s8", cost=portable.windowed("depthwise_s8", 12.0, 570), store="rows"),
+        Kernel("ge_depthwise_s8", cost=costs.windowed("depthwise_s8", 12.0, 570), store="rows"),
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:

@@ -194,7 +194,7 @@ class ConvTranspose2dParams(ConvTransposeParams):
     in_zero_point: int = i32("subtracted from every input: how many taps meet an output depends on where it lies")
 
 
-class ConvTranspose2dS8(KernelOp):
+class ConvTranspose2dS8(KernelOp[ConvTranspose2dParams]):
     """Weights [O, kh, kw, C/groups]; the bias does not include the input's zero point."""
 
     name = "conv_transpose2d_s8"

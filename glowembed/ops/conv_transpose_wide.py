@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -78,10 +78,13 @@ def _wide(node: Node, c: LowerContext) -> None:
     c.add(node, f"conv_transpose2d_{k.kernel}", [x], y, params, constants, macs=macs)
 
 
-class _ConvTranspose2d(KernelOp):
+Transposed = TypeVar("Transposed", ConvTranspose2dF32Params, ConvTranspose2dS16Params)
+
+
+class _ConvTranspose2d(KernelOp[Transposed]):
     geometry = TRANSPOSED
 
-    def sums(self, p: Any, x: Array, w: Array, total: Array) -> Array:
+    def sums(self, p: Transposed, x: Array, w: Array, total: Array) -> Array:
         """`total` [out_h, out_w, O] plus the products, added tap by tap, channel by channel."""
         depth, group_out = p.in_c // p.groups, p.out_c // p.groups
         first = np.arange(p.out_c) // group_out * depth
@@ -102,7 +105,7 @@ def _meet(size: int, offset: int, stride: int, count: int) -> tuple[Array, Array
     return np.flatnonzero(met), at[met] // stride
 
 
-class ConvTranspose2dF32(_ConvTranspose2d):
+class ConvTranspose2dF32(_ConvTranspose2d[ConvTranspose2dF32Params]):
     """Weights [O, kh, kw, C/groups]; the sum begins with the bias."""
 
     name = "conv_transpose2d_f32"
@@ -111,13 +114,13 @@ class ConvTranspose2dF32(_ConvTranspose2d):
     kernels = (Kernel("ge_conv_transpose2d_f32", cost=lambda n, t: Cost(36.0 * n.macs, 750), store="rows"),)
     element_bytes = (4, 4)
 
-    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+    def int_ref(self, p: ConvTranspose2dF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.float32)
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
         return floatmath.clamp(self.sums(p, x, constants["weights"], total), p.lo, p.hi)
 
 
-class ConvTranspose2dS16(_ConvTranspose2d):
+class ConvTranspose2dS16(_ConvTranspose2d[ConvTranspose2dS16Params]):
     """Weights int8 [O, kh, kw, C/groups]; the bias does not include the input's zero point."""
 
     name = "conv_transpose2d_s16"
@@ -126,7 +129,7 @@ class ConvTranspose2dS16(_ConvTranspose2d):
     kernels = (Kernel("ge_conv_transpose2d_s16", cost=lambda n, t: Cost(18.0 * n.macs, 800), store="rows"),)
     element_bytes = (2, 2)
 
-    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+    def int_ref(self, p: ConvTranspose2dS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         total = np.broadcast_to(constants["bias"], (p.out_h, p.out_w, p.out_c)).astype(np.int64)
         x = inputs[0].reshape(p.in_h, p.in_w, p.in_c).astype(np.int64) - p.in_zero_point
         acc = self.sums(p, x, constants["weights"].astype(np.int64), total)

@@ -116,7 +116,7 @@ def _affine(node: Node, c: LowerContext) -> None:
     c.add(node, f"depthwise_{k.kernel}", [x], y, params, constants, macs=prod(shape))
 
 
-class _Conv2dS16(KernelOp):
+class _Conv2dS16(KernelOp[Conv2dS16Params]):
     params = Conv2dS16Params
     constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
     sums: Conv2dS8 | DepthwiseS8 = Conv2dS8()
@@ -205,7 +205,7 @@ def _gemm(node: Node, c: LowerContext) -> None:
     c.add(node, f"fc_{k.kernel}", [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
 
 
-class FcS16(KernelOp):
+class FcS16(KernelOp[FcS16Params]):
     """Fully connected with int8 weights [out_c, in_c]. float64 holds the sums exactly, because they are below 2^53."""
 
     name = "fc_s16"

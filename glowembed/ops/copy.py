@@ -18,7 +18,8 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import per_row, whole
 from glowembed.graph.ir import Array, Node, QType, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, lowerings
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
+from glowembed.graph.registry import lowerings
 from glowembed.law import fixedpoint
 from glowembed.law.tflite import rescaled
 from glowembed.ops.activation import LutParams, lookup_table, tflite_table
@@ -68,7 +69,7 @@ class Rescale(Op):
 
 
 @dataclass(frozen=True)
-class CopyParams:
+class MoveParams:
     """A block of dims[0] x ... x dims[4] elements of every row and the place of each of them, counted in elements.
 
     Element (i0, .., i4) of row y is element in_offset + sum(i * in_strides) of row y of the input, and likewise for the
@@ -83,6 +84,12 @@ class CopyParams:
     dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
     in_strides: tuple[int, ...] = i32("from element to element of each dim; negative: backwards", RANK)
     out_strides: tuple[int, ...] = i32("the same for the output", RANK)
+
+
+@dataclass(frozen=True)
+class CopyParams(MoveParams):
+    """The block, and the requantization of its elements."""
+
     multiplier: int = i32("of the requantization, as for ge_requantize_pair")
     offset: int = i32("of the requantization")
     shift: int = i32("of the requantization, 1..22; 0: bytes are copied as they are")
@@ -174,7 +181,7 @@ def element_numbers(first: int, dims: Sequence[int], strides: Sequence[int]) -> 
     return np.asarray(first + sum(grids), dtype=np.intp)
 
 
-def places(p: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def places(p: MoveParams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The numbers of the elements of the block of all rows, in the input and in the output."""
     dims = (p.rows, *p.dims)
     return (
@@ -208,7 +215,7 @@ INSERT = per_row(lambda p: ((p.out_size,), p.out_size))
 FILL = whole(lambda p: ((), p.size))
 
 
-class CopyS8(KernelOp):
+class CopyS8(KernelOp[CopyParams]):
     """The block, requantized while it is copied; it is the whole output."""
 
     name = "copy_s8"
@@ -220,7 +227,7 @@ class CopyS8(KernelOp):
         return _copy_block(p, inputs[0], np.zeros(p.rows * p.out_size, np.int8))
 
 
-class CopyIntoS8(KernelOp):
+class CopyIntoS8(KernelOp[CopyParams]):
     """The block written into an existing tensor: `partial` and the output are the same memory (Node.shares is 0).
 
     The C kernel does not look at `partial`.
@@ -236,7 +243,7 @@ class CopyIntoS8(KernelOp):
         return _copy_block(p, inputs[1], inputs[0].reshape(-1).copy())
 
 
-class InsertS8(KernelOp):
+class InsertS8(KernelOp[CopyParams]):
     """The same as copy_into_s8 with a constant x."""
 
     name = "insert_s8"
@@ -257,7 +264,7 @@ class ReserveParams:
     size: int = i32("bytes of the output")
 
 
-class Reserve(KernelOp):
+class Reserve(KernelOp[ReserveParams]):
     """Memory for a tensor that later nodes fill part by part. There is no code, and the content is undefined (0 here)."""
 
     name = "reserve"
@@ -277,7 +284,7 @@ class FillParams:
     value: int = i32("what they all are, -128..127")
 
 
-class FillS8(KernelOp):
+class FillS8(KernelOp[FillParams]):
     """Every element of the output is `value`."""
 
     name = "fill_s8"

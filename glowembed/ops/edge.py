@@ -74,7 +74,7 @@ def _params(shape: Shape, qtype: QType) -> EdgeParams:
     return EdgeParams(rows, prod(shape) // rows, qtype.zero_point[0], float(np.float32(qtype.scale[0])))
 
 
-class QuantizeF32S8(KernelOp):
+class QuantizeF32S8(KernelOp[EdgeParams]):
     """y = clamp(round(x / scale) + zero_point), ties to even; infinities are clamped, nan gives the zero point."""
 
     name = "quantize_f32_s8"
@@ -99,7 +99,7 @@ class QuantizeF32S8(KernelOp):
         return stored
 
 
-class DequantizeS8F32(KernelOp):
+class DequantizeS8F32(KernelOp[EdgeParams]):
     """y = (x - zero_point) * scale in float32."""
 
     name = "dequantize_s8_f32"

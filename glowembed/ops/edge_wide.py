@@ -31,7 +31,7 @@ def _dequantize(node: Node, c: LowerContext) -> None:
     c.add(node, name, [x], y, _edge_params(c.shape(x), c.qtype(x)))
 
 
-class QuantizeF32S16(KernelOp):
+class QuantizeF32S16(KernelOp[EdgeParams]):
     """y = clamp(round(x / scale) + zero_point), ties to even; infinities are clamped, nan gives the zero point."""
 
     name = "quantize_f32_s16"
@@ -56,7 +56,7 @@ class QuantizeF32S16(KernelOp):
         return stored
 
 
-class DequantizeS16F32(KernelOp):
+class DequantizeS16F32(KernelOp[EdgeParams]):
     """y = (x - zero_point) * scale in float32."""
 
     name = "dequantize_s16_f32"

@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Const, Node, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering, of_element
-from glowembed.graph.spatial import ConvParams, Window, as_hwc
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Lowering, Params, of_element
+from glowembed.graph.spatial import ConvParams, PoolParams, Window, as_hwc
 from glowembed.law import floatmath
 from glowembed.ops import pool
 from glowembed.ops.conv import hwo, ohwi
 from glowembed.ops.gemm import FC
 from glowembed.ops.moves import stored_constant
-from glowembed.ops.pool import PoolParams
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.windows import CONVOLUTION, POOL, window_of
 from glowembed.ops.softmax import VECTORS
@@ -83,7 +82,7 @@ def _affine(node: Node, c: LowerContext) -> None:
     c.add(node, "depthwise_f32", [x], node.outputs[0], params, constants, macs=prod(shape))
 
 
-class _Conv2dF32(KernelOp):
+class _Conv2dF32(KernelOp[Conv2dF32Params]):
     params = Conv2dF32Params
     constants = {"weights": "float", "bias": "float"}
     geometry = CONVOLUTION
@@ -151,7 +150,7 @@ def _gemm(node: Node, c: LowerContext) -> None:
     c.add(node, "fc_f32", [x], node.outputs[0], params, constants, macs=rows * in_c * out_c)
 
 
-class FcF32(KernelOp):
+class FcF32(KernelOp[FcF32Params]):
     """Weights [out_c, in_c]."""
 
     name = "fc_f32"
@@ -198,20 +197,23 @@ def _pair(node: Node, c: LowerContext) -> None:
         c.add(node, "add_f32", operands, y, AddF32Params(*fields, subtract=int(node.op == "Sub")))
 
 
-class _PairF32(KernelOp):
+PairParams = TypeVar("PairParams", AddF32Params, MulF32Params)
+
+
+class _PairF32(KernelOp[PairParams]):
     inputs = ("a", "b")
     geometry = broadcast.GEOMETRY
     element_bytes = (4, 4)
 
-    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+    def int_ref(self, p: PairParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         a, b = (x.reshape(s) for x, s in zip(inputs, broadcast.operand_shapes(p), strict=True))
         return floatmath.clamp(self.combine(p, a, b), p.lo, p.hi)
 
-    def combine(self, p: Any, a: Array, b: Array) -> Array:
+    def combine(self, p: PairParams, a: Array, b: Array) -> Array:
         raise NotImplementedError
 
 
-class AddF32(_PairF32):
+class AddF32(_PairF32[AddF32Params]):
     """a + b, or a - b."""
 
     name = "add_f32"
@@ -230,7 +232,7 @@ class AddF32(_PairF32):
         return a - b if p.subtract else a + b
 
 
-class MulF32(_PairF32):
+class MulF32(_PairF32[MulF32Params]):
     """a * b."""
 
     name = "mul_f32"
@@ -323,7 +325,7 @@ def _unary(node: Node, c: LowerContext) -> None:
     c.add(node, "unary_f32", [x], node.outputs[0], params)
 
 
-class UnaryF32(KernelOp):
+class UnaryF32(KernelOp[UnaryF32Params]):
     """y = FUNCTIONS[function](x, a, b)."""
 
     name = "unary_f32"
@@ -371,7 +373,7 @@ def _avgpool(node: Node, c: LowerContext) -> None:
     c.add(node, "avgpool_f32", [x], y, params)
 
 
-class _PoolF32(KernelOp):
+class _PoolF32(KernelOp[Params]):
     geometry = POOL
     element_bytes = (4, 4)
 
@@ -381,7 +383,7 @@ def _cost(node: Node, _: Any) -> Cost:
     return Cost(25.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 300)
 
 
-class MaxpoolF32(_PoolF32):
+class MaxpoolF32(_PoolF32[PoolParams]):
     """The largest element of each window. Padding is the lowest number."""
 
     name = "maxpool_f32"
@@ -397,7 +399,7 @@ class MaxpoolF32(_PoolF32):
         return largest
 
 
-class AvgpoolF32(_PoolF32):
+class AvgpoolF32(_PoolF32[AvgpoolF32Params]):
     """The sum of the elements inside, divided by the number of those that count."""
 
     name = "avgpool_f32"
@@ -437,7 +439,7 @@ def _softmax(node: Node, c: LowerContext) -> None:
     c.add(node, "softmax_f32", [x], node.outputs[0], params)
 
 
-class SoftmaxF32(KernelOp):
+class SoftmaxF32(KernelOp[SoftmaxF32Params]):
     """exp(x - max), divided by the sum of these exponentials."""
 
     name = "softmax_f32"

@@ -26,11 +26,10 @@ from glowembed.graph.op import (
     Op,
     Refused,
     in_all_modes,
-    ops,
 )
-from glowembed.kernels import portable
+from glowembed.graph.registry import ops
 from glowembed.law import fixedpoint
-from glowembed.ops.shared import broadcast
+from glowembed.ops.shared import broadcast, costs
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 
 MAX_PRODUCT = 2**26
@@ -246,13 +245,13 @@ class FcParams:
 FC = per_row(lambda p: ((p.in_c,), p.out_c))
 
 
-class FcS8(KernelOp):
+class FcS8(KernelOp[FcParams]):
     """Weights [out_c, in_c]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "fc_s8"
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-    kernels: tuple[Kernel, ...] = (Kernel("ge_fc_s8", cost=portable.matrix("fc_s8", 6.0, 330), store="rows"),)
+    kernels: tuple[Kernel, ...] = (Kernel("ge_fc_s8", cost=costs.matrix("fc_s8", 6.0, 330), store="rows"),)
     geometry = FC
 
     def int_ref(self, p: FcParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:

@@ -26,7 +26,7 @@ class HandoverParams:
     row_bytes: int = i32("bytes of a row")
 
 
-class _Handover(KernelOp):
+class _Handover(KernelOp[HandoverParams]):
     params = HandoverParams
     geometry = per_row(lambda p: ((p.row_bytes,), p.row_bytes))
 

@@ -145,7 +145,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-class View(KernelOp):
+class View(KernelOp[None]):
     """The input's own memory under another shape; it has no code and no kernel."""
 
     name = "view"

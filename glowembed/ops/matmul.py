@@ -182,7 +182,7 @@ class MatmulParams:
 MATRICES = Geometry(lambda p: int(p.rows), lambda p: ((p.m * p.k, p.n * p.k), p.m * p.n), broadcast.needs)
 
 
-class MatmulS8(KernelOp):
+class MatmulS8(KernelOp[MatmulParams]):
     """Sums of products of int8, which fit int32. float64 holds them exactly."""
 
     name = "matmul_s8"

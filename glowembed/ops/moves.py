@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.geometry import whole
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, KernelOp, LowerContext, Lowering, of_element
+from glowembed.graph.registry import lower_node
 from glowembed.ops.copy import (
     COPY,
     COPY_INTO,
-    RANK,
     CopyParams,
+    MoveParams,
     Reserve,
     ReserveParams,
     insert_params,
@@ -31,23 +32,6 @@ from glowembed.ops.copy import (
 )
 
 SUFFIX = {"int16": "s16", "float32": "f32"}
-
-
-@dataclass(frozen=True)
-class MoveParams:
-    """A block of dims[0] x ... x dims[4] elements and the place of each of them, counted in elements.
-
-    Element (i0, .., i4) is input element in_offset + sum(i * in_strides), and likewise for the output.
-    """
-
-    rows: int = i32("of input and output; 1: they are one piece")
-    in_size: int = i32("elements of a row of the input")
-    out_size: int = i32("elements of a row of the output")
-    in_offset: int = i32("the first element of the block in a row of the input")
-    out_offset: int = i32("the first element of the block in a row of the output")
-    dims: tuple[int, ...] = i32("the block, innermost last; unused ones in front are 1", RANK)
-    in_strides: tuple[int, ...] = i32("from element to element of each dim; negative: backwards", RANK)
-    out_strides: tuple[int, ...] = i32("the same for the output", RANK)
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ def _moved(p: MoveParams, x: Array, y: Array) -> Array:
     return y
 
 
-class _Copy(KernelOp):
+class _Copy(KernelOp[MoveParams]):
     """Copies the block, which is the whole output."""
 
     params = MoveParams
@@ -106,7 +90,7 @@ class CopyF32(_Copy):
     element_bytes = (4, 4)
 
 
-class _CopyInto(KernelOp):
+class _CopyInto(KernelOp[MoveParams]):
     """Writes the block into an existing tensor: `partial` and the output are the same memory (Node.shares is 0)."""
 
     params = MoveParams
@@ -134,18 +118,21 @@ class CopyIntoF32(_CopyInto):
     element_bytes = (4, 4)
 
 
-class _Fill(KernelOp):
+FillOf = TypeVar("FillOf", FillS16Params, FillF32Params)
+
+
+class _Fill(KernelOp[FillOf]):
     """Sets every element of the output to `value`."""
 
     inputs = ()
     dtype: str
     geometry = whole(lambda p: ((), p.count))
 
-    def int_ref(self, p: Any, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+    def int_ref(self, p: FillOf, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return np.full(p.count, p.value, self.dtype)
 
 
-class FillS16(_Fill):
+class FillS16(_Fill[FillS16Params]):
     """Fills with int16."""
 
     name, dtype, params = "fill_s16", "int16", FillS16Params
@@ -161,7 +148,7 @@ class FillS16(_Fill):
     element_bytes = (2, 2)
 
 
-class FillF32(_Fill):
+class FillF32(_Fill[FillF32Params]):
     """Fills with float32."""
 
     name, dtype, params = "fill_f32", "float32", FillF32Params
@@ -278,7 +265,7 @@ def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
     if made.name not in c.values:
         c.values[made.name] = made
         rescale = replace(node, name=made.name, op="Rescale", inputs=(x,), outputs=(made.name,))
-        c.lower(rescale)
+        lower_node(rescale, c)
     return made.name
 
 

@@ -92,13 +92,13 @@ class MulBroadcastParams(broadcast.LoopParams):
     hi: int = i32("largest output")
 
 
-def _product(p: Any, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) -> Array:
+def _product(p: MulParams | MulBroadcastParams, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) -> Array:
     acc = (a.astype(np.int32) - p.zero_point_a) * (b.astype(np.int32) - p.zero_point_b)
     q = fixedpoint.Requant(tuple(words.tolist()), p.shift, mode)
     return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
-class MulS8(KernelOp):
+class MulS8(KernelOp[MulParams]):
     """Product of two tensors of the same shape, element by element."""
 
     name = "mul_s8"
@@ -112,7 +112,7 @@ class MulS8(KernelOp):
         return _product(p, inputs[0], inputs[1], constants["multiplier"], self.requantization)
 
 
-class MulBroadcastS8(KernelOp):
+class MulBroadcastS8(KernelOp[MulBroadcastParams]):
     """Product element by element, where an operand may have one element for many outputs."""
 
     name = "mul_broadcast_s8"

@@ -141,7 +141,7 @@ def _bytes(p: NestParams) -> Elements:
     return tuple(sizes[:-1]), sizes[-1]
 
 
-class NestOp(KernelOp):
+class NestOp(KernelOp[NestParams]):
     """Runs the program of its params; every tensor is one row."""
 
     name = "nest"

@@ -317,7 +317,7 @@ def _elements(p: NormalizeParams) -> Elements:
 GROUPS = per_row(_elements)
 
 
-class NormalizeS8(KernelOp):
+class NormalizeS8(KernelOp[NormalizeParams]):
     """Python's integers hold the sums of a group; what is done for each element is below 2^63."""
 
     name, dtype = "normalize_s8", "int8"

@@ -26,12 +26,13 @@ from glowembed.graph.op import (
     Malformed,
     OnnxNode,
     Op,
+    Params,
     Refused,
     in_all_modes,
     in_mode,
     of_element,
 )
-from glowembed.graph.spatial import Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
+from glowembed.graph.spatial import PoolParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.law import fixedpoint
 from glowembed.ops.reduce import split_max, split_mean
 from glowembed.ops.shared.linear import clamp_limits, mode_of
@@ -242,25 +243,6 @@ def _averaged(attrs: Mapping[str, Any], size: tuple[int, int]) -> tuple[NDArray[
 # ------------------------------------------------------------------------------------------ kernel level
 
 
-@dataclass(frozen=True)
-class PoolParams:
-    """Shapes and the window."""
-
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    channels: int = i32("of input and output")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("rows from window to window")
-    stride_w: int = i32("columns from window to window")
-    dilation_h: int = i32("rows from tap to tap")
-    dilation_w: int = i32("columns from tap to tap")
-    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
-    pad_left: int = i32("columns of padding to the left")
-
-
 def window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
     numbers = (*as_hwc(x), *as_hwc(y)[:2], *window.kernel, *window.strides, *window.dilations, *window.pads[:2])
     return dict(zip((f.name for f in fields(PoolParams)), numbers, strict=True))
@@ -345,11 +327,11 @@ def _pool_cost(node: Node, _: Any) -> Cost:
     return Cost(12.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 600)
 
 
-class _PoolBase(KernelOp):
+class _PoolBase(KernelOp[Params]):
     geometry = POOL
 
 
-class MaxpoolS8(_PoolBase):
+class MaxpoolS8(_PoolBase[PoolParams]):
     """The largest element of each window. Padding is the lowest number."""
 
     name = "maxpool_s8"
@@ -364,7 +346,7 @@ class MaxpoolS8(_PoolBase):
         return np.asarray(window_of(p).views(x, -128).max(axis=(2, 3)))
 
 
-class AvgpoolS8(_PoolBase):
+class AvgpoolS8(_PoolBase[AvgpoolParams]):
     """y = requantize(sum of x - in_zero_point over the elements inside, multiplier for the elements that count)."""
 
     name = "avgpool_s8"
@@ -387,7 +369,7 @@ class AvgpoolS8(_PoolBase):
         return fixedpoint.requantize(acc.T, q, p.out_zero_point, p.lo, p.hi).T
 
 
-class AvgpoolTfliteS8(_PoolBase):
+class AvgpoolTfliteS8(_PoolBase[AvgpoolSameParams]):
     """y = sum of x / elements inside, rounded, halves away from zero."""
 
     name = "avgpool_tflite_s8"

@@ -10,12 +10,12 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, Node
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, of_element
-from glowembed.graph.spatial import Window
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Params, of_element
+from glowembed.graph.spatial import PoolParams, Window
 from glowembed.law import wide
 from glowembed.law.wide import LOWEST
 from glowembed.ops import pool
-from glowembed.ops.pool import AvgpoolParams, PoolParams
+from glowembed.ops.pool import AvgpoolParams
 from glowembed.ops.shared.windows import POOL, window_of
 
 
@@ -34,7 +34,7 @@ def _avgpool(node: Node, c: LowerContext) -> None:
     c.add(node, "avgpool_s16", [x], y, params, {"multiplier": Const(np.asarray(multiplier, dtype=np.int32))})
 
 
-class _PoolS16(KernelOp):
+class _PoolS16(KernelOp[Params]):
     geometry = POOL
     element_bytes = (2, 2)
 
@@ -44,7 +44,7 @@ def _pool_cost(node: Node, _: Any) -> Cost:
     return Cost(13.0 * p.out_h * p.out_w * p.channels * (1 + p.kernel_h * p.kernel_w), 320)
 
 
-class MaxpoolS16(_PoolS16):
+class MaxpoolS16(_PoolS16[PoolParams]):
     """The largest element of each window. Padding is the lowest number."""
 
     name = "maxpool_s16"
@@ -56,7 +56,7 @@ class MaxpoolS16(_PoolS16):
         return np.asarray(window_of(p).views(x, LOWEST).max(axis=(2, 3)))
 
 
-class AvgpoolS16(_PoolS16):
+class AvgpoolS16(_PoolS16[AvgpoolParams]):
     """y = requantize(sum of x - in_zero_point over the elements inside, multiplier for the elements that count)."""
 
     name = "avgpool_s16"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Const, Node, Value
-from glowembed.graph.op import LowerContext, OnnxNode, definitions, free_name
+from glowembed.graph.op import LowerContext, OnnxNode, free_name
+from glowembed.graph.registry import definitions
 from glowembed.nest.program import Program, Tensor
 from glowembed.ops.nest import add as add_nest
 from glowembed.ops.nest import params_of

@@ -34,6 +34,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Elements, whole
 from glowembed.graph.ir import Array, Const, Node, QType, Value
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, free_name, of_element
+from glowembed.graph.registry import lower_node
 from glowembed.law import fixedpoint, gates, wide
 from glowembed.law.fixedpoint import round_half_up
 
@@ -266,7 +267,7 @@ def _initial(node: Node, c: LowerContext, name: str | None, role: str, qtype: QT
     if c.value(name).qtype == qtype:
         return name
     made = c.derive(y, f"first_{role}", c.shape(name), qtype)
-    c.lower(Node(made, "Rescale", (name,), (made,), {}, node.origins))
+    lower_node(Node(made, "Rescale", (name,), (made,), {}, node.origins), c)
     return made
 
 
@@ -330,7 +331,7 @@ def _elements(p: RecurrentParams) -> Elements:
     return (p.steps * p.batch * p.in_c, *given), state * (p.steps if p.result == 0 else 1)
 
 
-class RecurrentS8(KernelOp):
+class RecurrentS8(KernelOp[RecurrentParams]):
     """All steps of all sequences in one call; h0 and c0 are single zeros where nothing gives the states."""
 
     name = "recurrent_s8"

@@ -16,6 +16,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import per_row, whole
 from glowembed.graph.ir import Array, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
+from glowembed.graph.spatial import PoolParams
 from glowembed.law import fixedpoint
 
 
@@ -61,12 +62,12 @@ def split_max(node: Node, c: LowerContext) -> bool:
     return True
 
 
-def _is_whole(p: Any) -> bool:
+def _is_whole(p: PoolParams) -> bool:
     whole = (p.kernel_h, p.kernel_w) == (p.in_h, p.in_w) and (p.out_h, p.out_w) == (1, 1)
     return whole and p.in_h > 1 and p.dilation_h == p.dilation_w == 1 and p.pad_top == p.pad_left == 0
 
 
-class _Reduction(KernelOp):
+class _Reduction(KernelOp[RowsParams]):
     params = RowsParams
     accumulates = True
     geometry = per_row(lambda p: ((p.columns * p.channels,), p.channels))
@@ -98,7 +99,7 @@ class MaxRowsS8(_Reduction):
         return np.asarray(inputs[0].reshape(-1, p.channels).max(axis=0))
 
 
-class MeanS32S8(KernelOp):
+class MeanS32S8(KernelOp[MeanParams]):
     """y = requantize(sum - zero)."""
 
     name = "mean_s32_s8"

@@ -272,7 +272,7 @@ def _cost(node: Node, _: Any) -> Cost:
     return Cost((0.5 if alone else 3.0 + 4.0 * p.taps_h * p.taps_w) * p.out_h * p.out_w * p.channels, 420)
 
 
-class ResizeS8(KernelOp):
+class ResizeS8(KernelOp[ResizeParams]):
     """y = (sum over rows of row_weight * (sum over columns of column_weight * x) + 2^(shift - 1)) >> shift.
 
     The weights of an output sum to 2^shift, so the zero point needs no arithmetic and no output leaves the range of its inputs. There

@@ -163,7 +163,7 @@ VECTORS = per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n))
 """Several vectors of `p.n` elements in a row."""
 
 
-class SoftmaxS8(KernelOp):
+class SoftmaxS8(KernelOp[SoftmaxParams]):
     """Softmax with one division per output."""
 
     name = "softmax_s8"

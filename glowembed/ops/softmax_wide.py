@@ -51,7 +51,7 @@ def _exp_table(scale: float) -> Const:
     return Const(distances).then(f"exp(-{scale:g} d) * 2^31", evaluate)
 
 
-class SoftmaxS16(KernelOp):
+class SoftmaxS16(KernelOp[SoftmaxS16Params]):
     """e = table[d >> 8] * table[256 + (d & 255)]; the rest is as in softmax_s8, except that the sum, of up to 2^47, has
     64 bits.
     """

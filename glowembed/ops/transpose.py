@@ -102,7 +102,7 @@ IN_PLACE = Kernel(
 )
 
 
-def _planes(p: Any, y: int) -> tuple[range, ...]:
+def _planes(p: ChannelsLastParams, y: int) -> tuple[range, ...]:
     """Row y of every plane, and everything between them."""
     return (range(y, (p.channels - 1) * p.rows + y + 1),)
 
@@ -110,7 +110,7 @@ def _planes(p: Any, y: int) -> tuple[range, ...]:
 PLANES = Geometry(lambda p: int(p.rows), lambda p: ((p.columns,), p.columns * p.channels), _planes)
 
 
-class ChannelsLastS8(KernelOp):
+class ChannelsLastS8(KernelOp[ChannelsLastParams]):
     """y[h, w, c] = x[c, h, w]."""
 
     name = "channels_last_s8"

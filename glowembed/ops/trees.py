@@ -256,7 +256,7 @@ def _scratch(p: TreesParams) -> int:
     return 4 * (p.columns + KINDS)
 
 
-class TreesS8(KernelOp):
+class TreesS8(KernelOp[TreesParams]):
     """Walks each tree for each sample."""
 
     name, dtype = "trees_s8", "int8"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from glowembed.graph.ir import Node
-from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 
 CALL_CYCLES = 150.0

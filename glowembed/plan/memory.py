@@ -16,8 +16,9 @@ import numpy as np
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Graph, Node, verify
-from glowembed.graph.op import LowerContext, kernel, kernel_ops
+from glowembed.graph.op import LowerContext
 from glowembed.graph.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan import placement, schedule
 from glowembed.plan.costs import Costs
 from glowembed.plan.curve import SLACK

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Graph, Node, Value, verify
-from glowembed.graph.op import free_name, kernel_ops
+from glowembed.graph.op import free_name
 from glowembed.graph.plan import Places
+from glowembed.graph.registry import kernel_ops
 from glowembed.plan.rows import stored_together
 
 

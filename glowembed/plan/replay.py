@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Plan, Step
+from glowembed.graph.registry import kernel, kernel_ops
 
 Reads = list[list[tuple[str, int, int]]]
 """For each row and each input: (input, first byte, last byte + 1)."""

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from glowembed.graph import limits
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import KernelOp, Store, kernel, kernel_ops
+from glowembed.graph.op import KernelOp, Store
+from glowembed.graph.registry import kernel, kernel_ops
 
 Span = tuple[int, int]
 """The rows first..last-1 of a storage."""
@@ -245,7 +247,7 @@ def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touch
     return Storage(names, size, row_bytes, whole, is_input, is_output, outside)
 
 
-def _op(node: Node, finest: int) -> KernelOp | None:
+def _op(node: Node, finest: int) -> KernelOp[Any] | None:
     """The kernel-level op of a node; None for a node without params that can be queried, or with too many rows."""
     op = kernel_ops().get(node.op)
     return op if op is not None and node.params is not None and op.rows(node.params) <= finest else None

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import Product, free_name, ops
+from glowembed.graph.op import Product, free_name
+from glowembed.graph.registry import ops
 from glowembed.options.table import Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import Precision

@@ -26,7 +26,7 @@ import yaml
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.ir import Graph, Node, Value
-from glowembed.graph.op import dtypes_of, ops
+from glowembed.graph.registry import dtypes_of, ops
 from glowembed.options.option import Option, Setting
 from glowembed.options.table import DEFAULTS, DTYPES, NODE_SETTINGS, OPTIONS, CompileOptions, Config, Rule, Settings
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import FOLLOWS, Product, ops
+from glowembed.graph.op import FOLLOWS, Product
+from glowembed.graph.registry import ops
 from glowembed.options.table import DTYPES, EXACT, Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve

@@ -18,7 +18,7 @@ import numpy as np
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Const, Graph, QType
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.quantize.schema import WEIGHT_LIMIT, power_of_two
 
 RequantizeWeights = Callable[..., QType]

@@ -32,7 +32,7 @@ from glowembed.files import documents
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Const, Graph, Node
 from glowembed.graph.notes import Note
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, stored
 from glowembed.ranges.form import UNSAID, Form

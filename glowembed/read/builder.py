@@ -16,7 +16,8 @@ import numpy as np
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
-from glowembed.graph.op import Malformed, Refused, ops
+from glowembed.graph.op import Malformed, Refused
+from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_last
 from glowembed.nest import retype
 from glowembed.nest.pointwise import function_of

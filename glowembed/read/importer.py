@@ -20,7 +20,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph.ir import Const, Graph, Shape, verify
 from glowembed.graph.notes import Note
-from glowembed.graph.op import Malformed, OnnxNode, Refused, definitions, importers, ops
+from glowembed.graph.op import Malformed, OnnxNode, Refused
+from glowembed.graph.registry import definitions, importers, ops
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite

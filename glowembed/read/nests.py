@@ -14,7 +14,8 @@ import onnx
 from onnx import NodeProto
 
 from glowembed.graph.ir import Array, Const, Shape
-from glowembed.graph.op import OnnxNode, Refused, definitions
+from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.registry import definitions
 from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, known
 from glowembed.read.builder import GraphBuilder

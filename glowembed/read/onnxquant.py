@@ -16,7 +16,8 @@ from functools import cache
 import numpy as np
 
 from glowembed.graph.ir import Array, Const, QType
-from glowembed.graph.op import OnnxNode, Refused, importers
+from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.registry import importers
 from glowembed.read.builder import GraphBuilder
 
 ACTIVATIONS = ("int8", "uint8", "int16")

@@ -13,7 +13,8 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, numpy_helper
 
 from glowembed.graph.ir import Array, Shape
-from glowembed.graph.op import OnnxNode, Refused, definitions
+from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.registry import definitions
 from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, known
 from glowembed.read import functions, onnxfold

@@ -145,7 +145,7 @@ class Invocation:
 class HostKernel:
     """A compiled kernel. `execute` calls it, here or on an emulated core; `where` names the variant, for messages."""
 
-    op: KernelOp
+    op: KernelOp[Any]
     kernel: Kernel
     execute: Callable[[Invocation], None]
     where: str = ""
@@ -189,7 +189,7 @@ class HostKernel:
             )
 
 
-def packed_constants(op: KernelOp, kernel: Kernel, constants: Mapping[str, Array], params: Any) -> list[Array]:
+def packed_constants(op: KernelOp[Any], kernel: Kernel, constants: Mapping[str, Array], params: Any) -> list[Array]:
     """The constants in the form that the kernel reads, in the order of its signature. Raises KernelFault for a wrong
     type.
     """
@@ -208,7 +208,7 @@ def _slot_table(place: Placement) -> NDArray[np.uint16] | None:
 
 
 def call(
-    op: KernelOp, kernel: Kernel, params: Any, inputs: Sequence[Array], constants: Mapping[str, Array], dtype: Any
+    op: KernelOp[Any], kernel: Kernel, params: Any, inputs: Sequence[Array], constants: Mapping[str, Array], dtype: Any
 ) -> Array:
     """Compute the whole output, flat, from tensors in one piece each."""
     in_bytes, out_bytes = op.row_bytes(params)
@@ -255,7 +255,7 @@ def _call(function: Any, i: Invocation) -> None:
     function(0, ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
 
 
-def load(op: KernelOp, kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
+def load(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
     """Compile a kernel (once per process). Raises ToolError if there is no compiler, or if it reports an error."""
     library = shared_library(wrapper(op, [kernel], params, level), params_header([op.params]))
     function = library.call
@@ -269,7 +269,7 @@ INCLUDES = '#include "ge.h"\n#include "ge_fixedpoint.h"\n#include "ge_params.h"\
 
 
 def wrapper(
-    op: KernelOp, kernels: Sequence[Kernel], params: Any, level: Level | None = None, known: bool = False
+    op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, level: Level | None = None, known: bool = False
 ) -> str:
     """A C file with the kernels, as instances for these params if they have instances, and one `call` that selects a
     kernel by number.
@@ -294,7 +294,7 @@ def wrapper(
     )
 
 
-def _call_text(op: KernelOp, kernel: Kernel, params: Any, level: Level | None, p: str) -> str:
+def _call_text(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None, p: str) -> str:
     symbol = kernel.symbol_for(params)
     constants = [f"(const {ctype} *)constants[{i}]" for i, ctype in enumerate(kernel.ctypes(op).values())]
     *inputs, output = (f"&tensors[{i}]" for i in range(len(op.row_bytes(params)[0]) + 1))

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from glowembed import resources
 from glowembed.errors import ToolError
 from glowembed.graph.cstruct import params_header
-from glowembed.graph.op import Kernel, KernelOp, isas
+from glowembed.graph.op import Kernel, KernelOp
+from glowembed.graph.registry import isas
 from glowembed.graph.target import Board, load_board, load_target
 from glowembed.image import glue
 from glowembed.run import objects
@@ -60,7 +61,7 @@ def available(board: str) -> bool:
     return all(shutil.which(tool) for tool in (target.compiler, emulation.emulator(target).command[0]))
 
 
-def load(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
+def load(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
     """Load kernels of one ISA word from few firmwares: all kernels whose text does not depend on params are in one.
 
     They are built once per process. Raises ToolError if the compiler reports an error.
@@ -72,12 +73,12 @@ def load(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> 
     return [found[kernel.symbol] for kernel in kernels]
 
 
-def load_known(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
+def load_known(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:
     """Load several kernels in one firmware, each called as in a bundle, with params that the compiler knows."""
     return _loaded(op, kernels, params, board, known=True)
 
 
-def _loaded(op: KernelOp, kernels: Sequence[Kernel], params: Any, board: Board, known: bool) -> list[HostKernel]:
+def _loaded(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Board, known: bool) -> list[HostKernel]:
     if not kernels:
         return []
     symbols = ", ".join(kernel.symbol for kernel in kernels)

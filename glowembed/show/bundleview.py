@@ -16,7 +16,7 @@ import numpy as np
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.law.fixedpoint import EACH_NAMES, WORD_NAMES, Mode
 from glowembed.pipeline import Bundle
 from glowembed.show import graph_view

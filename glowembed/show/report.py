@@ -18,8 +18,8 @@ from rich.text import Text
 
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import all_kernels, kernel
 from glowembed.graph.plan import Plan
+from glowembed.graph.registry import all_kernels, kernel
 from glowembed.graph.target import Board, Target, default_board, target_of, with_isa
 from glowembed.image.build import Image
 from glowembed.judge.debugging import DebugRun, LayerReport, Loss

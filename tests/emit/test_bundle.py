@@ -20,8 +20,8 @@ from small_models import model, node, saved, weights
 from glowembed import reference, resources
 from glowembed.emit.csource import kernel_source
 from glowembed.graph.cstruct import params_header
-from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import PlanOptions
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle
 from glowembed.run.host import HostModel

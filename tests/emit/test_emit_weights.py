@@ -14,8 +14,8 @@ from small_models import weights as weights_of
 from glowembed.emit import bundle as emit
 from glowembed.emit import weights as emit_weights
 from glowembed.errors import UsageError
-from glowembed.graph.op import kernel
 from glowembed.graph.plan import Places, PlanOptions, Weights
+from glowembed.graph.registry import kernel
 from glowembed.judge.validation import validate
 from glowembed.lower import footprint
 from glowembed.options.table import weights_place

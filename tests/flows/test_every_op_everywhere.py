@@ -9,7 +9,7 @@ import pytest
 from every_op import everything
 from small_models import saved
 
-from glowembed.graph.op import dtypes_of, ops
+from glowembed.graph.registry import dtypes_of, ops
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
 from glowembed.ops.activation import FORMULAS

@@ -15,7 +15,7 @@ import onnx
 from corpus import UNARY
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
-from glowembed.graph.op import importers
+from glowembed.graph.registry import importers
 from glowembed.read.onnxquant import OPERATORS
 
 Mutation = Callable[[random.Random, onnx.ModelProto], None]

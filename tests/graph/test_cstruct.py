@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from glowembed.graph.cstruct import c_initialiser, c_struct, ctypes_struct, f32, i32, params_header, struct_name
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.run.kernel import shared_library
 
 

@@ -37,7 +37,8 @@ from small_models import unoptimized
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array, Const, Graph, Node, Value, verify
-from glowembed.graph.op import Kernel, KernelOp, kernel_ops, ops
+from glowembed.graph.op import Kernel, KernelOp
+from glowembed.graph.registry import kernel_ops, ops
 from glowembed.graph.target import Board, Target, load_board, load_target
 from glowembed.lower.nodes import lower
 from glowembed.plan.memory import overlap_distance

@@ -12,7 +12,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
-from glowembed.graph.op import OnnxNode, importers, ops
+from glowembed.graph.op import OnnxNode
+from glowembed.graph.registry import importers, ops
 
 
 class OneNodeBuilder:

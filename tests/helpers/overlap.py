@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Graph, Node, Value
-from glowembed.graph.op import KernelOp, kernel_ops
+from glowembed.graph.op import KernelOp
+from glowembed.graph.registry import kernel_ops
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -18,7 +18,8 @@ from checker import Case, case, imported, one_node_model
 from own_cases import own_cases
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
-from glowembed.graph.op import LowerContext, in_mode, kernel_ops
+from glowembed.graph.op import LowerContext, in_mode
+from glowembed.graph.registry import kernel_ops
 from glowembed.law.fixedpoint import MODES, requant
 from glowembed.lower.nodes import lower
 from glowembed.ops.conv import Conv2dParams

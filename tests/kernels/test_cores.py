@@ -16,7 +16,8 @@ from glowembed import reference, resources
 from glowembed.emit.csource import kernel_source
 from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import params_header
-from glowembed.graph.op import Kernel, KernelOp, isas, kernel_ops
+from glowembed.graph.op import Kernel, KernelOp
+from glowembed.graph.registry import isas, kernel_ops
 from glowembed.graph.target import load_board, load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 

@@ -23,7 +23,7 @@ from checker import HOST, boards_for, check_kernels
 from random_nodes import equal_numbers, lowered
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.run import kernel_qemu as emulated
 

@@ -10,7 +10,8 @@ import pytest
 
 from glowembed import resources
 from glowembed.emit.csource import kernel_source, level_names, level_source, macros
-from glowembed.graph.op import Kernel, kernel_ops
+from glowembed.graph.op import Kernel
+from glowembed.graph.registry import kernel_ops
 from glowembed.kernels.levels import LEVELS
 
 FOLDERS = [folder for folder in resources.kernel_folders() if editor_files.cores_of(folder.name)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glowembed.errors import ToolError
-from glowembed.graph.op import kernel, kernel_ops
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import load_board
 from glowembed.ops.gemm import FcParams
 from glowembed.run import kernel_qemu as emulated

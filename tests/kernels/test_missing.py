@@ -2,7 +2,7 @@
 
 import pytest
 
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.kernels.missing import WHY, family, missing
 

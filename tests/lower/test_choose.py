@@ -14,7 +14,7 @@ from small_models import canonical, model, node, weights
 
 from glowembed.__main__ import main
 from glowembed.graph.ir import Const, Graph, Node
-from glowembed.graph.op import kernel
+from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.kernels.dsp import polynomial, winograd
 from glowembed.kernels.thumb import plain

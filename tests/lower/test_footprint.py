@@ -13,8 +13,8 @@ from glowembed import pipeline
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Graph
-from glowembed.graph.op import kernel
 from glowembed.graph.plan import PlanOptions
+from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.judge import validation
 from glowembed.lower import choose, footprint

@@ -8,7 +8,8 @@ from checker import check_kernels
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Const, Graph, Node, QType, Value
-from glowembed.graph.op import LowerContext, kernel_ops, ops
+from glowembed.graph.op import LowerContext
+from glowembed.graph.registry import kernel_ops, ops
 from glowembed.ops.copy import FillParams, insert_params, slice_params, transpose_params
 
 pytestmark = pytest.mark.cc

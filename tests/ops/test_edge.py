@@ -5,7 +5,7 @@ import pytest
 from checker import SIZES, check_kernels
 
 from glowembed.graph.ir import Graph, Node, QType, Value
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.lower.nodes import lower
 from glowembed.ops.edge import EdgeParams
 from glowembed.run.kernel import call

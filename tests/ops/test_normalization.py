@@ -8,7 +8,8 @@ from checker import case, check_op, one_node_model, weights
 from onnx_builder import build
 
 from glowembed.graph.ir import QType
-from glowembed.graph.op import Refused, kernel_ops
+from glowembed.graph.op import Refused
+from glowembed.graph.registry import kernel_ops
 from glowembed.ops import normalization
 
 pytestmark = pytest.mark.cc

@@ -5,7 +5,8 @@ import pytest
 from checker import SIZES, case, check_op, one_node_model, weights
 from onnx_builder import build
 
-from glowembed.graph.op import Refused, ops
+from glowembed.graph.op import Refused
+from glowembed.graph.registry import ops
 
 pytestmark = pytest.mark.cc
 

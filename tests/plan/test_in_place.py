@@ -10,8 +10,8 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.graph.ir import Node
-from glowembed.graph.op import kernel, kernel_ops
 from glowembed.graph.plan import Places, PlanOptions
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.judge.validation import validate
 from glowembed.ops.transpose import ChannelsLastParams

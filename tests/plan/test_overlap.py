@@ -17,8 +17,9 @@ from overlap import Dependence, Timetable, by_elements, by_rows, dependence, in_
 from small_nodes import small_nodes
 
 from glowembed.graph.ir import Const, Graph, Node
-from glowembed.graph.op import Kernel, Store, kernel, kernel_ops
+from glowembed.graph.op import Kernel, Store
 from glowembed.graph.plan import Plan, PlanOptions
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.ops.conv import Conv2dParams
 from glowembed.plan import memory, replay
 

@@ -10,7 +10,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Graph
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.pipeline import CompileOptions, compile_model, profile_model
 from glowembed.quantize.biases import finish_biases, weights_error
 from glowembed.quantize.precision import Config, parse, resolve

@@ -16,7 +16,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.judge.debugging import debug
 from glowembed.judge.validation import validate
 from glowembed.lower.nodes import lower

@@ -18,7 +18,7 @@ from small_models import all_values, as_array, canonical, compare, model, node, 
 
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Array
-from glowembed.graph.op import importers
+from glowembed.graph.registry import importers
 from glowembed.read.importer import load, problems
 from glowembed.read.onnxfile import OPSETS
 from glowembed.reference import run_float

@@ -15,8 +15,7 @@ from checkout import ROOT
 from onnx import TensorProto, helper, save
 
 from glowembed.errors import UsageError
-from glowembed.graph import op as registry
-from glowembed.graph import own
+from glowembed.graph import own, registry
 from glowembed.ops.shared.definition import DEFINITIONS
 from glowembed.read.importer import load, problems
 from glowembed.reference import run_float

@@ -8,7 +8,7 @@ import pytest
 from checkout import ROOT
 from draw_architecture import FILES, PACKAGE, imported, module_of, within
 
-from glowembed.graph.op import kernel_ops, ops
+from glowembed.graph.registry import kernel_ops, ops
 
 LAYERS = [
     {"errors", "version", "resources", "progress"},
@@ -19,8 +19,8 @@ LAYERS = [
     {"options"},
     {"results"},
     {"ops.shared"},
-    {"kernels"},
     {"ops"},
+    {"kernels"},
     {"reference"},
     {"read", "canonicalize", "ranges", "quantize", "lower", "plan", "emit", "image"},
     {"pipeline"},
@@ -95,7 +95,7 @@ CORES = ("kernels.dsp", "kernels.mve", "kernels.thumb", "kernels.x86")
 def test_only_the_kernels_of_a_core_know_it(path: Path) -> None:
     mine = module_of(path)
     cores = {within(module, CORES) for module in imported(path)} - {None, within(mine, CORES)}
-    assert not cores or mine.startswith("kernels."), f"{mine} names {cores}: kernels are found by op.kernel_ops()"
+    assert not cores or mine.startswith("kernels."), f"{mine} names {cores}: kernels are found by registry.kernel_ops()"
     text = path.read_text("utf-8")
     assert mine.startswith("kernels.") or not re.search(r"\bisa=\"", text), f"{mine} lists a kernel of a core"
 

@@ -48,7 +48,7 @@ class Median3Params:
     size: int = i32("elements of a vector")
 
 
-class Median3S8(KernelOp):
+class Median3S8(KernelOp[Median3Params]):
     """The median of stored integers. A row is one vector."""
 
     name = "median3_s8"

@@ -17,6 +17,8 @@ from glowembed.graph.op import Cost, Kernel, Store
 from glowembed.graph.target import Target
 from glowembed.law import fixedpoint
 from glowembed.law.fixedpoint import Mode
+from glowembed.ops.conv import Conv2dParams
+from glowembed.ops.gemm import FcParams
 
 Words = NDArray[np.uint32]
 
@@ -32,7 +34,7 @@ beside a sum below SUM_LIMIT.
 """
 
 
-def up_of(p: Any, mode: Mode) -> int:
+def up_of(p: Conv2dParams | FcParams, mode: Mode) -> int:
     """The bits by which sums are shifted left: in the default law, 32 minus the shift; in the laws of other engines,
     sums are doubled.
     """
@@ -48,7 +50,7 @@ def _law_constants(multiplier: Array, mode: Mode) -> Array:
     return multiplier.astype(np.int64).reshape(-1, fixedpoint.WORDS[mode])
 
 
-def law_words(multiplier: Array, p: Any, mode: Mode) -> Array:
+def law_words(multiplier: Array, p: Conv2dParams | FcParams, mode: Mode) -> Array:
     """[channels, words]: the multiplier; in the laws of other engines, multiplier, addend and shifts
     (ge_isa_dsp_law_<mode>.h).
     """
@@ -165,7 +167,7 @@ def gemm_stream(
     bias: Array,
     multiplier: Array,
     order: Sequence[int],
-    p: Any,
+    p: Conv2dParams | FcParams,
     block: Block | None = None,
     size: int = 4,
     mode: Mode = "default",
@@ -202,7 +204,9 @@ def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
     return (block & 0xFFFFFFFF).astype(np.uint32)
 
 
-def without_dead_channels(weights: Array, bias: Array, multiplier: Array, p: Any, mode: Mode) -> tuple[Array, Array]:
+def without_dead_channels(
+    weights: Array, bias: Array, multiplier: Array, p: Conv2dParams | FcParams, mode: Mode
+) -> tuple[Array, Array]:
     """The bias and words of the law, with small sums in channels whose weights are all 0 and whose output is thus a
     constant.
     """

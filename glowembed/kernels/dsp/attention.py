@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
+from glowembed.ops.attention import AttentionParams
 
 ROWS, TURN, SUMS = 3, 4, 6
 """ATTENTION_S8_DSP_ROWS, GE_DSP_PAIRS_TURN and GE_DSP_PAIRS_SUMS."""
@@ -21,7 +20,7 @@ def _why_not(node: Node, target: Target) -> str | None:
     return None
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: AttentionParams) -> int:
     """As attention_s8_dsp_layout."""
     depth, keys = (TURN * -(-n // 8) for n in (p.depth, p.keys))
     even = -(-p.keys // 2) * 2

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import gcd
-from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, Store, only
 from glowembed.kernels import dsp
+from glowembed.ops.conv import Conv2dParams
 
 OFFSET_MAX = 4095
 """The largest offset of a load and a store."""
@@ -99,7 +99,7 @@ def _blocks(count: int, apart: int, pixels: int) -> int:
     return sum(-(-((count - 1 - first) // apart + 1) // pixels) for first in range(min(apart, count)))
 
 
-def _columns(p: Any) -> int:
+def _columns(p: Conv2dParams) -> int:
     """The columns that a row of output sees, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
@@ -111,7 +111,7 @@ def _unrolled(block: _Block) -> _Block:
     return replace(block, deep=int(deep), loop=int(not deep and block.rows > 1 and block.rows * code > UNROLLED_MAX))
 
 
-def _across(p: Any) -> Iterator[_Block]:
+def _across(p: Conv2dParams) -> Iterator[_Block]:
     """All instances that could compute the layer with blocks in a row."""
     apart = _apart(p.kernel_w, p.stride_w, p.dilation_w)
     tap = (p.dilation_w if p.kernel_w > 1 else p.stride_w) * p.in_c
@@ -126,7 +126,7 @@ def _across(p: Any) -> Iterator[_Block]:
                 yield _unrolled(_Block(*numbers, *_channels(p), words, 0, 0, 32 - p.shift, 0, 0, 0))
 
 
-def _down(p: Any) -> Iterator[_Block]:
+def _down(p: Conv2dParams) -> Iterator[_Block]:
     """All instances that could compute the layer with blocks in a column."""
     pitch, most = _columns(p) * p.in_c, _apart(p.kernel_h, p.stride_h, p.dilation_h)
     for words, pixels in _sizes(p):
@@ -141,28 +141,28 @@ def _down(p: Any) -> Iterator[_Block]:
                 yield _unrolled(_Block(*numbers, *_channels(p), words, 0, 0, 32 - p.shift, 1, *steps))
 
 
-def _step(p: Any, apart: int) -> int:
+def _step(p: Conv2dParams, apart: int) -> int:
     """The rows of the input from one copied row to the next; without padding, rows are read in place where possible."""
     if not _copies(p):
         return 1
     return gcd(apart * p.stride_h, p.dilation_h) if p.kernel_h > 1 else int(p.stride_h)
 
 
-def _seen(p: Any, block: _Block) -> int:
+def _seen(p: Conv2dParams, block: _Block) -> int:
     """The rows that a vertical block needs."""
     pitch = _columns(p) * p.in_c
     last = (block.pixels - 1) * block.pixel + (block.tap * (block.taps - 1))
     return int(last // pitch + 1)
 
 
-def _sizes(p: Any) -> Iterator[tuple[int, int]]:
+def _sizes(p: Conv2dParams) -> Iterator[tuple[int, int]]:
     """WORDS and PIXELS."""
     for words in (0, 1) if p.in_c // p.groups >= 4 else (0,):
         for pixels in range(1, PIXELS_MAX[words] + 1):
             yield words, pixels
 
 
-def _channels(p: Any) -> tuple[int, int]:
+def _channels(p: Conv2dParams) -> tuple[int, int]:
     return p.in_c // p.groups, p.out_c // p.groups
 
 
@@ -173,40 +173,40 @@ def _fits(block: _Block) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _instance(p: Any, down: bool) -> _Block | None:
+def _instance(p: Conv2dParams, down: bool) -> _Block | None:
     """The fastest instance; None if offsets are too large even for one pixel."""
     fitting = [block for block in (_down(p) if down else _across(p)) if _fits(block)]
     return min(fitting, key=lambda block: (_cycles(p, block, p.out_h), block.pixels, block.words), default=None)
 
 
-def _block(p: Any, down: bool) -> _Block:
+def _block(p: Conv2dParams, down: bool) -> _Block:
     block = _instance(p, down)
     assert block is not None
     return block
 
 
-def _copies(p: Any) -> bool:
+def _copies(p: Conv2dParams) -> bool:
     return bool(p.pad_left > 0 or _columns(p) > p.in_w)
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: Conv2dParams) -> int:
     row, span = _columns(p) * p.in_c + 3 & ~3, (p.kernel_h - 1) * p.dilation_h + 1
     return int(4 * max(p.kernel_h, PLACES) + 4 * span + row * (1 + (span if _copies(p) else 0)))
 
 
-def _down_scratch(p: Any) -> int:
+def _down_scratch(p: Conv2dParams) -> int:
     block, out_row = _block(p, True), p.out_w * p.out_c
     return int(
         4 * max(p.kernel_w, PLACES) + _seen(p, block) * _columns(p) * p.in_c + (block.pixels - 1) * block.out + out_row
     )
 
 
-def _down_store(p: Any) -> Store:
+def _down_store(p: Conv2dParams) -> Store:
     """The store rule of vertical blocks, which write their outputs before those in between are computed."""
     return "disjoint" if _block(p, True).out > p.out_w * p.out_c else "rows"
 
 
-def _why_not(p: Any, down: bool) -> str | None:
+def _why_not(p: Conv2dParams, down: bool) -> str | None:
     if p.kernel_h > TAPS_MAX or p.kernel_w > TAPS_MAX or p.in_c > OFFSET_MAX or p.out_c > OFFSET_MAX:
         return "the window is too large"
     if down and p.out_h < 2:
@@ -253,7 +253,7 @@ def _taps(w: Array) -> Array:
     return np.ascontiguousarray(padded.transpose(0, 1, 3, 2)).view("<u4")[..., 0]
 
 
-def _cycles(p: Any, block: _Block, rows: int) -> float:
+def _cycles(p: Conv2dParams, block: _Block, rows: int) -> float:
     """The cycles of a call. Rows are copied once, those of the first window in every call again."""
     work, row = block.block(p.groups), _columns(p) * p.in_c
     if block.down:
@@ -264,7 +264,7 @@ def _cycles(p: Any, block: _Block, rows: int) -> float:
     return float(rows * each + copied * (60 + 0.9 * row) + 1.2 * row + 150)
 
 
-def _cycles_down(p: Any, block: _Block, rows: int, work: float, row: int) -> float:
+def _cycles_down(p: Conv2dParams, block: _Block, rows: int, work: float, row: int) -> float:
     """The cycles of a call with vertical blocks, which copy the rows that they see: all if there is horizontal padding,
     else the first and the last.
     """

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from glowembed.graph.op import Cost, Kernel, Store, law_number
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
+from glowembed.ops.conv import Conv2dParams
 
 DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16
 
@@ -32,7 +32,7 @@ class _Columns:
     tile: int
 
     @classmethod
-    def of(cls, p: Any, most: int = DSP_TILE_MAX) -> _Columns:
+    def of(cls, p: Conv2dParams, most: int = DSP_TILE_MAX) -> _Columns:
         depth = p.in_c // p.groups
         together = p.groups == 1 and (p.dilation_w == 1 or p.kernel_w == 1)
         runs, run = (p.kernel_h, p.kernel_w * depth) if together else (p.kernel_h * p.kernel_w, depth)
@@ -46,18 +46,18 @@ class _Columns:
         return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
 
 
-def _dsp_scratch(p: Any, most: int = DSP_TILE_MAX) -> int:
+def _dsp_scratch(p: Conv2dParams, most: int = DSP_TILE_MAX) -> int:
     c = _Columns.of(p, most)
     return 4 * most + (c.run + 3 & ~3) + c.tile * c.steps * 4
 
 
-def _dsp_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     order = _Columns.of(p).order()
     groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
     return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, mode=mode) for group in groups])}
 
 
-def _wide_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     order = _Columns.of(p).order()
     groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
     return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, dsp.wide_block) for group in groups])}
@@ -126,7 +126,7 @@ WHOLE = 0
 """Stands for whole rows of windows, and for 1x1 for as many pixels as DSP_TILE_BYTES holds."""
 
 
-def _strip_instance(p: Any, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:
+def _strip_instance(p: Conv2dParams, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
     step = 1 if taps == 1 else p.stride_w
     rows = 1 if taps == 1 else p.stride_h
@@ -145,7 +145,7 @@ def _strip_instance(p: Any, wide: int = WHOLE, mode: Mode = "default") -> Mappin
     }
 
 
-def _strip_scratch(p: Any, wide: int = WHOLE) -> int:
+def _strip_scratch(p: Conv2dParams, wide: int = WHOLE) -> int:
     c = _strip_instance(p, wide)
     if p.kernel_h * p.kernel_w == 1:
         return int(min(c["TILE"], p.out_h * p.out_w + 1 & ~1) * c["PIXEL"])
@@ -174,7 +174,7 @@ def _strip_why_not(node: Node, wide: int = WHOLE, mode: Mode = "default") -> str
     return dsp.why_not(node, mode)
 
 
-def _strip_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _strip_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     c = _strip_instance(p)
     order: list[int] = []
     for tap in range(p.kernel_h * p.kernel_w):
@@ -187,7 +187,7 @@ def _strip_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mappin
     return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p, mode=mode)}
 
 
-def _strip_expand(p: Any) -> float:
+def _strip_expand(p: Conv2dParams) -> float:
     """The cycles to expand one pixel to int16."""
     if p.in_c % 4:
         return float(12 + 6 * p.in_c)
@@ -230,7 +230,7 @@ def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, m
     )
 
 
-def _strip_store(p: Any) -> Store:
+def _strip_store(p: Conv2dParams) -> Store:
     """The store rule. For 1x1, pixels are in scratch before those of the output are written."""
     same = p.kernel_h * p.kernel_w == 1 and p.stride_h == p.stride_w == 1 and p.in_c == p.out_c
     return "elements" if same else "rows"

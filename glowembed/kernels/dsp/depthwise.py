@@ -7,7 +7,6 @@ depthwise_window_s8_dsp.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from glowembed.graph.op import Cost, Kernel, law_number
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
+from glowembed.ops.conv import Conv2dParams
 
 UNROLL_MAX = 6
 REST_MAX = 11
@@ -25,12 +25,12 @@ OFFSET_MAX = 4095
 """The largest offset of a load."""
 
 
-def _right(p: Any) -> int:
+def _right(p: Conv2dParams) -> int:
     """The columns of padding on the right that windows reach."""
     return int((p.out_w - 1) * p.stride_w + 3 - p.pad_left - p.in_w)
 
 
-def _loop(p: Any) -> tuple[int, int, int]:
+def _loop(p: Conv2dParams) -> tuple[int, int, int]:
     """(turns, outputs in a turn, outputs after the loop) for the outputs whose right column is not padding."""
     count, stride, step = p.out_w - max(_right(p), 0), p.stride_w, p.out_c
     most = OFFSET_MAX // step
@@ -41,7 +41,7 @@ def _loop(p: Any) -> tuple[int, int, int]:
     return (count // unroll, unroll, count % unroll) if unroll and unroll <= count else (0, 0, count)
 
 
-def _instance(p: Any, mode: Mode) -> Mapping[str, int]:
+def _instance(p: Conv2dParams, mode: Mode) -> Mapping[str, int]:
     turns, unroll, rest = _loop(p)
     return {
         "STEP": p.out_c, "STRIDE": p.stride_w, "LEFT": p.pad_left, "RIGHT": max(_right(p), 0),
@@ -50,7 +50,7 @@ def _instance(p: Any, mode: Mode) -> Mapping[str, int]:
     }  # fmt: skip
 
 
-def _window_why_not(p: Any) -> str | None:
+def _window_why_not(p: Conv2dParams) -> str | None:
     if p.in_c != p.out_c:
         return "there are more channels out than in"
     if (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w) != (3, 3, 1, 1):
@@ -80,7 +80,7 @@ def rows_kernel(mode: Mode = "default") -> Kernel:
     )
 
 
-def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """For each channel: bias, words of the law, 12 bytes of weights in an order in which SXTB16 gives operands.
 
     w[row][column]: 00 01 10 11 | 02 20 12 21 | 22 0 0 0.
@@ -112,21 +112,21 @@ UNROLL_TAPS, UNROLL_ROWS = 18, 40
 """The most taps that are unrolled, and the most for a window of one column, whose rows have no loop."""
 
 
-def _pitch(p: Any) -> int:
+def _pitch(p: Conv2dParams) -> int:
     """The bytes from pixel to pixel, copied or not."""
     return max(int(p.out_c), 4)
 
 
-def _columns(p: Any) -> int:
+def _columns(p: Conv2dParams) -> int:
     """The columns that a row of output sees, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
-def _copies(p: Any) -> bool:
+def _copies(p: Conv2dParams) -> bool:
     return bool(p.in_c != _pitch(p) or p.pad_left > 0 or _columns(p) > p.in_w)
 
 
-def _any_instance(p: Any, mode: Mode = "default") -> Mapping[str, int]:
+def _any_instance(p: Conv2dParams, mode: Mode = "default") -> Mapping[str, int]:
     loop = p.kernel_w > 1 and p.kernel_h * p.kernel_w > UNROLL_TAPS and p.kernel_h > 1
     step = p.dilation_w * _pitch(p) if p.kernel_w > 1 else 0
     return {
@@ -134,7 +134,7 @@ def _any_instance(p: Any, mode: Mode = "default") -> Mapping[str, int]:
     }  # fmt: skip
 
 
-def _any_why_not(p: Any) -> str | None:
+def _any_why_not(p: Conv2dParams) -> str | None:
     if (p.kernel_w - 1) * p.dilation_w * _pitch(p) > OFFSET_MAX:
         return "a row of the window has too many bytes"
     if p.kernel_h > UNROLL_ROWS or p.kernel_w > UNROLL_ROWS:
@@ -142,14 +142,14 @@ def _any_why_not(p: Any) -> str | None:
     return None
 
 
-def _any_scratch(p: Any) -> int:
+def _any_scratch(p: Conv2dParams) -> int:
     row = _columns(p) * _pitch(p) + 3 & ~3
     span = (p.kernel_h - 1) * p.dilation_h + 1
     ring = span if _copies(p) else 0
     return int(4 * max(p.kernel_h, 5) + 4 * span + row * (1 + ring) + (4 * p.out_w if p.out_c < 4 else 0))
 
 
-def _any_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _any_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """For each four channels: bias 0 2 1 3, a word of four weights for each tap, words of the law."""
     weights, bias = constants["weights"].reshape(-1, p.out_c), constants["bias"]
     law = dsp.law_words(constants["multiplier"], p, mode)

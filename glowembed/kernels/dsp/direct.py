@@ -7,18 +7,18 @@ In: params and integer constants of conv2d_s8. Out: the `Kernel`s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
+from glowembed.ops.conv import Conv2dParams
 
 UNROLL = 4
 """The number of turns, of 140 bytes each, in the loop."""
 
 
-def _unroll(p: Any) -> int:
+def _unroll(p: Conv2dParams) -> int:
     return max(u for u in range(1, UNROLL + 1) if p.in_c // 4 % u == 0)
 
 
@@ -31,7 +31,7 @@ def _why_not(node: Node) -> str | None:
     return dsp.why_not(node)
 
 
-def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     taps = p.kernel_h * p.kernel_w
     order = [tap * p.in_c + k for tap in range(taps) for k in dsp.run_order(p.in_c)]
     weights = constants["weights"].reshape(p.out_c, -1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,8 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels.add_each import each, glow_why_not, tflite_why_not
+from glowembed.ops.add import AddBroadcastParams
+from glowembed.ops.affine import AffineParams
 from glowembed.ops.shared import broadcast
 
 # ---------------------------------------------------------------------------------------------- sums, products
@@ -25,7 +26,7 @@ def _add_why_not(node: Node, target: Target) -> str | None:
     return f"a multiplier is {largest}, more than int16" if largest > 32767 else None
 
 
-def _add_element(p: Any) -> float:
+def _add_element(p: AddBroadcastParams) -> float:
     """The cycles of an element; only one of the operands may change along a line."""
     return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
 
@@ -96,13 +97,13 @@ def _repeats(channels: int) -> int:
     return TURN // math.gcd(channels, TURN) if channels < TURN else 1
 
 
-def _pairs(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _pairs(constants: Mapping[str, Array], p: AffineParams) -> Mapping[str, Array]:
     """The multiplier and offset of each channel, alternating."""
     pairs = np.stack([constants["multiplier"], constants["offset"]], axis=1).astype(np.int32)
     return {"stream": np.tile(pairs.reshape(-1), _repeats(p.channels))}
 
 
-def _dsp_row_cycles(p: Any) -> float:
+def _dsp_row_cycles(p: AffineParams) -> float:
     runs: float = p.vectors / _repeats(p.channels)
     return 7.0 * float(p.vectors * p.channels) + 25 * runs + 30
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, law_number
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
+from glowembed.ops.gemm import FcParams
 
 
-def _steps(p: Any) -> int:
+def _steps(p: FcParams) -> int:
     """The number of turns of four k (runtime_c/kernels/dsp/fc_s8_dsp.c)."""
     return (dsp.words(p.in_c) + 1) // 2
 
 
-def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: FcParams, mode: Mode) -> Mapping[str, Array]:
     order = dsp.run_order(p.in_c)
     order += [-1] * (4 * _steps(p) - len(order))
     weights, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))

@@ -7,7 +7,6 @@ conv2d_f32_dsp.c and depthwise3x3_f32_dsp.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.kernels.wide import grouped, zeros_why_not
+from glowembed.ops.float32 import Conv2dF32Params
 
 PIXELS = 5
 """The pixels that are computed together."""
@@ -31,12 +31,12 @@ def _conv_why_not(node: Node, target: Target) -> str | None:
     return _zeros_why_not(node, target)
 
 
-def _turns(p: Any) -> int:
+def _turns(p: Conv2dF32Params) -> int:
     """The number of fours of k."""
     return int(-(-p.kernel_h * p.kernel_w * (p.in_c // p.groups) // 4))
 
 
-def _conv_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _conv_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[str, Array]:
     """For each four channels: biases, then the weights of the four for each k, with zeros up to four k."""
     parts = []
     for weights, bias, _ in grouped({**constants, "multiplier": constants["bias"]}, p.groups):
@@ -47,7 +47,7 @@ def _conv_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     return {"stream": np.concatenate(parts).astype(np.float32)}
 
 
-def _conv_rows_cost(p: Any, rows: int) -> float:
+def _conv_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     fives = -(-rows * p.out_w // PIXELS)
     fours = p.groups * -(-(p.out_c // p.groups) // 4)
     window = 60 + 20 * _turns(p) + 12 * p.kernel_h * p.kernel_w
@@ -64,14 +64,14 @@ def _depthwise_why_not(node: Node, target: Target) -> str | None:
     return _zeros_why_not(node, target)
 
 
-def _depthwise_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[str, Array]:
     """For each four channels: biases, then the weights of the nine taps."""
     columns = constants["weights"].reshape(9, -1, 4).transpose(1, 0, 2)
     blocks = np.concatenate([constants["bias"].reshape(-1, 1, 4), columns], axis=1)
     return {"stream": blocks.astype(np.float32).reshape(-1)}
 
 
-def _depthwise_rows_cost(p: Any, rows: int) -> float:
+def _depthwise_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     pairs = rows * -(-p.out_c // 4) * (60 + 305.0 * -(-p.out_w // 2))
     return float(pairs + (rows + 2) * (p.out_w + 3) * p.out_c * 5.0 + 200)
 

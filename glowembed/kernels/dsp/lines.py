@@ -8,7 +8,6 @@ depthwise_s8_dsp.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,21 +16,22 @@ from glowembed.graph.op import Cost, Kernel, law_number
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
+from glowembed.ops.conv import Conv2dParams
 
 
-def _down(p: Any) -> int:
+def _down(p: Conv2dParams) -> int:
     """1 if lines should be columns: the better axis wastes less at the ends of its lines, each about three outputs."""
     along, down = p.out_h * (p.out_w + 3), p.out_w * (p.out_h + 3)
     return int(down < along and p.out_h <= 64 and p.out_w * p.out_c < 1024)
 
 
-def _instance(p: Any, mode: Mode) -> Mapping[str, int]:
+def _instance(p: Conv2dParams, mode: Mode) -> Mapping[str, int]:
     down = _down(p)
     step = p.out_w * p.out_c if down else p.out_c
     return {"STEP": step, "DOWN": down, "STRIDE": p.stride_h, **law_number(mode)}
 
 
-def _pairs(p: Any) -> int:
+def _pairs(p: Conv2dParams) -> int:
     length, stride = (p.out_h, p.stride_h) if _down(p) else (p.out_w, p.stride_w)
     return int(((length - 1) * stride + 4) // 2)
 
@@ -52,7 +52,7 @@ def _any_why_not(node: Node, mode: Mode = "default") -> str | None:
     return dsp.depthwise_sums_why_not(node, mode)
 
 
-def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """For each channel: bias, multiplier, three words of weights, then the other words of the law."""
     taps = constants["weights"].transpose((1, 0, 2) if _down(p) else (0, 1, 2))
     law = dsp.law_words(constants["multiplier"], p, mode)
@@ -65,7 +65,7 @@ def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str,
     return {"stream": packed[order].reshape(-1)}
 
 
-def _any_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _any_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     """For each four channels: bias 0 2 1 3, multipliers, for each tap (w0, w2) and (w1, w3) as int16."""
     up = 32 - p.shift
     index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
@@ -86,7 +86,7 @@ _LAW_CYCLES: Mapping[Mode, float] = {"default": 0.0, "glow": 3.8, "tflite": 3.3}
 """Additional cycles for each output."""
 
 
-def _lines_cost(p: Any, lines: int, length: int, mode: Mode) -> float:
+def _lines_cost(p: Conv2dParams, lines: int, length: int, mode: Mode) -> float:
     """The cost for four channels of `lines` lines of outputs, each `length` long; inputs are packed once."""
     channel, output = (41, 14.25) if p.stride_h == 1 else (50, 15.5)
     packed = 35 + 15 * ((length - 1) * p.stride_h + 4) // 2
@@ -112,7 +112,7 @@ def _rows_cost(node: Node, target: Target, rows: int, mode: Mode) -> float:
     return float(times * -(-p.out_c // 4) * _lines_cost(p, lines, length, mode))
 
 
-def _same_place(p: Any) -> bool:
+def _same_place(p: Conv2dParams) -> bool:
     """Whether the output may be in the same place: three lines of four channels are in scratch before the first of them
     is written.
     """

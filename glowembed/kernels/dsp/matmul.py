@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
+from glowembed.ops.matmul import MatmulParams
 
 VECTORS, TURN, SUMS = 3, 4, 6
 """MATMUL_S8_DSP_VECTORS, GE_DSP_PAIRS_TURN and GE_DSP_PAIRS_SUMS."""
@@ -19,7 +18,7 @@ def _why_not(node: Node, target: Target) -> str | None:
     return "its outputs are clipped" if (p.lo, p.hi) != (-128, 127) else None
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: MatmulParams) -> int:
     words = TURN * -(-p.k // 8)
     return int(4 * (-(-p.n // 2) * 2 * words + VECTORS * words + SUMS))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
+from glowembed.ops.normalization import NormalizeParams
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -21,13 +21,13 @@ def _why_not(node: Node, target: Target) -> str | None:
     return None
 
 
-def _pairs(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _pairs(constants: Mapping[str, Array], p: NormalizeParams) -> Mapping[str, Array]:
     """The scale and the shift of each channel, alternating."""
     pairs = np.stack([constants["scale"], constants["shift"]], axis=1).astype(np.int32)
     return {"stream": pairs.reshape(-1), "roots": constants["roots"]}
 
 
-def _cycles(p: Any) -> float:
+def _cycles(p: NormalizeParams) -> float:
     return float(p.rows * p.parts * (10.5 * p.channels + 130))
 
 

@@ -8,7 +8,6 @@ runtime_c/kernels/dsp/ge_isa_dsp_polynomial.h says how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from glowembed.graph.op import Kernel, law_number
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
+from glowembed.ops.conv import Conv2dParams
 
 FIELD = 21
 """The bits from sum to sum in a 64-bit word; a sum has a sign, so its absolute value is below half of that range."""
@@ -30,7 +30,7 @@ OUT_MAX = 1360
 """The most output channels: with more, two pixels are too far apart for the offset of a store."""
 
 
-def _tile(p: Any) -> int:
+def _tile(p: Conv2dParams) -> int:
     """The number of pixels in scratch."""
     pixels = -(-p.out_h * p.out_w // 3) * 3
     return int(max(6, min(TILE_BYTES // (8 * p.in_c) * 3, TILE_MAX, pixels)))
@@ -41,13 +41,13 @@ def _unroll(steps: int) -> int:
     return min(range(1, min(steps, dsp.UNROLL_MAX) + 1), key=lambda u: (dsp.turns(steps, u), u))
 
 
-def _instance(p: Any) -> Mapping[str, int]:
+def _instance(p: Conv2dParams) -> Mapping[str, int]:
     return {
         "IN": p.in_c, "OUT": p.out_c, "TILE": _tile(p), "UNROLL": _unroll(p.in_c), "UP": 32 - p.shift,
     }  # fmt: skip
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: Conv2dParams) -> int:
     return _tile(p) // 3 * 8 * int(p.in_c)
 
 
@@ -78,7 +78,7 @@ def _sums_why_not(node: Node, mode: Mode = "default") -> str | None:
     return None
 
 
-def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode = "default") -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode = "default") -> Mapping[str, Array]:
     """For each four channels: w0 + w1 z and w2 + w3 z for each k; then for each channel the end of its sum, and its
     law.
     """
@@ -91,14 +91,14 @@ def _arrange(constants: Mapping[str, Array], p: Any, mode: Mode = "default") -> 
     return dsp.stream_of(np.concatenate(words, axis=1))
 
 
-def _pixels_cycles(p: Any, pixels: int) -> float:
+def _pixels_cycles(p: Conv2dParams, pixels: int) -> float:
     groups, tile = -(-p.out_c // 4), _tile(p)
     block = 107 + 9 * p.in_c + dsp.turns(p.in_c, _unroll(p.in_c))
     threes = -(-pixels // 3)
     return float(groups * threes * block + threes * (9.2 * p.in_c + 22) + -(-pixels // tile) * (70 + 12 * groups))
 
 
-def _cycles(p: Any, rows: int) -> float:
+def _cycles(p: Conv2dParams, rows: int) -> float:
     """The cycles. Rows in slots are not contiguous, so the groups of three end with each row."""
     return _pixels_cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _pixels_cycles(p, p.out_w)
 
@@ -129,23 +129,23 @@ FEW_LEAST = 512
 """Bytes for the rows of one window if only these are kept; all but the newest then move for each row of outputs."""
 
 
-def _few_apart(p: Any) -> tuple[int, int]:
+def _few_apart(p: Conv2dParams) -> tuple[int, int]:
     """The distance between taps, in rows and in columns."""
     return p.dilation_h if p.kernel_h > 1 else 1, p.dilation_w if p.kernel_w > 1 else 1
 
 
-def _few_span(p: Any) -> int:
+def _few_span(p: Conv2dParams) -> int:
     """The number of rows that a window sees."""
     return int((p.kernel_h - 1) * _few_apart(p)[0] + 1)
 
 
-def _few_row(p: Any) -> int:
+def _few_row(p: Conv2dParams) -> int:
     """The bytes of a row of words that the windows of all but the last pixel see, in fours."""
     columns = (p.out_w - 2) * p.stride_w + (p.kernel_w - 1) * _few_apart(p)[1] + 1
     return int(-(-max(columns, 1) * p.in_c // 4) * 16)
 
 
-def _few_turn(p: Any, least: bool = False) -> int:
+def _few_turn(p: Conv2dParams, least: bool = False) -> int:
     """The number of rows of outputs after which rows of words move to the beginning of scratch; `least`: they move for
     each.
     """
@@ -156,7 +156,7 @@ def _few_turn(p: Any, least: bool = False) -> int:
     return int(min((lines - span) // p.stride_h + 1, p.out_h))
 
 
-def _few_instance(p: Any, mode: Mode, least: bool) -> Mapping[str, int]:
+def _few_instance(p: Conv2dParams, mode: Mode, least: bool) -> Mapping[str, int]:
     down, across = _few_apart(p)
     runs, taps = (1, p.kernel_w) if across == 1 else (p.kernel_w, 1)
     return {
@@ -166,7 +166,7 @@ def _few_instance(p: Any, mode: Mode, least: bool) -> Mapping[str, int]:
     }  # fmt: skip
 
 
-def _few_scratch(p: Any, least: bool) -> int:
+def _few_scratch(p: Conv2dParams, least: bool) -> int:
     lines = _few_span(p) + (_few_turn(p, least) - 1) * p.stride_h
     return int(lines * _few_row(p))
 
@@ -194,7 +194,7 @@ _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 120, "glow": 38, "tflit
 """Additional cycles for each twelve outputs."""
 
 
-def _few_cycles(p: Any, rows: int, mode: Mode, least: bool) -> float:
+def _few_cycles(p: Conv2dParams, rows: int, mode: Mode, least: bool) -> float:
     block = 9 * p.kernel_h * p.kernel_w * p.in_c + 107 + _LAW_CYCLES[mode]
     threes = -(-p.out_w // 3) * -(-p.out_c // 4) * block + (90 if p.out_w % 3 else 50)
     border = min((2 * p.pad_left + p.stride_w) * p.in_c, _few_row(p) // 4)

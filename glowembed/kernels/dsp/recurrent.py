@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp, gates
 from glowembed.kernels.gates import GRU, LSTM
+from glowembed.ops.recurrent_kernels import RecurrentParams
 
 MOST = 10
 """The most steps of four k in the body of a loop."""
@@ -60,7 +60,7 @@ def _lstm_why_not(node: Node, target: Target) -> str | None:
     return why_not(node, LSTM)
 
 
-def _lstm_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _lstm_stream(constants: Mapping[str, Array], p: RecurrentParams) -> Mapping[str, Array]:
     n = p.units
     weights, recurrent = (
         _ordered(constants[name].reshape(4 * n, -1), _padded(count))
@@ -75,14 +75,14 @@ def _lstm_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     return {"stream": np.concatenate(blocks), "tables": constants["tables"], "lengths": constants["lengths"]}
 
 
-def _numbers(p: Any) -> dict[str, int]:
+def _numbers(p: RecurrentParams) -> dict[str, int]:
     (x_turns, x_unroll), (h_turns, h_unroll) = loop(p.in_c), loop(p.units)
     return {
         "X_TURNS": x_turns, "X_UNROLL": x_unroll, "H_TURNS": h_turns, "H_UNROLL": h_unroll, "EXPONENT": p.exponent,
     }  # fmt: skip
 
 
-def _vectors(p: Any) -> int:
+def _vectors(p: RecurrentParams) -> int:
     """The bytes of the input and of the state as int16."""
     return 2 * (len(_padded(p.in_c)) + len(_padded(p.units)))
 
@@ -117,7 +117,7 @@ def _gru_why_not(node: Node, target: Target) -> str | None:
     return why_not(node, GRU)
 
 
-def _gru_stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _gru_stream(constants: Mapping[str, Array], p: RecurrentParams) -> Mapping[str, Array]:
     n, zero = p.units, 6 * p.units  # a row of zeros stands for the twin of an odd unit
     weights, recurrent = (
         np.pad(_ordered(constants[name].reshape(3 * n, -1), _padded(count)), ((0, 1), (0, 0)))

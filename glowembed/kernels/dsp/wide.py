@@ -17,6 +17,7 @@ from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.kernels.wide import grouped, of_weight, sums_why_not
+from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 
 def _channels_last(node: Node) -> tuple[int, ...]:
@@ -29,7 +30,7 @@ UNROLL = 16
 """The number of steps in the loop."""
 
 
-def _steps(p: Any, narrow: bool) -> int:
+def _steps(p: Conv2dS16Params, narrow: bool) -> int:
     """Pairs of products of an output; expanded weights come in fours."""
     products = p.kernel_h * p.kernel_w * (p.in_c // p.groups)
     return int(-(-products // 4) * 2 if narrow else -(-products // 2))
@@ -46,12 +47,12 @@ def _conv_why_not(node: Node) -> str | None:
     return sums_why_not(node, _channels_last(node))
 
 
-def _conv_scratch(p: Any, narrow: bool) -> int:
+def _conv_scratch(p: Conv2dS16Params, narrow: bool) -> int:
     steps, weights = _steps(p, narrow), 32 + 16 * _steps(p, narrow) if narrow else 0
     return 4 * (_tile(steps) + 2) + 4 * steps * _tile(steps) + weights
 
 
-def _conv_rows_cost(p: Any, narrow: bool, rows: int) -> float:
+def _conv_rows_cost(p: Conv2dS16Params, narrow: bool, rows: int) -> float:
     steps, pixels = _steps(p, narrow), rows * p.out_w
     tiles = -(-pixels // _tile(steps))
     fours = p.groups * -(-(p.out_c // p.groups) // 4)
@@ -64,7 +65,7 @@ def _conv_rows_cost(p: Any, narrow: bool, rows: int) -> float:
 def _conv_kernel(weight: str) -> Kernel:
     narrow = weight == "int8_t"
 
-    def stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    def stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
         parts = grouped(constants, p.groups)
         return dsp.stream_of(np.concatenate([_fours(w.reshape(len(w), -1), b, m, narrow) for w, b, m in parts]))
 
@@ -115,7 +116,7 @@ def _depthwise_why_not(node: Node) -> str | None:
     return sums_why_not(node, (0, 1))
 
 
-def _depthwise_rows_cost(p: Any, rows: int) -> float:
+def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
     lines, length = (p.out_w, rows) if rows > p.out_w else (rows, p.out_w)
     pack = 45 + 6.5 * (length + 3)
     pair = lines * (2 * (75 + 19 * length) + pack + 40) + 2 * pack + 300
@@ -136,7 +137,7 @@ def _depthwise_kernel(weight: str) -> Kernel:
 # ---------------------------------------------------------------------------------------------- fully connected
 
 
-def _shared(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _shared(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array]:
     """For each four outputs: S01 (64 bits), S23 (64 bits), B01, B23, the pairs of k of both pairs of channels, multipliers."""
     index = np.asarray([[min(c, p.out_c - 1) for c in range(s, s + 4)] for s in dsp.block_starts(p.out_c)])
     weights = np.pad(constants["weights"].astype(np.int64), ((0, 0), (0, -p.in_c % 16)))[index]
@@ -149,7 +150,7 @@ def _shared(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     return dsp.stream_of(np.concatenate([both, bias[:, 1::2], steps, multiplier], axis=1))
 
 
-def _whole(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _whole(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array]:
     """For each four outputs: start values, the pairs of k of the four, multipliers."""
     index = np.asarray([[min(c, p.out_c - 1) for c in range(s, s + 4)] for s in dsp.block_starts(p.out_c)])
     weights = np.pad(constants["weights"], ((0, 0), (0, -p.in_c % 16)))

@@ -8,7 +8,6 @@ works.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
+from glowembed.ops.conv import Conv2dParams
 
 TWICE_G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 """Twice the matrix that transforms weights, so that it has integers; this makes the output four times as large."""
@@ -26,18 +26,18 @@ V_BYTES = 2048
 CHANNELS_MAX = 252
 
 
-def _tiles(p: Any) -> int:
+def _tiles(p: Conv2dParams) -> int:
     """The number of tiles whose transformed input is kept."""
     return int(max(2, min(V_BYTES // (32 * p.in_c) & ~1, (p.out_w + 3) // 4 * 2)))
 
 
-def _instance(p: Any) -> Mapping[str, int]:
+def _instance(p: Conv2dParams) -> Mapping[str, int]:
     return {
         "IN": p.in_c, "OUT": p.out_c, "TILES": _tiles(p), "UNROLL": dsp.unroll(p.in_c // 2 - 1), "UP": 32 - p.shift,
     }  # fmt: skip
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: Conv2dParams) -> int:
     tiles = _tiles(p)
     return int(512 + (2 * tiles + 2) * (p.in_c + 32) + tiles * 32 * p.in_c)
 
@@ -59,7 +59,7 @@ def _why_not(node: Node, target: Target) -> str | None:
     return None
 
 
-def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     """For each four channels: 16 places x pairs of inputs x 4 words; then four times the bias, and the multiplier, of each."""
     w = constants["weights"].astype(np.int64)
     u = np.einsum("ir,orsc,js->oijc", TWICE_G, w, TWICE_G).reshape(p.out_c, 16, p.in_c)
@@ -72,7 +72,7 @@ def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     return dsp.stream_of(stream)
 
 
-def _cycles(p: Any, rows: int) -> float:
+def _cycles(p: Conv2dParams, rows: int) -> float:
     steps, tiles, kept = p.in_c // 2, (p.out_w + 1) // 2, _tiles(p)
     pair = 16 * (16 * steps + 17 + dsp.turns(steps - 1, dsp.unroll(steps - 1))) + 8 * 69 + 30
     halves = -(-tiles // kept) * (38 * (2 * kept + 2) + 120) + 145 * tiles

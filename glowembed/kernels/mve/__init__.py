@@ -17,6 +17,8 @@ from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.add_each import each, glow_why_not, pairwise, tflite_why_not
 from glowembed.law.fixedpoint import WORDS, Mode
+from glowembed.ops.conv import Conv2dParams
+from glowembed.ops.pool import AvgpoolParams
 from glowembed.ops.shared import broadcast
 
 LANES = 16
@@ -118,23 +120,23 @@ def groups_of_four(
 # ---------------------------------------------------------------------------------------------------- conv2d
 
 
-def _window_bytes(p: Any) -> int:
+def _window_bytes(p: Conv2dParams) -> int:
     """The bytes of the window of a pixel in whole vectors."""
     return _blocks(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
 
 
-def _columns(p: Any) -> int:
+def _columns(p: Conv2dParams) -> int:
     """The columns from the first to the last that a row of output sees, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
-def _tap_bytes(p: Any, count: int) -> int:
+def _tap_bytes(p: Conv2dParams, count: int) -> int:
     """The bytes of pointers to taps, of a row of padding, and of the padded rows that a row of output sees."""
     rows = 1 if p.pad_left == 0 and _columns(p) <= p.in_w else 2 + (p.kernel_h - 1) * p.dilation_h
     return int(4 * count + rows * _columns(p) * p.in_c)
 
 
-def _clamp(p: Any) -> int:
+def _clamp(p: Conv2dParams) -> int:
     """1 if an output has limits other than those of int8, to which narrowing moves saturate."""
     return int((p.lo, p.hi) != (-128, 127))
 
@@ -143,12 +145,12 @@ def _conv_when(node: Node, mode: Mode) -> str | None:
     return f"{node.params.groups} groups" if node.params.groups > 1 else _law_why_not(node, mode)
 
 
-def _conv_scratch(p: Any) -> int:
+def _conv_scratch(p: Conv2dParams) -> int:
     """The scratch: three windows and the taps."""
     return 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
-def _taps_cycles(p: Any, count: int, across: int) -> float:
+def _taps_cycles(p: Conv2dParams, count: int, across: int) -> float:
     """The cycles of a call for `count` rows besides its outputs: it starts, copies padded rows again, and points at
     taps.
     """
@@ -180,7 +182,7 @@ UNROLLED = 9
 """The most steps of 16 inputs that are unrolled; a longer window has a loop."""
 
 
-def _conv_instance(p: Any) -> Mapping[str, int]:
+def _conv_instance(p: Conv2dParams) -> Mapping[str, int]:
     steps = _window_bytes(p) // LANES
     return {"STEPS": steps if steps <= UNROLLED else 0, "CLAMP": _clamp(p)}
 
@@ -232,7 +234,7 @@ def _depthwise_when(node: Node, mode: Mode) -> str | None:
     return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _law_why_not(node, mode)
 
 
-def _depthwise_scratch(p: Any) -> int:
+def _depthwise_scratch(p: Conv2dParams) -> int:
     """The scratch: the taps, and with fewer than 16 channels a copy of each in a whole vector and a pointer to it."""
     count = p.kernel_h * p.kernel_w
     return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
@@ -291,7 +293,7 @@ def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping
     return {"stream": np.concatenate([zeros, ordered, *law, bias], axis=1).reshape(-1)}
 
 
-def _depthwise3x3_blocks(p: Any) -> tuple[int, int]:
+def _depthwise3x3_blocks(p: Conv2dParams) -> tuple[int, int]:
     """The number of blocks of three and of two pixels in a row of output."""
     if p.out_w == 1:
         return 0, 1
@@ -358,7 +360,7 @@ ADD = Kernel(
 )
 
 
-def _avgpool_scratch(p: Any) -> int:
+def _avgpool_scratch(p: AvgpoolParams) -> int:
     """The scratch: pointers to the rows of a window, and sums."""
     return int(4 * (p.kernel_h + p.channels))
 
@@ -426,7 +428,7 @@ def _conv3x3_when(node: Node, mode: Mode) -> str | None:
     return _conv_when(node, mode)
 
 
-def _conv3x3_arrange(constants: Mapping[str, Array], p: Any, mode: Mode) -> Mapping[str, Array]:
+def _conv3x3_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """For each four channels: two passes of two channels; in each, for every row of the kernel and 16 inputs, three columns."""
     weights = constants["weights"].reshape(-1, 2, 2, 3, 3, p.in_c // LANES, LANES)
     ordered = np.ascontiguousarray(weights.transpose(0, 1, 3, 5, 4, 2, 6)).reshape(p.out_c // 4, -1)

@@ -6,7 +6,6 @@ In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import gates
+from glowembed.ops.recurrent_kernels import RecurrentParams
 
 LANES, UNITS = 16, 8
 SUM_LIMIT = 1 << 23
@@ -27,7 +27,7 @@ def _why_not(node: Node, target: Target) -> str | None:
     return gates.form_why_not(node, gates.LSTM) or gates.sums_why_not(node, SUM_LIMIT)
 
 
-def _units(p: Any) -> int:
+def _units(p: RecurrentParams) -> int:
     return int(-(-p.units // UNITS) * UNITS)
 
 
@@ -38,13 +38,13 @@ def _lines(tables: Array) -> Array:
     return np.concatenate([slopes, (words - slopes) >> 16]).astype(np.int16)
 
 
-def _rows(values: Array, p: Any) -> Array:
+def _rows(values: Array, p: RecurrentParams) -> Array:
     """[gates * units, ...] with zeros up to a multiple of eight units."""
     gates_of = values.reshape(4, p.units, -1)
     return np.pad(gates_of, ((0, 0), (0, _units(p) - p.units), (0, 0))).reshape(4 * _units(p), -1)
 
 
-def _part(weights: Array, words: Sequence[Array], p: Any) -> Array:
+def _part(weights: Array, words: Sequence[Array], p: RecurrentParams) -> Array:
     """For each four rows: weights, 16 of each row in turn, then four of each of these words."""
     flat = _rows(weights, p)
     flat = np.pad(flat, ((0, 0), (0, -flat.shape[1] % LANES))).astype(np.int8)
@@ -54,7 +54,7 @@ def _part(weights: Array, words: Sequence[Array], p: Any) -> Array:
     return np.concatenate([ordered, *behind], axis=1).reshape(-1)
 
 
-def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: RecurrentParams) -> Mapping[str, Array]:
     n = 4 * p.units
     start, multiplier = constants["start"], constants["multiplier"]
     given = _part(constants["weights"].reshape(n, -1), (start[:n], multiplier[:n]), p)
@@ -64,7 +64,7 @@ def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     }  # fmt: skip
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: RecurrentParams) -> int:
     units = _units(p)
     return int(12 * units + sum(max(64, -(-size // LANES) * LANES) for size in (units, p.in_c)))
 

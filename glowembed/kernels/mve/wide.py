@@ -15,6 +15,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.kernels.mve import STREAM
 from glowembed.kernels.wide import grouped, of_weight, sums_why_not
+from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 LANES = 8
 """The half-words of a vector."""
@@ -37,11 +38,11 @@ def _words(array: Array, channels: int) -> Array:
 # ---------------------------------------------------------------------------------------------- convolution
 
 
-def _conv_steps(p: Any) -> int:
+def _conv_steps(p: Conv2dS16Params) -> int:
     return int(-(-p.kernel_h * p.kernel_w * (p.in_c // p.groups) // LANES))
 
 
-def _conv_stream(constants: Mapping[str, Array], p: Any, dtype: str) -> Mapping[str, Array]:
+def _conv_stream(constants: Mapping[str, Array], p: Conv2dS16Params, dtype: str) -> Mapping[str, Array]:
     """For each four channels: eights of channels 0 and 2, then of 1 and 3, biases, multipliers."""
     parts = []
     for weights, bias, multiplier in grouped(constants, p.groups):
@@ -90,7 +91,7 @@ def _depthwise_why_not(node: Node) -> str | None:
     return sums_why_not(node, (0, 1))
 
 
-def _depthwise_stream(constants: Mapping[str, Array], p: Any, dtype: str) -> Mapping[str, Array]:
+def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params, dtype: str) -> Mapping[str, Array]:
     """For each eight channels: biases of the even and of the odd ones, multipliers likewise, weights [3][3][8]."""
     channels = -(-p.out_c // LANES) * LANES
     b, m = (_words(constants[name], channels).reshape(-1, 4, 2) for name in ("bias", "multiplier"))
@@ -100,11 +101,11 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Any, dtype: str) -> Map
     return {"stream": np.concatenate(parts)}
 
 
-def _depthwise_scratch(p: Any) -> int:
+def _depthwise_scratch(p: Conv2dS16Params) -> int:
     return int(3 * 16 * -(-p.out_c // LANES) * ((p.out_w - 1) * p.stride_w + 3))
 
 
-def _depthwise_rows_cost(p: Any, rows: int) -> float:
+def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
     blocks = -(-p.out_c // LANES)
     row = blocks * (80 + 105.0 * p.out_w)
     copies = ((rows - 1) * p.stride_h + 3) * blocks * (40 + 9.0 * p.out_w * p.stride_w)
@@ -128,7 +129,7 @@ def _depthwise(weight: str, dtype: str) -> Kernel:
 # ---------------------------------------------------------------------------------------------- fully connected
 
 
-def _fc_stream(constants: Mapping[str, Array], p: Any, dtype: str) -> Mapping[str, Array]:
+def _fc_stream(constants: Mapping[str, Array], p: FcS16Params, dtype: str) -> Mapping[str, Array]:
     """For each four outputs: eights of the four in turn, biases, multipliers."""
     channels = -(-p.out_c // 4) * 4
     eights = np.pad(_in_eights(constants["weights"], dtype), ((0, channels - p.out_c), (0, 0), (0, 0)))

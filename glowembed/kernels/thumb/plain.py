@@ -14,6 +14,7 @@ import numpy as np
 
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, Store
+from glowembed.ops.conv import Conv2dParams
 
 CHUNK = 64
 """The number of inputs that are packed at a time (GE_PLAIN_CHUNK)."""
@@ -31,7 +32,7 @@ def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -
 # --------------------------------------------------------------------------------------------- convolution
 
 
-def _inputs(p: Any) -> int:
+def _inputs(p: Conv2dParams) -> int:
     """The number of inputs of a window of a group."""
     return int(p.kernel_h * p.kernel_w * p.in_c // p.groups)
 
@@ -43,13 +44,13 @@ def _when(node: Node, target: Any) -> str | None:
     return f"the sum of {CHUNK} weights can reach {sums.max()}" if sums.max() > LARGEST else None
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: Conv2dParams) -> int:
     """The scratch: sums of three pixels; the words of a chunk; a tap of zero points."""
     sums = 12 * (p.out_c // p.groups + 1 & ~1)
     return int(sums + 8 * min(_inputs(p), CHUNK) + p.in_c // p.groups)
 
 
-def _store(p: Any) -> Store:
+def _store(p: Conv2dParams) -> Store:
     """The store rule: groups are computed one after the other."""
     return "rows" if p.groups == 1 else "disjoint"
 
@@ -87,7 +88,7 @@ def _taps_when(node: Node, target: Any) -> str | None:
     return None if p.in_c == p.out_c else f"{p.out_c} channels from {p.in_c}"
 
 
-def _taps_scratch(p: Any) -> int:
+def _taps_scratch(p: Conv2dParams) -> int:
     """The scratch: sums of a pixel; the address of each tap; a pixel of zero points."""
     return int(4 * (p.out_c + 1 & ~1) + 4 * p.kernel_h * p.kernel_w + p.in_c)
 

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
+from glowembed.ops.conv import Conv2dParams
+from glowembed.ops.gemm import FcParams
 
 UNROLL = 8
 """Inputs are taken in multiples of this."""
@@ -114,7 +116,7 @@ OFFSET = 1 << 20
 """The start value of sum 0 of each three, so that it does not borrow from sum 2."""
 
 
-def _start(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> tuple[int, int] | None:
+def _start(bias: int, multiplier: int, weights: Sequence[int], p: Conv2dParams | FcParams) -> tuple[int, int] | None:
     """The 64 bits to which sum * multiplier is added, and the multiplier; None if 63 bits minus 11 are too few.
 
     A channel whose bias alone makes it saturate, whatever its inputs, gets a multiplier of 0.
@@ -126,13 +128,13 @@ def _start(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> tuple[
     return (start, multiplier) if abs(start) + reach < 1 << 52 else None
 
 
-def _starts(constants: Mapping[str, Array], p: Any) -> list[tuple[int, int] | None]:
+def _starts(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> list[tuple[int, int] | None]:
     weights = constants["weights"].reshape(len(constants["bias"]), -1).tolist()
     bias, multiplier = constants["bias"].tolist(), constants["multiplier"].tolist()
     return [_start(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
 
 
-def _arrange_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _arrange_armv7m(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> Mapping[str, Array]:
     starts = [start or (0, 0) for start in _starts(constants, p)]
 
     def laws(group: _Group, chunks: list[slice]) -> Int64:
@@ -183,7 +185,7 @@ class _Law:
         return self.zero, self.span, self.low, self.high, self.rest
 
 
-def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> _Law | None:
+def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Conv2dParams | FcParams) -> _Law | None:
     """The law of a channel on sums of products of weights and inputs in 0..255; None if 32 bits are too few.
 
     A channel whose output cannot change gets weights of zero from the caller: its law is that of a sum of 0.
@@ -204,19 +206,19 @@ def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Any) -> _
     return _Law(first - bias + 128 * sum(weights), last - first, low, high, rest)
 
 
-def constant_output(lowest: int, largest: int, scaled: int, p: Any) -> tuple[int] | None:
+def constant_output(lowest: int, largest: int, scaled: int, p: Conv2dParams | FcParams) -> tuple[int] | None:
     """The output of all sums from lowest to largest, if they have the same one; else None."""
     ends = {min(p.hi, max(p.lo, ((acc * scaled + (1 << 31)) >> 32) + p.out_zero_point)) for acc in (lowest, largest)}
     return (ends.pop(),) if len(ends) == 1 else None
 
 
-def _laws(constants: Mapping[str, Array], p: Any) -> list[_Law | None]:
+def _laws(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> list[_Law | None]:
     weights = constants["weights"].reshape(len(constants["bias"]), -1).tolist()
     bias, multiplier = constants["bias"].tolist(), constants["multiplier"].tolist()
     return [channel_law(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
 
 
-def _arrange_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _arrange_armv6m(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> Mapping[str, Array]:
     laws, weights = _laws(constants, p), _matrix(constants)
     for channel, law in enumerate(laws):
         if law is not None and law.constant:
@@ -251,9 +253,9 @@ def _when_armv6m(node: Node, target: Any) -> str | None:
 # ------------------------------------------------------------------------------------------------ kernels
 
 
-def _inputs(p: Any) -> int:
+def _inputs(p: Conv2dParams | FcParams) -> int:
     """The number of inputs of an output: the window, or the features of a row, up to a multiple of UNROLL."""
-    inputs = p.kernel_h * p.kernel_w * p.in_c if hasattr(p, "kernel_h") else p.in_c
+    inputs = p.kernel_h * p.kernel_w * p.in_c if isinstance(p, Conv2dParams) else p.in_c
     return int(-(-inputs // UNROLL) * UNROLL)
 
 
@@ -280,7 +282,7 @@ CYCLES = {
 }
 
 
-def _window_cycles(p: Any, cycles: _Cycles) -> float:
+def _window_cycles(p: Conv2dParams, cycles: _Cycles) -> float:
     """The cycles of copying a window."""
     rows, run = (p.kernel_h, p.kernel_w * p.in_c) if hasattr(p, "kernel_h") else (1, p.in_c)
     if cycles.in_place and rows * run == p.in_c and p.in_c % UNROLL == 0:
@@ -352,7 +354,7 @@ def _depthwise_when_armv7m(node: Node, target: Any) -> str | None:
     return _depthwise_when(node, target) or _shift_32(node)
 
 
-def _depthwise_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _depthwise_armv6m(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     by_channel = _by_channel(constants)
     laws, weights = _laws(by_channel, p), by_channel["weights"].astype(np.int32)
     for channel, law in enumerate(laws):
@@ -363,12 +365,12 @@ def _depthwise_armv6m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Ar
     return {"weights": weights.reshape(-1), "law": _int32(table)}
 
 
-def _depthwise_armv7m(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _depthwise_armv7m(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     law = np.stack([constants["bias"], constants["multiplier"]], axis=1).astype(np.int32)
     return {"weights": _by_channel(constants)["weights"].astype(np.int32).reshape(-1), "law": law.reshape(-1)}
 
 
-def _depthwise_scratch(p: Any) -> int:
+def _depthwise_scratch(p: Conv2dParams) -> int:
     """The scratch: steps from row to row; for each channel the rows that a row of output sees and one of padding; five
     outputs.
     """

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, only
+from glowembed.ops.conv import Conv2dParams
+from glowembed.ops.gemm import FcParams
 
 OUTPUTS, INPUTS = 16, 4
 """The outputs and inputs of a block of weights."""
@@ -115,7 +117,7 @@ def _rounded(acc: Int64, m: NDArray[np.float32], zero_point: int) -> NDArray[np.
     return np.asarray(whole + ((rest > 0.5) | ((rest == 0.5) & odd_sum)) + zero_point)
 
 
-def _requantization(constants: Mapping[str, Array], weights: Int64, p: Any) -> dict[str, Array]:
+def _requantization(constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams) -> dict[str, Array]:
     """The bias, multiplier and scale of [channels, inputs] weights."""
     bias, multiplier = (constants[name].astype(np.int64) for name in ("bias", "multiplier"))
     scale = float_multipliers(multiplier, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
@@ -169,12 +171,12 @@ def blocks(weights: Array) -> Array:
     return np.ascontiguousarray(split.transpose(0, 2, 3, 1, 4)).reshape(-1)
 
 
-def _runs(p: Any) -> int:
+def _runs(p: Conv2dParams) -> int:
     """The contiguous runs of a window: a row of the kernel, or a tap if columns are dilated."""
     return int(p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
-def _conv_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
     weights = blocks(matrix.reshape(p.out_c, _runs(p), -1))
     columns = _in_vectors(_requantization(constants, matrix.astype(np.int64), p))
@@ -288,7 +290,7 @@ SLACK = 64
 """The bytes after a plane of elements that are read but do not matter."""
 
 
-def _conv_scratch(p: Any) -> int:
+def _conv_scratch(p: Conv2dParams) -> int:
     """The scratch: pointers to runs; widened weights of 16 outputs, or of all if there are few, or, in the same memory,
     the scratch of Winograd's squares; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
     """
@@ -302,7 +304,7 @@ def _conv_scratch(p: Any) -> int:
     return int(8 * LINES * _runs(p) + 63 + max(ELEMENT * weights, _squares(p)) + ELEMENT * plane + SLACK)
 
 
-def _squares(p: Any) -> int:
+def _squares(p: Conv2dParams) -> int:
     """The scratch of some rows of output in runtime_c/kernels/x86/ge_x86_winograd.h: sums, transformed inputs, weights of 16
     outputs.
     """
@@ -343,7 +345,7 @@ CONV2D = Kernel(
 )
 
 
-def _fc_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _fc_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
     return {"weights": blocks(matrix[:, None]), **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
 
@@ -378,7 +380,7 @@ def _lanes(channels: Array) -> Array:
     return channels.reshape(*channels.shape[:-1], 4, 4, 4).swapaxes(-3, -2).reshape(channels.shape)
 
 
-def _groups(p: Any) -> tuple[int, bool]:
+def _groups(p: Conv2dParams) -> tuple[int, bool]:
     """The number of groups of 64 positions until the weights repeat, and whether groups run across pixels of a row; if
     not, each pixel starts a new group.
     """
@@ -386,19 +388,19 @@ def _groups(p: Any) -> tuple[int, bool]:
     return (repeat // GROUP, True) if repeat <= REPEAT else (-(-p.in_c // GROUP), False)
 
 
-def _pairs_rows(p: Any) -> bool:
+def _pairs_rows(p: Conv2dParams) -> bool:
     """Whether quads of four rows serve two rows of output."""
     return bool(p.kernel_h == 3 and p.stride_h == 1 and p.dilation_h == 1)
 
 
-def _repeated(p: Any, channels: Array) -> Array:
+def _repeated(p: Conv2dParams, channels: Array) -> Array:
     """Turn [..., C] into [groups, ..., 64 in lanes]."""
     groups, flat = _groups(p)
     whole = channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP)
     return np.moveaxis(_lanes(whole.reshape(*channels.shape[:-1], groups, GROUP)), -2, 0)
 
 
-def _depthwise_arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
     """The weights as [group][column][four rows of the kernel][row of output][channel][tap]."""
     weights = constants["weights"].astype(np.int8)
     columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p)
@@ -419,13 +421,13 @@ def _depthwise_when(node: Node, target: Any) -> str | None:
     return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node)
 
 
-def _depthwise_row(p: Any) -> int:
+def _depthwise_row(p: Conv2dParams) -> int:
     """The number of elements of an expanded row."""
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     return _up(columns, p.stride_w) * int(p.in_c)
 
 
-def _depthwise_scratch(p: Any) -> int:
+def _depthwise_scratch(p: Conv2dParams) -> int:
     """The scratch: pointers to taps, weights of 16 bits if a level needs them, offsets of columns, and a ring of
     expanded rows.
     """

@@ -7,7 +7,6 @@ and depthwise_f32_x86.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels.wide import grouped, zeros_why_not
+from glowembed.ops.float32 import Conv2dF32Params
 
 UNIT = 16
 """The channels of a block of weights."""
@@ -23,11 +23,11 @@ PIXELS = 6
 """The most pixels that a level computes together."""
 
 
-def _products(p: Any) -> int:
+def _products(p: Conv2dF32Params) -> int:
     return int(p.kernel_h * p.kernel_w * (p.in_c // p.groups))
 
 
-def _stream(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[str, Array]:
     """For each 16 channels: biases, then the weights of the 16 for each k, with zeros for channels that do not exist."""
     parts = []
     for weights, bias, _ in grouped({**constants, "multiplier": constants["bias"]}, p.groups):

@@ -6,7 +6,6 @@ In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import gates
 from glowembed.kernels.x86 import ELEMENT, INPUTS, OUTPUTS, SLACK, blocks
+from glowembed.ops.recurrent_kernels import RecurrentParams
 
 SUM_LIMIT = 1 << 23
 """With multipliers below 2^31, products of smaller sums fit 32 bits when they are shifted by 24."""
@@ -32,22 +32,22 @@ def _why_not(node: Node, target: Target) -> str | None:
     return gates.form_why_not(node, p.kind) or gates.sums_why_not(node, SUM_LIMIT)
 
 
-def _units(p: Any) -> int:
+def _units(p: RecurrentParams) -> int:
     return int(-(-p.units // OUTPUTS) * OUTPUTS)
 
 
-def _gates(p: Any) -> int:
+def _gates(p: RecurrentParams) -> int:
     return 4 if p.kind == gates.LSTM else 3
 
 
-def _rows(values: Array, p: Any) -> Array:
+def _rows(values: Array, p: RecurrentParams) -> Array:
     """[products, gates, units, ...], the units padded with zeros, as rows."""
     apart = values.reshape(-1, _gates(p), p.units, *values.shape[1:])
     pads = [(0, 0), (0, 0), (0, _units(p) - p.units)] + [(0, 0)] * (values.ndim - 1)
     return np.pad(apart, pads).reshape(-1, *values.shape[1:])
 
 
-def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+def _arrange(constants: Mapping[str, Array], p: RecurrentParams) -> Mapping[str, Array]:
     n = _gates(p) * p.units
     matrices = [_rows(constants[name].reshape(n, -1), p) for name in ("weights", "recurrent")]
     start = _rows(constants["start"].astype(np.int64), p)
@@ -59,7 +59,7 @@ def _arrange(constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
     }  # fmt: skip
 
 
-def _scratch(p: Any) -> int:
+def _scratch(p: RecurrentParams) -> int:
     units = _units(p)
     longest = -(-max(p.in_c, p.units) // INPUTS) * INPUTS
     return int(4 * units * (1 + 2 * _gates(p)) + units + ELEMENT * longest + SLACK)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from glowembed.graph.geometry import Elements, Geometry
-from glowembed.graph.spatial import Window
+from glowembed.graph.spatial import ConvParams, ConvTransposeParams, PoolParams, Window
 
 
-def window_of(p: Any) -> Window:
+def window_of(p: ConvParams | PoolParams) -> Window:
     """The window of these params; the padding at the end follows from the output size."""
     bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
     right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
@@ -30,7 +30,7 @@ CONVOLUTION = windowed(lambda p: ((p.in_w * p.in_c,), p.out_w * p.out_c))
 POOL = windowed(lambda p: ((p.in_w * p.channels,), p.out_w * p.channels))
 
 
-def _reached(p: Any, y: int) -> tuple[range, ...]:
+def _reached(p: ConvTransposeParams, y: int) -> tuple[range, ...]:
     taps = [y + p.pad_top - k * p.dilation_h for k in range(p.kernel_h)]
     rows = [t // p.stride_h for t in taps if t % p.stride_h == 0 and 0 <= t // p.stride_h < p.in_h]
     return (range(min(rows), max(rows) + 1) if rows else range(0),)

@@ -21,7 +21,7 @@ import numpy as np
 
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Graph, GraphError, Node, Value
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.ops.shared.linear import LinearConstants
 from glowembed.quantize.simplify.intervals import (
     Intervals,

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Graph, Node, Shape, Value
-from glowembed.graph.op import Dependence, LowerContext, kernel_ops, ops
+from glowembed.graph.op import Dependence, LowerContext
+from glowembed.graph.registry import kernel_ops, ops
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from glowembed.graph.ir import Graph, Node, QType, Value
-from glowembed.graph.op import ops
+from glowembed.graph.registry import ops
 from glowembed.quantize.simplify.intervals import Intervals, evaluate, intervals, is_int8
 
 

@@ -7,7 +7,7 @@ import pytest
 from checker import case, check_kernels, imported, one_node_model, weights
 
 from glowembed.graph.ir import Const
-from glowembed.graph.op import kernel_ops
+from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.lower.nodes import lower
 from glowembed.ops.float32 import LARGEST

@@ -7,7 +7,7 @@ import pytest
 from checker import check_kernels
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import kernel
+from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.kernels import dsp
 from glowembed.law import fixedpoint

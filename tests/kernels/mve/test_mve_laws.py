@@ -10,7 +10,8 @@ from checker import check_kernels
 from random_nodes import kernel_node
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.op import in_mode, kernel
+from glowembed.graph.op import in_mode
+from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams

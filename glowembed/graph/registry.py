@@ -1,0 +1,154 @@
+"""Finds the ops, kernels and lowerings: every module in glowembed/ops and glowembed/kernels is loaded, and read for its lists.
+
+In: OPS, KERNEL_OPS, LOWERINGS and KERNELS of the modules, and the user's own operators (`use_ops`). Out: mappings by name.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from glowembed.errors import UsageError
+from glowembed.graph import own
+from glowembed.graph.ir import Node
+from glowembed.graph.isa import Isa
+from glowembed.graph.op import Kernel, KernelOp, LowerContext, Lowering, Op, of_law
+
+T = TypeVar("T")
+
+
+@cache
+def _modules(name: str) -> tuple[Any, ...]:
+    """All modules below a package of glowembed, in the order of their names."""
+    package = importlib.import_module(f"glowembed.{name}")
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return tuple(importlib.import_module(module) for module in sorted(m.name for m in found))
+
+
+def _op_modules() -> tuple[Any, ...]:
+    """The modules of glowembed/ops, and those of the user's own operators."""
+    return (*_modules("ops"), *own.modules())
+
+
+def use_ops(folder: str | Path) -> None:
+    """Take the operators of this folder too, here and in processes that are started. Raises UsageError for a folder that has
+    none, or whose files cannot be loaded.
+    """
+    os.environ[own.VARIABLE] = str(Path(folder).absolute())
+    for known in (ops, kernel_ops, lowerings, importers, definitions, _kernels_by_symbol):
+        known.cache_clear()
+    kernel_ops()
+    importers()
+
+
+def _unique(kind: str, found: Iterable[T], name: Callable[[T], str]) -> dict[str, T]:
+    """By name. Raises UsageError for two of one name, as an operator of the user may have that of one of ours."""
+    result: dict[str, T] = {}
+    for one in found:
+        if name(one) in result:
+            raise UsageError(
+                f"two {kind} are named {name(one)!r}; give the one of your own folder (--ops) another name"
+            )
+        result[name(one)] = one
+    return result
+
+
+@cache
+def ops() -> Mapping[str, Op]:
+    """Every semantic op by name: the list OPS of each module in glowembed/ops."""
+    return _unique("ops", (op for module in _op_modules() for op in getattr(module, "OPS", ())), lambda op: op.name)
+
+
+@cache
+def isas() -> Mapping[str, Isa]:
+    """Every instruction set that packages in glowembed/kernels declare in ISAS, by its word."""
+    return _unique(
+        "instruction sets",
+        (isa for module in _modules("kernels") for isa in getattr(module, "ISAS", ())),
+        lambda isa: isa.word,
+    )
+
+
+@cache
+def kernel_ops() -> Mapping[str, KernelOp[Any]]:
+    """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops, with the kernels of all cores."""
+    found = (op for module in _op_modules() for op in getattr(module, "KERNEL_OPS", ()))
+    return _unique("kernel-level ops", map(_with_kernels, found), lambda op: op.name)
+
+
+def _with_kernels(op: KernelOp[Any]) -> KernelOp[Any]:
+    """The op with the kernels that the modules in glowembed/kernels offer in KERNELS, a mapping from names of ops to
+    KernelsOf.
+
+    A kernel for a twin is offered under the name of the op in the default law, and gets the twin's names; one that is
+    offered under the twin's own name has a C file of its own.
+    """
+    offers = [getattr(module, "KERNELS", {}) for module in _modules("kernels")]
+    own = [kernel for offer in offers if op.name in offer for kernel in offer[op.name]("default")]
+    if op.twin_of:
+        shared = (kernel for offer in offers if op.twin_of in offer for kernel in offer[op.twin_of](op.requantization))
+        own += [of_law(kernel, op.requantization) for kernel in shared]
+    complete = copy.copy(op)
+    complete.kernels = (*op.kernels, *own)
+    return complete
+
+
+@cache
+def lowerings() -> Mapping[tuple[str, str], Lowering]:
+    """A mapping from (semantic op, dtype) to its lowering, for dtypes other than int8: the LOWERINGS of each module in
+    glowembed/ops.
+    """
+    found: dict[tuple[str, str], Lowering] = {}
+    for module in _op_modules():
+        found |= getattr(module, "LOWERINGS", {})
+    return found
+
+
+def dtypes_of(op: str) -> tuple[str, ...]:
+    """The dtypes in which nodes of a semantic op can be computed."""
+    if ops()[op].plain:
+        return ("float32",)
+    return ("int8", *(dtype for name, dtype in lowerings() if name == op))
+
+
+@cache
+def importers() -> Mapping[str, Op]:
+    """A mapping from ONNX op type to the op whose `import_onnx` takes it; `domain:type` for an operator of another domain."""
+    taken = _unique("importers", ((kind, op) for op in ops().values() for kind in op.onnx), lambda pair: pair[0])
+    return {kind: op for kind, (_, op) in taken.items()}
+
+
+@cache
+def definitions() -> Mapping[str, Any]:
+    """A mapping from ONNX operator to its definition as a loop nest: what the modules of glowembed/ops/definitions
+    register.
+    """
+    _op_modules()
+    found: Mapping[str, Any] = importlib.import_module("glowembed.ops.shared.definition").DEFINITIONS
+    return found
+
+
+def all_kernels() -> Iterator[Kernel]:
+    """All kernels of all ops."""
+    return (k for op in kernel_ops().values() for k in op.kernels)
+
+
+def kernel(symbol: str) -> Kernel:
+    """The Kernel with this symbol. Raises KeyError if there is none."""
+    return _kernels_by_symbol()[symbol]
+
+
+@cache
+def _kernels_by_symbol() -> Mapping[str, Kernel]:
+    return {k.symbol: k for k in all_kernels()}
+
+
+def lower_node(node: Node, c: LowerContext) -> None:
+    """Lower a semantic node for the dtype of its output."""
+    lowerings().get((node.op, c.dtype(node.outputs[0])), ops()[node.op].lower)(node, c)
