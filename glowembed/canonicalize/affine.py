@@ -14,7 +14,9 @@ import numpy as np
 
 from glowembed.canonicalize.rewrite import bypassed, constant, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.affine import Affine
 
 
 def binary_to_affine(graph: Graph) -> Graph:
@@ -50,7 +52,7 @@ def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, reverse: bo
 def merge_affine(graph: Graph) -> Graph:
     """(x * a + c) * b + d  ->  x * ab + (cb + d)."""
     for first in graph.nodes:
-        second = _foldable(graph, first) if first.op == "Affine" else None
+        second = _foldable(graph, first) if is_a(first, Affine) else None
         if second is None:
             continue
         (a, _), (b, d) = (_vectors(graph, node) for node in (first, second))
@@ -109,7 +111,7 @@ def _shifted_bias(graph: Graph, linear: Node, affine: Node, rows: int) -> Value:
 def identity_affine(graph: Graph) -> Graph:
     """Remove x * 1 + 0 without a clip."""
     for node in graph.nodes:
-        if node.op != "Affine" or "act_min" in node.attrs or "act_max" in node.attrs:
+        if not is_a(node, Affine) or "act_min" in node.attrs or "act_max" in node.attrs:
             continue
         scale, shift = _vectors(graph, node)
         if (scale == 1).all() and (shift == 0).all() and (result := bypassed(graph, node)) is not None:
@@ -121,8 +123,7 @@ def _foldable(graph: Graph, first: Node) -> Node | None:
     """The Affine that is the only reader of the output of `first`, which must have no clip of its own; else None."""
     if "act_min" in first.attrs or "act_max" in first.attrs:
         return None
-    second = only_reader(graph, first.outputs[0])
-    return second if second is not None and second.op == "Affine" else None
+    return only_reader(graph, first.outputs[0], Affine)
 
 
 def _vectors(graph: Graph, affine: Node) -> tuple[Array, Array]:

@@ -13,10 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.canonicalize.rewrite import constant, fresh, fresh_node, only_reader, origins, replaced
+from glowembed.canonicalize.rewrite import constant, fresh, fresh_node, maker, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import permuted
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.add import Add
+from glowembed.ops.affine import Affine
+from glowembed.ops.layout import Transpose
+from glowembed.ops.matmul import MatMul
+from glowembed.ops.softmax import Softmax
 
 FORBIDDING = -88.7
 """Masks below this forbid a key: they are 2^-128 of the largest probability, or less."""
@@ -44,8 +50,8 @@ def attention(graph: Graph) -> Graph:
     """One Attention for each Softmax between two products of computed matrices."""
     producer = graph.producer()
     for node in graph.nodes:
-        context = only_reader(graph, node.outputs[0]) if node.op == "Softmax" else None
-        if context is None or context.op != "MatMul" or context.inputs[0] != node.outputs[0]:
+        context = only_reader(graph, node.outputs[0], MatMul) if is_a(node, Softmax) else None
+        if context is None or context.inputs[0] != node.outputs[0]:
             continue
         scores = _scores(graph, producer, node)
         if scores is None or not _is_full(graph, scores.product, context):
@@ -62,7 +68,7 @@ def _scores(graph: Graph, producer: Mapping[str, Node], softmax: Node) -> Scores
     mask: Array = np.zeros(1)
     while name in producer and only_reader(graph, name) is not None:
         node = producer[name]
-        if node.op == "MatMul":
+        if is_a(node, MatMul):
             return Scores(node, tuple(between), scale, mask)
         found = _scaled(graph, node) or _added(graph, node) or (_chosen(graph, node) if scale > 0 else None)
         if found is None:
@@ -76,7 +82,7 @@ def _scores(graph: Graph, producer: Mapping[str, Node], softmax: Node) -> Scores
 def _scaled(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
     """The computed input of a scale and shift, or of arithmetic with one number, and both constants."""
     consts = [graph.values[name].const for name in node.inputs]
-    if node.op == "Affine":
+    if is_a(node, Affine):
         factors, shift = (const.materialize().astype(np.float64) for const in consts[1:] if const is not None)
         alike = (factors == factors[0]).all() and "act_min" not in node.attrs
         return (node.inputs[0], float(factors[0]), shift) if alike else None
@@ -96,7 +102,7 @@ def _added(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
     """The computed input of an Add, 1, and the constant that is added to it."""
     consts = [graph.values[name].const for name in node.inputs]
     known = [const for const in consts if const is not None]
-    if node.op != "Add" or len(known) != 1:
+    if not is_a(node, Add) or len(known) != 1:
         return None
     name = node.inputs[consts.index(None)]
     same = graph.values[name].shape == graph.values[node.outputs[0]].shape
@@ -136,8 +142,7 @@ def _batches_and_heads(graph: Graph, product: Node) -> tuple[int, int]:
         return shape[0], shape[1]
     if len(shape) == 2:
         return 1, 1
-    split = graph.producer().get(product.inputs[0])
-    return (1, shape[0]) if split is not None and split.op == "Transpose" else (shape[0], 1)
+    return (1, shape[0]) if maker(graph, product.inputs[0], Transpose) is not None else (shape[0], 1)
 
 
 def _by_head(mask: Array, shape: Shape, batches: int, heads: int) -> Array | None:

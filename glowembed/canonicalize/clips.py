@@ -12,14 +12,16 @@ from typing import Any
 
 from glowembed.canonicalize.rewrite import only_reader, origins, replaced
 from glowembed.graph.ir import Graph
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.activation import Clip
 
 
 def merge_clips(graph: Graph) -> Graph:
     """Merge a clip of a clip into one clip."""
     for first in graph.nodes:
-        second = only_reader(graph, first.outputs[0]) if first.op == "Clip" else None
-        if second is not None and second.op == "Clip":
+        second = only_reader(graph, first.outputs[0], Clip) if is_a(first, Clip) else None
+        if second is not None:
             low, high = _both((first.attrs["min"], first.attrs["max"]), second.attrs)
             merged = replace(
                 second,
@@ -35,8 +37,8 @@ def merge_clips(graph: Graph) -> Graph:
 def fuse_clip(graph: Graph) -> Graph:
     """Fuse a clip into the op that makes its input, if it is the only reader."""
     for node in graph.nodes:
-        clip = only_reader(graph, node.outputs[0]) if ops()[node.op].fuses_activation else None
-        if clip is None or clip.op != "Clip":
+        clip = only_reader(graph, node.outputs[0], Clip) if ops()[node.op].fuses_activation else None
+        if clip is None:
             continue
         low, high = _both((node.attrs.get("act_min", -inf), node.attrs.get("act_max", inf)), clip.attrs)
         fused = replace(

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glowembed.canonicalize.rewrite import constant, origins, replaced
+from glowembed.canonicalize.rewrite import constant, maker, origins, replaced
 from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import is_a
 from glowembed.graph.spatial import Window, as_hwc
+from glowembed.ops.conv import Conv
+from glowembed.ops.pad import Pad
 
 
 def pad_into_conv(graph: Graph) -> Graph:
     """Merge a Pad with zeros along spatial axes into each Conv that reads it; the Pad stays if other nodes read it."""
-    producer = graph.producer()
     for conv in graph.nodes:
-        pad = producer.get(conv.inputs[0]) if conv.op == "Conv" else None
-        if pad is None or pad.op != "Pad" or not _spatial_zeros(pad) or not _keeps_type(graph, pad):
+        pad = maker(graph, conv.inputs[0], Pad) if is_a(conv, Conv) else None
+        if pad is None or not _spatial_zeros(pad) or not _keeps_type(graph, pad):
             continue
         begin, end = ((*pad.attrs[key][1:-1], 0)[:2] for key in ("pads_begin", "pads_end"))
         pads = tuple(a + b for a, b in zip(conv.attrs["pads"], (*begin, *end), strict=True))
@@ -40,7 +42,7 @@ def _spatial_zeros(pad: Node) -> bool:
 def crop_window(graph: Graph) -> Graph:
     """Remove the outer taps of each Conv that meet nothing but padding: a 3x3 window on one pixel becomes 1x1."""
     for conv in graph.nodes:
-        if conv.op != "Conv":
+        if not is_a(conv, Conv):
             continue
         window, weights = Window.of(conv.attrs), graph.values[conv.inputs[1]]
         taps = [window.inside(axis, as_hwc(graph.values[conv.inputs[0]].shape)[axis]) for axis in (0, 1)]

@@ -10,10 +10,14 @@ from math import prod
 
 import numpy as np
 
-from glowembed.canonicalize.rewrite import bypassed, constant, fresh, only_reader, origins, replaced
+from glowembed.canonicalize.rewrite import bypassed, constant, fresh, maker, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.layout import inverse, moves_only_ones, permuted
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.affine import Affine
+from glowembed.ops.gemm import Gemm
+from glowembed.ops.layout import Reshape, Transpose
 
 
 def transpose_to_reshape(graph: Graph) -> Graph:
@@ -21,17 +25,16 @@ def transpose_to_reshape(graph: Graph) -> Graph:
     changes = {
         node.name: [replace(node, op="Reshape", attrs={"shape": graph.values[node.outputs[0]].shape})]
         for node in graph.nodes
-        if node.op == "Transpose" and moves_only_ones(graph.values[node.inputs[0]].shape, node.attrs["perm"])
+        if is_a(node, Transpose) and moves_only_ones(graph.values[node.inputs[0]].shape, node.attrs["perm"])
     }
     return replaced(graph, changes) if changes else graph
 
 
 def merge_reshapes(graph: Graph) -> Graph:
     """Let a Reshape of a Reshape read the input of the first one."""
-    producer = graph.producer()
     for node in graph.nodes:
-        before = producer.get(node.inputs[0]) if node.op == "Reshape" else None
-        if before is not None and before.op == "Reshape":
+        before = maker(graph, node.inputs[0], Reshape) if is_a(node, Reshape) else None
+        if before is not None:
             merged = replace(node, inputs=before.inputs, origins=origins(before, node))
             return replaced(graph, {node.name: [merged]})
     return graph
@@ -40,7 +43,7 @@ def merge_reshapes(graph: Graph) -> Graph:
 def no_op_reshape(graph: Graph) -> Graph:
     """Remove a Reshape to the shape that its input already has, unless it joins an input to an output of the model."""
     for node in graph.nodes:
-        if node.op == "Reshape" and graph.values[node.inputs[0]].shape == graph.values[node.outputs[0]].shape:
+        if is_a(node, Reshape) and graph.values[node.inputs[0]].shape == graph.values[node.outputs[0]].shape:
             result = bypassed(graph, node)
             if result is not None:
                 return result
@@ -51,10 +54,9 @@ def sink_reshape(graph: Graph) -> Graph:
     """Rewrite Reshape, op as op, Reshape for ops that treat each element on its own and have one computed input and
     scalars.
     """
-    producer = graph.producer()
     for node in graph.nodes:
-        before = producer.get(node.inputs[0]) if node.inputs else None
-        if before is None or before.op != "Reshape" or not _pointwise(graph, node):
+        before = maker(graph, node.inputs[0], Reshape) if node.inputs else None
+        if before is None or not _pointwise(graph, node):
             continue
         if only_reader(graph, before.outputs[0]) is not node or before.inputs[0] in graph.inputs:
             continue
@@ -69,7 +71,7 @@ def sink_reshape(graph: Graph) -> Graph:
 def _pointwise(graph: Graph, node: Node) -> bool:
     scalars = all(graph.values[name].const is not None and graph.values[name].elements == 1 for name in node.inputs[1:])
     same = graph.values[node.inputs[0]].shape == graph.values[node.outputs[0]].shape
-    uniform = node.op == "Affine" and not node.attrs["per_channel"]
+    uniform = is_a(node, Affine) and not node.attrs["per_channel"]
     return scalars and same and len(node.outputs) == 1 and (ops()[node.op].elementwise or uniform)
 
 
@@ -77,14 +79,13 @@ def transpose_into_columns(graph: Graph) -> Graph:
     """Rewrite Transpose, Reshape to [1, K], Gemm as Reshape, Gemm: the columns of the weights take the order of the
     data.
     """
-    producer = graph.producer()
     for flat in graph.nodes:
-        before = producer.get(flat.inputs[0]) if flat.op == "Reshape" else None
+        before = maker(graph, flat.inputs[0], Transpose) if is_a(flat, Reshape) else None
         readers = graph.consumers()[flat.outputs[0]]
-        if before is None or before.op != "Transpose" or flat.outputs[0] in graph.outputs or not readers:
+        if before is None or flat.outputs[0] in graph.outputs or not readers:
             continue
         source, output = graph.values[before.inputs[0]], graph.values[flat.outputs[0]]
-        if prod(output.shape[:-1]) != 1 or any(r.op != "Gemm" or r.inputs[0] != output.name for r in readers):
+        if prod(output.shape[:-1]) != 1 or any(not is_a(r, Gemm) or r.inputs[0] != output.name for r in readers):
             continue
         perm = tuple(before.attrs["perm"])
         mixed = Value(fresh(graph, f"{output.name}/channels_last"), output.shape)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from glowembed.graph.ir import Const, Graph, Node, Value
+from glowembed.graph.op import Op, is_a
 
 
 def remove_dead(graph: Graph) -> Graph:
@@ -48,10 +49,18 @@ def reading(node: Node, names: Mapping[str, str]) -> Node:
     return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
 
 
-def only_reader(graph: Graph, name: str) -> Node | None:
-    """The node that reads `name` if there is exactly one, else None."""
+def maker(graph: Graph, name: str, kind: type[Op]) -> Node | None:
+    """The node that makes `name` if it is of this op, else None."""
+    node = graph.producer().get(name)
+    return node if node is not None and is_a(node, kind) else None
+
+
+def only_reader(graph: Graph, name: str, kind: type[Op] | None = None) -> Node | None:
+    """The node that reads `name` if there is exactly one, and it is of this op; else None."""
     readers = graph.consumers()[name]
-    return readers[0] if len(readers) == 1 and name not in graph.outputs else None
+    if len(readers) != 1 or name in graph.outputs:
+        return None
+    return readers[0] if kind is None or is_a(readers[0], kind) else None
 
 
 def origins(*nodes: Node) -> tuple[str, ...]:

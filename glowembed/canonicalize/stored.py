@@ -16,7 +16,9 @@ import numpy as np
 from glowembed.canonicalize.rewrite import bypassed, fresh, reading
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.copy import Rescale
 
 SAME_GRID = 1e-6
 """Largest relative difference of two float32 products of the same scales."""
@@ -24,13 +26,18 @@ SAME_GRID = 1e-6
 
 def stored_types(graph: Graph) -> Graph:
     """The graph with a QType on all values that the model stores as integers, constants included."""
-    if not any("scale" in node.attrs for node in graph.nodes if node.op == "Rescale") and not _has_grid(graph):
+    if not any(_rounds(node) for node in graph.nodes) and not _has_grid(graph):
         return graph
     graph, in_float = _one_type_each(graph)
     for node in graph.nodes:
-        if node.op == "Rescale" and "scale" in node.attrs:
+        if _rounds(node):
             graph = _settle(graph, node, in_float)
     return _typed_constants(graph)
+
+
+def _rounds(node: Node) -> bool:
+    """Whether the node says that the model rounds to integers here."""
+    return is_a(node, Rescale) and "scale" in node.attrs
 
 
 def _has_grid(graph: Graph) -> bool:
@@ -51,12 +58,12 @@ def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:
     """
     wanted: dict[str, dict[QType, list[Node]]] = {}
     for node in graph.nodes:
-        if node.op == "Rescale" and "scale" in node.attrs:
+        if _rounds(node):
             wanted.setdefault(_made_in(graph, node.inputs[0]), {}).setdefault(_type(node), []).append(node)
     in_float = frozenset(name for name in graph.inputs if len(wanted.get(name, ())) > 1)
     for root, by_type in wanted.items():
         maker = graph.producer().get(root)
-        for rescales in [*by_type.values()][1:] if maker is not None and maker.op != "Rescale" else []:
+        for rescales in [*by_type.values()][1:] if maker is not None and not is_a(maker, Rescale) else []:
             graph = _with_twin(graph, root, rescales)
     return graph, in_float
 

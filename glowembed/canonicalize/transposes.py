@@ -16,6 +16,7 @@ from glowembed.canonicalize.rewrite import (
     constant,
     fresh,
     fresh_node,
+    maker,
     only_reader,
     origins,
     reading,
@@ -23,21 +24,22 @@ from glowembed.canonicalize.rewrite import (
 )
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.layout import Reshape, Transpose
 
 
 def cancel_transposes(graph: Graph) -> Graph:
     """Merge T(b) after T(a) into one Transpose of the source; remove the identity."""
-    producer = graph.producer()
     for node in graph.nodes:
-        if node.op != "Transpose":
+        if not is_a(node, Transpose):
             continue
         if is_identity(node.attrs["perm"]):
             if (result := bypassed(graph, node)) is not None:
                 return result
             continue
-        before = producer.get(node.inputs[0])
-        if before is not None and before.op == "Transpose":
+        before = maker(graph, node.inputs[0], Transpose)
+        if before is not None:
             perm = compose(before.attrs["perm"], node.attrs["perm"])
             merged = replace(node, inputs=before.inputs, attrs={"perm": perm}, origins=origins(before, node))
             return replaced(graph, {node.name: [merged]})
@@ -51,7 +53,7 @@ def _twin(graph: Graph, node: Node) -> Graph | None:
     for other in graph.nodes:
         if other is node or node.outputs[0] in graph.outputs:
             return None
-        if other.op == "Transpose" and other.inputs == node.inputs and other.attrs["perm"] == node.attrs["perm"]:
+        if is_a(other, Transpose) and other.inputs == node.inputs and other.attrs["perm"] == node.attrs["perm"]:
             same = {node.outputs[0]: other.outputs[0]}
             return graph.with_nodes(reading(n, same) for n in graph.nodes if n is not node)
     return None
@@ -61,7 +63,7 @@ def sink_transpose(graph: Graph) -> Graph:
     """Rewrite T(perm), op as op', T(perm). Constants of ops with several inputs are permuted together with the data."""
     producer = graph.producer()
     for node in graph.nodes:
-        perm = _common_perm(graph, node, producer)
+        perm = _common_perm(graph, node)
         if perm is None:
             continue
         attrs = ops()[node.op].permute(node.attrs, perm)
@@ -74,16 +76,16 @@ def sink_transpose(graph: Graph) -> Graph:
     return graph
 
 
-def _common_perm(graph: Graph, node: Node, producer: Mapping[str, Node]) -> Perm | None:
+def _common_perm(graph: Graph, node: Node) -> Perm | None:
     """The perm that the Transposes before all computed inputs of `node` have in common."""
     perms = set()
-    if node.op == "Transpose" or len(node.outputs) != 1:
+    if is_a(node, Transpose) or len(node.outputs) != 1:
         return None
     for name in node.inputs:
         if graph.values[name].const is not None:
             continue
-        source = producer.get(name)
-        if source is None or source.op != "Transpose":
+        source = maker(graph, name, Transpose)
+        if source is None:
             return None
         perms.add(tuple(source.attrs["perm"]))
     return perms.pop() if len(perms) == 1 else None
@@ -137,10 +139,9 @@ def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value
 
 def sink_transpose_through_reshape(graph: Graph) -> Graph:
     """Rewrite T, Reshape as Reshape, T if the Reshape only adds or drops axes of size 1."""
-    producer = graph.producer()
     for node in graph.nodes:
-        before = producer.get(node.inputs[0]) if node.op == "Reshape" else None
-        if before is None or before.op != "Transpose":
+        before = maker(graph, node.inputs[0], Transpose) if is_a(node, Reshape) else None
+        if before is None:
             continue
         source, target = graph.values[before.inputs[0]], graph.values[node.outputs[0]]
         perm = _perm_behind(source.shape, before.attrs["perm"], target.shape)
@@ -179,7 +180,7 @@ def hoist_transpose(graph: Graph) -> Graph:
     """
     producer = graph.producer()
     for node in graph.nodes:
-        if node.op != "Transpose":
+        if not is_a(node, Transpose):
             continue
         before = producer.get(node.inputs[0])
         if before is None or node.outputs[0] in graph.outputs:
@@ -213,7 +214,7 @@ def _from_input(graph: Graph, node: Node, transpose: Node) -> bool:
     back = inverse(transpose.attrs["perm"])
     while True:
         data = _data(graph, node)
-        if not data or len(graph.values[data].shape) != len(back) or node.op == "Transpose":
+        if not data or len(graph.values[data].shape) != len(back) or is_a(node, Transpose):
             return False
         if ops()[node.op].permute(node.attrs, back) is None or _permuted_constants(graph, node, inverse(back)) is None:
             return False
@@ -222,5 +223,5 @@ def _from_input(graph: Graph, node: Node, transpose: Node) -> bool:
         if data not in producer or only_reader(graph, data) is not node:
             return False
         node = producer[data]
-        if node.op == "Transpose":
+        if is_a(node, Transpose):
             return node.inputs[0] in graph.inputs

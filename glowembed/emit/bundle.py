@@ -25,10 +25,12 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier, text
 from glowembed.graph.cstruct import c_initialiser, numpy_type, struct_name
 from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.op import is_a
 from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.nest.dtypes import NIBBLES, stored_ctype
+from glowembed.ops.handover import TakeRows
 from glowembed.plan.rows import outside
 
 SCHEMA = 1
@@ -213,7 +215,7 @@ def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dic
     one.
     """
     value = graph.values[name]
-    taker = next((n for n in graph.nodes if n.op == "take_rows" and n.inputs[0] == name), None)
+    taker = next((n for n in graph.nodes if is_a(n, TakeRows) and n.inputs[0] == name), None)
     return {
         **_tensor(value, plan, ident),
         "handed": value.place,

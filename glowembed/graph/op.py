@@ -232,6 +232,16 @@ class Op(ABC):
         """
         return True
 
+    def keeps_channels(self, attrs: Mapping[str, Any]) -> bool:
+        """For a move: whether each channel of the output is a channel of an input, so that channels can be removed from both."""
+        return True
+
+    def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
+        """The attrs of the node after channels were removed: its first input has the shape `x` and the channels `kept` of the
+        former ones (None: all of them), its output the shape `y`.
+        """
+        return attrs
+
     def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
         """For a pair: the scale and shift of the same function of one input, the other one being this vector.
 
@@ -242,6 +252,13 @@ class Op(ABC):
     @abstractmethod
     def lower(self, node: Node, c: LowerContext) -> None:
         """Add the kernel-level nodes for an int8 node to the context. Other dtypes are in the LOWERINGS of a module."""
+
+
+def is_a(node: Node, kind: type[Op] | type[KernelOp[Any]]) -> bool:
+    """Whether the node is of this op itself; a subclass is another op. For rewrites that match one operator: what an op is like
+    is asked of its traits.
+    """
+    return node.op == kind.name
 
 
 @dataclass

@@ -20,12 +20,14 @@ from glowembed.canonicalize import canonicalize
 from glowembed.errors import GlowembedError
 from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.notes import Note
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target
 from glowembed.judge.coverage import Row, refused
 from glowembed.judge.coverage import coverage as covered
 from glowembed.judge.fitting import Fit, fits, needs
+from glowembed.ops.layout import Transpose
 from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
@@ -182,8 +184,8 @@ def _layout(graph: Graph, value: Value) -> str:
     if value.layout is not None:
         return "NHWC"
     forward, back = channels_last(4), channels_first(4)
-    readers = {tuple(n.attrs["perm"]) for n in graph.consumers()[value.name] if n.op == "Transpose"}
-    makers = {tuple(n.attrs["perm"]) for n in graph.nodes if n.op == "Transpose" and value.name in n.outputs}
+    readers = {tuple(n.attrs["perm"]) for n in graph.consumers()[value.name] if is_a(n, Transpose)}
+    makers = {tuple(n.attrs["perm"]) for n in graph.nodes if is_a(n, Transpose) and value.name in n.outputs}
     if forward in readers or back in makers:
         return "NCHW"
     if back in readers or forward in makers:

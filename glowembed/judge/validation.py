@@ -19,6 +19,7 @@ import numpy as np
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.notes import Note
+from glowembed.graph.op import is_a
 from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image
@@ -26,6 +27,7 @@ from glowembed.judge import compare
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.measure import Figures, Measurement, Ruler, measure
 from glowembed.nest.dtypes import numpy_type
+from glowembed.ops.layout import View
 from glowembed.pipeline import Bundle, cut_of, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
@@ -406,7 +408,7 @@ def unfinished_tensors(graph: Graph) -> frozenset[str]:
     """Tensors that a later node continues to write, such as the parts of a concat; on the board, the rest is not yet
     defined.
     """
-    return frozenset(n.inputs[n.shares] for n in graph.nodes if n.shares is not None and n.op != "view")
+    return frozenset(n.inputs[n.shares] for n in graph.nodes if n.shares is not None and not is_a(n, View))
 
 
 def saturated(value: Value, stored: Array) -> float:

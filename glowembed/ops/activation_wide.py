@@ -22,7 +22,7 @@ from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.graph.registry import ops
 from glowembed.law.wide import HIGHEST, LOWEST
 from glowembed.ops.activation import FORMULAS, Formula, Real, Unary
-from glowembed.ops.arithmetic_wide import LINEAR
+from glowembed.ops.arithmetic_wide import LINEAR_OPS
 from glowembed.ops.shared.broadcast import rows_of
 
 INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
@@ -194,5 +194,5 @@ class PiecesS16(KernelOp[PiecesS16Params]):
         return np.asarray(np.clip(y, LOWEST, HIGHEST), dtype=np.int16)
 
 
-LOWERINGS = {(op, "int16"): lower_function for op in FORMULAS if op not in (*LINEAR, "LeakyRelu")}
+LOWERINGS = {(op, "int16"): lower_function for op in FORMULAS if op not in LINEAR_OPS}
 KERNEL_OPS = (LutS16(), PiecesS16())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import ELEMENTWISE
-from glowembed.graph.ir import Array, Node
+from glowembed.graph.ir import Array, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
 from glowembed.law import wide
 from glowembed.ops.moves import stored_constant
@@ -52,26 +53,39 @@ class MulS16Params(broadcast.LoopParams):
     hi: int = i32("largest output")
 
 
-def _pair(node: Node, c: LowerContext) -> None:
-    y = c.qtype(node.outputs[0])
-    operands = [stored_constant(c, name) for name in node.inputs]
-    a, b = (c.qtype(name) for name in operands)
-    loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
-    head = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, a.zero_point[0], b.zero_point[0])
-    tail = (y.zero_point[0], *clamp_limits(y, node.attrs))
-    if node.op == "Mul":
-        q = wide.requant([a.scale[0] * b.scale[0] / y.scale[0]], 2**34)
-        c.add(node, "mul_s16", operands, node.outputs[0], MulS16Params(*head, q.multiplier[0], q.shift, *tail))
-        return
-    sign = -1.0 if node.op == "Sub" else 1.0
-    q = wide.requant([a.scale[0] / y.scale[0], sign * b.scale[0] / y.scale[0]], 2**18)
-    c.add(
-        node,
-        "add_s16",
-        operands,
-        node.outputs[0],
-        AddS16Params(*head, q.multiplier[0], q.multiplier[1], q.shift, *tail),
-    )
+@dataclass(frozen=True)
+class _Pair:
+    """What the lowerings of two operands have in common: names and types, and the first and last fields of the params."""
+
+    operands: list[str]
+    a: QType
+    b: QType
+    y: QType
+    head: tuple[int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
+    tail: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, node: Node, c: LowerContext) -> _Pair:
+        operands, y = [stored_constant(c, name) for name in node.inputs], c.qtype(node.outputs[0])
+        a, b = (c.qtype(name) for name in operands)
+        loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
+        head = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, a.zero_point[0], b.zero_point[0])
+        return cls(operands, a, b, y, head, (y.zero_point[0], *clamp_limits(y, node.attrs)))
+
+
+def _product(node: Node, c: LowerContext) -> None:
+    pair = _Pair.of(node, c)
+    q = wide.requant([pair.a.scale[0] * pair.b.scale[0] / pair.y.scale[0]], 2**34)
+    params = MulS16Params(*pair.head, q.multiplier[0], q.shift, *pair.tail)
+    c.add(node, "mul_s16", pair.operands, node.outputs[0], params)
+
+
+def _sum(node: Node, c: LowerContext, sign: float = 1.0) -> None:
+    """a + sign * b."""
+    pair = _Pair.of(node, c)
+    q = wide.requant([pair.a.scale[0] / pair.y.scale[0], sign * pair.b.scale[0] / pair.y.scale[0]], 2**18)
+    params = AddS16Params(*pair.head, q.multiplier[0], q.multiplier[1], q.shift, *pair.tail)
+    c.add(node, "add_s16", pair.operands, node.outputs[0], params)
 
 
 PairParams = TypeVar("PairParams", AddS16Params, MulS16Params)
@@ -149,13 +163,16 @@ class LinearS16Params:
 LINEAR = {"Rescale": (1.0, 1.0), "Clip": (1.0, 1.0), "Abs": (-1.0, 1.0), "Neg": (-1.0, -1.0)}
 """Op -> slope below zero and slope above zero."""
 
+LINEAR_OPS = (*LINEAR, "LeakyRelu")
+"""All ops whose function is a line on each side of zero."""
+
 
 def _linear(node: Node, c: LowerContext) -> None:
     x, y = node.inputs[0], node.outputs[0]
     xq, yq, attrs = c.qtype(x), c.qtype(y), node.attrs
-    below, above = (attrs["alpha"], 1.0) if node.op == "LeakyRelu" else LINEAR[node.op]
+    below, above = (attrs["alpha"], 1.0) if "alpha" in attrs else LINEAR[node.op]
     q = wide.requant([below * xq.scale[0] / yq.scale[0], above * xq.scale[0] / yq.scale[0]], 2**17)
-    limits = {"act_min": attrs["min"], "act_max": attrs["max"]} if node.op == "Clip" else {}
+    limits = {"act_min": attrs["min"], "act_max": attrs["max"]} if "min" in attrs else {}
     rows = broadcast.rows_of(c.shape(x))
     lo, hi = clamp_limits(yq, limits)
     slopes = (q.multiplier[0], q.multiplier[1], q.shift)
@@ -219,7 +236,9 @@ class RescaleS16S8(LinearS16):
 
 
 LOWERINGS = {
-    **{(op, "int16"): _pair for op in ("Add", "Sub", "Mul")},
-    **{(op, "int16"): _linear for op in ("LeakyRelu", *LINEAR)},
+    ("Add", "int16"): _sum,
+    ("Sub", "int16"): partial(_sum, sign=-1.0),
+    ("Mul", "int16"): _product,
+    **{(op, "int16"): _linear for op in LINEAR_OPS},
 }
 KERNEL_OPS = (AddS16(), MulS16(), LinearS16(), RescaleS8S16(), RescaleS16S8())

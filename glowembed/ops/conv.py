@@ -64,6 +64,9 @@ class Conv(Op):
         y = np.clip(y + bias, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
 
+    def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
+        return {**attrs, "group": x[-1]}
+
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
         y = node.outputs[0]

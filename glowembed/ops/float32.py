@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -186,15 +187,22 @@ class AddF32Params(MulF32Params):
     subtract: int = i32("1: the difference, 0: the sum")
 
 
-def _pair(node: Node, c: LowerContext) -> None:
-    y = node.outputs[0]
+def _pair(node: Node, c: LowerContext) -> tuple[list[str], MulF32Params]:
+    """The names of both operands, and what the params of both arithmetics have in common."""
     operands = [stored_constant(c, name) for name in node.inputs]
     loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
-    fields = (loops.rows, *loops.row_steps, loops.dims, *loops.strides, *float_limits(node.attrs))
-    if node.op == "Mul":
-        c.add(node, "mul_f32", operands, y, MulF32Params(*fields))
-    else:
-        c.add(node, "add_f32", operands, y, AddF32Params(*fields, subtract=int(node.op == "Sub")))
+    limits = float_limits(node.attrs)
+    return operands, MulF32Params(loops.rows, *loops.row_steps, loops.dims, *loops.strides, *limits)
+
+
+def _product(node: Node, c: LowerContext) -> None:
+    operands, params = _pair(node, c)
+    c.add(node, "mul_f32", operands, node.outputs[0], params)
+
+
+def _sum(node: Node, c: LowerContext, subtract: int = 0) -> None:
+    operands, params = _pair(node, c)
+    c.add(node, "add_f32", operands, node.outputs[0], AddF32Params(**vars(params), subtract=subtract))
 
 
 PairParams = TypeVar("PairParams", AddF32Params, MulF32Params)
@@ -315,9 +323,9 @@ class UnaryF32Params:
 
 def _unary(node: Node, c: LowerContext) -> None:
     x, attrs = node.inputs[0], node.attrs
-    name = "GeluTanh" if node.op == "Gelu" and attrs["approximate"] == "tanh" else node.op
+    name = "GeluTanh" if attrs.get("approximate") == "tanh" else node.op
     a, b = attrs.get("alpha", 0.0), attrs.get("beta", attrs.get("gamma", 0.0))
-    if node.op == "Clip":
+    if "min" in attrs:
         a, b = float_limits(attrs, "min", "max")
     rows = broadcast.rows_of(c.shape(x))
     number = list(FUNCTIONS).index(name)
@@ -465,9 +473,9 @@ _FLOAT: Mapping[str, Lowering] = {
     "Conv": _conv,
     "Affine": _affine,
     "Gemm": _gemm,
-    "Add": _pair,
-    "Sub": _pair,
-    "Mul": _pair,
+    "Add": _sum,
+    "Sub": partial(_sum, subtract=1),
+    "Mul": _product,
     "MaxPool": _maxpool,
     "AveragePool": _avgpool,
     "Softmax": _softmax,

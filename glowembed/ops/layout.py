@@ -73,6 +73,9 @@ class Reshape(Op):
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         return (inputs[0].reshape(attrs["shape"]),)
 
+    def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
+        return {**attrs, "shape": y}
+
     def lower(self, node: Node, c: LowerContext) -> None:
         c.add(node, "view", [node.inputs[0]], node.outputs[0], shares=0)
 

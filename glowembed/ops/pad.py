@@ -48,6 +48,9 @@ class Pad(Op):
         back = np.argsort(perm).tolist()
         return {**attrs, **{key: tuple(attrs[key][i] for i in back) for key in ("pads_begin", "pads_end")}}
 
+    def keeps_channels(self, attrs: Mapping[str, Any]) -> bool:
+        return not (attrs["pads_begin"][-1] or attrs["pads_end"][-1])
+
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
         yq = c.qtype(y)

@@ -46,6 +46,14 @@ class Slice(Op):
         back = np.argsort(perm).tolist()
         return {**attrs, **{key: tuple(attrs[key][i] for i in back) for key in ("starts", "steps", "sizes")}}
 
+    def keeps_channels(self, attrs: Mapping[str, Any]) -> bool:
+        return bool(attrs["steps"][-1] == 1)
+
+    def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
+        first = attrs["starts"][-1]
+        before = first if kept is None else int(np.count_nonzero(kept < first))
+        return {**attrs, "sizes": (*attrs["sizes"][:-1], y[-1]), "starts": (*attrs["starts"][:-1], before)}
+
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y = node.inputs[0], node.outputs[0]
         attrs = node.attrs

@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.notes import Note
-from glowembed.graph.op import FOLLOWS, Product
+from glowembed.graph.op import FOLLOWS, Product, is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.copy import Rescale
+from glowembed.ops.edge import Dequantize
+from glowembed.ops.softmax import Softmax
 from glowembed.options.table import DTYPES, EXACT, Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve
@@ -205,7 +208,7 @@ class _Typing:
         if op.converts:
             self.set_output(y, settings, None)
             kind = _conversion(self.values[node.inputs[0]], self.values[y])
-            self.nodes.append(replace(node, op=kind, attrs=_law(settings) if kind == "Rescale" else {}))
+            self.nodes.append(replace(node, op=kind, attrs=_law(settings) if kind == Rescale.name else {}))
             return
         if op.output_type == "shared":
             self.sharing(node, settings)
@@ -555,7 +558,7 @@ def describe(value: Value) -> str:
 
 def require_all_quantized(table: tuple[Coverage, ...]) -> None:
     """Raise UnsupportedModelError with every node that computes in float32, and why."""
-    kept = [c for c in table if c.dtype == "float32" and c.op != "Dequantize"]
+    kept = [c for c in table if c.dtype == "float32" and c.op != Dequantize.name]
     if kept:
         lines = "\n".join(f"  {c.op} {c.node!r}: {c.reason}" for c in kept)
         raise UnsupportedModelError(f"{len(kept)} of {len(table)} nodes are not quantized:\n{lines}")
@@ -583,7 +586,7 @@ def coarse_softmaxes(graph: Graph) -> Iterator[Note]:
         while name in made and _same_numbers(graph, made[name]):
             name = made[name].inputs[0]
         value = graph.values[name]
-        if name in made and made[name].op == "Softmax" and _dtype(value) == "int8" and value.shape[-1] > FINE_CLASSES:
+        if name in made and is_a(made[name], Softmax) and _dtype(value) == "int8" and value.shape[-1] > FINE_CLASSES:
             node = made[name].name
             yield Note(
                 "coarse-softmax",

@@ -16,12 +16,13 @@ import numpy as np
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
-from glowembed.graph.op import Malformed, Refused
+from glowembed.graph.op import Malformed, Refused, is_a
 from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_last
 from glowembed.nest import retype
 from glowembed.nest.pointwise import function_of
 from glowembed.nest.program import Program, copy_program
+from glowembed.ops.layout import Reshape, Transpose
 from glowembed.ops.nest import params_of
 
 MAX_ELEMENTS = limits.ELEMENTS
@@ -243,7 +244,7 @@ def inputs_channels_last(graph: Graph) -> Graph:
 def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool:
     """Whether the first op that depends on the order of axes reads `name` transposed to channels-last."""
     for node in graph.consumers()[name]:
-        if node.op == "Transpose":
+        if is_a(node, Transpose):
             return tuple(node.attrs["perm"]) == perm
         if _lets_pass(graph, node, perm):
             return _feeds_channels_last(graph, node.outputs[0], perm)
@@ -252,7 +253,7 @@ def _feeds_channels_last(graph: Graph, name: str, perm: tuple[int, ...]) -> bool
 
 def _lets_pass(graph: Graph, node: Node, perm: tuple[int, ...]) -> bool:
     shape = graph.values[node.outputs[0]].shape
-    if node.op == "Reshape":
+    if is_a(node, Reshape):
         return graph.values[node.inputs[0]].shape == shape
     return len(shape) == len(perm) and ops()[node.op].permute(node.attrs, inverse(perm)) is not None
 

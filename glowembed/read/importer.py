@@ -20,8 +20,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph.ir import Const, Graph, Shape, verify
 from glowembed.graph.notes import Note
-from glowembed.graph.op import Malformed, OnnxNode, Refused
+from glowembed.graph.op import Malformed, OnnxNode, Refused, is_a
 from glowembed.graph.registry import definitions, importers, ops
+from glowembed.ops.nest import Choice
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
@@ -280,7 +281,7 @@ def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     values, outputs = walk.builder.values, {name for name in node.outputs if name}
     for made in (n for n in walk.builder.nodes if outputs.intersection(n.outputs)):
         numbers = [name for name in made.inputs if values[name].const is not None and not values[name].plain]
-        if made.op != "Choice" or numbers or ops()[made.op].limits(made.attrs):
+        if not is_a(made, Choice) or numbers or ops()[made.op].limits(made.attrs):
             return False
     real = tuple(name for name in node.outputs if name and not values[name].plain)
     onnxquant.after_move(replace(node, outputs=real), walk.quantized)

@@ -8,13 +8,11 @@ ge_isa_dsp_wide.h, ge_dsp_wide_depthwise.h and ge_isa_dsp_wide_fc.h explain how 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
-from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.kernels.wide import grouped, of_weight, sums_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
@@ -159,29 +157,31 @@ def _whole(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array
     return dsp.stream_of(np.concatenate([bias, words.astype(np.int64), multiplier], axis=1))
 
 
-def _fc_why_not(node: Node) -> str | None:
-    if node.constants["weights"].materialize().min() < -127 and node.op == "fc_s16":
+def _fc_why_not(node: Node, pairs: bool) -> str | None:
+    """pairs: two channels share a word of weights."""
+    if pairs and node.constants["weights"].materialize().min() < -127:
         return "a weight is -128"
     return sums_why_not(node, (1,))
 
 
-def _fc_cost(node: Node, target: Target) -> Cost:
+def _fc_cost(node: Node, pairs: bool) -> Cost:
     p = node.params
     turns = -(-p.in_c // 16)
-    turn = 86 if node.op == "fc_s16" else 84
+    turn = 86 if pairs else 84
     copy = p.in_c + 40 if p.in_c % 16 else 0
     return Cost(p.rows * (-(-p.out_c // 4) * (45 + turn * turns) + copy + 60), 700)
 
 
-def _fc_kernel(weight: str, arrange: Any) -> Kernel:
+def _fc_kernel(weight: str) -> Kernel:
+    pairs = weight == "int8_t"
     return Kernel(
         **of_weight("fc", "dsp", weight),
         isa="dsp",
-        when=lambda node, target: _fc_why_not(node),
+        when=lambda node, target: _fc_why_not(node, pairs),
         constants={"stream": "uint32_t"},
-        arrange=arrange,
+        arrange=_shared if pairs else _whole,
         scratch=lambda p: 2 * (-(-p.in_c // 16) * 16) if p.in_c % 16 else 0,
-        cost=_fc_cost,
+        cost=lambda node, target: _fc_cost(node, pairs),
         store="rows",
     )
 
@@ -191,6 +191,6 @@ KERNELS = {
     "conv2d_s16_w16": only(WHOLE),
     "depthwise_s16": only(_depthwise_kernel("int8_t")),
     "depthwise_s16_w16": only(_depthwise_kernel("int16_t")),
-    "fc_s16": only(_fc_kernel("int8_t", _shared)),
-    "fc_s16_w16": only(_fc_kernel("int16_t", _whole)),
+    "fc_s16": only(_fc_kernel("int8_t")),
+    "fc_s16_w16": only(_fc_kernel("int16_t")),
 }

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -142,9 +143,7 @@ def _tie_node(graph: Graph, node: Node, ties: _Ties, known: Intervals) -> bool:
 
 
 def _tie_move(graph: Graph, node: Node, ties: _Ties) -> bool:
-    if node.op == "Slice" and node.attrs["steps"][-1] != 1:
-        return False
-    if node.op == "Pad" and (node.attrs["pads_begin"][-1] or node.attrs["pads_end"][-1]):
+    if not ops()[node.op].keeps_channels(node.attrs):
         return False
     numbers = np.concatenate([[-1], *(ties.first[n] + np.arange(ties.count[n]) for n in node.inputs)]).astype(np.int64)
     origin = sources(graph, node)
@@ -280,7 +279,7 @@ def _with_outputs(graph: Graph, node: Node, live: Array) -> Graph:
 def _largest(graph: Graph, node: Node, ties: _Ties) -> Array:
     """The channel that determines the shift; all of them if it is not determined by the largest scale."""
     everything, w = np.arange(ties.count[node.outputs[0]]), graph.values[node.inputs[1]]
-    if node.op == "Affine" or w.qtype is None:
+    if dependence(node) != "sum" or w.qtype is None:
         return everything
     largest = int(np.asarray(w.qtype.scale).argmax())
     return everything if ties.is_live(node.outputs[0])[largest] else everything[largest : largest + 1]
@@ -333,15 +332,12 @@ def _smaller(graph: Graph, node: Node, kept: Kept, known: Intervals, values: dic
         return _smaller_sum(graph, node, kept, known, values)
     if ops()[node.op].has_weights:
         return _smaller_by_channel(graph, node, kept, values)
-    if node.op == "Reshape":
-        return replace(node, attrs={**node.attrs, "shape": values[node.outputs[0]].shape})
-    if node.op == "Slice":
-        sizes = (*node.attrs["sizes"][:-1], values[node.outputs[0]].shape[-1])
-        first = node.attrs["starts"][-1]
-        before = np.count_nonzero(kept[node.inputs[0]] < first) if node.inputs[0] in kept else first
-        starts = (*node.attrs["starts"][:-1], int(before))
-        return replace(node, attrs={**node.attrs, "sizes": sizes, "starts": starts})
-    return node
+    return replace(node, attrs=_narrowed_attrs(node, kept, values))
+
+
+def _narrowed_attrs(node: Node, kept: Kept, values: Mapping[str, Value]) -> Mapping[str, Any]:
+    x, y = (values[name].shape for name in (node.inputs[0], node.outputs[0]))
+    return ops()[node.op].narrowed(node.attrs, kept.get(node.inputs[0]), x, y)
 
 
 def _smaller_by_channel(graph: Graph, node: Node, kept: Kept, values: dict[str, Value]) -> Node:
@@ -349,14 +345,13 @@ def _smaller_by_channel(graph: Graph, node: Node, kept: Kept, values: dict[str, 
     x, *parameters = node.inputs
     channels, names = kept[node.outputs[0]], []
     for name in parameters:
-        if node.op == "Affine" and not node.attrs["per_channel"]:
+        if not node.attrs.get("per_channel", True):
             names.append(name)
             continue
         narrow = _taken(graph.values[name], channels, 0, _fresh(values, f"{name}/kept", node))
         values[narrow.name] = narrow
         names.append(narrow.name)
-    attrs = {**node.attrs, "group": values[x].shape[-1]} if node.op == "Conv" else node.attrs
-    return replace(node, inputs=(x, *names), attrs=attrs)
+    return replace(node, inputs=(x, *names), attrs=_narrowed_attrs(node, kept, values))
 
 
 @dataclass(frozen=True, eq=False)

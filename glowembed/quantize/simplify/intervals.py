@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.ir import Array, Graph, Node, Shape, Value
-from glowembed.graph.op import Dependence, LowerContext
+from glowembed.graph.op import Dependence, LowerContext, is_a
 from glowembed.graph.registry import kernel_ops, ops
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
+from glowembed.ops.softmax import SoftmaxS8
 
 MOST_ELEMENTS = 2**22
 """The most elements of a tensor that is evaluated at its ends; the channels of a larger one are not bounded."""
@@ -246,7 +247,7 @@ def softmax_terms(graph: Graph, node: Node, known: Interval) -> tuple[Array, Arr
     The sum is at least the term of the largest channel, table[0].
     """
     made, *rest = lowered(graph, node).nodes
-    if rest or made.op != "softmax_s8" or made.params.n > 256:  # more channels would mean another table
+    if rest or not is_a(made, SoftmaxS8) or made.params.n > 256:  # more channels would mean another table
         return None
     table = made.constants["table"].materialize().astype(np.int64)
     terms = table[distances(known)]

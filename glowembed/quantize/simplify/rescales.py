@@ -12,7 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from glowembed.graph.ir import Graph, Node, QType, Value
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.concat import Concat
+from glowembed.ops.copy import Rescale
 from glowembed.quantize.simplify.intervals import Intervals, evaluate, intervals, is_int8
 
 
@@ -32,14 +35,10 @@ def fold_rescales(graph: Graph, given: Collection[str]) -> Graph:
 def _same_type(graph: Graph, given: Collection[str]) -> Graph:
     """Remove a Rescale between equal types."""
     for node in graph.nodes:
-        same = _rescales(node) and graph.values[node.inputs[0]].qtype == graph.values[node.outputs[0]].qtype
+        same = is_a(node, Rescale) and graph.values[node.inputs[0]].qtype == graph.values[node.outputs[0]].qtype
         if same and (result := _bypassed(graph, node)) is not None:
             return result
     return graph
-
-
-def _rescales(node: Node) -> bool:
-    return node.op == "Rescale"
 
 
 def _up(graph: Graph, given: Collection[str]) -> Graph:
@@ -48,7 +47,7 @@ def _up(graph: Graph, given: Collection[str]) -> Graph:
     """
     producer = graph.producer()
     for node in graph.nodes:
-        maker = producer.get(node.inputs[0]) if _rescales(node) else None
+        maker = producer.get(node.inputs[0]) if is_a(node, Rescale) else None
         if maker is None or not ops()[maker.op].rounds_once or not _only_reader(graph, node, node.inputs[0], given):
             continue
         first, second = graph.values[node.inputs[0]], graph.values[node.outputs[0]]
@@ -65,7 +64,7 @@ def _down(graph: Graph, given: Collection[str]) -> Graph:
     Weights were typed, and biases rounded, for the scale of the input that they have: an op with weights keeps it.
     """
     for node in graph.nodes:
-        if not _rescales(node) or node.outputs[0] in graph.outputs or node.outputs[0] in given:
+        if not is_a(node, Rescale) or node.outputs[0] in graph.outputs or node.outputs[0] in given:
             continue
         first, second = (graph.values[name] for name in (node.inputs[0], node.outputs[0]))
         if not (is_int8(first) and is_int8(second) and _covers(second.qtype, first.qtype)):
@@ -84,7 +83,7 @@ def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
     producer = graph.producer()
     for node in graph.nodes:
         wanted = graph.values[node.outputs[0]]
-        for name in node.inputs if node.op == "Concat" and is_int8(wanted) else ():
+        for name in node.inputs if is_a(node, Concat) and is_int8(wanted) else ():
             value, maker = graph.values[name], producer.get(name)
             if maker is None or value.qtype == wanted.qtype or not is_int8(value) or not ops()[maker.op].rounds_once:
                 continue
