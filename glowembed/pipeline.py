@@ -46,7 +46,14 @@ from glowembed.quantize.precision import UNBOUNDED, UNBOUNDED_IN_FLOAT, Precisio
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
-from glowembed.quantize.types import coarse_softmaxes, coverage, quantize, refuse_unused, require_all_quantized
+from glowembed.quantize.types import (
+    Coverage,
+    coarse_softmaxes,
+    coverage,
+    quantize,
+    refuse_unused,
+    require_all_quantized,
+)
 from glowembed.quantize.weights import requantize_weights
 from glowembed.ranges import datachecks, datasets, plot
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
@@ -170,15 +177,10 @@ def compile_model(
     Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is
     quantized already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
     """
-    options, model, out_dir = options or CompileOptions(), Path(model), Path(out_dir)
-    data = _samples(options, data)
-    if data is not None and profile is not None:
-        raise UsageError("give either calibration data (--data, --random) or a profile (--profile), not both")
+    model, out_dir = Path(model), Path(out_dir)
+    options, data, profile = _given(options or CompileOptions(), data, profile)
     target = options.core()
     output.check_out_dir(out_dir)
-    if profile is not None:
-        profile = profile if isinstance(profile, Profile) else Profile.load(Path(profile))
-        options = _as_profiled(options, profile.form)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
         graph = check(_imported(model, options), "import")
@@ -194,18 +196,9 @@ def compile_model(
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):
-        precision = _unbounded_in_float(graph, resolve_precision(graph, config_of(options)), ranges)
-        graph, precision = _quantized(graph, precision, ranges)
-        refuse_unused(graph, precision)
-        graph = requantize_weights(graph, target.weights)
-        graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean), ranges)
-        check(graph, "quantize")
-        read = (Note("model", text) for text in graph.notes)
-        notes = (*read, *_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
+        graph, table = _typed(graph, options, target, ranges)
+        notes = (*_read_notes(graph), *_calibration_notes(graph, ranges), *coarse_softmaxes(graph))
         calibrated = _calibrated(graph, ranges, notes)
-        table = coverage(graph, precision)
-        if options.require_all_quantized:
-            require_all_quantized(table)
     on_stage("quantize", graph)
     with stages.run("simplify"):
         graph, savings = simplify(graph, given)
@@ -220,26 +213,57 @@ def compile_model(
         check(graph, "choose")
     on_stage("choose", graph)
     with stages.run("plan"):
-        graph, plan = _plan(graph, target, options, choices)
-        check(graph, "plan")
-        _require_room(graph, plan)
-        replay.check(graph, plan)
+        graph, plan = _proved(*_plan(graph, target, options, choices))
         notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
     on_stage("plan", plan)
     with stages.run("emit"):
-        origin = emit.Origin(
-            VERSION,
-            model.name,
-            options.recorded(),
-            tuple(entry.json() for entry in table),
-            savings.json(),
-            calibrated,
-        )
+        entries = tuple(entry.json() for entry in table)
+        origin = emit.Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
         files = emit.emit(graph, plan, target, origin, options.weights)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
-    manifest = json.loads(files["bundle.json"])
-    return Bundle(out_dir, manifest, graph, model, stages.seconds, choices, (*assumed, *notes))
+    return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
+
+
+def _given(
+    options: CompileOptions, data: Dataset | Source | Path | str | None, profile: Profile | Path | str | None
+) -> tuple[CompileOptions, Dataset | Source | Path | str | None, Profile | None]:
+    """The options as the profile was made with, and the data or the profile that the ranges come from."""
+    data = _samples(options, data)
+    if data is not None and profile is not None:
+        raise UsageError("give either calibration data (--data, --random) or a profile (--profile), not both")
+    if profile is None:
+        return options, data, None
+    profile = profile if isinstance(profile, Profile) else Profile.load(Path(profile))
+    return _as_profiled(options, profile.form), data, profile
+
+
+def _typed(
+    graph: Graph, options: CompileOptions, target: Target, ranges: Profile
+) -> tuple[Graph, tuple[Coverage, ...]]:
+    """The graph with a type for every value, and how each node is computed."""
+    precision = _unbounded_in_float(graph, resolve_precision(graph, config_of(options)), ranges)
+    graph, precision = _quantized(graph, precision, ranges)
+    refuse_unused(graph, precision)
+    graph = requantize_weights(graph, target.weights)
+    graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean), ranges)
+    table = coverage(check(graph, "quantize"), precision)
+    if options.require_all_quantized:
+        require_all_quantized(table)
+    return graph, table
+
+
+def _read_notes(graph: Graph) -> Iterator[Note]:
+    """Notes about how the model was read."""
+    return (Note("model", text) for text in graph.notes)
+
+
+def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
+    """The plan after it was replayed. Raises UsageError where a tensor has no room."""
+    check(graph, "plan")
+    _require_room(graph, plan)
+    replay.check(graph, plan)
+    return graph, plan
 
 
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:

@@ -51,46 +51,56 @@ def add_to(app: typer.Typer) -> None:
     )(command)
 
 
+ModelOrBundle = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="The ONNX file, in float; or a bundle, for its model, target, shapes and images."
+    ),
+]
+PrecisionFile = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")]
+Samples = Annotated[
+    Path | None, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")
+]
+Metric = Annotated[
+    str,
+    typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="The measure that must not get worse."),
+]
+AcceptableDrop = Annotated[str, typer.Option("--drop", metavar="P%", help="How much worse than float it may become.")]
+TargetName = Annotated[
+    str | None, typer.Option("--target", help="Target for the costs; by default cortex-m4, or that of the bundle.")
+]
+SampleCount = Annotated[int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")]
+LabelsKey = Annotated[str | None, typer.Option("--labels", metavar="KEY", help="Key of the labels.")]
+LargestArena = Annotated[str | None, typer.Option("--ram", metavar="BYTES", help="Largest arena, such as 20K.")]
+LargestFlash = Annotated[
+    str | None, typer.Option("--flash", metavar="BYTES", help="Largest size of weights and code, such as 64K.")
+]
+MostCycles = Annotated[
+    int | None, typer.Option("--cycles", metavar="N", min=1, help="Largest number of estimated cycles.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", metavar="N", min=1, help="Number of parallel evaluations; by default the number of cores."
+    ),
+]
+
+
 @takes("shapes", "inputs", "outputs", "random")
 def command(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="The ONNX file, in float; or a bundle, for its model, target, shapes and images."
-        ),
-    ],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="PATH", help="Samples to calibrate and to measure with.")
-    ] = None,
-    metric: Annotated[
-        str,
-        typer.Option("--metric", metavar="top1|rmse|cosine|python:M.F", help="The measure that must not get worse."),
-    ] = "top1",
-    drop: Annotated[
-        str, typer.Option("--drop", metavar="P%", help="How much worse than float it may become.")
-    ] = "0.5%",
-    target: Annotated[
-        str | None, typer.Option("--target", help="Target for the costs; by default cortex-m4, or that of the bundle.")
-    ] = None,
+    model: ModelOrBundle,
+    out: PrecisionFile,
+    data: Samples = None,
+    metric: Metric = "top1",
+    drop: AcceptableDrop = "0.5%",
+    target: TargetName = None,
     *,
-    samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")
-    ] = None,
-    labels: Annotated[str | None, typer.Option("--labels", metavar="KEY", help="Key of the labels.")] = None,
-    ram: Annotated[str | None, typer.Option("--ram", metavar="BYTES", help="Largest arena, such as 20K.")] = None,
-    flash: Annotated[
-        str | None, typer.Option("--flash", metavar="BYTES", help="Largest size of weights and code, such as 64K.")
-    ] = None,
-    cycles: Annotated[
-        int | None, typer.Option("--cycles", metavar="N", min=1, help="Largest number of estimated cycles.")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", metavar="N", min=1, help="Number of parallel evaluations; by default the number of cores."
-        ),
-    ] = None,
+    samples: SampleCount = None,
+    labels: LabelsKey = None,
+    ram: LargestArena = None,
+    flash: LargestFlash = None,
+    cycles: MostCycles = None,
+    workers: Workers = None,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,

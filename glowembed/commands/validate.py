@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,9 +31,11 @@ from glowembed.files.output import write_file
 from glowembed.graph.target import TRANSPORTS
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
+from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
 from glowembed.options.table import CompileOptions
-from glowembed.pipeline import images_of
+from glowembed.pipeline import Bundle, images_of
+from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report
 from glowembed.show.page import page
@@ -46,57 +49,67 @@ def add_to(app: typer.Typer) -> None:
     )
 
 
+BoardName = Annotated[str | None, typer.Option("--board", help="A board, or host; by default the target's test board.")]
+LabelsKey = Annotated[
+    str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; by default test_y.")
+]
+SampleCount = Annotated[
+    int | None, typer.Option("--samples", metavar="N", min=1, help="Use only N samples, evenly spaced.")
+]
+WithLayers = Annotated[bool, typer.Option("--layers", help="Also compare and count every layer.")]
+Original = Annotated[Path | None, typer.Option("--model", metavar="ONNX", help="The original model, if it has moved.")]
+BuildDir = Annotated[
+    Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
+]
+FarmFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--boards", metavar="FARM.yaml", help="A list of boards to validate at once, through their serial ports."
+    ),
+]
+HtmlFile = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
+]
+TransportName = Annotated[
+    str | None,
+    typer.Option(
+        "--transport", metavar="|".join(TRANSPORTS), help="serial: through the board's UART, real or emulated."
+    ),
+]
+PortName = Annotated[
+    str | None,
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        help="Port of the board: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE.",
+    ),
+]
+BaudRate = Annotated[int | None, typer.Option("--baud", metavar="N", help="Baud rate; by default that of board.toml.")]
+FlashFirst = Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted serial run.")]
+
+
 @takes("random")
 def validate(
     bundle: BundleDir,
     data: Data = None,
-    board: Annotated[
-        str | None, typer.Option("--board", help="A board, or host; by default the target's test board.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; by default test_y.")
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help="Use only N samples, evenly spaced.")
-    ] = None,
-    layers: Annotated[bool, typer.Option("--layers", help="Also compare and count every layer.")] = False,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="ONNX", help="The original model, if it has moved.")
-    ] = None,
-    build_dir: Annotated[
-        Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
-    ] = None,
-    boards: Annotated[
-        Path | None,
-        typer.Option(
-            "--boards", metavar="FARM.yaml", help="A list of boards to validate at once, through their serial ports."
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
-    ] = None,
-    transport: Annotated[
-        str | None,
-        typer.Option(
-            "--transport", metavar="|".join(TRANSPORTS), help="serial: through the board's UART, real or emulated."
-        ),
-    ] = None,
-    port: Annotated[
-        str | None,
-        typer.Option(
-            "--port",
-            metavar="PORT",
-            help="Port of the board: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE.",
-        ),
-    ] = None,
-    baud: Annotated[
-        int | None, typer.Option("--baud", metavar="N", help="Baud rate; by default that of board.toml.")
-    ] = None,
-    flash: Annotated[bool, typer.Option("--flash", help="Flash the firmware first, with the board's tool.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted serial run.")] = False,
+    board: BoardName = None,
+    labels: LabelsKey = None,
+    samples: SampleCount = None,
+    layers: WithLayers = False,
+    model: Original = None,
+    build_dir: BuildDir = None,
+    json_file: JsonFile = None,
+    boards: FarmFile = None,
+    html: HtmlFile = None,
+    transport: TransportName = None,
+    port: PortName = None,
+    baud: BaudRate = None,
+    flash: FlashFirst = False,
+    resume: Resume = False,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
@@ -112,15 +125,12 @@ def validate(
         raise unknown_name("transport", transport, TRANSPORTS)
     random = CompileOptions.from_words(asked).random
     if boards is not None:
-        if data is None:
-            raise UsageError(f"{boards} names several boards: give the samples for all of them with --data PATH")
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
         refuse_options({**own, "--html": html}, f"for one board, and {boards} names several")
         given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
         given |= {"--image-std": image_std, "--image-scale": image_scale}
         flags = {"--layers": layers, "--flash": flash, "--resume": resume}
-        words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-        _farm(farm.read(boards, bundle, data), words + [name for name, on in flags.items() if on], json_file)
+        _farm(_places(boards, bundle, data), _words(given, flags), json_file)
         return
     opened = pipeline.load_bundle(bundle)
     images = image_options(image_mean, image_std, image_scale, images_of(opened))
@@ -140,14 +150,32 @@ def validate(
     tell_notes(unused_image_options(data, image_mean, image_std, image_scale))
     write_json(json_file, result.json)
     if html is not None:
-        with progress_bar() as progress:
-            lost = losses(opened, source, progress=progress, model=model)
-            values = seen(opened, source, progress=progress, model=model)
-        write_file(html, page(result, lost, (values, opened.graph)))
+        write_file(html, _page(opened, source, model, result))
     if json_file != Path("-"):
         show(report.validation(result))
     if not result.bit_exact:
         raise typer.Exit(1)
+
+
+def _page(bundle: Bundle, source: Source, model: Path | None, result: Validation) -> str:
+    """The page of --html: the result, and where accuracy is lost."""
+    with progress_bar() as progress:
+        lost = losses(bundle, source, progress=progress, model=model)
+        values = seen(bundle, source, progress=progress, model=model)
+    return page(result, lost, (values, bundle.graph))
+
+
+def _places(boards: Path, bundle: Path, data: Path | None) -> list[farm.Place]:
+    """The boards of a farm file. Raises UsageError without samples for them."""
+    if data is None:
+        raise UsageError(f"{boards} names several boards: give the samples for all of them with --data PATH")
+    return farm.read(boards, bundle, data)
+
+
+def _words(given: Mapping[str, object], flags: Mapping[str, bool]) -> list[str]:
+    """Options as the words of a command line: those that were given, and the flags that are on."""
+    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return words + [name for name, on in flags.items() if on]
 
 
 def _farm(places: list[farm.Place], words: list[str], json_file: Path | None) -> None:
