@@ -24,7 +24,7 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import documents, output
 from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, registry
-from glowembed.graph.ir import Array, Graph, Shape
+from glowembed.graph.ir import OUTSIDE, Array, Graph, Shape
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan, PlanOptions, Tradeoff, Weights
 from glowembed.graph.stages import check
@@ -39,6 +39,7 @@ from glowembed.options.table import Cut, Settings
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
+from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
@@ -46,6 +47,7 @@ from glowembed.quantize.precision import UNBOUNDED, UNBOUNDED_IN_FLOAT, Precisio
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
+from glowembed.quantize.states import tied
 from glowembed.quantize.types import (
     Coverage,
     coarse_softmaxes,
@@ -104,7 +106,13 @@ class _Stages:
 
 def _imported(model: Path, options: CompileOptions) -> Graph:
     return importer.load(
-        model, options.shapes, options.input_layout, options.exact, options.cut, options.float64_as_float32
+        model,
+        options.shapes,
+        options.input_layout,
+        options.exact,
+        options.cut,
+        options.float64_as_float32,
+        options.states,
     )
 
 
@@ -159,7 +167,7 @@ def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
 
 
 def _dataset(data: Dataset | Source | Path | str, graph: Graph) -> Dataset:
-    samples = data if isinstance(data, Dataset) else datasets.load(data, datasets.input_specs(graph), "calib")
+    samples = datasets.of_graph(data, graph, "calib")
     return replace(samples, notes=(*samples.notes, *datachecks.calibration(samples)))
 
 
@@ -308,7 +316,8 @@ def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
     """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
     reserved = emit.weights_bytes(graph) if options.weights.place == "ram" else 0
-    wanted, limit = replace(options.plan, reserved=reserved), options.flash
+    state = block_size(graph, _alignment(graph, target))
+    wanted, limit = replace(options.plan, reserved=reserved, state=state), options.flash
     costs = Costs(target, within(choices, wanted.optimize, limit))
     flag, elsewhere = "-Os" if wanted.optimize == "size" else "-O2", options.weights.place == "file"
     if wanted.optimize == "size":
@@ -355,7 +364,7 @@ def _within_limits(graph: Graph, model: Path) -> Graph:
 
 def _require_room(graph: Graph, plan: Plan) -> None:
     """Refuse a plan that is larger than what can be proved and addressed."""
-    size = plan.size + sum(v.bytes for v in graph.values.values() if v.place != "arena")
+    size = plan.size + sum(v.bytes for v in graph.values.values() if v.place in OUTSIDE)
     if size > limits.ARENA:
         name = graph.nodes[plan.steps[memory.peak_step(plan)].node].name if plan.steps else "the inputs"
         raise UnsupportedModelError(
@@ -396,7 +405,8 @@ def cut_of(bundle: Bundle) -> Cut:
 def form_of(bundle: Bundle) -> CompileOptions:
     """The options that say what of the model the bundle computes, and for which shapes: no later command asks for them again."""
     layout = bundle.manifest["options"]["input_layout"]
-    return CompileOptions(shapes=shapes_of(bundle), cut=cut_of(bundle), input_layout=layout)
+    states = dict(bundle.manifest["options"].get("states", {}))
+    return CompileOptions(shapes=shapes_of(bundle), cut=cut_of(bundle), input_layout=layout, states=states)
 
 
 def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
@@ -476,7 +486,7 @@ def _unbounded_in_float(graph: Graph, precision: Precision, ranges: Profile) -> 
 
 def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Graph, Precision]:
     """The graph with types. Without samples, nodes that a quantized model leaves in float are computed in float32."""
-    made = quantize(graph, _range_of(ranges), precision, _weights_range)
+    made = tied(graph, lambda g: quantize(g, _range_of(ranges), precision, _weights_range))
     missing = dict(ranges.missing) if isinstance(ranges, _NoProfile) else {}
     if not missing:
         return made, precision

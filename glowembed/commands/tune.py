@@ -86,7 +86,7 @@ Workers = Annotated[
 ]
 
 
-@takes("shapes", "inputs", "outputs", "random")
+@takes("shapes", "inputs", "outputs", "states", "random")
 def command(
     model: ModelOrBundle,
     out: PrecisionFile,

@@ -19,12 +19,13 @@ import numpy as np
 
 from glowembed.emit import buildfiles, graphfile
 from glowembed.emit import schedule as emit_schedule
+from glowembed.emit import states as emit_states
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, weights_file
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier, text
 from glowembed.graph.cstruct import c_initialiser, numpy_type, struct_name
-from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.ir import OUTSIDE, Array, Graph, Node, Value
 from glowembed.graph.op import is_a
 from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
@@ -43,7 +44,7 @@ SIZE_FLAGS = ("-Os",)
 """The flags for a bundle with the least flash, added to those of its target."""
 
 OWN_MACROS = frozenset(
-    """OK ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN API ARENA ARENA_SIZE ARENA_ALIGN ALIGNED CAST HIDDEN LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
+    """OK STATE_OFFSET STATE_SIZE ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN API ARENA ARENA_SIZE ARENA_ALIGN ALIGNED CAST HIDDEN LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
     MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
 """The suffixes of a bundle's macros, besides those of inputs and outputs."""
@@ -90,6 +91,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         "model_sha256": graph.model_sha256,
         "target": target,
         "plan": plan,
+        "state": emit_states.entry(graph, plan),
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
@@ -211,7 +213,7 @@ def _ids(graph: Graph) -> dict[str, str]:
 
 
 def _end(graph: Graph, name: str, plan: Plan, ident: str, direction: str) -> dict[str, Any]:
-    """An input or output. handed: `arena`, `caller` or `rows`; rows: the number of rows if they are handed over one by
+    """An input or output. handed: its place; rows: the number of rows if they are handed over one by
     one.
     """
     value = graph.values[name]
@@ -239,7 +241,7 @@ def _places(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: Wei
     ends = [*tensors["inputs"], *tensors["outputs"]]
     for end in ends:
         end["where"] = _where(end, ends, name.upper())
-    found = [end for end in ends if end["handed"] != "arena"]
+    found = [end for end in ends if end["handed"] in OUTSIDE]
     rams = [
         {"member": ram_member(ram), "id": ram.name.upper(), "size": ram.size, "name": ram.name} for ram, _ in plan.rams
     ]
@@ -275,6 +277,10 @@ def _where(end: Mapping[str, Any], ends: Iterable[Mapping[str, Any]], prefix: st
     if end["handed"] == "rows":
         macro = f"{prefix}_INPUT_{end['id']}"
         return [f"Handed over by places->{end['member']}, in {macro}_ROWS rows of {macro}_ROW_SIZE bytes."]
+    if end["handed"] == "state":
+        return [
+            f"A state: bytes {start} to {stop - 1} of the arena, kept from run to run and set by {prefix.lower()}_reset."
+        ]
     if end["handed"] == "caller":
         only = "read, never written" if end["direction"] == "INPUT" else "written while it runs"
         return [f"In your buffer places->{end['member']}, which is {only}."]
@@ -582,6 +588,7 @@ def _manifest(
         "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
         "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
         "layers": layers,
+        **({"state": emit_states.recorded(context["state"])} if context["state"] else {}),
         "levels": [level.word for levels in context["levels"].values() for level in levels],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),
@@ -594,7 +601,7 @@ def _manifest(
 def _sizes(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Every size of this bundle, and what is proved about it, for the header."""
     weights: Weights = context["weights"]
-    ends = [*context["inputs"], *context["outputs"]]
+    ends, state = [*context["inputs"], *context["outputs"]], context["state"]
     inside, outside = ([t for t in ends if (t["offset"] is None) == out] for out in (False, True))
     yours = [t["bytes"] // (t["rows"] or 1) for t in outside if t["handed"] == "caller"]
     scratch = max((kernel(n.kernel).scratch(n.params) for n in graph.nodes if n.kernel), default=0)
@@ -613,6 +620,7 @@ def _sizes(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple[s
         *[("", f"{ram.size:9} bytes of the RAM {ram.name}, for what is used most") for ram, _ in plan.rams],
         ("scratch", f"{scratch:9} bytes of it, at most, for a kernel while it runs"),
         ("in, out", f"{sum(t['bytes'] for t in inside):9} bytes of it, if they lay apart, for inputs and outputs"),
+        *([("state", f"{state['size']:9} bytes of it, kept from run to run")] if state else []),
         *([("yours", f"{sum(yours):9} bytes of RAM or flash for inputs and outputs in your buffers")] if yours else []),
         *[("rows", f"{t['bytes'] // t['rows']:9} bytes each of {t['comment']}, never kept whole") for t in outside if t["rows"]],
         ("weights", f"{context['weights_bytes']:9} {where[weights.place]}"),

@@ -24,6 +24,7 @@ from glowembed.files.source import read_bytes
 from glowembed.graph.cstruct import c_initialiser
 from glowembed.graph.ir import Array, Const, Graph, GraphError, Node, QType, Value, verify
 from glowembed.graph.registry import kernel_ops
+from glowembed.graph.states import State
 from glowembed.nest.dtypes import COMPUTED
 
 
@@ -59,10 +60,22 @@ def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
     try:
         values = {v["name"]: _value(v, arrays) for v in data["values"]}
         nodes = tuple(_node(n, arrays) for n in data["nodes"])
-        graph = verify(Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"])))
+        states = tuple(State(str(pair["output"]), str(pair["input"])) for pair in data.get("states", ()))
+        graph = Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"]), states=states)
+        _check_states(verify(graph))
     except (ValueError, KeyError, TypeError, GraphError) as error:
         raise UsageError(f"{where} contradicts itself ({error}); compile the model again") from error
     return graph
+
+
+def _check_states(graph: Graph) -> None:
+    """Raise ValueError if the states are not pairs of an input and an output of one form."""
+    for state in graph.states:
+        old, new = graph.values.get(state.input), graph.values.get(state.output)
+        if old is None or new is None or state.input not in graph.inputs or state.output not in graph.outputs:
+            raise ValueError(f"{state.output!r:.60} and {state.input!r:.60} are no output and input")
+        if (old.shape, old.dtype, old.qtype) != (new.shape, new.dtype, new.qtype):
+            raise ValueError(f"{state.output!r:.60} and {state.input!r:.60} are stored differently")
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -93,7 +106,7 @@ SCHEMA = _object(
             layout={"type": ["array", "null"], "items": _COUNT},
             qtype={"anyOf": [_QTYPE, {"type": "null"}]},
             constant={"type": "boolean"},
-            place={"enum": ["arena", "caller", "rows"]},
+            place={"enum": ["arena", "caller", "rows", "state"]},
         ),
     },
     nodes={
@@ -168,6 +181,7 @@ def _structure(graph: Graph) -> dict[str, Any]:
         "name": graph.name,
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
+        **({"states": [asdict(state) for state in graph.states]} if graph.states else {}),
         "values": [
             {
                 "name": v.name,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.notes import Note
+from glowembed.graph.states import State
 from glowembed.law.fixedpoint import Mode
 from glowembed.nest.dtypes import numpy_type
 
@@ -127,10 +128,13 @@ class Const:
         return array
 
 
-Place = Literal["arena", "caller", "rows"]
+Place = Literal["arena", "caller", "rows", "state"]
 """arena: in the arena of the bundle. caller: in a buffer of the caller. rows: in no memory of its own; the caller hands
-it over row by row.
+it over row by row. state: in the part of the arena that is kept from run to run.
 """
+
+OUTSIDE: tuple[Place, ...] = ("caller", "rows")
+"""The places that are not in the arena."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +225,14 @@ class Graph:
     """what the import assumed about shapes"""
     generated: Mapping[str, str] = field(default_factory=dict)
     """by the name of a node of the model: why it is computed by generated loops, and by no kernel of its own"""
+    states: tuple[State, ...] = ()
+    """outputs whose values are inputs of the next run"""
+
+    @property
+    def free_inputs(self) -> tuple[str, ...]:
+        """The inputs that are no states: the caller gives them for each run."""
+        kept = {state.input for state in self.states}
+        return tuple(name for name in self.inputs if name not in kept)
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
         """A mapping from value name to the nodes that read the value, in order."""

@@ -14,6 +14,10 @@ Level = Literal["note", "warning"]
 
 MEANINGS: Mapping[str, tuple[Level, str]] = {
     "batch": ("note", "The model leaves the batch of an input open, and the bundle takes one sample."),
+    "state": (
+        "note",
+        "A pair of an output and an input that the bundle keeps as a state from run to run; `--state none` leaves them apart.",
+    ),
     "random-data": (
         "warning",
         "Samples are random numbers (`--random`): ranges, accuracy and the comparison with float say nothing about real data.",

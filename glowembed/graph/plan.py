@@ -29,7 +29,8 @@ class PlanOptions:
     """The options of planning. mode: `exact` uses the solver where greedy placement leaves a gap, `greedy` never does.
     effort: how long the solver may search, in its own deterministic units. optimize: `balanced` = least RAM for at most
     5 % more cycles, `ram` = least RAM for at most twice the cycles, `speed` and `size` = no layer is called more than
-    once (choose.py says which kernels). ram: a limit in bytes, of which `reserved` are not available to the arena.
+    once (choose.py says which kernels). ram: a limit in bytes, of which `reserved` are not available to the arena, and
+    `state` of the arena are kept from run to run.
     rams: further memories, the fastest first.
     """
 
@@ -38,12 +39,13 @@ class PlanOptions:
     optimize: Optimize = "balanced"
     ram: int | None = None
     reserved: int = 0
+    state: int = 0
     rams: tuple[Ram, ...] = ()
 
     @property
     def arena_limit(self) -> int | None:
         """The limit on the bytes of the arena."""
-        return None if self.ram is None else self.ram - self.reserved
+        return None if self.ram is None else self.ram - self.reserved - self.state
 
     @property
     def limit(self) -> int | None:

@@ -2,7 +2,7 @@
 files, a header with the arena that they share, and files for build systems.
 
 The arena is as large as the largest of theirs: networks run one at a time, and each finds in the arena what the
-previous one left.
+previous one left. So a network with a state has an arena of its own besides.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> M
     name = cnames.identifier(name)
     _check(manifests, name)
     sources = [source for manifest in manifests for source in glue.c_sources(manifest)]
-    arena = {key: max(int(m["arena"][key]) for m in manifests) for key in ("size", "align")}
+    sharing = [m for m in manifests if not m.get("state")]
+    arena = {key: max(int(m["arena"][key]) for m in sharing) for key in ("size", "align")}
     manifest = {
         "schema": SCHEMA,
         "name": name,
@@ -43,7 +44,13 @@ def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> M
         "target": manifests[0]["target"],
         "arena": arena,
         "bundles": [
-            {"name": m["name"], "hash": m["hash"], "arena": m["arena"]["size"], "weights_bytes": m["weights_bytes"]}
+            {
+                "name": m["name"],
+                "hash": m["hash"],
+                "arena": m["arena"]["size"],
+                "weights_bytes": m["weights_bytes"],
+                **({"state": m["state"]["size"]} if m.get("state") else {}),
+            }
             for m in manifests
         ],
         "sources": sources,
@@ -68,6 +75,11 @@ def _check(manifests: Sequence[glue.Manifest], name: str) -> None:
         raise UsageError(
             f"two of these are named {twice!r}: give each a name of its own with 'compile --name' (or --name here)"
         )
+    if all(m.get("state") for m in manifests):
+        raise UsageError(
+            f"{', '.join(names)} all keep a state in their arenas, so there is none that they could share: add the bundles to"
+            " your program one by one, each with an arena of its own"
+        )
     files = [m["weights"]["file"] for m in manifests if m.get("weights", {}).get("file")]
     if len(files) != len(set(files)):
         raise UsageError(
@@ -87,11 +99,17 @@ def _header(manifest: Mapping[str, Any]) -> str:
     prefix = name.upper()
     includes = "".join(f'#include "{b["name"]}.h"\n' for b in bundles)
     needs = "".join(f" *   {b['name']:<20} {b['arena']:9} bytes\n" for b in bundles)
-    calls = "".join(f" *   {b['name']}_run(&arena)\n" for b in bundles)
+    calls = "".join(f" *   {b['name']}_run(&arena)\n" for b in bundles if "state" not in b)
+    own = "".join(
+        f" *   static {b['name'].upper()}_ARENA({b['name']}_arena);  its own, because it keeps a state: {b['name']}_reset(&{b['name']}_arena),"
+        f" {b['name']}_run(&{b['name']}_arena)\n"
+        for b in bundles
+        if "state" in b
+    )
     return f"""/* {name}: {len(bundles)} networks that share one arena. Made by glowembed {VERSION}; do not edit.
  *
  *   static {prefix}_ARENA(arena);
-{calls} *
+{calls}{own} *
  * One network runs at a time, and overwrites what the others have in the arena: take the outputs of one before you write
  * the inputs of the next. Each header is the manual of its network.
  *

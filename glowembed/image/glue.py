@@ -15,6 +15,7 @@ from typing import Any, get_args
 from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.source import read_bytes
+from glowembed.graph.ir import OUTSIDE
 from glowembed.graph.plan import WeightsPlace
 from glowembed.graph.target import Board
 from glowembed.nest.dtypes import COMPUTED
@@ -69,7 +70,7 @@ _TENSOR = {
         "offset": {**_COUNT, "type": ["integer", "null"]},
         "scale": {"type": ["number", "null"]},
         "zero_point": {"type": ["integer", "null"]},
-        "handed": {"enum": ["arena", "caller", "rows"]},
+        "handed": {"enum": ["arena", *OUTSIDE, "state"]},
         "rows": {**_COUNT, "type": ["integer", "null"], "minimum": 1},
     },
 }
@@ -122,6 +123,11 @@ SCHEMA = {
             "properties": {"place": {"enum": list(get_args(WeightsPlace))}, "file": {"type": ["string", "null"]}},
         },
         "calibration": {"type": ["object", "null"]},
+        "state": {
+            "type": "object",
+            "required": ["offset", "size", "pairs"],
+            "properties": {"offset": _COUNT, "size": _COUNT, "pairs": _OBJECTS},
+        },
         "reference": {
             "type": "object",
             "propertyNames": {"enum": ["reference/graph.json", "reference/constants.npz"]},
@@ -247,7 +253,7 @@ def entries(manifest: Manifest) -> tuple[str, str]:
     """
     ends = (*manifest["inputs"], *manifest["outputs"])
     outside = (
-        has_weights_file(manifest) or manifest.get("rams") or any(t.get("handed", "arena") != "arena" for t in ends)
+        has_weights_file(manifest) or manifest.get("rams") or any(t.get("handed", "arena") in OUTSIDE for t in ends)
     )
     name = "ge_window" if outside else manifest["name"]
     return f"{name}_run", f"{name}_run_layers"
@@ -259,7 +265,7 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
     """
     name, (run, run_layers) = manifest["name"], entries(manifest)
     ends = [
-        (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") != "arena"
+        (t, kind) for kind in ("input", "output") for t in manifest[f"{kind}s"] if t.get("handed", "arena") in OUTSIDE
     ]
     own_weights, rams = has_weights_file(manifest), manifest.get("rams", [])
     if not ends and not own_weights and not rams:

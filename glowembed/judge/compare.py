@@ -192,17 +192,23 @@ def run_float_model(
     at: Cut = WHOLE,
 ) -> dict[str, Array]:
     """The outputs of the original model, cut at the values of `at`, by onnxruntime, or by the float references of the ops where
-    operators of the user are in use, which onnxruntime does not know. Whole TensorFlow Lite files are run by LiteRT where it is
-    installed.
+    operators of the user are in use, which onnxruntime does not know. Whole TensorFlow Lite files without
+    states are run by LiteRT where it is installed.
     """
-    if own.folder() is None and at == WHOLE and onnxfile.is_translated(model) and litert.is_installed():
+    if (
+        own.folder() is None
+        and at == WHOLE
+        and not dataset.states
+        and onnxfile.is_translated(model)
+        and litert.is_installed()
+    ):
         rows = litert.run(model, dataset, progress)
         return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
     if own.folder() is None:
         return run_onnxruntime(model, dataset, progress, values, at)
     graph = importer.load(model, dataset.shapes, at=at)
     samples = progress.track(range(len(dataset)), "float reference")
-    results = [run_float(graph, dataset.model_sample(index)) for index in samples]
+    results = dataset.model_runs(samples, lambda inputs: run_float(graph, inputs))
     return {name: _stacked([result[name] for result in results]) for name in graph.outputs}
 
 
@@ -233,12 +239,10 @@ def run_onnxruntime(
         session = _session_for(model, dataset.shapes, at)
         names = [output.name for output in session.get_outputs()]
         samples = progress.track(range(len(dataset)), "float reference")
-        results = [
-            _bounded(
-                dict(zip(names, session.run(names, _typed(session, dataset.model_sample(index))), strict=True)), values
-            )
-            for index in samples
-        ]
+        results = dataset.model_runs(
+            samples,
+            lambda inputs: _bounded(dict(zip(names, session.run(names, _typed(session, inputs)), strict=True)), values),
+        )
     except Exception as error:  # onnxruntime has no common class of exceptions
         raise ToolError(f"onnxruntime cannot run {model}: {str(error).strip().splitlines()[0]}") from error
     return {name: _stacked([result[name] for result in results]) for name in results[0]}

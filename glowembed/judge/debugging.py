@@ -172,12 +172,10 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
     """Every activation of the float graph."""
     graph = _float_graph(bundle, model)
     names = [n for n, v in graph.values.items() if v.const is None]
-    rows = []
-    for index in progress.track(range(len(dataset)), "float"):
-        sample = dataset.sample(index)
-        values = run_float(graph, {n: datasets.stored(graph.values[n], sample[n]) for n in graph.inputs})
-        rows.append({name: _kept(bundle, name, values[name]) for name in names})
-    return _stack(rows)
+    indices = progress.track(range(len(dataset)), "float")
+    samples = (datasets.stored_sample(graph, dataset, index) for index in indices)
+    runs = datasets.graph_runs(graph, samples, lambda inputs: run_float(graph, inputs))
+    return _stack({name: _kept(bundle, name, values[name]) for name in names} for _, values in runs)
 
 
 def _float_graph(bundle: Bundle, model: Path) -> Graph:

@@ -35,7 +35,7 @@ def run(model: Path, dataset: Dataset, progress: Progress = SILENT) -> list[dict
         samples = progress.track(range(len(dataset)), "LiteRT")
         graph = onnxfile.read(model).model.graph
         inputs, outputs = ([info.name for info in infos] for infos in (graph.input, graph.output))
-        return [_outputs(interpreter, inputs, outputs, dataset.model_sample(index)) for index in samples]
+        return dataset.model_runs(samples, lambda sample: _outputs(interpreter, inputs, outputs, sample))
     except (RuntimeError, ValueError, OSError) as error:
         raise ToolError(f"LiteRT cannot run {model}: {str(error).strip().splitlines()[0]}") from error
 

@@ -346,7 +346,7 @@ def _loaded(task: Task) -> _Loaded:
 
 def _load(task: Task) -> _Loaded:
     graph = pipeline.import_model(task.model, task.options)
-    dataset = datasets.load(task.data, datasets.input_specs(graph), "test").every(task.samples)
+    dataset = datasets.of_graph(task.data, graph, "test").every(task.samples)
     floats = compare.run_float_model(task.model, dataset, values=graph.values, at=task.options.cut)
     score = _score(task.metric, floats, floats, dataset.labels)
     return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
@@ -391,11 +391,10 @@ def _compiled(task: Task, options: CompileOptions, profile: Profile) -> tuple[Gr
 
 def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
     """The outputs of the integer reference for every sample, as real numbers in the layout of the model."""
-    rows = []
-    for index in range(len(dataset)):
-        sample = dataset.sample(index)
-        values = run_int(graph, {n: stored(graph.values[n], sample[n]) for n in graph.inputs})
-        rows.append({name: _real(graph.values[name], values[name]) for name in graph.outputs})
+    given = (dataset.sample(index) for index in range(len(dataset)))
+    samples = ({n: stored(graph.values[n], sample[n]) for n in graph.free_inputs} for sample in given)
+    runs = datasets.graph_runs(graph, samples, lambda inputs: run_int(graph, inputs))
+    rows = [{name: _real(graph.values[name], values[name]) for name in graph.outputs} for _, values in runs]
     return {name: np.stack([row[name] for row in rows]) for name in graph.outputs}
 
 

@@ -204,15 +204,29 @@ def find_model(bundle: Bundle, model: Path | None) -> Path:
 def samples_for(bundle: Bundle, data: Path | str | Source | Dataset, labels: str | None = None) -> Dataset:
     """The samples of a test. Images are read as they were when the bundle was calibrated."""
     if isinstance(data, Dataset):
-        return data
+        return datasets.of_graph(data, bundle.graph, "test")
     source = data if isinstance(data, Source) else Source(Path(data), labels, images_of(bundle))
-    return datasets.load(source, datasets.input_specs(bundle.graph), "test")
+    return datasets.of_graph(source, bundle.graph, "test")
 
 
 def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
     """Every input as [n, stored shape], in the form that the bundle takes."""
-    samples = [dataset.sample(index) for index in range(len(dataset))]
-    return {name: np.stack([_stored(graph.values[name], sample[name]) for sample in samples]) for name in graph.inputs}
+    samples, names = [dataset.sample(index) for index in range(len(dataset))], graph.free_inputs
+    given = {name: np.stack([_stored(graph.values[name], sample[name]) for sample in samples]) for name in names}
+    return _with_states(graph, given)
+
+
+def _with_states(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
+    """The inputs with those that are states, as the integer reference leaves them from run to run.
+
+    So every run on a board is checked by itself: it begins with the right state, and what it leaves is one of its outputs.
+    """
+    if not graph.states:
+        return inputs
+    samples = ({name: array[index] for name, array in inputs.items()} for index in range(_count(inputs)))
+    runs = datasets.graph_runs(graph, samples, lambda given: run_int(graph, given))
+    fed = [given for given, _ in runs]
+    return {name: np.stack([given[name] for given in fed]) for name in graph.inputs}
 
 
 def _stored(value: Value, real: Array) -> Array:

@@ -19,7 +19,9 @@ UNWRITTEN = "kernels are not written yet"
 """The reason of every other op, so that a new op needs no entry here."""
 
 WHY: Mapping[str, str] = {
-    **dict.fromkeys(("channels_last", "copy", "copy_into", "copy_rows", "fill", "insert", "take_rows"), MOVES),
+    **dict.fromkeys(
+        ("channels_last", "copy", "copy_into", "copy_rows", "store_rows", "fill", "insert", "take_rows"), MOVES
+    ),
     "nest": GENERATED,
 }
 """Family -> the reason why it needs no kernels on some core."""

@@ -14,7 +14,7 @@ from glowembed.graph.registry import lower_node
 
 
 def lower(graph: Graph, float_io: bool = False) -> Graph:
-    """The kernel-level graph; with `float_io`, inputs and outputs are float32 and converted at the edges."""
+    """The kernel-level graph; with `float_io`, inputs and outputs are float32 and converted at the edges; states are not."""
     if float_io:
         graph = _float_edges(graph)
     context = LowerContext(graph)
@@ -27,9 +27,10 @@ def _float_edges(graph: Graph) -> Graph:
     """Add Quantize nodes after the inputs and Dequantize nodes before the outputs; the float tensors keep the names."""
     values, renamed = dict(graph.values), {}
     first, last = [], []
+    kept = {name for state in graph.states for name in (state.input, state.output)}
     for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
         qtype = values[name].qtype
-        if qtype is None:
+        if qtype is None or name in kept:
             continue
         inner = replace(values[name], name=f"{name}/{qtype.dtype}")
         while inner.name in values:

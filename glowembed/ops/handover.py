@@ -1,6 +1,6 @@
-"""Data exchanged with the caller: rows of an input that the caller delivers, and whole tensors that go into a buffer of
-the caller. Nodes are made from the options for inputs and outputs, not from ONNX nodes. Kernel-level: take_rows,
-copy_rows; bytes of any type.
+"""Data exchanged with the caller, or with the next run: rows of an input that the caller delivers, whole tensors that go into a
+buffer of the caller, and states. Nodes are made from the options for inputs and outputs, not from ONNX nodes. Kernel-level:
+take_rows, copy_rows, store_rows; bytes of any type.
 """
 
 from __future__ import annotations
@@ -54,5 +54,17 @@ class CopyRows(_Handover):
     )  # fmt: skip
 
 
+class StoreRows(_Handover):
+    """y = x, written over `old`, which nobody reads afterwards: `old` and the output are the same memory (Node.shares is 0)."""
+
+    name = "store_rows"
+    inputs = ("old", "x")
+    geometry = per_row(lambda p: ((p.row_bytes, p.row_bytes), p.row_bytes))
+    kernels = (Kernel("ge_store_rows", cost=lambda n, t: Cost(0.5 * n.params.rows * n.params.row_bytes + 20.0, 40)),)
+
+    def int_ref(self, p: HandoverParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        return inputs[1]
+
+
 OPS = ()
-KERNEL_OPS = (TakeRows(), CopyRows())
+KERNEL_OPS = (TakeRows(), CopyRows(), StoreRows())

@@ -38,6 +38,7 @@ from glowembed.options.words import (
     named_rams,
     named_renames,
     named_shapes,
+    named_states,
     named_values,
     one_of,
 )
@@ -277,6 +278,16 @@ class CompileOptions(NodeOptions):
             recorded="given",
         ),
     )
+    states: Mapping[str, str] = entry(
+        {},
+        Option(
+            "The input IN of a run is the output OUT of the run before. Repeatable; none: also where names say so.",
+            Parsed("OUT=IN", list[str], named_states, dict),
+            recorded="given",
+            flag="--state",
+        ),
+    )
+    """Output -> input, besides the pairs whose names say that they are states."""
     random: int | None = entry(
         None,
         Option(

@@ -6,7 +6,7 @@ In: what a user wrote. Out: the value, or a UsageError that says what was expect
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +203,21 @@ def named_renames(texts: list[str] | None) -> dict[str, str]:
     pairs = [text.partition("=")[::2] for text in texts or []]
     if not all(old and new for old, new in pairs) or len({old for old, _ in pairs}) < len(pairs):
         raise UsageError(f"--rename {' '.join(texts or [])}: expected OLD=NEW, each OLD once")
+    return dict(pairs)
+
+
+NO_STATES: Mapping[str, str] = {"none": "none"}
+"""What --state none stands for: the model has no states, whatever its names say."""
+
+
+def named_states(texts: list[str] | None) -> dict[str, str]:
+    """The pairs given by --state: output -> input."""
+    if texts == ["none"]:
+        return dict(NO_STATES)
+    pairs = [text.partition("=")[::2] for text in texts or []]
+    outputs, inputs = {out for out, _ in pairs}, {old for _, old in pairs}
+    if not all(out and old for out, old in pairs) or min(len(outputs), len(inputs)) < len(pairs):
+        raise UsageError(f"--state {' '.join(texts or [])}: expected OUT=IN, each name once, or none alone")
     return dict(pairs)
 
 

@@ -27,6 +27,7 @@ from glowembed.plan.placement import Conflicts, Fit, Item, Placement
 from glowembed.plan.rows import STORES, Rows, Work, finest, row_count, rows_of, simpler, too_long
 from glowembed.plan.schedule import Candidate, Lives
 from glowembed.plan.split import split
+from glowembed.plan.states import block_size, with_block
 
 SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
@@ -89,6 +90,7 @@ def plan_network(
     """
     ordered = best_order(graph)
     best, plan = _best(_ways(ordered, options, costs), alignment, options)
+    plan = with_block(best, plan)
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     text = simpler(best, options.optimize != "speed" or options.ram is not None)
     return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
@@ -107,11 +109,11 @@ def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) 
     placed = _placed(prepared, every=True)
     _solve(sorted(placed, key=lambda p: p.placement.size), options)
     found: list[Tradeoff] = []
-    fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
+    fastest, base, kept = _fastest(ordered, costs), _whole(ordered, costs), block_size(graph, alignment)
     for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
         cycles = base + one.extra
         if not found or cycles < found[-1].cycles - SLACK:
-            found.append(Tradeoff(max(one.placement.size, alignment), cycles, fastest))
+            found.append(Tradeoff(max(one.placement.size, alignment) + kept, cycles, fastest))
     return tuple(found)
 
 
@@ -142,7 +144,8 @@ def _fastest(graph: Graph, costs: Costs) -> float:
 
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
     """The smallest plan for this order of nodes and these kernels."""
-    return _best([_variant(graph, options, costs)], alignment, options)[1]
+    made, best = _best([_variant(graph, options, costs)], alignment, options)
+    return with_block(made, best)
 
 
 def _shares(options: PlanOptions) -> tuple[float, ...]:
@@ -323,7 +326,7 @@ def by_rows(graph: Graph) -> Graph:
 
 
 def _too_large(graph: Graph, plan: Plan, options: PlanOptions) -> str:
-    peak, needed = peak_step(plan), plan.arena_size + options.reserved
+    peak, needed = peak_step(plan), plan.arena_size + options.reserved + options.state
     weights = f" ({options.reserved} of them for weights: leave these in flash)" if options.reserved else ""
     name = graph.nodes[plan.steps[peak].node].name if plan.steps else "the inputs"
     return (

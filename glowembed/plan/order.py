@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from glowembed.graph.ir import Graph
+from glowembed.graph.ir import Graph, Node
 from glowembed.plan.rows import rows_of
 
 STATES = 2000
@@ -52,7 +52,10 @@ class _Search:
 def _search(graph: Graph) -> _Search:
     rows = rows_of(graph)
     maker = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
-    before = tuple(sum({1 << maker[n] for n in node.inputs if n in maker}) for node in graph.nodes)
+    before = tuple(
+        sum({1 << maker[n] for n in node.inputs if n in maker} | {1 << i for i in overwritten(graph, node)})
+        for node in graph.nodes
+    )
     users = [0] * len(rows.storages)
     touched = []
     for i, node in enumerate(graph.nodes):
@@ -65,6 +68,17 @@ def _search(graph: Graph) -> _Search:
     )
     after = tuple(tuple(r for r, needed in enumerate(before) if needed >> i & 1) for i in range(len(before)))
     return _Search(before, storages, tuple(touched), after)
+
+
+def overwritten(graph: Graph, node: Node) -> set[int]:
+    """The numbers of the other nodes that read what this one writes over."""
+    if node.shares is None or node.kernel is None:
+        return set()
+    old = {node.inputs[node.shares]}
+    for other in graph.nodes:
+        if other.kernel is None and other.shares is not None and other.inputs[other.shares] in old:
+            old.update(other.outputs)
+    return {i for i, other in enumerate(graph.nodes) if other is not node and old.intersection(other.inputs)}
 
 
 def _step(search: _Search, done: int, live: int, node: int) -> tuple[int, int]:

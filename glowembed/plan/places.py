@@ -16,10 +16,12 @@ from glowembed.graph.op import free_name
 from glowembed.graph.plan import Places
 from glowembed.graph.registry import kernel_ops
 from glowembed.plan.rows import stored_together
+from glowembed.plan.states import keep
 
 
 def place(graph: Graph, places: Places) -> Graph:
-    """The graph with the places of its inputs and outputs."""
+    """The graph with the places of its states, inputs and outputs."""
+    graph = keep(graph)
     if places == Places():
         return graph
     if both := [name for name in graph.outputs if name in graph.inputs]:
@@ -39,7 +41,7 @@ def _by_rows(graph: Graph) -> Graph:
     """Add a node after each input that asks for its rows, in the size that the nodes that read it want."""
     values, nodes, fed = dict(graph.values), [], {}
     taken = {node.name for node in graph.nodes}
-    for name in graph.inputs:
+    for name in graph.free_inputs:
         value = values[name]
         inner = replace(value, name=free_name(f"{name}/rows", values))
         row = _row_bytes(graph, name)
@@ -69,12 +71,13 @@ def _of_the_caller(graph: Graph, inputs: Iterable[str]) -> Graph:
     kept: set[tuple[str, ...]] = set()
     together = stored_together(graph)
     apart = []
-    for name in (*inputs, *dict.fromkeys(graph.outputs)):
+    outputs = tuple(dict.fromkeys(name for name in graph.outputs if graph.values[name].place == "arena"))
+    for name in (*inputs, *outputs):
         apart += [name] if together[name] in kept else []
         kept.add(together[name])
     for name in apart:
         graph = _copied(graph, name)
-    mine = {*inputs, *graph.outputs}
+    mine = {*inputs, *outputs}
     values = {n: replace(v, place="caller") if n in mine else v for n, v in graph.values.items()}
     return replace(graph, values=values)
 

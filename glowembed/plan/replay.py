@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed.graph.ir import Graph, Node
+from glowembed.graph.ir import OUTSIDE, Graph, Node
 from glowembed.graph.plan import Plan, Step
 from glowembed.graph.registry import kernel, kernel_ops
 
@@ -57,10 +57,10 @@ class _Replay:
         self.outside: dict[int, int] = {}
         end = plan.size
         for name, value in graph.values.items():
-            if value.place != "arena":
+            if value.place in OUTSIDE:
                 self.outside[self.root(name)] = end
                 end += value.bytes
-        self.given = {self.root(name) for name in graph.inputs if graph.values[name].place != "arena"}
+        self.given = {self.root(name) for name in graph.inputs if graph.values[name].place in OUTSIDE}
         self.tags = np.full(end, -1, np.int64)
         self.rows_done = dict.fromkeys((n.name for n in graph.nodes), 0)
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from glowembed.graph import limits
-from glowembed.graph.ir import Graph, Node
+from glowembed.graph.ir import OUTSIDE, Graph, Node
 from glowembed.graph.op import KernelOp, Store
 from glowembed.graph.registry import kernel, kernel_ops
 
@@ -40,8 +40,8 @@ class Choice:
 class Storage:
     """The memory of one or several values.
 
-    `whole`: its rows must be contiguous, because a reader needs them so. outside: it is not in the arena but belongs to
-    the caller, who does not want an input changed.
+    `whole`: its rows must be contiguous, because a reader needs them so. outside: it is not planned, because it belongs to
+    the caller, who does not want an input changed, or is a state, which has a place of its own (states.py).
     """
 
     values: tuple[str, ...]
@@ -213,7 +213,7 @@ def outside(graph: Graph) -> dict[str, str]:
     """A mapping from each value outside the arena to the input or output in whose memory it lies."""
     found: dict[str, str] = {}
     for names in _members(graph):
-        owner = next((n for n in names if graph.values[n].place != "arena"), None)
+        owner = next((n for n in names if graph.values[n].place in OUTSIDE), None)
         found |= dict.fromkeys(names, owner) if owner is not None else {}
     return found
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from PIL import Image
@@ -28,6 +28,7 @@ from glowembed.files.arrays import open_npz, read_npy
 from glowembed.files.source import read_bytes
 from glowembed.graph.ir import Array, Graph, Shape, Value
 from glowembed.graph.notes import Note
+from glowembed.graph.states import State, in_sequence
 from glowembed.nest.dtypes import numpy_type
 from glowembed.ranges import folders, tables
 from glowembed.ranges.spec import IMAGE_SCALES as IMAGE_SCALES
@@ -38,6 +39,7 @@ from glowembed.ranges.spec import Raw, only
 from glowembed.read.onnxdata import read_tensor_proto
 
 Role = Literal["calib", "test"]
+Outputs = TypeVar("Outputs", bound=Mapping[str, Array])
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -71,6 +73,8 @@ class Dataset:
     integers: Mapping[str, Integers] = field(default_factory=dict)
     images: ImageOptions | None = None
     """How images were read; None if the samples are not images."""
+    states: tuple[State, ...] = ()
+    """The states of the model, which are in `shapes` and not in `inputs`: the samples are one sequence, which begins after a reset."""
 
     def __len__(self) -> int:
         """The number of samples: 1 of a model that needs none, because its inputs have no elements."""
@@ -83,18 +87,30 @@ class Dataset:
     def model_sample(self, index: int) -> dict[str, Array]:
         """One sample as the model file takes it: integers where it has integer inputs."""
         sample = self.sample(index)
-        return sample | {name: known.to_model(sample[name]) for name, known in self.integers.items()}
+        return sample | {n: known.to_model(sample[n]) for n, known in self.integers.items() if n in sample}
+
+    def model_runs(self, indices: Iterable[int], run: Callable[[Mapping[str, Array]], Outputs]) -> list[Outputs]:
+        """What `run` makes of samples as the model file takes them, one after the other, with its states, which begin with 0."""
+        first = {state.input: np.zeros(self.shapes[state.input], np.float32) for state in self.states}
+        first |= {name: known.to_model(first[name]) for name, known in self.integers.items() if name in first}
+        results = in_sequence(self.states, first, map(self.model_sample, indices), run)
+        return [cast(Outputs, outputs) for _, outputs in results]
 
     def every(self, count: int | None) -> Dataset:
-        """At most `count` samples, evenly spaced over the whole, so that all classes appear even if they are sorted."""
+        """At most `count` samples, evenly spaced over the whole, so that all classes appear even if they are sorted; of a sequence
+        the first.
+        """
         if count is None or count >= len(self):
             return self
         if count < 1:
             raise UsageError(f"{count} samples were asked for; at least 1 is needed")
-        picked = np.arange(count) * len(self) // count
+        picked = np.arange(count) if self.states else np.arange(count) * len(self) // count
         inputs = {name: array[picked] for name, array in self.inputs.items()}
         labels = None if self.labels is None else self.labels[picked]
-        notes = (*self.notes, Note("data", f"{count} of {len(self)} samples, evenly spaced"))
+        notes = (
+            *self.notes,
+            Note("data", f"{count} of {len(self)} samples, {'the first' if self.states else 'evenly spaced'}"),
+        )
         return replace(self, inputs=inputs, labels=labels, notes=notes)
 
 
@@ -125,6 +141,45 @@ def _spec(value: Value, known: Integers | None = None) -> InputSpec:
 def stored(value: Value, array: Array) -> Array:
     """A tensor in the model's layout with its axes in the order in which the graph stores it."""
     return array if value.layout is None else np.transpose(array, value.layout)
+
+
+def of_graph(data: Path | str | Source | Dataset, graph: Graph, role: Role) -> Dataset:
+    """The samples of this role for a graph, whose states need none. Raises UsageError if they do not fit."""
+    specs = {spec.name: spec for spec in input_specs(graph)}
+    kept = [specs.pop(state.input) for state in graph.states]
+    source = data if isinstance(data, Dataset | Source) else Source(Path(data))
+    if not kept:
+        return source if isinstance(source, Dataset) else load(source, tuple(specs.values()), role)
+    limit = None if isinstance(source, Dataset) else source.limit
+    found = source if isinstance(source, Dataset) else load(replace(source, limit=None), tuple(specs.values()), role)
+    known = {spec.name: spec.integers for spec in kept if spec.integers is not None}
+    return replace(
+        found,
+        inputs={name: array for name, array in found.inputs.items() if name in specs},
+        shapes={**found.shapes, **{spec.name: spec.shape for spec in kept}},
+        integers={**found.integers, **known},
+        states=graph.states,
+    ).every(limit)
+
+
+def graph_runs(
+    graph: Graph, samples: Iterable[Mapping[str, Array]], run: Callable[[Mapping[str, Array]], Outputs]
+) -> Iterator[tuple[Mapping[str, Array], Outputs]]:
+    """The inputs and results of `run` on stored samples, one after the other, with the states of a graph, which begin with 0."""
+    kept = [graph.values[state.input] for state in graph.states]
+    first = {v.name: np.full(v.shape, v.qtype.zero_point[0] if v.qtype else 0, _stored_dtype(v)) for v in kept}
+    for inputs, results in in_sequence(graph.states, first, samples, run):
+        yield inputs, cast(Outputs, results)
+
+
+def _stored_dtype(value: Value) -> np.dtype[Any]:
+    return numpy_type(value.qtype.dtype if value.qtype else value.dtype)
+
+
+def stored_sample(graph: Graph, dataset: Dataset, index: int) -> dict[str, Array]:
+    """A sample in real numbers with its axes in the order in which the graph stores them."""
+    sample = dataset.sample(index)
+    return {name: stored(graph.values[name], sample[name]) for name in graph.free_inputs}
 
 
 def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, labels: str | None = None) -> Dataset:

@@ -34,7 +34,7 @@ from glowembed.graph.ir import Array, Const, Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import ops
 from glowembed.progress import SILENT, Progress
-from glowembed.ranges.datasets import Dataset, ImageOptions, stored
+from glowembed.ranges.datasets import Dataset, ImageOptions, graph_runs, stored_sample
 from glowembed.ranges.form import UNSAID, Form
 from glowembed.reference import run_float
 from glowembed.version import VERSION
@@ -149,12 +149,12 @@ class Profile:
 
 
 def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
-    """Run every sample through the float reference and record every float value of the graph."""
+    """Run every sample through the float reference, in a sequence if it has states, and record every float value of the graph."""
     graph, values = _materialized(graph), dict[str, ValueProfile]()
-    for index in progress.track(range(len(dataset)), "profiling"):
-        sample = dataset.sample(index)
-        feed = {name: stored(graph.values[name], sample[name]) for name in graph.inputs}
-        for name, array in _activations(graph, run_float(graph, feed)):
+    indices = progress.track(range(len(dataset)), "profiling")
+    samples = (stored_sample(graph, dataset, index) for index in indices)
+    for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
+        for name, array in _activations(graph, results):
             seen = observe(name, array)
             if name in graph.inputs:
                 seen = replace(seen, levels=_levels(np.unique(array)))

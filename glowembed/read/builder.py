@@ -233,8 +233,8 @@ class GraphBuilder:
 
 
 def inputs_channels_last(graph: Graph) -> Graph:
-    """The same graph with every input in N, C, spatial order replaced by a channels-last one of the same name."""
-    for name in graph.inputs:
+    """The same graph with every input in N, C, spatial order but states replaced by a channels-last one of the same name."""
+    for name in graph.free_inputs:
         rank = len(graph.values[name].shape)
         if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):
             graph = _replace_input(graph, graph.values[name], channels_last(rank))

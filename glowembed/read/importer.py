@@ -40,6 +40,7 @@ from glowembed.read.onnxfile import (
     read,
     with_batch,
 )
+from glowembed.read.states import recurrent, with_states
 from glowembed.read.walk import FLOATS, Problem, Walk
 
 CONTROL = ("If", "Loop", "Scan")
@@ -74,10 +75,12 @@ def load(
     exact: bool = False,
     at: Cut = WHOLE,
     float64_as_float32: bool = False,
+    states: Mapping[str, str] | None = None,
 ) -> Graph:
     """The float graph of the model, cut at the values of `at`. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are
     channels-last.
 
+    states: pairs of output and input that are states, besides those that the model names (states.py).
     exact: floats keep the types of the model, but for float64 where it is taken as float32; else floats are float32.
 
     Raises UsageError for a file that is not a valid ONNX model, UnsupportedModelError with all problems for a valid one
@@ -96,6 +99,7 @@ def load(
         if any(problem.op not in (*known, "input", "output") for problem in found):
             lines.append(f"supported operators: {', '.join(sorted(known))}")
         raise UnsupportedModelError("\n".join(lines))
+    graph = with_states(graph, (*file.states, *recurrent(file.model.graph.node)), states)
     return verify(inputs_channels_last(graph) if input_layout == "nhwc" else graph)
 
 

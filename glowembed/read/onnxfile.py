@@ -22,6 +22,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.files import source
 from glowembed.graph.ir import Array, Shape
+from glowembed.graph.states import State
 from glowembed.law.fixedpoint import Mode
 from glowembed.read import tflite
 from glowembed.read.builder import MAX_ELEMENTS
@@ -44,14 +45,16 @@ class File:
     """the operators of the file's own format that are read, if that is not ONNX"""
     notes: tuple[str, ...] = ()
     """sentences about what the translation of another format does otherwise"""
+    states: tuple[State, ...] = ()
+    """what the file itself says about states"""
 
 
 def read(path: Path) -> File:
     """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
     data = source.read_bytes(path)
     if tflite.is_tflite(data) or path.suffix == ".tflite":
-        (model, notes), digest = tflite.to_onnx(path, data), hashlib.sha256(data)
-        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", tflite.supported(), notes)
+        (model, notes, states), digest = tflite.to_onnx(path, data), hashlib.sha256(data)
+        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", tflite.supported(), notes, states)
     try:
         model = ModelProto.FromString(data)
     except DecodeError as error:

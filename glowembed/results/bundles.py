@@ -41,7 +41,7 @@ class Tensor(TypedDict):
     elements: Count
     offset: Annotated[int | None, "In the arena; null if it lies elsewhere."]
     bytes: Count
-    handed: Literal["arena", "caller", "rows"]
+    handed: Literal["arena", "caller", "rows", "state"]
     rows: int | None
     found: NotRequired[Annotated[str, "The output that says how much of this one the data decided."]]
     found_axis: NotRequired[Annotated[int, "The axis whose size is an upper bound."]]
@@ -113,6 +113,7 @@ class Manifest(TypedDict):
     inputs: list[Tensor]
     outputs: list[Tensor]
     layers: list[Layer]
+    state: NotRequired[Annotated[dict[str, Any], "The block kept from run to run, and each pair in it."]]
     levels: Annotated[list[str], "Levels of a PC's instruction sets."]
     schedule: dict[str, Any]
     buffers: list[dict[str, Any]]
@@ -145,6 +146,7 @@ class Part(TypedDict):
     hash: str
     arena: Count
     weights_bytes: Count
+    state: NotRequired[Annotated[int, "Bytes kept from run to run, in an arena of its own; absent without a state."]]
 
 
 class Combined(TypedDict):

@@ -51,16 +51,19 @@ class HostModel:
         self._memory = np.full(window + 2 * GUARD + align, GUARD_BYTE, dtype=np.uint8)
         self._start = GUARD + -(self._memory.ctypes.data + GUARD) % align
         self._arena = self._memory[self._start : self._start + window]
+        self.reset()
 
     def __call__(self, *arrays: Array, **named: Array) -> dict[str, Array]:
-        """The outputs by name for one sample, in real numbers; inputs are given in the order of the model, or by name."""
-        feeds = {t["name"]: a for t, a in zip(self.manifest["inputs"], arrays, strict=False)} | named
+        """The outputs by name for one sample, in real numbers; inputs are given in the order of the model, or by name.
+
+        States are kept from call to call; `reset` begins a new sequence.
+        """
+        free = [t for t in self.manifest["inputs"] if t.get("handed") != "state"]
+        feeds = {t["name"]: a for t, a in zip(free, arrays, strict=False)} | named
         stored = {}
-        for tensor in self.manifest["inputs"]:
+        for tensor in [t for t in self.manifest["inputs"] if t in free or t["name"] in feeds]:
             if tensor["name"] not in feeds:
-                raise UsageError(
-                    f"input {tensor['name']!r} is missing; the model has {_names(self.manifest['inputs'])}"
-                )
+                raise UsageError(f"input {tensor['name']!r} is missing; the model has {_names(free)}")
             stored[tensor["name"]] = _to_stored(tensor, feeds[tensor["name"]])
         outputs = self.run_stored(stored)
         return {t["name"]: _to_real(t, outputs[t["name"]]) for t in self.manifest["outputs"]}
@@ -72,6 +75,13 @@ class HostModel:
         self.write(inputs)
         self._check(self._run(self._arena.ctypes.data))
         return {t["name"]: self.read(t) for t in self.manifest["outputs"]}
+
+    def reset(self) -> None:
+        """Set the states, if the bundle has any, to what they are before the first run of a sequence."""
+        if self.manifest.get("state"):
+            reset = getattr(self._library, f"{self.manifest['name']}_reset")
+            reset.argtypes, reset.restype = [ctypes.c_void_p], ctypes.c_int32
+            self._check(reset(self._arena.ctypes.data))
 
     def use_level(self, most: str) -> str:
         """Use the best instruction set of this computer that is not above `most` from now on, and return its name.
@@ -86,8 +96,10 @@ class HostModel:
         return str(levels[use(levels.index(most))])
 
     def write(self, inputs: Mapping[str, Array]) -> None:
-        """Put stored inputs into the arena."""
+        """Put stored inputs into the arena; states that are not given stay as they are."""
         for tensor in self.manifest["inputs"]:
+            if tensor.get("handed") == "state" and tensor["name"] not in inputs:
+                continue
             array = np.ascontiguousarray(inputs[tensor["name"]]).astype(numpy_type(tensor["dtype"]))
             if tensor["dtype"] in NIBBLES:
                 array = array.astype(NIBBLES[tensor["dtype"]][0])

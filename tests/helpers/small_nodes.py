@@ -144,3 +144,6 @@ def _handovers() -> Iterator[Graph]:
     for op in ("take_rows", "copy_rows"):
         values = {name: Value(name, (4, 7), qtype=QType("int8", (1.0,), (0,))) for name in "xy"}
         yield Graph("g", (Node("n", op, ("x",), ("y",), params=HandoverParams(4, 7)),), values, ("x",), ("y",))
+    values = {name: Value(name, (4, 7), qtype=QType("int8", (1.0,), (0,))) for name in ("old", "x", "y")}
+    store = Node("n", "store_rows", ("old", "x"), ("y",), params=HandoverParams(4, 7), shares=0)
+    yield Graph("g", (store,), values, ("old", "x"), ("y",))

@@ -23,6 +23,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Refused
+from glowembed.graph.states import State as Pair
 from glowembed.read.tflite import flat, operators
 from glowembed.read.tflite.flat import Model, Operator, Tensor
 
@@ -37,8 +38,8 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == flat.IDENTIFIER
 
 
-def to_onnx(path: Path, data: bytes) -> tuple[ModelProto, tuple[str, ...]]:
-    """The ONNX model that means the same, and sentences about what it does otherwise. Raises UsageError for a file that is damaged,
+def to_onnx(path: Path, data: bytes) -> tuple[ModelProto, tuple[str, ...], tuple[Pair, ...]]:
+    """The ONNX model that means the same, sentences about what it does otherwise, and its states that begin with 0. Raises UsageError for a file that is damaged,
     UnsupportedModelError for one whose form is not supported; operators that are not supported are left to the importer.
     """
     model = flat.parse(path, data)
@@ -53,7 +54,7 @@ def to_onnx(path: Path, data: bytes) -> tuple[ModelProto, tuple[str, ...]]:
     )
     proto.producer_name = "TensorFlow Lite"
     proto.ir_version = 10
-    return proto, tuple(translation.notes)
+    return proto, tuple(translation.notes), tuple(translation.pairs)
 
 
 def supported() -> frozenset[str]:
@@ -98,6 +99,7 @@ class Translation:
         subgraph = self.subgraph
         self.states: dict[str, State] = {}
         self.notes: list[str] = []
+        self.pairs: list[Pair] = []
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
         self._taken: set[str] = set()
@@ -264,6 +266,9 @@ class Translation:
                 continue
             if last not in (info.name for info in outputs):
                 outputs.append(self._info(state.index, last))
+            if state.initial == "zeros":
+                self.pairs.append(Pair(last, first))
+                continue
             self.notes.append(
                 f"the network has a state: give the input {first!r} what the output {last!r} was in the run before,"
                 f" and {state.initial} in the first run"

@@ -1,0 +1,41 @@
+"""States: outputs that are inputs of the next run. In: pairs of names, values of a run. Out: the inputs of the next run.
+
+A graph keeps its states as ordinary inputs and outputs, with a list of the pairs (`Graph.states`); whoever runs it several times, in
+float or in integers, passes the values on with in_sequence. The first run after a reset begins with the number 0 in every state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """An output of a network, and the input that has its value in the next run."""
+
+    output: str
+    input: str
+
+
+def in_sequence(
+    states: Sequence[State],
+    first: Mapping[str, Array],
+    samples: Iterable[Mapping[str, Array]],
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+) -> Iterator[tuple[Mapping[str, Array], Mapping[str, Array]]]:
+    """The inputs and the results of a run for each sample. `samples` are the inputs that are no states; `first` is what the states hold
+    in the first run.
+    """
+    now = {state.input: first[state.input] for state in states}
+    for sample in samples:
+        inputs = {**sample, **now}
+        results = run(inputs)
+        now = {s.input: np.asarray(results[s.output]).reshape(now[s.input].shape) for s in states}
+        yield inputs, results

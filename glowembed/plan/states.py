@@ -1,0 +1,76 @@
+"""Places the states of a network: one block at the start of the arena, which no plan uses for anything else.
+
+In: a kernel-level graph with states, or its plan. Out: the graph with a node that writes each new state over the old one after
+everybody has read that, and the plan moved behind the block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glowembed.graph.ir import Graph, Node, verify
+from glowembed.graph.op import free_name
+from glowembed.graph.plan import Buffer, Plan
+from glowembed.graph.registry import kernel_ops
+from glowembed.plan.rows import stored_together
+
+
+def keep(graph: Graph) -> Graph:
+    """The graph in which the output of each state is stored over its input, as its last use."""
+    for state in graph.states:
+        value, kept = graph.values[state.output], graph.values[state.input]
+        made = replace(value, name=free_name(f"{state.output}/next", graph.values))
+        params = kernel_ops()["store_rows"].params(1, value.bytes)
+        name = free_name(f"{state.output}/keep", {n.name for n in graph.nodes})
+        store = Node(name, "store_rows", (state.input, made.name), (state.output,), params=params, shares=0)
+        nodes = [_renamed(node, state.output, made.name) for node in graph.nodes]
+        placed = {v.name: replace(v, place="state") for v in (value, kept)}
+        graph = graph.with_nodes([*nodes, store], {**graph.values, **placed, made.name: made})
+    return verify(graph)
+
+
+def _renamed(node: Node, old: str, new: str) -> Node:
+    inputs, outputs = (tuple(new if name == old else name for name in names) for names in (node.inputs, node.outputs))
+    return replace(node, inputs=inputs, outputs=outputs)
+
+
+def block(graph: Graph, alignment: int) -> dict[str, int]:
+    """The offset of each state input in the block."""
+    found, end = {}, 0
+    for state in graph.states:
+        found[state.input] = end
+        end += _aligned(graph.values[state.input].bytes, alignment)
+    return found
+
+
+def block_size(graph: Graph, alignment: int) -> int:
+    """The bytes of the block."""
+    return sum(_aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
+
+
+def with_block(graph: Graph, plan: Plan) -> Plan:
+    """The plan with the block of states in front of it."""
+    size = block_size(graph, plan.alignment)
+    if not size:
+        return plan
+    together, offsets = stored_together(graph), {name: offset + size for name, offset in plan.offsets.items()}
+    kept = []
+    for name, offset in block(graph, plan.alignment).items():
+        offsets.update(dict.fromkeys(together[name], offset))
+        kept.append((Buffer(together[name], graph.values[name].bytes, -1, len(plan.steps)), offset))
+    return replace(
+        plan,
+        offsets=offsets,
+        slots={name: tuple(slot + size for slot in slots) for name, slots in plan.slots.items()},
+        scratch={name: offset + size for name, offset in plan.scratch.items()},
+        buffers=(*kept, *((buffer, offset + size) for buffer, offset in plan.buffers)),
+        size=plan.size + size,
+        bound=plan.bound + size,
+        row_bound=plan.row_bound + size,
+        live=tuple(bytes_alive + size for bytes_alive in plan.live),
+        rams=tuple((ram, start + size) for ram, start in plan.rams),
+    )
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

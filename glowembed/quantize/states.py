@@ -1,0 +1,52 @@
+"""Gives both ends of a state one type. In: a float graph with states, and the function that types it. Out: the typed graph.
+
+The input of a state takes the type that its output gets, which covers the range over whole sequences, and is typed again with it. An
+output whose type still differs, because the model or a rule fixes both, is converted to that of the input once a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import free_name
+from glowembed.graph.states import State
+
+ROUNDS = 3
+"""How often types may follow one another through a loop before one of them is converted."""
+
+
+def tied(graph: Graph, typed: Callable[[Graph], Graph]) -> Graph:
+    """The typed graph in which both ends of every state have one type."""
+    fixed = {state.input for state in graph.states if graph.values[state.input].qtype is not None}
+    made = typed(graph)
+    for _ in range(ROUNDS):
+        apart = [s for s in graph.states if _differs(made, s) and s.input not in fixed]
+        if not apart:
+            break
+        types = {s.input: replace(graph.values[s.input], qtype=made.values[s.output].qtype) for s in apart}
+        fixed |= {name for name, value in types.items() if value.qtype is None}
+        made = typed(replace(graph, values={**graph.values, **types}))
+    for state in graph.states:
+        made = _converted(made, state) if _differs(made, state) else made
+    return made
+
+
+def _differs(graph: Graph, state: State) -> bool:
+    return graph.values[state.input].qtype != graph.values[state.output].qtype
+
+
+def _converted(graph: Graph, state: State) -> Graph:
+    """The graph with a node that gives the output the type of the input."""
+    old, wanted = graph.values[state.output], graph.values[state.input].qtype
+    inner = replace(old, name=free_name(f"{old.name}/unconverted", graph.values))
+    kind = "Quantize" if old.qtype is None else "Dequantize" if wanted is None else "Rescale"
+    name = free_name(f"{old.name}/converted", {node.name for node in graph.nodes})
+    maker = graph.producer()[old.name]
+    renamed: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda names: tuple(  # noqa: E731
+        inner.name if n == old.name else n for n in names
+    )
+    nodes = [replace(n, inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in graph.nodes]
+    last = Node(name, kind, (inner.name,), (old.name,), {}, maker.origins)
+    return graph.with_nodes([*nodes, last], {**graph.values, inner.name: inner, old.name: replace(old, qtype=wanted)})
