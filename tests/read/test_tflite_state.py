@@ -49,9 +49,8 @@ def test_variables_are_pairs_and_the_bits_are_those_of_litert(tmp_path: Path) ->
     graph = bundle.graph
     assert (graph.inputs, graph.outputs) == (("x", "old"), ("y", "kept"))
     (note,) = bundle.notes
-    assert str(note).startswith(
-        "the network has a state: give the input 'old' what the output 'kept' was in the run before"
-    )
+    assert str(note) == "'old' is the 'kept' of the run before, which the bundle keeps"
+    assert bundle.manifest["state"]["size"] == 12
     old = np.full((1, 3, 4), 3, np.int8)
     for x, y in zip(inputs("streaming", (1, 1, 4)), FOUND["streaming"], strict=True):
         made = run_int(graph, {"x": x, "old": old})
