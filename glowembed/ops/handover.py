@@ -6,7 +6,7 @@ take_rows, copy_rows, store_rows; bytes of any type.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glowembed.graph.cstruct import i32
@@ -59,8 +59,13 @@ class StoreRows(_Handover):
 
     name = "store_rows"
     inputs = ("old", "x")
-    geometry = per_row(lambda p: ((p.row_bytes, p.row_bytes), p.row_bytes))
-    kernels = (Kernel("ge_store_rows", cost=lambda n, t: Cost(0.5 * n.params.rows * n.params.row_bytes + 20.0, 40)),)
+    geometry = replace(
+        per_row(lambda p: ((p.row_bytes, p.row_bytes), p.row_bytes)),
+        needs=lambda p, y: (range(0), range(y, y + 1)),
+    )
+    kernels = (
+        Kernel("ge_store_rows", cost=lambda n, t: Cost(0.5 * n.params.rows * n.params.row_bytes + 20.0, 40), store="rows"),
+    )  # fmt: skip
 
     def int_ref(self, p: HandoverParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         return inputs[1]
