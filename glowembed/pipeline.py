@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 from glowembed.canonicalize import canonicalize
 from glowembed.emit import bundle as emit
 from glowembed.emit import graphfile
+from glowembed.emit.constants import weights_bytes
+from glowembed.emit.manifest import SCHEMA, Origin
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import documents, output
 from glowembed.files.source import read_bytes
@@ -226,7 +228,7 @@ def compile_model(
     on_stage("plan", plan)
     with stages.run("emit"):
         entries = tuple(entry.json() for entry in table)
-        origin = emit.Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
+        origin = Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
         files = emit.emit(graph, plan, target, origin, options.weights)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
@@ -315,7 +317,7 @@ def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
     """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
-    reserved = emit.weights_bytes(graph) if options.weights.place == "ram" else 0
+    reserved = weights_bytes(graph) if options.weights.place == "ram" else 0
     state = block_size(graph, _alignment(graph, target))
     wanted, limit = replace(options.plan, reserved=reserved, state=state), options.flash
     costs = Costs(target, within(choices, wanted.optimize, limit))
@@ -419,7 +421,7 @@ def keep_whole(bundle: Bundle, folder: Path) -> Bundle:
     target = with_isa(target_of(manifest), manifest["options"].get("isa"))
     plan = memory.plan(bundle.graph, _alignment(bundle.graph, target), PlanOptions("greedy", optimize="speed"))
     replay.check(bundle.graph, plan)
-    origin = emit.Origin(VERSION, manifest["model"]["file"], manifest["options"])
+    origin = Origin(VERSION, manifest["model"]["file"], manifest["options"])
     weights = Weights(manifest["weights"]["place"], manifest["weights"]["file"])
     files = emit.emit(replace(bundle.graph, model_sha256=manifest["model"]["sha256"]), plan, target, origin, weights)
     own = [f"{manifest['name']}_weights.h", f"{manifest['name']}_kernels.h"]
@@ -535,9 +537,9 @@ def load_bundle(path: Path | str) -> Bundle:
     """Load a bundle from disk, with its integer reference. Raises UsageError if it is not a bundle, or was changed."""
     path = Path(path)
     manifest = glue.read_manifest(path)
-    if manifest["schema"] != emit.SCHEMA:
+    if manifest["schema"] != SCHEMA:
         raise UsageError(
-            f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {emit.SCHEMA}: compile again"
+            f"{path} is a bundle of schema {manifest['schema']}, this glowembed reads {SCHEMA}: compile again"
         )
     missing = [key for key in NEEDED if key not in manifest]
     if missing:

@@ -34,6 +34,7 @@ from glowembed.graph.ir import Graph
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.ranges.datasets import Source
 from glowembed.show import curve_view, report
+from glowembed.show.dump import dump as dump_text
 
 PLACE = 30
 
@@ -136,7 +137,7 @@ def _watch(made: dict[str, Any], stop_after: str | None, dump: bool) -> Callable
         made[stage] = result
         if stage == stop_after and stage != "emit":
             if dump:
-                show(Text(report.dump(result)))
+                show(Text(dump_text(result)))
             raise _Stop
 
     return on_stage

@@ -16,6 +16,7 @@ from glowembed.files.output import write_file
 from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
 from glowembed.show import bundleview, memory_view, report
+from glowembed.show.inspection import inspection
 from glowembed.show.memory_view import View
 
 PLACE = 10
@@ -82,7 +83,7 @@ def inspect(
     asked = data is not None or options.random is not None
     source = source_of(data, options.random) if asked else None
     found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut)
-    show(found.json() if as_json else report.inspection(found))
+    show(found.json() if as_json else inspection(found))
     if found.unsupported:
         raise typer.Exit(3)
 

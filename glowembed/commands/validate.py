@@ -121,32 +121,23 @@ def validate(
     The exit code is 1 if a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler. A real board
     must run the firmware of this bundle (`--flash`, `glowembed flash`) and is selected by `--port`.
     """
-    if transport is not None and transport not in TRANSPORTS:
-        raise unknown_name("transport", transport, TRANSPORTS)
+    if transport not in (None, *TRANSPORTS):
+        raise unknown_name("transport", str(transport), TRANSPORTS)
     random = CompileOptions.from_words(asked).random
     if boards is not None:
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
         refuse_options({**own, "--html": html}, f"for one board, and {boards} names several")
         given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
         given |= {"--image-std": image_std, "--image-scale": image_scale}
-        flags = {"--layers": layers, "--flash": flash, "--resume": resume}
-        _farm(_places(boards, bundle, data), _words(given, flags), json_file)
+        words = _words(given, {"--layers": layers, "--flash": flash, "--resume": resume})
+        _farm(_places(boards, bundle, data), words, json_file)
         return
     opened = pipeline.load_bundle(bundle)
     images = image_options(image_mean, image_std, image_scale, images_of(opened))
-    source = source_of(data, random, images, labels=labels)
+    source, place = source_of(data, random, images, labels=labels), board_of(opened, board)
+    link = Link(transport, port, baud, flash, resume)
     with progress_bar() as progress:
-        result = run_validation(
-            opened,
-            source,
-            board_of(opened, board),
-            samples,
-            layers=layers,
-            build_dir=build_dir,
-            progress=progress,
-            model=model,
-            link=Link(transport, port, baud, flash, resume),
-        )
+        result = run_validation(opened, source, place, samples, None, layers, build_dir, progress, model, link)
     tell_notes(unused_image_options(data, image_mean, image_std, image_scale))
     write_json(json_file, result.json)
     if html is not None:

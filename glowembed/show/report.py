@@ -10,60 +10,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
-from glowembed.graph.plan import Plan
 from glowembed.graph.registry import all_kernels, kernel
 from glowembed.graph.target import Board, Target, default_board, target_of, with_isa
 from glowembed.image.build import Image
 from glowembed.judge.debugging import DebugRun, LayerReport, Loss
 from glowembed.judge.farm import Row
-from glowembed.judge.inspection import Inspection, Tensor
 from glowembed.judge.tune import Evaluation, Lifted, Tuned
 from glowembed.judge.validation import Validation
 from glowembed.lower.choose import Choice
 from glowembed.options.table import DEFAULTS, Settings
 from glowembed.pipeline import Bundle
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision
-from glowembed.ranges.profile import Profile
 from glowembed.show import bundleview
+from glowembed.show.tables import number, shape, size, table
 
 Json = Mapping[str, Any]
 
 GOOD, WARNING, BAD = "green", "yellow", "bold red"
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table whose first `left` columns are text and the others numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(columns):
-        words = index < left
-        table.add_column(column, justify="left" if words else "right", overflow="fold", no_wrap=not words)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
-
-
-def number(value: int | None) -> str:
-    """A number such as 1,234,567; a dash if it is not known."""
-    return "-" if value is None else f"{value:,}"
-
-
-def size(value: int | None) -> str:
-    """Bytes, in kilobytes (1024) if there are many."""
-    if value is None:
-        return "-"
-    return f"{value:,} B" if value < 10240 else f"{value / 1024:,.1f} KB"
-
-
-def shape(dims: Sequence[int]) -> str:
-    return " x ".join(map(str, dims)) or "scalar"
 
 
 # ---------------------------------------------------------------------------------------------- precision
@@ -72,7 +41,7 @@ def shape(dims: Sequence[int]) -> str:
 def precision(graph: Graph, resolved: Precision) -> RenderableType:
     """The resolved table: how each node is computed, and the last rule that applied to it."""
     rows = [_precision_row(node, resolved.nodes[node.name]) for node in graph.nodes]
-    parts: list[RenderableType] = [_table("precision", ("node", "op", "computed in", "rule"), rows, left=4)]
+    parts: list[RenderableType] = [table("precision", ("node", "op", "computed in", "rule"), rows, left=4)]
     for name, fixed in resolved.values.items():
         what = f"range {fixed.range}" if fixed.range else f"scale {fixed.scale}, zero point {fixed.zero_point}"
         parts.append(Text(f"{name}: {what}, by {fixed.rule}"))
@@ -99,14 +68,14 @@ def validation(result: Validation) -> RenderableType:
     parts: list[RenderableType] = [
         _verdict(json),
         *(Text(f"warning: {note} [{note.code}]", style=WARNING) for note in _of_level(result.notes, "warning")),
-        _table("Outputs against float", OUTPUT_HEADS, output_rows(json["outputs"])),
+        table("Outputs against float", OUTPUT_HEADS, output_rows(json["outputs"])),
         *(
-            [_table("Accuracy against labels", ACCURACY_HEADS, accuracy_rows(json["accuracy"]))]
+            [table("Accuracy against labels", ACCURACY_HEADS, accuracy_rows(json["accuracy"]))]
             if json["accuracy"]
             else []
         ),
-        _table("Costs", ("", "on the board"), cost_rows(json)),
-        *([_table("Serial line", ("", "measured"), line_rows(json))] if "line" in json else []),
+        table("Costs", ("", "on the board"), cost_rows(json)),
+        *([table("Serial line", ("", "measured"), line_rows(json))] if "line" in json else []),
         *([_layers(result)] if result.layers else []),
         *(Text(f"note: {note}", style="dim") for note in _of_level(result.notes, "note")),
     ]
@@ -212,7 +181,7 @@ def _layers(result: Validation) -> Table:
         for check, layer in zip(result.layers, result.json["layers"], strict=True)
     ]
     heads = ("layer", "MACs", "instructions", "cycles", *(["measured"] if measured else []), "saturated", "exact")
-    return _table("Layers", heads, rows)
+    return table("Layers", heads, rows)
 
 
 def summary(results: Sequence[Json]) -> Table:
@@ -229,7 +198,7 @@ def summary(results: Sequence[Json]) -> Table:
         ("code (flash)", lambda r: size(r["memory"]["code"])),
     ]
     boards = [f"{r['board']}{', emulated' if r['transport'] == 'qemu' else ''}" for r in results]
-    return _table("", ("", *boards), [(label, *(cell(r) for r in results)) for label, cell in rows])
+    return table("", ("", *boards), [(label, *(cell(r) for r in results)) for label, cell in rows])
 
 
 # ---------------------------------------------------------------------------------------------- compile, build
@@ -243,7 +212,7 @@ def combined(manifest: Json, folder: str) -> RenderableType:
     head = Text.assemble(
         ("combined ", GOOD), f"{len(manifest['bundles'])} bundles for {manifest['target']} into {folder}"
     )
-    return Group(head, _table("", (manifest["name"], ""), rows))
+    return Group(head, table("", (manifest["name"], ""), rows))
 
 
 WEIGHTS_ARE_IN = {"flash": "flash", "ram": "flash and RAM", "file": "file"}
@@ -264,7 +233,7 @@ def compiled(manifest: Json, folder: str, seconds: Mapping[str, float]) -> Rende
     rows += _saved(manifest.get("simplified"))
     rows += _precisions(manifest.get("precision", []))
     head = Text.assemble(("compiled ", GOOD), f"{manifest['model']['file']} for {manifest['target']} into {folder}")
-    return Group(head, _table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
+    return Group(head, table("", (manifest["name"], ""), rows), tensors(manifest), timing(seconds))
 
 
 def _price(schedule: Json) -> list[tuple[str, str]]:
@@ -359,7 +328,7 @@ def tensors(manifest: Json) -> Table:
         for kind, entries in (("in", manifest["inputs"]), ("out", manifest["outputs"]))
         for t in entries
     ]
-    return _table("", ("", "tensor", "shape", "dtype", "scale", "zero point"), rows, left=4)
+    return table("", ("", "tensor", "shape", "dtype", "scale", "zero point"), rows, left=4)
 
 
 def _zero(tensor: Json) -> str:
@@ -384,82 +353,8 @@ def built(image: Image) -> RenderableType:
     ]
     used = [(m.name, m.kind, size(count), size(m.size), f"{100 * count / m.size:.1f} %") for m, count in image.used]
     head = Text.assemble(("built ", GOOD), str(image.elf))
-    memories = [_table("Whole firmware", ("memory", "kind", "used", "of", ""), used, left=2)] if used else []
-    return Group(head, _table("", ("the bundle alone", ""), rows), *memories)
-
-
-# ---------------------------------------------------------------------------------------------- inspect
-
-
-def inspection(found: Inspection) -> RenderableType:
-    """The description of a model, or everything in it that is not supported."""
-    head = Text(
-        f"{found.model}: opset {found.opset}{f', made by {found.producer}' if found.producer else ''}", style="bold"
-    )
-    notes = [Text(f"note: {note}", style="dim") for note in found.notes]
-    covered = [_coverage(found)] if found.coverage else []
-    if found.unsupported:
-        return Group(head, *notes, *covered, _unsupported(found))
-    boards = [_boards_that_fit(found)] if found.boards else []
-    return Group(head, *notes, _io(found), *(covered or [_model_layers(found)]), _totals(found), *boards)
-
-
-def _coverage(found: Inspection) -> Table:
-    if found.unsupported:
-        why = [(row.operator, str(row.nodes), "; ".join(row.refused) or "-") for row in found.coverage]
-        return _table("Operators", ("operator", "nodes", "not supported, because"), why, left=1)
-    rows = [
-        (
-            row.operator,
-            str(row.nodes),
-            " ".join(row.dtypes) or "-",
-            " ".join(row.kernels),
-            number(row.cycles),
-            f"{row.share:.1%}",
-            "; ".join(row.reasons) or "-",
-        )
-        for row in found.coverage
-    ]
-    return _table(
-        f"Operators on {found.target}",
-        ("operator", "nodes", "dtype", "kernels", "cycles, estimated", "share", "generated, because"),
-        rows,
-        left=1,
-    )
-
-
-def _unsupported(found: Inspection) -> Table:
-    rows = [(p.node, p.op, p.reason, p.hint or "-") for p in found.unsupported]
-    return _table(f"Not supported: {len(rows)}", ("node", "op", "reason", "what to do"), rows, left=4)
-
-
-def _io(found: Inspection) -> Table:
-    def row(kind: str, t: Tensor) -> tuple[str, ...]:
-        return kind, t.name, shape(t.shape), t.dtype, t.layout or "-"
-
-    rows = [*(row("in", t) for t in found.inputs), *(row("out", t) for t in found.outputs)]
-    return _table("", ("", "tensor", "shape", "dtype", "layout"), rows, left=5)
-
-
-def _model_layers(found: Inspection) -> Table:
-    rows = [(x.name, x.op, shape(x.shape), number(x.macs), number(x.parameters)) for x in found.layers]
-    return _table("Layers", ("layer", "op", "output", "MACs", "parameters"), rows, left=3)
-
-
-def _totals(found: Inspection) -> Table:
-    rows = [
-        ("multiply-accumulates", number(found.macs)),
-        ("parameters", number(found.parameters)),
-        ("arena (RAM), as compile plans it", size(found.arena_estimate)),
-        ("flash, estimated", size(found.flash_estimate)),
-    ]
-    return _table("Totals", ("", f"int8, {found.target}"), rows)
-
-
-def _boards_that_fit(found: Inspection) -> Table:
-    words = {True: "yes", False: "no", None: "a build tells"}
-    rows = [(b.board, words[b.fits] if b.flash else "-", b.options, size(b.ram), size(b.flash)) for b in found.boards]
-    return _table("Boards, with the firmware of validate", ("board", "fits", "with", "RAM", "flash"), rows, left=3)
+    memories = [table("Whole firmware", ("memory", "kind", "used", "of", ""), used, left=2)] if used else []
+    return Group(head, table("", ("the bundle alone", ""), rows), *memories)
 
 
 # ---------------------------------------------------------------------------------------------- lists
@@ -467,7 +362,7 @@ def _boards_that_fit(found: Inspection) -> Table:
 
 def targets(entries: Iterable[Target]) -> Table:
     rows = [(t.name, t.description, " ".join(t.isa) or "C", default_board(t.name).name) for t in entries]
-    return _table("", ("target", "", "kernels", "validated on"), rows, left=4)
+    return table("", ("target", "", "kernels", "validated on"), rows, left=4)
 
 
 def farm(rows: Sequence[Row]) -> RenderableType:
@@ -487,12 +382,12 @@ def farm(rows: Sequence[Row]) -> RenderableType:
     ]
     heads = ("name", "board", "exact", "samples", "accuracy", "cycles", "instructions", "time")
     errors = [Text(f"{row.name}: {row.error}", style=BAD) for row in rows if row.error is not None]
-    return Group(_table("", heads, cells, left=2), *errors)
+    return Group(table("", heads, cells, left=2), *errors)
 
 
 def ports(rows: Iterable[Sequence[str]]) -> Table:
     """The serial ports: name, description, and what answers."""
-    return _table("", ("port", "", "what answers"), rows, left=3)
+    return table("", ("port", "", "what answers"), rows, left=3)
 
 
 def boards(entries: Iterable[Board]) -> Table:
@@ -500,48 +395,7 @@ def boards(entries: Iterable[Board]) -> Table:
         (b.name, b.target, b.description, *(size(sum(m.size for m in b.memories if (m.kind == "flash") == k) or None) for k in (False, True)))
         for b in entries
     ]  # fmt: skip
-    return _table("", ("board", "target", "", "RAM", "flash"), rows, left=3)
-
-
-# ---------------------------------------------------------------------------------------------- dumps
-
-
-def dump(result: Any) -> str:
-    """The result of a stage as text, for debugging the compiler."""
-    if isinstance(result, Graph):
-        return graph_text(result)
-    if isinstance(result, Profile):
-        return "\n".join(f"{name}: {v.low:.6g} .. {v.high:.6g}" for name, v in result.values.items())
-    if isinstance(result, Plan):
-        lines = [
-            f"{offset:8} +{b.size:<8} steps {b.birth}..{b.death}  {', '.join(b.values)}" for b, offset in result.buffers
-        ]
-        return "\n".join([f"{result.size} bytes, at least {result.bound} if tensors are kept whole", *lines])
-    return "\n".join(f"{len(content):8} {name}" for name, content in dict(result).items())
-
-
-def graph_text(graph: Graph) -> str:
-    """A graph, one line per input and node, in order of execution."""
-    lines = [f"{graph.name}: {_value_text(graph.values[name])}" for name in graph.inputs]
-    return "\n".join([*lines, *(_node_text(graph, node) for node in graph.nodes), f"return {', '.join(graph.outputs)}"])
-
-
-def _value_text(value: Value) -> str:
-    stored = value.dtype
-    if value.qtype is not None:
-        q = value.qtype
-        stored = (
-            f"{q.dtype} {q.scale[0]:.6g} {q.zero_point[0]:+d}" if q.axis is None else f"{q.dtype} per axis {q.axis}"
-        )
-    return f"{value.name}[{shape(value.shape)}] {stored}"
-
-
-def _node_text(graph: Graph, node: Node) -> str:
-    outputs = ", ".join(_value_text(graph.values[name]) for name in node.outputs)
-    inputs = ", ".join(_value_text(graph.values[n]) if graph.const(n) is not None else n for n in node.inputs)
-    attrs = " ".join(f"{key}={value}" for key, value in sorted(node.attrs.items()))
-    words = (node.kernel, str(node.params) if node.params is not None else "", attrs)
-    return f"{outputs} = {node.op} {node.name}({inputs}) {' '.join(filter(None, words))}".rstrip()
+    return table("", ("board", "target", "", "RAM", "flash"), rows, left=3)
 
 
 # ---------------------------------------------------------------------------------------------- debug
@@ -550,7 +404,7 @@ def _node_text(graph: Graph, node: Node) -> str:
 def losses(run: DebugRun) -> RenderableType:
     """One row per layer, and the layers that cost most."""
     columns = ["layer", "op", "bits", "saturated", *["SQNR dB", "cosine", "steps"] * 2]
-    rows = _table("Layers: error cumulated, then isolated", columns, map(_losses, run.layers), left=3)
+    rows = table("Layers: error cumulated, then isolated", columns, map(_losses, run.layers), left=3)
     names = ", ".join(layer.name for layer in run.costliest())
     return Group(rows, Text(f"cost most accuracy by themselves: {names}"))
 
@@ -590,14 +444,14 @@ def tuned(result: Tuned) -> RenderableType:
     ends = [lifted for lifted in dict.fromkeys(((), result.lifted)) if lifted is not None]
     rows = [_tried(lifted, result.tried[lifted]) for lifted in ends]
     columns = ("nodes lifted", "score", "noise", "arena", "flash", "cycles")
-    table = _table(f"float scores {result.float_score:.4f}, the goal is {result.goal:.4f}", columns, rows)
+    found = table(f"float scores {result.float_score:.4f}, the goal is {result.goal:.4f}", columns, rows)
     if result.lifted is None:
-        return Group(table, Text(f"the goal was not reached by any of {len(result.tried)} configurations", style=BAD))
+        return Group(found, Text(f"the goal was not reached by any of {len(result.tried)} configurations", style=BAD))
     names = [Text(f"  {change}  {name or 'all nodes'}") for name, change in result.lifted]
     before = f", {result.remembered} of them before the interruption" if result.remembered else ""
     tried = f"{len(result.tried)} configurations were tried{before}"
     head = f"lifted: {_nodes(result.lifted)} of {result.nodes} nodes; {tried}"
-    return Group(table, Text(head, style=GOOD), *names)
+    return Group(found, Text(head, style=GOOD), *names)
 
 
 def _nodes(lifted: Lifted) -> int:

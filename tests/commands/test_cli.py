@@ -15,7 +15,7 @@ import glowembed
 from glowembed import pipeline
 from glowembed.__main__ import main
 from glowembed.cli import PIPED
-from glowembed.show.report import graph_text
+from glowembed.show.dump import graph_text
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL, DATA = str(DIGITS / "model.onnx"), str(DIGITS / "data.npz")

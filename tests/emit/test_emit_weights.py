@@ -11,8 +11,8 @@ import pytest
 from small_models import as_array, model, node, saved
 from small_models import weights as weights_of
 
-from glowembed.emit import bundle as emit
 from glowembed.emit import weights as emit_weights
+from glowembed.emit.constants import weights_bytes
 from glowembed.errors import UsageError
 from glowembed.graph.plan import Places, PlanOptions, Weights
 from glowembed.graph.registry import kernel
@@ -139,7 +139,7 @@ def test_equal_constants_are_stored_once(weights: Weights, tmp_path: Path) -> No
     assert all(name.endswith(("_pairs", "_records")) for name in both), "of products of bytes, which neither layer has"
     graph = bundle.graph
     each = sum(footprint.constants(n, kernel(n.kernel or "")) for n in graph.nodes if n.kernel)
-    assert bundle.manifest["weights_bytes"] == emit.weights_bytes(graph) < each
+    assert bundle.manifest["weights_bytes"] == weights_bytes(graph) < each
     x = np.random.default_rng(0).integers(-128, 128, graph.values["x"].shape).astype(np.int8)
     found, expected = HostModel(bundle.path).run_stored({"x": x}), run_int(graph, {"x": x})
     np.testing.assert_array_equal(found["y"], expected["y"])

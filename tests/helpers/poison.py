@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from glowembed.emit import bundle as emit
+from glowembed.emit.manifest import Origin
 from glowembed.graph.cnames import identifier
 from glowembed.graph.ir import Array, Graph
 from glowembed.graph.plan import Plan
@@ -78,7 +79,7 @@ def poisoned_run(
 ) -> dict[str, Array]:
     """Stored outputs by name, of stored inputs that are in the arena."""
     folder.mkdir(parents=True, exist_ok=True)
-    for file, content in emit.emit(graph, plan, target, emit.Origin("0", "m", {})).items():
+    for file, content in emit.emit(graph, plan, target, Origin("0", "m", {})).items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_bytes(content)
     name = identifier(graph.name)

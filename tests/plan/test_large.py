@@ -13,6 +13,7 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.emit import bundle as emit
+from glowembed.emit.constants import of_type
 from glowembed.emit.schedule import group_types
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import counting_type
@@ -137,4 +138,4 @@ def test_what_no_offset_reaches_is_refused(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_constants_are_not_cut(ctype: str, number: int) -> None:
     with pytest.raises(ValueError, match=f"does not fit {ctype}"):
-        emit._of_type(ctype, np.asarray([0, number], np.int64))
+        of_type(ctype, np.asarray([0, number], np.int64))

@@ -1,0 +1,81 @@
+"""Formats what `inspect` found in a model: operators, layers, totals, and the boards that fit. In: an Inspection. Out: rich tables."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from glowembed.judge.inspection import Inspection, Tensor
+from glowembed.show.tables import number, shape, size, table
+
+
+def inspection(found: Inspection) -> RenderableType:
+    """The description of a model, or everything in it that is not supported."""
+    head = Text(
+        f"{found.model}: opset {found.opset}{f', made by {found.producer}' if found.producer else ''}", style="bold"
+    )
+    notes = [Text(f"note: {note}", style="dim") for note in found.notes]
+    covered = [_coverage(found)] if found.coverage else []
+    if found.unsupported:
+        return Group(head, *notes, *covered, _unsupported(found))
+    boards = [_boards_that_fit(found)] if found.boards else []
+    return Group(head, *notes, _io(found), *(covered or [_model_layers(found)]), _totals(found), *boards)
+
+
+def _coverage(found: Inspection) -> Table:
+    if found.unsupported:
+        why = [(row.operator, str(row.nodes), "; ".join(row.refused) or "-") for row in found.coverage]
+        return table("Operators", ("operator", "nodes", "not supported, because"), why, left=1)
+    rows = [
+        (
+            row.operator,
+            str(row.nodes),
+            " ".join(row.dtypes) or "-",
+            " ".join(row.kernels),
+            number(row.cycles),
+            f"{row.share:.1%}",
+            "; ".join(row.reasons) or "-",
+        )
+        for row in found.coverage
+    ]
+    return table(
+        f"Operators on {found.target}",
+        ("operator", "nodes", "dtype", "kernels", "cycles, estimated", "share", "generated, because"),
+        rows,
+        left=1,
+    )
+
+
+def _unsupported(found: Inspection) -> Table:
+    rows = [(p.node, p.op, p.reason, p.hint or "-") for p in found.unsupported]
+    return table(f"Not supported: {len(rows)}", ("node", "op", "reason", "what to do"), rows, left=4)
+
+
+def _io(found: Inspection) -> Table:
+    def row(kind: str, t: Tensor) -> tuple[str, ...]:
+        return kind, t.name, shape(t.shape), t.dtype, t.layout or "-"
+
+    rows = [*(row("in", t) for t in found.inputs), *(row("out", t) for t in found.outputs)]
+    return table("", ("", "tensor", "shape", "dtype", "layout"), rows, left=5)
+
+
+def _model_layers(found: Inspection) -> Table:
+    rows = [(x.name, x.op, shape(x.shape), number(x.macs), number(x.parameters)) for x in found.layers]
+    return table("Layers", ("layer", "op", "output", "MACs", "parameters"), rows, left=3)
+
+
+def _totals(found: Inspection) -> Table:
+    rows = [
+        ("multiply-accumulates", number(found.macs)),
+        ("parameters", number(found.parameters)),
+        ("arena (RAM), as compile plans it", size(found.arena_estimate)),
+        ("flash, estimated", size(found.flash_estimate)),
+    ]
+    return table("Totals", ("", f"int8, {found.target}"), rows)
+
+
+def _boards_that_fit(found: Inspection) -> Table:
+    words = {True: "yes", False: "no", None: "a build tells"}
+    rows = [(b.board, words[b.fits] if b.flash else "-", b.options, size(b.ram), size(b.flash)) for b in found.boards]
+    return table("Boards, with the firmware of validate", ("board", "fits", "with", "RAM", "flash"), rows, left=3)
