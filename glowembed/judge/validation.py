@@ -25,8 +25,8 @@ from glowembed.image import build
 from glowembed.image.build import Image
 from glowembed.judge import compare
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
+from glowembed.judge.values import logical_of, model_outputs, real_of, stored_of
 from glowembed.measure import Figures, Measurement, Ruler, measure
-from glowembed.nest.dtypes import numpy_type
 from glowembed.ops.layout import View
 from glowembed.pipeline import Bundle, cut_of, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
@@ -117,7 +117,7 @@ def validate(
     else:
         result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
-    floats = _model_outputs(
+    floats = model_outputs(
         bundle.graph, compare.run_float_model(original, dataset, progress, bundle.graph.values, cut_of(bundle))
     )
     if layers and image.transport == "serial":
@@ -212,7 +212,7 @@ def samples_for(bundle: Bundle, data: Path | str | Source | Dataset, labels: str
 def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
     """Every input as [n, stored shape], in the form that the bundle takes."""
     samples, names = [dataset.sample(index) for index in range(len(dataset))], graph.free_inputs
-    given = {name: np.stack([_stored(graph.values[name], sample[name]) for sample in samples]) for name in names}
+    given = {name: np.stack([stored_of(graph.values[name], sample[name]) for sample in samples]) for name in names}
     return _with_states(graph, given)
 
 
@@ -227,29 +227,6 @@ def _with_states(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
     runs = datasets.graph_runs(graph, samples, lambda given: run_int(graph, given))
     fed = [given for given, _ in runs]
     return {name: np.stack([given[name] for given in fed]) for name in graph.inputs}
-
-
-def _stored(value: Value, real: Array) -> Array:
-    array = datasets.stored(value, real)
-    return array.astype(numpy_type(value.dtype)) if value.qtype is None else value.qtype.quantize(array)
-
-
-def _real(value: Value, stored: Array) -> Array:
-    """Convert [n, stored shape] to [n, ...] real numbers in the layout of the model."""
-    logical = _logical(value, stored)
-    return logical if value.qtype is None else value.qtype.dequantize(logical)
-
-
-def _model_outputs(graph: Graph, outputs: Arrays) -> dict[str, Array]:
-    """The model's outputs as real numbers, even if the model has integers."""
-    known = {name: datasets.integers(graph, name) for name in outputs}
-    return {name: k.from_model(outputs[name]) if (k := known[name]) else array for name, array in outputs.items()}
-
-
-def _logical(value: Value, stored: Array) -> Array:
-    if value.layout is None:
-        return stored
-    return np.transpose(stored, (0, *(int(axis) + 1 for axis in np.argsort(value.layout))))
 
 
 # ---------------------------------------------------------------------------------------------- runs
@@ -409,11 +386,11 @@ def _layer_check(graph: Graph, layer: Mapping[str, Any], raw: Sequence[Bytes], e
     if not names:
         return LayerCheck(layer["name"], None, 0.0)
     found = {
-        name: _logical(graph.values[name], _tensor(graph.values[name], r))
+        name: logical_of(graph.values[name], _tensor(graph.values[name], r))
         for name, r in zip(tensors, raw, strict=True)
         if name in names
     }
-    right = {name: _logical(graph.values[name], expected[name][: len(found[name])]) for name in names}
+    right = {name: logical_of(graph.values[name], expected[name][: len(found[name])]) for name in names}
     share = saturated(graph.values[names[0]], right[names[0]])
     return LayerCheck(layer["name"], compare.first_difference(right, found), share)
 
@@ -456,10 +433,10 @@ class _Run:
 
 def _validation(run: _Run) -> Validation:
     values = run.bundle.graph.values
-    right = {name: _logical(values[name], run.expected[name]) for name in run.found}
-    found = {name: _logical(values[name], array) for name, array in run.found.items()}
+    right = {name: logical_of(values[name], run.expected[name]) for name in run.found}
+    found = {name: logical_of(values[name], array) for name, array in run.found.items()}
     difference = compare.first_difference(right, found)
-    real = {name: _real(values[name], array).reshape(run.floats[name].shape) for name, array in run.found.items()}
+    real = {name: real_of(values[name], array).reshape(run.floats[name].shape) for name, array in run.found.items()}
     floats = {name: run.floats[name] for name in real}
     accuracy = compare.accuracy(run.dataset.labels, floats, real)
     metrics = [_without_classes(run, m) for m in compare.metrics(floats, real)]
@@ -532,7 +509,7 @@ def _located(run: _Run, wrong: Wrong, output: Difference | None) -> dict[str, An
     name = wrong.located.value
     value = run.bundle.graph.values[name]
     right, found = (
-        {name: _logical(value, _tensor(value, np.frombuffer(raw, np.uint8)[None]))}
+        {name: logical_of(value, _tensor(value, np.frombuffer(raw, np.uint8)[None]))}
         for raw in (wrong.located.expected, wrong.located.found)
     )
     difference = compare.first_difference(right, found)

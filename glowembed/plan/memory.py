@@ -569,33 +569,3 @@ def liveness_bound(rows: Rows, alignment: int = 1) -> int:
 
 def _aligned(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
-
-
-# ---------------------------------------------------------------------------------------------- overlap
-
-
-def overlap_distance(node: Node, index: int = 0) -> int | None:
-    """The number of bytes by which the output must start before input `index` for rows computed in order; None means no
-    overlap.
-
-    Safe if and only if output offset <= input offset - distance (it may be negative). It is found by scanning the rows:
-    when row y has been written, no later row may need what lies below its end.
-    """
-    op = kernel_ops()[node.op]
-    store = kernel(node.kernel).store_of(node.params) if node.kernel else "disjoint"
-    if store == "disjoint":
-        return None
-    rows, (strides, out_stride) = op.rows(node.params), op.row_bytes(node.params)
-    distance, needed = None, None
-    for y in reversed(range(rows)):
-        later = op.needs(node.params, y)[index]
-        needed = (
-            min(needed, later.start) if needed is not None and len(later) else (later.start if len(later) else needed)
-        )
-        if needed is None:
-            continue
-        in_place = store == "elements" and strides[index] == out_stride
-        end = (0 if op.accumulates else y) + (0 if in_place else 1)
-        candidate = end * out_stride - needed * strides[index]
-        distance = candidate if distance is None else max(distance, candidate)
-    return distance

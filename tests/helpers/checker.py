@@ -41,7 +41,7 @@ from glowembed.graph.op import Kernel, KernelOp
 from glowembed.graph.registry import kernel_ops, ops
 from glowembed.graph.target import Board, Target, load_board, load_target
 from glowembed.lower.nodes import lower
-from glowembed.plan.memory import overlap_distance
+from glowembed.plan.overlap import overlap_distance
 from glowembed.quantize.precision import Config, resolve
 from glowembed.quantize.types import quantize
 from glowembed.read import importer

@@ -22,6 +22,7 @@ from glowembed.graph.plan import Plan, PlanOptions
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.ops.conv import Conv2dParams
 from glowembed.plan import memory, replay
+from glowembed.plan.overlap import overlap_distance
 
 OPS = [name for name, op in kernel_ops().items() if op.kernels and not op.variadic]
 
@@ -132,7 +133,7 @@ def test_the_distance_of_every_store_rule_is_exact(op: str) -> None:
         d = dependence_of(pair)
         for store, kernels in pair.by_store().items():
             for one in kernels:
-                found = memory.overlap_distance(replace(pair.node, kernel=one.symbol), pair.index)
+                found = overlap_distance(replace(pair.node, kernel=one.symbol), pair.index)
                 if store == "disjoint":
                     assert found is None and one.symbol.startswith(tuple(CAUTIOUS)), f"why is {one.symbol} disjoint?"
                     continue
@@ -222,7 +223,7 @@ def test_what_is_read_before_could_not_be_read_meanwhile(name: str) -> None:
     mine = [(pair, one) for pair, one in mine if one.store_of(pair.node.params) == "elements"]
     assert mine
     for pair, one in mine:
-        declared = memory.overlap_distance(replace(pair.node, kernel=one.symbol), pair.index)
+        declared = overlap_distance(replace(pair.node, kernel=one.symbol), pair.index)
         assert declared == 0 and not by_elements(dependence_of(pair)).survives(0)
 
 
@@ -238,7 +239,7 @@ def test_blocks_of_rows_may_lie_as_close_as_single_rows_if_they_are_neighbours(s
     survived = []
     for pair in pairs("depthwise_s8" if "depthwise" in symbol else "conv2d_s8"):
         p, d = pair.node.params, dependence_of(pair)
-        distance = memory.overlap_distance(replace(pair.node, kernel=pair.by_store()["rows"][0].symbol), pair.index)
+        distance = overlap_distance(replace(pair.node, kernel=pair.by_store()["rows"][0].symbol), pair.index)
         assert distance is not None and in_blocks(d, blocks_down(p.out_h, rows, 1)).survives(distance)
         survived.append(in_blocks(d, blocks_down(p.out_h, rows, 2)).survives(distance))
         numbers = dict((kernel(symbol).instance or dict)(p))
