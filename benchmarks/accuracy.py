@@ -157,7 +157,9 @@ def _differing(graph: Graph, board: Board, inputs: Mapping[str, Array]) -> Itera
 
 
 def on_board(node: Node, board: Board, given: Sequence[Array], like: Array) -> Array:
-    """What a kernel makes of stored inputs on a board; an array like `like`. On the host it is that of the best level."""
+    """The output of a kernel for stored inputs on a board; an array like `like`. On the host it is that of the best
+    level.
+    """
     op, kernel = kernel_ops()[node.op], kernel_named(node.kernel or "")
     if board.name == "host":
         loaded = host.load(op, kernel, node.params, host.variants(kernel)[-1])
@@ -184,7 +186,7 @@ def on_board(node: Node, board: Board, given: Sequence[Array], like: Array) -> A
 def network_exact(
     case: Case, settings: Mapping[str, Any], board: str, samples: int, optimize: Optimize, place: Path
 ) -> dict[str, Any]:
-    """What validate says of the whole network on one board. In the same place only what changed is built again."""
+    """The result of validate for the whole network on one board. In the same place only what changed is built again."""
     plan, precision = PlanOptions(optimize=optimize), Config(dict(settings))
     options = CompileOptions(target=load_board(board).target, precision=precision, plan=plan)
     bundle = compile_model(case.folder / "model.onnx", place / "bundle", options, profile=case.profile)

@@ -1,4 +1,4 @@
-"""What moved between two results of run.py: A.json B.json. Exit code 1 where something got worse by --fail percent.
+"""Compares two results of run.py, A.json and B.json. Exit code 1 where something got worse by --fail percent.
 
 python benchmarks/compare.py before.json after.json --fail 1
 """

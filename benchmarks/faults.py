@@ -75,7 +75,7 @@ int32_t fake_run(void *arena) {{ return fake_run_layers(arena, 0, 2); }}
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one run."""
+    """The outcome of one run."""
 
     number: int
     what: str
@@ -99,7 +99,7 @@ def firmware(folder: Path, board: str) -> tuple[Image, dict[str, object]]:
 
 
 def right(sample: np.ndarray) -> bytes:
-    """What the bundle must give."""
+    """The outputs that the bundle must give."""
     return bytes(sample ^ np.roll(sample, -1))
 
 
@@ -191,7 +191,7 @@ def read_log(log: Path | None) -> dict[int, Outcome]:
 
 
 def _tell(outcome: Outcome, log: Path | None) -> None:
-    """What is not right is said at once."""
+    """Print a wrong outcome at once."""
     if outcome.what != "right":
         print(outcome, file=sys.stderr, flush=True)
     if log is not None:

@@ -27,7 +27,7 @@ FEWEST = 8
 
 @dataclass(frozen=True)
 class Layer:
-    """What was measured of a layer, and what its cost is made of."""
+    """The measured cycles of a layer, and the counts of which its cost is made."""
 
     name: str
     cycles: float

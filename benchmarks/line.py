@@ -1,4 +1,5 @@
-"""What the serial line costs: bytes beside the tensors, bytes per second, the time to a first verified output, the harness.
+"""Measures the costs of the serial line: bytes beside the tensors, bytes per second, the time to a first verified
+output, the harness.
 
     python benchmarks/line.py kws.bundle --data data.npz --board mps2-an386
 

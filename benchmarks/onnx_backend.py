@@ -275,7 +275,7 @@ def check(r: Ready, answers: Sequence[programs.Answer | None]) -> Result:
 
 
 def _against_suite(r: Ready, name: str, known: Mapping[str, Any], expected: Any) -> Result | None:
-    """What is wrong with an output by the suite."""
+    """A failed Result if an output differs from the suite's, else None."""
     value = r.bundle.graph.values[name]
     have = value.logical(np.asarray(known[name]))
     have = have if value.qtype is None else value.qtype.dequantize(have)
@@ -343,7 +343,7 @@ def _answers(setup: Setup, ready: Sequence[Ready], folder: Path) -> dict[str, li
 
 
 def _guarded(name: str, step: Any) -> Any:
-    """What the step returns; a Result if it crashes or hangs."""
+    """The result of the step; a Result that says so if it crashes or hangs."""
     signal.signal(signal.SIGALRM, _alarm)
     signal.alarm(SECONDS)
     try:

@@ -36,7 +36,7 @@ from glowembed.plan.costs import Costs
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn")
 GOALS: tuple[Optimize, ...] = ("balanced", "ram")
 SIZE, CHANNELS, NEAR = 24, (4, 8, 12, 16), 4
-"""Of random networks; branches begin and end among so many values."""
+"""The numbers of values and channels of random networks; branches begin and end among the last NEAR values."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def planned(name: str, graph: Graph, goal: Optimize, target: str) -> Row:
 
 
 def digest(graph: Graph, plan: Plan) -> str:
-    """Of all that a plan decides."""
+    """A hash of all that a plan decides."""
     parts = [
         [(node.name, node.kernel) for node in graph.nodes], sorted(plan.offsets.items()), sorted(plan.slots.items()),
         sorted(plan.scratch.items()), [(s.node, s.first, s.last) for s in plan.steps], plan.size, plan.row_bound,

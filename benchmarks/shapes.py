@@ -98,7 +98,9 @@ def write(name: str, folder: Path) -> tuple[Path, Path]:
 
 
 def elements(name: str) -> int:
-    """Of the first input, for layers whose work is not multiplications; of both in a concatenation."""
+    """The elements of the first input, for layers whose work is not multiplications; those of both in a
+    concatenation.
+    """
     inputs = _net(name)[0].inputs
     return sum(map(prod, inputs)) if CONCAT in name else prod(inputs[0])
 

@@ -93,7 +93,9 @@ BOXES: Mapping[str, Box] = {
     "files": Box(4, 6, "knowledge"),
 }
 LEFT_OUT = {"__init__", "__main__", "errors", "progress", "reference", "resources", "results", "version"}
-"""No boxes: the entry points, small modules that any package may use, and the types from which docs/schemas is made."""
+"""Modules without a box: the entry points, small modules that any package may use, and the types from which
+docs/schemas is made.
+"""
 
 COLOURS = {"user": "#dbe9f6", "check": "#fbe3cf", "stage": "#dcefd9", "knowledge": "#e9e3f4"}
 LEGEND = (

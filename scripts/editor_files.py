@@ -51,7 +51,7 @@ def flags_of(core: str, root: Path = ROOT) -> list[str]:
 
 
 def _of_clang(core: str, root: Path) -> list[str]:
-    """The same for clang, which needs to be told what the name of the compiler says: core and C library."""
+    """The flags for clang, which does not know from its own name what a cross compiler knows: core and C library."""
     if target_of(core).compiler != "arm-none-eabi-gcc":
         return flags_of(core, root)
     return ["--target=arm-none-eabi", *flags_of(core, root), *(f"-isystem{path}" for path in NEWLIB)]

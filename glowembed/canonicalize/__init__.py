@@ -64,7 +64,9 @@ heads; then the order of axes, because Transposes separate ops that could fuse.
 
 
 TYPED: tuple[Pass, ...] = (remove_dead, pad_into_conv, crop_window)
-"""What the Rescales of a quantized model kept apart: they are gone where they change no type."""
+"""The passes that merge what the Rescales of a quantized model kept apart; those that change no type are gone by
+then.
+"""
 
 
 def canonicalize(graph: Graph) -> Graph:

@@ -33,7 +33,7 @@ LOWEST = -1e30
 RANKS = (2, 3, 4)
 
 MOST_ELEMENTS = 2**24
-"""Of scores: float32 counts so far."""
+"""The most elements of a matrix of scores; float32 counts integers up to it exactly."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,9 @@ def _by_head(mask: Array, shape: Shape, batches: int, heads: int) -> Array | Non
 
 
 def _triangle(mask: Array, shape: Shape) -> int | None:
-    """Up to which key a query sees, if the mask says nothing else; all keys if it adds the same to each."""
+    """The number of keys that a query sees beyond its own index, if the mask says nothing else; all keys if it adds
+    the same to each.
+    """
     queries, keys = shape[-2:]
     if (mask == mask[..., :1]).all() and (mask > FORBIDDING).all():
         return keys

@@ -71,7 +71,7 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
 
 
 def _context(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights) -> dict[str, Any]:
-    """What the templates may say."""
+    """The values that the templates print."""
     name = identifier(graph.name)
     constants = constants_of(graph, name)
     arrays = arrays_of(constants.values())

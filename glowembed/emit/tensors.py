@@ -1,4 +1,4 @@
-"""What the templates say about inputs and outputs: names in macros, types, offsets, and where each of them lies.
+"""Prepares inputs and outputs for the templates: names in macros, types, offsets, and where each of them lies.
 
 In: a graph, its Plan and the place of the weights. Out: dictionaries for the templates and for bundle.json.
 """
@@ -23,7 +23,7 @@ OWN_MACROS = frozenset(
 """The suffixes of a bundle's macros, besides those of inputs and outputs."""
 
 MACROS = ("OFFSET", "ROWS", "ROW_SIZE", "SIZE", "COUNT", "RANK", "SHAPE", "SCALE", "ZERO_POINT", "LABELS")
-"""What is appended to the name of an input or output for its macros."""
+"""The suffixes of the macros of an input or output."""
 
 
 def placeholders(

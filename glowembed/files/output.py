@@ -24,7 +24,7 @@ from glowembed.errors import UsageError
 
 DESCRIPTOR = re.compile(r"/proc/(\d+)/(?:task/\d+/)?fd/(\d+)")
 MAX_LINKS = 40
-"""The same limit as in Linux."""
+"""Linux has the same limit."""
 
 
 @contextmanager

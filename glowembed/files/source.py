@@ -23,7 +23,7 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 MAX_BYTES = 2 << 30
-"""The same limit as in protobuf."""
+"""Protobuf has the same limit."""
 
 
 @contextmanager

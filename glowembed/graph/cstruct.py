@@ -113,7 +113,7 @@ def c_initialiser(params: Any) -> str:
 
 
 def ctypes_struct(params: Any) -> ctypes.Structure:
-    """The same struct for calling a kernel from Python."""
+    """The params as a ctypes struct, for calling a kernel from Python."""
     values = (getattr(params, f.name) for f in fields(params))
     struct = _ctypes_type(params.__class__)
     return struct(*(tuple(v) if isinstance(v, Sequence) else v for v in values))

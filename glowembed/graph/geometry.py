@@ -49,4 +49,4 @@ def _not_said(p: object) -> Elements:
 
 
 UNSPECIFIED = whole(_not_said)
-"""That of an op which has methods of its own instead."""
+"""The geometry of an op that has methods of its own instead."""

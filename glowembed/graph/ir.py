@@ -110,7 +110,7 @@ class Const:
     grid: Array | None = None
 
     def then(self, name: str, function: Any) -> Const:
-        """The same constant with one more step."""
+        """This constant with one more step."""
         return replace(self, steps=(*self.steps, NamedStep(name, function)))
 
     def materialize(self) -> Array:
@@ -203,7 +203,7 @@ class Node:
 
     @property
     def operator(self) -> str:
-        """What users know it as: the ONNX operator of a generated node, else the op."""
+        """The name by which users know the node: the ONNX operator of a generated node, else the op."""
         return str(self.attrs.get("onnx", self.op))
 
 

@@ -476,7 +476,7 @@ class KernelOp(ABC, Generic[Params]):
     """How it works row by row. An op whose kernels compute all at once has one row (`geometry.whole`)."""
 
     element_bytes: ClassVar[tuple[int, int]] = (1, 1)
-    """Bytes of an element of each input, and of the output."""
+    """The bytes of an element of each input, and of an element of the output."""
 
     def rows(self, p: Params) -> int:
         """The number of rows of the output; 1 if the op cannot be split."""

@@ -48,7 +48,9 @@ def use_ops(folder: str | Path) -> None:
 
 
 def _unique(kind: str, found: Iterable[T], name: Callable[[T], str]) -> dict[str, T]:
-    """By name. Raises UsageError for two of one name, as an operator of the user may have that of one of ours."""
+    """A mapping from names to what was found. Raises UsageError where two have the same name: a user's operator may
+    be named like one of ours.
+    """
     result: dict[str, T] = {}
     for one in found:
         if name(one) in result:

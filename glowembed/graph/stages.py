@@ -1,4 +1,5 @@
-"""What holds of a graph after each stage, as one table. In: a Graph, and the stage that made it. Out: the same graph.
+"""Checks a graph after each stage against one table of rules. In: a Graph, and the stage that made it. Out: the same
+graph.
 
 A rule that does not hold is a bug of the stage; it raises GraphError, which names the stage, the rule and the place.
 """

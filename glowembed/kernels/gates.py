@@ -1,4 +1,6 @@
-"""What kernels of recurrent layers ask of a node, on any core. In: kernel-level nodes. Out: reasons why a kernel does not apply."""
+"""Checks whether a recurrent node has the form that the kernels of a core compute. In: kernel-level nodes. Out:
+reasons why a kernel does not apply.
+"""
 
 from __future__ import annotations
 

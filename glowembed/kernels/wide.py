@@ -1,4 +1,4 @@
-"""What the int16 and the float32 kernels of several cores share: proofs about constants, and constants group by group.
+"""Shared by the int16 and the float32 kernels of several cores: proofs about constants, and constants group by group.
 
 In: kernel-level nodes of ops/conv_wide.py and ops/float32.py. Out: a reason why a kernel does not apply, or None.
 """

@@ -34,7 +34,7 @@ FRACTION_BITS = 16
 """Functions are tabled in 2^-16 steps of Q0.15: 1.0 is 2^31."""
 
 EXACT_BITS = 128
-"""Of the fixed point in which exponentials are multiplied."""
+"""The fractional bits of the fixed point in which exponentials are multiplied."""
 
 SLOPES = range(-64, 65, 2)
 """The slopes that are tried for a segment, around that of the least squares."""

@@ -101,7 +101,7 @@ def _unknown(code: Sequence[Instruction]) -> float:
 
 
 def price(blocks: Iterable[Block], core: Llvm) -> Price:
-    """What prices blocks that are among these."""
+    """A function that gives the cycles of any of these blocks."""
     known = costs(blocks, core)
     return lambda block: cycles(block, known[block.instructions])
 

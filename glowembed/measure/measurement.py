@@ -29,7 +29,9 @@ from glowembed.run import Bytes, qemu
 SCHEMA = 1
 
 Ruler = Literal["table", "llvm-mca"]
-"""What turns instructions into cycles: the tables of pipelines.py, or LLVM's description of the core (mca.py)."""
+"""The model that turns instructions into cycles: the tables of pipelines.py, or LLVM's description of the core
+(mca.py).
+"""
 
 INTERRUPT = "ge_tick_handler"
 SEED = 4

@@ -55,7 +55,7 @@ class Tensor:
         return len(self.shape)
 
     def view(self, shape: Sequence[int]) -> Tensor:
-        """The same elements in another shape."""
+        """A view of the same elements in another shape."""
         return Tensor(self.name, tuple(shape), self.dtype, self.bounds)
 
     def position(self, at: Indices) -> Expr:
@@ -97,7 +97,7 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What one node computes: statements over inputs and temporaries, which leave the result in `output`."""
+    """The computation of one node: statements over inputs and temporaries, which leave the result in `output`."""
 
     inputs: tuple[Tensor, ...]
     output: Tensor
@@ -190,7 +190,7 @@ class Recorder:
     def fold(
         self, shape: Sequence[int], first: Expr, term: Callable[..., Expr], combine: Callable[[Expr, Expr], Expr]
     ) -> Expr:
-        """first, combined with the term of every index of the shape, strictly in order."""
+        """`first`, combined with the term of every index of the shape, strictly in order."""
         total = self.let(first)
         with self.loops(shape) as at:
             self.set(total, combine(total, term(*at)))

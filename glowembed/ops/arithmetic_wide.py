@@ -55,7 +55,9 @@ class MulS16Params(broadcast.LoopParams):
 
 @dataclass(frozen=True)
 class _Pair:
-    """What the lowerings of two operands have in common: names and types, and the first and last fields of the params."""
+    """The parts that the lowerings of two operands have in common: names and types, and the first and last fields of
+    the params.
+    """
 
     operands: list[str]
     a: QType

@@ -62,7 +62,9 @@ class Attention(Op):
     onnx = ("Attention",)
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
-        """Of three tensors of tokens, without a mask. Any other form is imported by its function body, and recognized behind it."""
+        """Import the form with three tensors of tokens and no mask. Every other form is imported by its function
+        body, in which canonicalization recognizes attention.
+        """
         heads, shapes = int(node.attrs.get("q_num_heads", 0)), [b.shape(name) for name in node.inputs[:3]]
         if any(node.inputs[3:]) or any(node.outputs[1:]) or node.attrs.get("softcap", 0.0):
             raise Refused("it has a mask, earlier keys, a limit of the scores or a second output")
@@ -194,7 +196,7 @@ class AttentionS8(KernelOp[AttentionParams]):
 
 
 class AttentionS16(AttentionS8):
-    """The same with int16, and powers of two of 10 bits."""
+    """The op on int16, with powers of two of 10 bits."""
 
     name, dtype, top = "attention_s16", "int16", 1023
     element_bytes = (2, 2)

@@ -136,7 +136,7 @@ def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dic
 
 
 def _cut(node: OnnxNode, full: list[int], same: list[int]) -> tuple[list[int], list[int]]:
-    """What is cut off at the beginning of the full output, and what remains."""
+    """The rows and columns that are cut off at the beginning of the full output, and the sizes that remain."""
     rank, auto = len(full), node.attrs.get("auto_pad", "NOTSET")
     wanted = node.attrs.get("output_shape")
     if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):

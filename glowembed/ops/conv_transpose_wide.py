@@ -138,7 +138,7 @@ class ConvTranspose2dS16(_ConvTranspose2d[ConvTranspose2dS16Params]):
 
 
 class ConvTranspose2dS16W16(ConvTranspose2dS16):
-    """The same op with weights of int16."""
+    """The op with weights of int16."""
 
     name = "conv_transpose2d_s16_w16"
     constants = {**ConvTranspose2dS16.constants, "weights": "int16_t"}

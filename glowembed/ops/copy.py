@@ -150,7 +150,7 @@ def block_params(dims: Sequence[int], source: Side, target: Side, rows: int, xq:
 
 
 def _collapse(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The same elements in the same order with fewer (size, in stride, out stride)."""
+    """The block with as few (size, in stride, out stride) as describe the same elements in the same order."""
     merged: list[tuple[int, int, int]] = []
     for size, step_in, step_out in axes:
         if size == 1:
@@ -244,7 +244,7 @@ class CopyIntoS8(KernelOp[CopyParams]):
 
 
 class InsertS8(KernelOp[CopyParams]):
-    """The same as copy_into_s8 with a constant x."""
+    """Writes a constant block into an existing tensor, as copy_into_s8 writes a computed one."""
 
     name = "insert_s8"
     params = CopyParams

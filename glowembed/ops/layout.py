@@ -51,7 +51,7 @@ class Transpose(Op):
 
 
 class Reshape(Op):
-    """The same elements in the same order, in the shape given by the attr `shape`."""
+    """Gives the tensor the shape of the attr `shape`; the elements and their order stay."""
 
     name = "Reshape"
     onnx = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")

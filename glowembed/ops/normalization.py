@@ -43,7 +43,7 @@ SUM_BITS = 62
 """The largest variance has at most so many bits."""
 
 FINE_BITS = 8
-"""Of the first rounding of an output, where the numbers leave room for them."""
+"""The fractional bits of the first rounding of an output, where the numbers leave room for them."""
 
 MOST_EXACT = 256
 """The most elements of a group of int8 for which r needs no `extra` bits, and h no more than 32."""
@@ -352,7 +352,7 @@ def _shifted(root: int, left: int) -> int:
 
 
 class NormalizeS16(NormalizeS8):
-    """The same with int16 on both sides."""
+    """The op with int16 input and output."""
 
     name, dtype = "normalize_s16", "int16"
     element_bytes = (2, 2)

@@ -39,7 +39,7 @@ from glowembed.law import fixedpoint, gates, wide
 from glowembed.law.fixedpoint import round_half_up
 
 HIDDEN_SCALES = {"int8": 1 / 128, "int16": 1 / 32768}
-"""Of a hidden state whose type nothing else gives."""
+"""The scale of a hidden state whose type nothing else determines, by dtype."""
 
 SHIFT = 24
 KINDS = ("LSTM", "GRU", "RNN")
@@ -308,14 +308,18 @@ def _peephole(name: str | None, c: LowerContext, units: Array, hidden: int) -> t
 
 @dataclass
 class _State:
-    """What a sequence of the reference keeps: the stored hidden state, the cell or the int16 state, for all sequences."""
+    """The memory of the reference between steps: the stored hidden state, the cell or the int16 state, for all
+    sequences.
+    """
 
     hidden: Array
     kept: Array
 
 
 def scratch(p: RecurrentParams) -> int:
-    """Of the portable kernels: the cell or state, px and ph of all gates; as int16 the input, the hidden state, that after a reset."""
+    """The bytes of the portable kernels' scratch: the cell or state, both products of all gates, and as int16 the
+    input, the hidden state, and the hidden state after a reset.
+    """
     gates_of = GATES[KINDS[p.kind]] * p.units
     return 4 * (p.units + 2 * gates_of) + 2 * (p.in_c + 2 * p.units)
 
@@ -372,7 +376,7 @@ class RecurrentS16(RecurrentS8):
 
 
 class RecurrentS16W(RecurrentS16):
-    """The same with weights of int16."""
+    """The op with weights of int16."""
 
     name = "recurrent_s16w"
     constants: ClassVar[Mapping[str, str]] = {

@@ -319,7 +319,7 @@ def summed(p: ResizeParams, x: Array, constants: Mapping[str, Array]) -> Array:
 
 
 class ResizeS16(ResizeS8):
-    """The same with weights of at most 14 bits, and sums in int64."""
+    """The op on int16, with weights of at most 14 bits and sums in int64."""
 
     name = "resize_s16"
     kernels = (Kernel("ge_resize_s16", cost=_cost, store="rows"),)

@@ -52,7 +52,7 @@ def _cost(node: Node, _: Any) -> Cost:
 
 
 IN_PLACE_SCRATCH = 256
-"""Bytes of scratch; the smaller of the numbers of planes and pixels is at most this."""
+"""The limit of scratch in bytes, which the smaller of the numbers of planes and pixels must not exceed."""
 
 
 def _in_place_runs(p: ChannelsLastParams) -> tuple[int, int, int]:

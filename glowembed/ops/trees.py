@@ -299,7 +299,7 @@ def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], leaves: Sequen
 
 
 class TreesS16(TreesS8):
-    """The same with int16 on both sides."""
+    """The op with int16 input and output."""
 
     name, dtype = "trees_s16", "int16"
     element_bytes = (2, 2)

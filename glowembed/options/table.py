@@ -480,4 +480,4 @@ OPTIONS: Mapping[str, Option] = in_order(table(CompileOptions), ORDER_OF_MANIFES
 """The options by name."""
 
 NODE_SETTINGS: Mapping[str, Option] = settings(table(Settings), ORDER_OF_SETTINGS)
-"""What precision.yaml may set, by the names there."""
+"""The settings that precision.yaml may have, by their names there."""

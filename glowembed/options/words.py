@@ -40,7 +40,7 @@ class Words:
         return "null" if value is None else str(value)
 
     def written(self, value: Any) -> Any:
-        """What stands for a value on the command line: the default that `--help` shows."""
+        """A value as the command line writes it; `--help` shows defaults like this."""
         return value
 
     def recorded(self, value: Any) -> Any:
@@ -207,7 +207,7 @@ def named_renames(texts: list[str] | None) -> dict[str, str]:
 
 
 NO_STATES: Mapping[str, str] = {"none": "none"}
-"""What --state none stands for: the model has no states, whatever its names say."""
+"""The value of --state none: the model has no states, whatever its names say."""
 
 
 def named_states(texts: list[str] | None) -> dict[str, str]:

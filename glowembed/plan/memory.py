@@ -434,7 +434,9 @@ def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int
 
 
 def _in_place(placed: _Placed) -> placement.InPlace:
-    """By item: the first storage stands for all that share a place."""
+    """A function that says whether an item may be written over another one at a tick; of storages that share a place,
+    the first stands for all.
+    """
     first = {storage: item.storage for item in placed.items for storage in (item.storage, *item.also)}
     allowed: dict[tuple[int, int], frozenset[int]] = {}
     for (position, _, _), (begin, end) in zip(placed.candidate.calls, placed.life.spans, strict=True):

@@ -277,7 +277,7 @@ class _Replay:
 
 
 def _union(spans: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """The same bytes of one input in the fewest possible spans."""
+    """The bytes of one input, in as few spans as possible."""
     merged: list[tuple[str, int, int]] = []
     for name, start, end in sorted(set(spans)):
         if merged and start <= merged[-1][2]:

@@ -168,8 +168,8 @@ def too_long(graph: Graph) -> bool:
 
 
 def simpler(graph: Graph, streaming: bool) -> str:
-    """What the plan of a long network leaves out, and why; empty for others. streaming: row-by-row computation was
-    wanted.
+    """The part of the planning that is left out for a long network, and why; empty for others. streaming: row-by-row
+    computation was wanted.
     """
     longest = max(graph.nodes, key=row_count, default=None)
     rows = total_rows(graph)

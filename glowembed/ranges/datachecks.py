@@ -50,7 +50,7 @@ def _constant(name: str, array: Array) -> Iterator[Note]:
 
 
 def statistics(profile: Profile, graph: Graph) -> dict[str, dict[str, float]]:
-    """What the calibration saw of each input, for comparison with other samples."""
+    """Statistics of each input over the calibration samples, for comparison with other samples."""
     known = {name: profile.values[name] for name in graph.inputs if name in profile.values}
     return {name: {"low": v.low, "high": v.high, **_moments(v.histogram)} for name, v in known.items() if v.histogram}
 

@@ -1,4 +1,4 @@
-"""What a profile says about the model that it is of, besides its values. In: YAML. Out: a Form."""
+"""Reads and writes how a model was profiled: its shapes and its cut. In: YAML. Out: a Form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glowembed.graph.ir import Shape
 
 @dataclass(frozen=True)
 class Form:
-    """What of the model was profiled, and for which shapes: `compile` does not ask for it again."""
+    """The part of the model that was profiled, and its shapes: `compile` does not ask for it again."""
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()

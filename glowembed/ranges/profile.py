@@ -110,7 +110,7 @@ class Profile:
     """How images were read, if the samples were images."""
     form: Form = UNSAID
     assumed: tuple[Note, ...] = ()
-    """What the import of the model assumed; for the user, and not in the file."""
+    """Notes on what the import assumed, for the user; the file does not have them."""
 
     @classmethod
     def load(cls, path: Path) -> Profile:
@@ -323,7 +323,7 @@ def with_inner_ranges(graph: Graph, profile: Profile) -> Graph:
 
 
 def _materialized(graph: Graph) -> Graph:
-    """The same graph with the steps of its constants computed once instead of once per sample."""
+    """The graph with the steps of its constants computed once instead of once per sample."""
     done = {n: replace(v, const=Const(v.const.materialize())) for n, v in graph.values.items() if v.const is not None}
     return replace(graph, values={**graph.values, **done})
 
@@ -391,7 +391,7 @@ def _bin(x: float, exponent: int) -> int:
 
 
 def coarser(histogram: Histogram, exponent: int) -> Histogram:
-    """The same counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
+    """The counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
     shift = min(exponent - histogram.exponent, 63)
     positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
     first = int(positions[0])

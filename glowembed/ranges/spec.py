@@ -1,5 +1,5 @@
-"""What datasets are read into. In: nothing. Out: the inputs of a model as the readers of files see them, and the raw contents of a
-file.
+"""Describes the data that readers of datasets return. In: nothing. Out: the inputs of a model as the readers of files
+see them, and the raw contents of a file.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from glowembed.nest.dtypes import numpy_type
 from glowembed.read.operand import Operand
 
 OPSET = 23
-"""That of the bodies; it has Gelu and RMSNormalization."""
+"""The opset of the bodies; it has Gelu and RMSNormalization."""
 
 
 @dataclass(eq=False)

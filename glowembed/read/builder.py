@@ -233,7 +233,9 @@ class GraphBuilder:
 
 
 def inputs_channels_last(graph: Graph) -> Graph:
-    """The same graph with every input in N, C, spatial order but states replaced by a channels-last one of the same name."""
+    """The graph with every input in N, C, spatial order, except states, replaced by a channels-last one of the same
+    name.
+    """
     for name in graph.free_inputs:
         rank = len(graph.values[name].shape)
         if rank in (3, 4) and _feeds_channels_last(graph, name, channels_last(rank)):

@@ -25,7 +25,7 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.read.onnxfile import name_of, reads
 
 OPSET = 23
-"""That of the operators that are put in."""
+"""The opset of the operators that are inserted."""
 
 SMALL = 2**20
 """Constants of at most so many elements are read here."""
@@ -110,7 +110,7 @@ class Found:
     """Turns the constant of a Mul or Add into an input of the operator; None if it does not fit."""
 
     shape: Shape = (1,)
-    """That of a scale and of a shift, if both are absent."""
+    """The shape of a scale and of a shift, if both are absent."""
 
 
 def recognized(
@@ -131,7 +131,7 @@ def recognized(
 
 
 def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:
-    """What ends in this node: its last node, and the one to put there."""
+    """The pattern that ends in this node: its last node, and the one that replaces it."""
     if node.op_type == "Where":
         source = _guarded(nodes, node)
         return (

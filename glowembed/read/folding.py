@@ -1,4 +1,4 @@
-"""What an import computes or leaves out: constants, shapes, and nodes that only give a value another name.
+"""Folds constants and shapes during the import, and skips nodes that only give a value another name.
 
 In: the state of the walk, and a node. Out: whether the node is done with. Raises Refused.
 """

@@ -294,7 +294,7 @@ def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _in_words(error: Exception) -> str:
-    """What an exception of Python means, which a definition or an op does not expect, for a node of a model."""
+    """The message for a node of a model whose definition or op raised an unexpected Python exception."""
     if isinstance(error, KeyError):
         return f"{error.args[0] if error.args else ''!s:.60} is missing or unknown"
     if isinstance(error, IndexError):

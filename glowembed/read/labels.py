@@ -17,7 +17,7 @@ LISTS = {"classlabels_strings": ("classlabels_ints", "classlabels_int64s"), "val
 """The attributes that hold labels -> those that hold integers in their place, of which an operator has one."""
 
 DEFAULTS = {"default_string": ("default_int64",)}
-"""What a LabelEncoder gives for a key that it does not have."""
+"""The outputs of a LabelEncoder for keys that it does not have."""
 
 
 @dataclass(frozen=True)

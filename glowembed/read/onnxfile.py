@@ -400,7 +400,9 @@ def is_translated(path: Path) -> bool:
 
 
 def loadable(path: Path) -> str | bytes:
-    """What onnxruntime can load, and gives tensors of numbers: the path of an ONNX file, or the model that stands for it."""
+    """A model that onnxruntime can load and whose outputs are tensors of numbers: the path of an ONNX file, or the
+    model that stands for it.
+    """
     model = read(path).model
     changed = as_numbers(model).model
     return str(path) if changed is model and not is_translated(path) else bytes(changed.SerializeToString())

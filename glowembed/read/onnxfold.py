@@ -46,7 +46,7 @@ class _Call:
     feeds: Mapping[str, Array]
     opset: int
     result: Shape | None = None
-    """None means the shape that the evaluator gives."""
+    """The shape of the result; None means the shape that the evaluator gives."""
 
 
 def folds(proto: NodeProto) -> bool:
@@ -122,7 +122,7 @@ def _check_size(model: ModelProto, feeds: Mapping[str, Array]) -> None:
 
 
 def _newer(call: _Call) -> _Call:
-    """The same node in a form that the evaluator computes correctly."""
+    """The node in a form that the evaluator computes correctly."""
     before, written = FORMS.get(call.node.op_type, (0, _flattened))
     return written(call) if not call.node.domain and call.opset < before else call
 

@@ -1,4 +1,4 @@
-"""What is known of an input of a node while it is imported."""
+"""Describes an input of a node during the import."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SPELLINGS = (
 
 CACHE = "_cache"
 NEXT = ("new_{}", "{}_new", "next_{}", "{}_next", "out_{}", "{}_out", "updated_{}", "{}_updated", "present_{}")
-"""What exporters call the new value of an input whose name ends in CACHE."""
+"""The endings that exporters give to the new value of an input whose name ends in CACHE."""
 
 RECURRENT = {"LSTM": ((5, 1), (6, 2)), "GRU": ((5, 1),), "RNN": ((5, 1),)}
 """Operators of ONNX with a state: which input is its first value, and which output its last."""

@@ -95,7 +95,7 @@ class Builder:
                 self.arrays.pop(name, None)
 
     def graphs_of(self, proto: NodeProto, opset: int) -> Callable[[str, Sequence[Tensor]], list[Tensor]]:
-        """What records a graph that is an attribute of a node."""
+        """A function that records a graph that is an attribute of a node."""
         graphs = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
 
         def build(attribute: str, inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -50,7 +50,9 @@ class Walk:
     folded: int = 0
     """Elements of the constants that were computed so far."""
     generated: dict[str, str] = field(default_factory=dict)
-    """By the name of a node in the file: why no op of its own took it, so that its definition or its function body did."""
+    """A mapping from the name of a node in the file to the reason why its definition or function body computes it,
+    and no op of its own.
+    """
 
     integers: set[str] = field(default_factory=set)
     """The names in the file whose tensors are integers; DequantizeLinear gives the same value a second name, whose

@@ -1,4 +1,4 @@
-"""What `--json` prints, command by command, as types. In: nothing. Out: RESULTS, from which docs/schemas is made.
+"""The types of what `--json` prints, command by command. In: nothing. Out: RESULTS, from which docs/schemas is made.
 
 Fields may be added to a result; none changes its meaning. `schema` is raised where that cannot be kept.
 """

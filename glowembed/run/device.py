@@ -43,7 +43,7 @@ class DeviceError(ToolError):
 
 
 class NoAnswer(DeviceError):
-    """Nothing that belongs to the protocol arrived in time."""
+    """Raised when nothing that belongs to the protocol arrived in time."""
 
 
 class WrongFirmware(DeviceError):

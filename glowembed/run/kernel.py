@@ -265,7 +265,7 @@ def load(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None = N
 
 
 INCLUDES = '#include "ge.h"\n#include "ge_fixedpoint.h"\n#include "ge_params.h"\n'
-"""Of kernels without a file."""
+"""The headers that the text of a kernel without a file needs."""
 
 
 def wrapper(

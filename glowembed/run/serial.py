@@ -56,8 +56,7 @@ PATIENCES = 6
 """No step takes longer than this many times the patience of the settings."""
 
 SILENT_PATIENCES = 2
-"""The same limit for a device that answers hello and nothing else; the request that is under way by then is waited for.
-"""
+"""The limit for a device that answers hello and nothing else; the request that is under way by then is waited for."""
 
 RUN_SECONDS = 30.0
 """Seconds allowed for the first inference, whose time is not known yet."""

@@ -306,7 +306,9 @@ def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def _saved(simplified: Json | None) -> list[tuple[str, str]]:
-    """What constant and dead channels would have cost. Kernels may pack the remaining weights with some padding."""
+    """The costs that were saved by removing constant and dead channels. Kernels may pack the remaining weights with
+    some padding.
+    """
     if not simplified or not simplified["channels"]:
         return []
 

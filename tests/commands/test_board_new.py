@@ -43,7 +43,7 @@ def test_what_is_made_is_a_board(boards: Path, uart: str, target: str, ticks: st
 
 @pytest.mark.arm_gcc
 def test_it_builds(root: Path, tmp_path: Path) -> None:
-    """In a copy of the checkout, where the board is one like all others."""
+    """The board is built in a copy of the checkout, where it is one like all others."""
     copy = tmp_path / "checkout"
     for folder in ("boards", "glowembed", "runtime_c", "targets"):
         shutil.copytree(root / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))

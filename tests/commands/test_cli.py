@@ -72,7 +72,7 @@ def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def plain(said: str) -> None:
-    """No colours, no bars, nothing cut: what is not a terminal gets text that is as wide as its tables."""
+    """Output that goes to no terminal has no colours and no progress bars, and is as wide as its tables."""
     assert "\x1b" not in said and "…" not in said
     assert all(len(line) <= PIPED for line in said.splitlines())
 

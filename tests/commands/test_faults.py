@@ -152,7 +152,7 @@ def test_validate(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_store(place: Path) -> None:
-    """What was added before the fault is there for --resume; an error names the file."""
+    """Results that were added before the fault are there for --resume; the error names the file."""
     path, right = place / "results" / "net", {index: bytes([index] * 5) for index in range(3)}
 
     def work(faults: Faults) -> list[int]:

@@ -169,7 +169,7 @@ int main() {
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 @pytest.mark.parametrize("places", ["arena", "rows"])
 def test_cpp(compiler: str, places: str, tmp_path: Path) -> None:
-    """No casts of C, and arenas of the right alignment wherever they lie."""
+    """A bundle in C++ needs no C casts, and its arenas are aligned wherever they lie."""
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     rows = places == "rows"

@@ -221,7 +221,7 @@ HOST = [
 @pytest.mark.cc
 @pytest.mark.parametrize(("compiler", "isa", "flags"), HOST, ids=case_id)
 def test_host(compiler: str, isa: str | None, flags: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
-    """As a shared library, at every level that this computer has."""
+    """The bundle is a shared library here, and runs at every level that this computer has."""
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     found = bundles("x86-64", isa, folder)
@@ -240,7 +240,7 @@ def test_host(compiler: str, isa: str | None, flags: tuple[str, ...], folder: Pa
 @pytest.mark.cc
 @pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only"])
 def test_arithmetic_that_changes_bits_is_refused(flag: str, folder: Path, tmp_path: Path) -> None:
-    """By the bundles that compute with floats: wider does, and no kernel of int8 for a core does."""
+    """Bundles that compute with floats refuse flags that change the bits; kernels of int8 for a core do not need to."""
     wider = next(b for b in bundles("x86-64", None, folder) if b.manifest["name"] == "wider")
     command = ["gcc", flag, "-fsyntax-only", wider.path / "wider.c"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

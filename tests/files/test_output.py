@@ -89,7 +89,7 @@ def test_a_pipe_by_its_descriptor(tmp_path: Path, place: str, linked: bool) -> N
 
 
 def test_a_regular_file_by_its_descriptor_is_gone_on_with(tmp_path: Path) -> None:
-    """As of `command --json /dev/stdout > file`: what was written before stays, and the file is the same."""
+    """`command --json /dev/stdout > file` appends to what the file holds, and does not replace the file."""
     with (tmp_path / "file").open("wb") as file:
         file.write(b"before ")
         file.flush()
@@ -182,7 +182,7 @@ def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
 
 
 def test_many_writers_end_with_one_whole(tmp_path: Path) -> None:
-    """Of folders and of files; nothing is left beside them."""
+    """The result is one whole folder or file; nothing is left beside it."""
     start = threading.Barrier(4)
 
     def write(number: int) -> None:

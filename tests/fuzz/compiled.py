@@ -107,7 +107,7 @@ def _number(folder: Path) -> int:
 
 
 def _build(folders: list[Path], program: Path) -> str:
-    """What the compiler says when it fails."""
+    """The compiler's message if it fails, else an empty text."""
     sizes = [json.loads((f / "expected.json").read_text("utf-8"))["size"] for f in folders]
     declared = "".join(f"int32_t {f.name}_run(void *);\n" for f in folders)
     table = "".join(f"    {{{f.name}_run, {size}u}},\n" for f, size in zip(folders, sizes, strict=True))

@@ -38,7 +38,7 @@ class Wrong(Exception):
 
 
 class Hang(BaseException):
-    """Not an Exception: nobody but us may catch it."""
+    """Raised when a run takes too long. It is no Exception, so that only the runner catches it."""
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,7 @@ class Call:
 
 
 ALL_FILLS = ("random", "random", "low", "high", "extremes", "weights")
-"""Of inputs; "weights": both are random, and weights take all of int8, -128 too."""
+"""How inputs are filled; "weights": both are random, and weights take all of int8, -128 too."""
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ def boards_for(isa: str, node: Node) -> list[Board]:
 
 
 SUM_LIMITS = (-(2**23), 2**23 - 1)
-"""Of the int32 sums that kernels hand on: those of 65536 elements of int8."""
+"""The limits of the int32 sums that kernels hand on: those of 65536 elements of int8."""
 
 
 def _data(value: Value, fill: str, rng: np.random.Generator, special: bool = True) -> Array:

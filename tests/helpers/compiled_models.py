@@ -11,7 +11,7 @@ from glowembed.pipeline import Bundle, CompileOptions, compile_model
 
 
 def compiled(proto: object, folder: Path, target: str = "x86-64", **options: object) -> Bundle:
-    """With calibration samples of a fixed seed."""
+    """A model compiled with calibration samples of a fixed seed."""
     shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in proto.graph.input}  # type: ignore[attr-defined]
     rng = np.random.default_rng(0)
     arrays = {

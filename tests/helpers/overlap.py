@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 NEVER = -1
-"""Of the time of a read."""
+"""The time of a read that never happens."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Tensor:
         return -(-self.elements // self.row)
 
     def in_bytes(self, times: Ints) -> Ints:
-        """What is known of each element, of each byte."""
+        """The same array for bytes: each byte has the entry of its element."""
         return np.repeat(times, self.item)
 
 
@@ -60,13 +60,13 @@ class Dependence:
         return np.where(self.reads, outputs[:, None], NEVER).max(axis=0, initial=NEVER)
 
     def rows_read(self, y: int) -> list[int]:
-        """Of the input, for row y of the output."""
+        """The rows of the input that are read for row y of the output."""
         some = self.reads[y * self.y.row : (y + 1) * self.y.row].any(axis=0)
         return sorted({int(e) // self.x.row for e in np.flatnonzero(some)})
 
 
 def dependence(node: Node, graph: Graph, index: int) -> Dependence:
-    """Of a node's output on its input `index`."""
+    """The elements of input `index` on which each element of a node's output depends."""
     op = kernel_ops()[node.op]
     constants = {name: const.materialize() for name, const in node.constants.items()}
     strides, out_stride = op.row_bytes(node.params)

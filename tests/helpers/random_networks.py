@@ -81,7 +81,7 @@ class _Made:
         return self.add("Conv", f"{x} {name}", pads=[kernel // 2] * 4, strides=[stride] * 2)
 
     def branch(self, x: str, channels: int, out: int) -> str:
-        """Of up to three convolutions."""
+        """A branch of up to three convolutions."""
         for _ in range(self.rng.choice([0, 0, 1, 2])):
             x = self.conv(x, channels, channels, self.rng.choice([1, 3]))
         return self.conv(x, channels, out, self.rng.choice([1, 3]))

@@ -35,7 +35,7 @@ UNARY = (
 )  # fmt: skip
 WEIGHTS_MAX = 6000
 WEIGHTS_MANY = 80_000
-"""Of a node: one in ten may have so many, the others stay small and quick."""
+"""The most weights of a node; only one in ten may have so many, so that the others stay quick."""
 
 
 # ------------------------------------------------------------------------------------ params of their own
@@ -191,7 +191,7 @@ def _even_range(chance: random.Random) -> tuple[float, float]:
 
 
 def by_rows(graph: Graph) -> Graph:
-    """With what needs a whole image replaced by what takes it row by row, where there is such."""
+    """The graph with each node that needs a whole image replaced by one that takes it row by row, where there is one."""
     c = LowerContext(graph)
     for node in graph.nodes:
         if not kernel_ops()[node.op].by_rows(node, c):

@@ -23,10 +23,10 @@ from glowembed.lower.nodes import lower
 from glowembed.ops.handover import HandoverParams
 
 LIMITS = (-2.0, 127 / 64)
-"""Of tensors: their steps are powers of two, so that outputs meet halves, where requantizations differ."""
+"""The ranges of tensors. Their steps are powers of two, so that outputs meet halves, where requantizations differ."""
 
 OF_OUTPUTS = {"mean, padded": (-0.6, 0.7), "mean of all": (-0.6, 0.7), "sum": (-4.0, 127 / 32)}
-"""Of cases whose outputs have other steps."""
+"""The ranges of outputs that have other steps than the inputs."""
 
 
 def _far(*shape: int) -> Array:
@@ -99,12 +99,14 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 )
 
 SHAPES_MAX = 12
-"""Of an op; the first in the order above."""
+"""The most shapes of an op; the first ones in the order above are taken."""
 
 
 @cache
 def small_nodes() -> dict[str, list[tuple[Graph, Node]]]:
-    """By op: nodes with different params, each with the graph that has the types of its inputs and outputs."""
+    """A mapping from op to nodes with different params, each with the graph that has the types of its inputs and
+    outputs.
+    """
     found: dict[str, dict[str, tuple[Graph, Node]]] = {}
     for graph in (*_lowered(), *_conversions(), *_handovers()):
         for node in graph.nodes:

@@ -44,7 +44,9 @@ def _info(name: str, dtype: Any, shape: Any) -> onnx.ValueInfoProto:
 
 
 def run(model: onnx.ModelProto, inputs: Arrays, folder: Path) -> dict[str, tuple[Any, Any, Any]]:
-    """By the name of each output: of onnxruntime, of the reference, of C. onnxruntime's is None for an output that only the bundle has."""
+    """For each output by its name, the results of onnxruntime, of the reference and of C. onnxruntime's is None for
+    an output that only the bundle has.
+    """
     onnx.save(model, folder / "m.onnx")
     feeds = {info.name: inputs[info.name] for info in model.graph.input}
     names = [info.name for info in model.graph.output]

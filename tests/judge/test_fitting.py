@@ -84,7 +84,7 @@ def test_the_verdict_is_that_of_a_build_and_a_run(
 
 
 def test_between_the_ends_only_a_build_tells() -> None:
-    """At both sides of both ends of the demand, in RAM and in flash."""
+    """Memories lie on both sides of both ends of the estimate, in RAM and in flash."""
     board = load_board("microbit")
     regions = {"CODE": "flash", "WEIGHTS": "flash", "DATA": "ram", "ARENA": "ram"}
     ram, flash = 16384 - board.stack_size, 262144
@@ -100,7 +100,7 @@ def test_between_the_ends_only_a_build_tells() -> None:
 
 
 def test_with_samples_the_figures_are_those_of_the_bundle(tmp_path: Path) -> None:
-    """Which channels are dead, samples tell: here all but two of the first convolution."""
+    """Samples show which channels are dead: here all but two of the first convolution."""
     proto = images(12, 8)
     bias = np.full(8, -1e3, np.float32)
     bias[:2] = 0

@@ -1,4 +1,4 @@
-"""What a person is told although nothing failed: by which facts, and by which not; what a bundle remembers of its samples."""
+"""Notes: which facts cause one and which do not, and what a bundle records of its samples."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def test_a_range_that_clips_the_calibration_itself() -> None:
 
 
 def doubts(labels: list[int], good: int) -> list[str]:
-    """Of ten samples of four classes, the first `good` of which the device gets right; the float model gets all."""
+    """The notes for ten samples of four classes, of which the device gets the first `good` right and the float model
+    all.
+    """
     expected = np.eye(4, dtype=np.float32)[np.arange(10) % 4]
     found = np.where((np.arange(10) < good)[:, None], expected, np.roll(expected, 1, axis=1))
     metrics, (y, ours) = compare.metrics({"y": expected}, {"y": found}), ({"y": expected}, {"y": found})

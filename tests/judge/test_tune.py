@@ -264,7 +264,7 @@ def test_the_command_writes_the_file_and_says_what_it_did(
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a terminal does it: the signal goes to the workers too. None of them has anything to say."""
+    """The signal goes to the workers too, as from a terminal. None of them prints anything."""
     out, state = tmp_path / "p.yaml", tmp_path / "p.yaml.state.json"
     words = ["tune", str(task.model), "--data", str(task.data.path), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
     command = [sys.executable, "-m", "glowembed", *words, "--workers", "2"]

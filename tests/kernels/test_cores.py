@@ -1,4 +1,4 @@
-"""What the assembly of Cortex-M asks of a core: no FPU of M4, M7 and M33, and a sentence where the core is another one."""
+"""The assembly of Cortex-M needs no FPU of M4, M7 and M33, and stops with a sentence on another core."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ RIGHT = {"armv6m": "cortex-m0", "armv7m": "cortex-m3", "dsp": "cortex-m4", "mve"
 
 
 def refusal(command: list[str], text: str) -> str:
-    """What a compiler says of this text; empty where it takes it."""
+    """The compiler's message about this text; empty if it compiles."""
     words = [*command, "-fsyntax-only", "-x", "c", "-"]
     done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
     return done.stderr if done.returncode else ""

@@ -18,7 +18,7 @@ PORTABLE = kernel("ge_fc_s8")
 
 
 def fully_connected(in_c: int, out_c: int, board: str) -> tuple[np.ndarray, np.ndarray]:
-    """What the firmware gives, and what the law says."""
+    """The outputs of the firmware, and those of the law."""
     op, rng = kernel_ops()["fc_s8"], np.random.default_rng(in_c)
     p = FcParams(1, in_c, out_c, shift=32, out_zero_point=3, lo=-128, hi=127)
     constants = {

@@ -184,7 +184,7 @@ FUNCTIONS = {mode: "requantize" if mode == "default" else f"requantize_{mode}" f
 
 
 SHORT = "#define __ARM_ARCH_6M__ 1\n"
-"""As on a core without products of 64 bits."""
+"""The law as a core without products of 64 bits computes it."""
 
 
 @pytest.mark.cc

@@ -85,7 +85,7 @@ def test_a_single_node_is_replayed(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_docs_replays_a_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a newcomer types it, paths as text; the layer gives what the whole network gave."""
+    """The example runs as it is written, with paths as text; the layer gives what the whole network gave."""
     nodes = [
         node("Conv", "x w1", "conv1", node_name="conv1"), node("Relu", "conv1", "relu1"),
         node("Conv", "relu1 w2", "y", node_name="conv2"),

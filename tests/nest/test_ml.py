@@ -91,13 +91,13 @@ def forest(
 
 
 def as_tensors(attributes: Attributes, *names: str) -> Attributes:
-    """The same with tensors of float64 instead of these lists."""
+    """The attributes with tensors of float64 in the place of these lists."""
     tensors = {f"{n}_as_tensor": numpy_helper.from_array(np.array(attributes[n], np.float64)) for n in names}
     return {n: v for n, v in attributes.items() if n not in names} | tensors
 
 
 def tracks(attributes: Attributes) -> Attributes:
-    """The same, where half of the nodes send NaN to the true child."""
+    """The attributes where half of the nodes send NaN to the true child."""
     count = len(attributes["nodes_nodeids"])
     return attributes | {"nodes_missing_value_tracks_true": [i % 2 for i in range(count)]}
 

@@ -73,7 +73,7 @@ def test_refused(case):
 
 
 def exact(x, zero_point, centred, epsilon):
-    """What the law approaches, for stored integers [rows, n] in a unit of 1."""
+    """The exact result that the law approximates, for stored integers [rows, n] in a unit of 1."""
     x = x.astype(np.float64) - zero_point
     x = x - x.mean(axis=1, keepdims=True) if centred else x
     square = (x * x).mean(axis=1, keepdims=True) + epsilon

@@ -99,12 +99,12 @@ def pairs(op: str) -> list[Pair]:
 
 
 def apart(op: str) -> list[Pair]:
-    """Without the input whose memory is that of the output anyway."""
+    """The inputs without the one whose memory is that of the output anyway."""
     return [pair for pair in pairs(op) if pair.index != pair.node.shares]
 
 
 def timetable(pair: Pair, one: Kernel, whole_rows: bool = False) -> Timetable:
-    """What the store rule of a kernel promises."""
+    """The times of reads and writes that the store rule of a kernel promises."""
     d, p = dependence_of(pair), pair.node.params
     if one.store_of(p) == "rows" or d.x.row * d.x.item != d.y.row * d.y.item:
         return by_rows(d, whole_rows)
@@ -184,7 +184,7 @@ def allowed(pair: Pair, one: Kernel, unit: int) -> tuple[int, int]:
 
 
 def size(d: Dependence, distance: int) -> int:
-    """Of an arena whose output begins `distance` bytes before the input."""
+    """The size of an arena whose output begins `distance` bytes before the input."""
     return max(d.y.bytes, distance + d.x.bytes) if distance >= 0 else max(d.x.bytes, d.y.bytes - distance)
 
 
@@ -204,7 +204,7 @@ def replayed(graph: Graph, plan: Plan, distance: int) -> bool:
 
 
 def every_kernel() -> list[tuple[Pair, Kernel]]:
-    """Of all ops, with all shapes."""
+    """Every kernel of every op, with all shapes."""
     return [(pair, one) for op in OPS for pair in pairs(op) for kernels in pair.by_store().values() for one in kernels]
 
 

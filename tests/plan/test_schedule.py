@@ -154,7 +154,7 @@ def test_the_networks_that_are_poisoned_stream_what_branches(folder: Path) -> No
 
 
 def items_of(rng: random.Random, count: int) -> list[Item]:
-    """Of one to three cells, each with a life of its own, on even offsets or on any."""
+    """Items of one to three cells, each with a life of its own, on even offsets or on any."""
     found = []
     for i in range(count):
         cells, size = [], 0

@@ -82,7 +82,7 @@ def network() -> Any:
 
 
 class Compiled:
-    """What lowering made of each node of the network, and the types of their outputs."""
+    """The kernel-level ops that lowering made of each node of the network, and the types of their outputs."""
 
     def __init__(self, path: Path, profile: Profile, config: Config) -> None:
         stages: dict[str, Graph] = {}

@@ -32,7 +32,7 @@ from glowembed.show import report
 
 
 def quantized(proto: onnx.ModelProto, folder: Path) -> Graph:
-    """With the ranges of a few random samples."""
+    """The graph quantized with the ranges of a few random samples."""
     graph = canonicalize(load(saved(proto, folder)))
     rng = np.random.default_rng(3)
     runs = [

@@ -194,7 +194,9 @@ def export(folder: Path, *names: str) -> Path:
 
 
 def test_a_profile_of_another_export_is_applied(tmp_path: Path) -> None:
-    """By order and shape, or as --rename says; the bundle is the one that its own profile gives."""
+    """Values are matched by order and shape, or as --rename says; the bundle equals the one from the export's own
+    profile.
+    """
     ours, theirs = export(tmp_path, "x", "hidden", "y"), export(tmp_path, "in", "dense/out", "prob")
     samples = np.random.default_rng(1).normal(size=(9, 1, 5)).astype(np.float32)
     options = CompileOptions("x86-64", name="net")

@@ -389,7 +389,7 @@ def test_bad_model(
 
 
 USAGE = ("a scale of NaN", "a scale that nothing makes")
-"""No sound models; the others are sound, but not for us."""
+"""Models that are invalid; the others are valid, but not supported."""
 
 KINDS = [
     "INT2",

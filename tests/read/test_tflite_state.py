@@ -26,7 +26,7 @@ FOUND = {
     "lstm": [[0.005071, 0.026985, -0.040872, 0.099095, -0.078638, 0.062724]],
     "lstm, time first": [[0.005071, 0.026985, -0.040872, 0.099095, -0.078638, 0.062724]],
 }
-"""What LiteRT 2.3.0 gives (tests/helpers/tflite_states.py)."""
+"""The outputs of LiteRT 2.3.0 (tests/helpers/tflite_states.py)."""
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "streaming"])

@@ -38,7 +38,7 @@ STAGES = (
     "read.importer", "canonicalize", "quantize.types", "quantize.biases", "quantize.simplify", "lower.nodes", "lower.choose",
     "plan.places", "plan.memory", "emit.bundle",
 )  # fmt: skip
-"""What pipeline.py calls in turn: none of them may import another."""
+"""The modules that pipeline.py calls in turn: none of them may import another."""
 
 FLAT = 10
 """So many modules may lie in glowembed/ itself, at most."""
@@ -126,7 +126,7 @@ def test_few_modules_match_an_operator() -> None:
 
 
 LONGEST_FUNCTION, LONGEST_FILE = 60, 600
-"""In lines. A function that fits on a screen and a file about one thing are read; longer ones are searched."""
+"""The most lines of a function, which then fits on a screen, and of a file, which then is about one thing."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())

@@ -129,7 +129,9 @@ MANIFEST = {"hash": "0" * 64, "name": "net", "layers": [], "inputs": [], "output
 
 
 def test_silence_after_hello_ends_a_whole_step() -> None:
-    """Not only one request: the session begins anew after each, as a command does."""
+    """The limit holds for the whole step, not only for one request: the session begins anew after each, as a command
+    does.
+    """
     session = serial.Session(Device(Liar({}), Settings(patience=0.2)), MANIFEST, None)
     begun = time.monotonic()
     with pytest.raises(NoAnswer, match="says hello, but answers no request"):

@@ -111,7 +111,7 @@ class Bridge:
 
 
 class Settings:
-    """What RFC 2217 sets at a port."""
+    """The settings that RFC 2217 makes at a port."""
 
     baudrate, bytesize, parity, stopbits = 9600, 8, "N", 1
     xonxoff = rtscts = dsrdtr = dtr = rts = cts = dsr = ri = cd = break_condition = False
@@ -182,7 +182,9 @@ def test_rfc_2217_sets_the_rate(bridge: Any, validate: Any) -> None:
 
 
 def results_on_disk(path: Path) -> int:
-    """Of a run that goes on; the bytes on the line do not say it, as a busy computer makes them more."""
+    """The number of results that a running validation has stored. The bytes on the line do not tell, because a busy
+    computer needs more of them.
+    """
     records = path.read_bytes().partition(b"\n")[2] if path.is_file() else b""
     return len(records) // (RECORD.size + OUTPUT_BYTES)
 
@@ -294,7 +296,7 @@ def planned(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pyte
 
 
 def found_bug(planned: Path, digits: Path, tmp_path: Path, elf: Path) -> dict[str, Any]:
-    """What validate says of the planned bundle, when a board runs this firmware instead of its own."""
+    """The report of validate on the planned bundle when a board runs this firmware instead of its own."""
     image = build_bundle(planned, BOARD, transport="serial")
     with qemu_line(qemu.machine(image.board, elf), BOARD) as line:
         server = Bridge(line)

@@ -1,4 +1,4 @@
-"""What a person reads of a bundle's integers; and that it is enough to redo a layer by hand."""
+"""The view of a bundle's integers is complete: it is enough to compute a layer by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_json_is_enough_to_redo_the_last_layer_by_hand(bundle: Bundle, capsy
 
 
 def _real(numbers: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """What named numbers of a requantization multiply by, by their names alone."""
+    """The factor of a requantization, computed from its numbers by their names alone."""
     right = sum((numbers[n] for n in ("pre_shift", "post_shift", "right_shift") if n in numbers), np.int64(0))
     left = numbers.get("left_shift", np.int64(31)) - 31
     return numbers["multiplier"] * 2.0 ** (left - right)

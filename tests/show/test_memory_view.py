@@ -1,4 +1,4 @@
-"""What a person sees of the plan: the numbers of the manifest, drawings that are XML, the layer at the peak."""
+"""The views of a plan: the numbers of the manifest, drawings that are XML, the layer at the peak."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _why_not(node: Node, target: Target) -> str | None:
 
 
 def _scratch(p: AttentionParams) -> int:
-    """As attention_s8_dsp_layout."""
+    """The bytes of the buffers that attention_s8_dsp_layout places."""
     depth, keys = (TURN * -(-n // 8) for n in (p.depth, p.keys))
     even = -(-p.keys // 2) * 2
     words = even * depth + -(-p.width // 2) * 2 * keys + ROWS * (depth + keys) + 2 * SUMS

@@ -196,7 +196,7 @@ def _unique(n: Definition) -> None:
         return x[(*r[:axis], i, *r[axis:])]
 
     def order(a: Expr, b: Expr) -> Expr:
-        """-1, 0 or 1: which slice comes first, by the first elements that differ."""
+        """The order of two slices by the first elements that differ: -1, 0 or 1."""
         result = k.variable(0, INDEX)
         with k.loops(rest) as r:
             one, other = k.let(element(a, r)), k.let(element(b, r))

@@ -47,7 +47,7 @@ def _of_older_opsets(n: Definition, b: Tensor) -> Tensor:
 
 
 def sign(x: Expr) -> Expr:
-    """-1, 0 or 1; NaN stays NaN."""
+    """The sign as -1, 0 or 1; NaN stays NaN."""
     negative = x if dtypes.is_unsigned(x.kind) else where(x < 0, constant(-1, x.kind), x)
     return where(x > 0, constant(1, x.kind), negative)
 

@@ -134,7 +134,9 @@ def _reduce_at_run_time(n: Definition, rule: Reduction) -> None:
     def gathered(
         first: Expr, term: Callable[[Expr, Expr], Expr], combine: Callable[[Expr, Expr], Expr] = _add
     ) -> Tensor:
-        """What each element of the output collects; `term` has an element of the input and its place there."""
+        """The sum, or other reduction, that each element of the output collects; `term` has an element of the input
+        and its place there.
+        """
         totals = k.temporary((max(y.size, 1),), first.kind)
         with k.each(totals.shape) as (i,):
             k.store(totals, i, first)
@@ -211,8 +213,8 @@ def _softmax(n: Definition) -> None:
 def _narrow_softmax(
     n: Definition, x: Tensor, y: Tensor, place: Callable[[Expr], tuple[Expr, ...]], top: Expr, size: int
 ) -> None:
-    """As the function body of the operator: differences, exponentials and their sum are rounded to the type of the
-    tensor.
+    """Compute as the function body of the operator does: differences, exponentials and their sum are rounded to the
+    type of the tensor.
     """
     k = n.k
     below, exps = k.temporary(x.shape, x.dtype), k.temporary(x.shape, x.dtype)

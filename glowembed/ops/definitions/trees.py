@@ -68,7 +68,7 @@ class Forest:
         return deepest, len(seen)
 
     def with_shared_leaves(self) -> Forest:
-        """The same forest with each different leaf once."""
+        """The forest with equal leaves stored once."""
         keys = [tuple((target, weight.hex()) for target, weight in leaf) for leaf in self.leaves]
         place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         first = {place[key]: leaf for key, leaf in reversed(list(zip(keys, self.leaves, strict=True)))}

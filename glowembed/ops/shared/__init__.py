@@ -1,1 +1,1 @@
-"""What families of ops share: linear layers, broadcasting."""
+"""Code that several families of ops share: linear layers, broadcasting, windows, costs."""

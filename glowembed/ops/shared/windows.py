@@ -37,4 +37,4 @@ def _reached(p: ConvTransposeParams, y: int) -> tuple[range, ...]:
 
 
 TRANSPOSED = Geometry(CONVOLUTION.count, CONVOLUTION.elements, _reached)
-"""That of a transposed convolution: an output row needs the input rows whose windows reach it."""
+"""The geometry of a transposed convolution: an output row needs the input rows whose windows reach it."""

@@ -99,7 +99,7 @@ def parse(path: Path, data: bytes) -> Model:
 
 @contextmanager
 def _refusing(path: Path, size: int) -> Iterator[None]:
-    """What an offset of a damaged file leads to, as an error about the file."""
+    """Turn the exceptions that offsets of a damaged file cause into an error about the file."""
     try:
         yield
     except (struct.error, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:

@@ -291,7 +291,7 @@ class Translation:
 
 
 def _name(names: Sequence[str], operator: Operator) -> str:
-    """What stands for the name of an operator, because the file gives it none: that of its first output, or of its last input."""
+    """A name for an operator, because the file has none: that of its first output, or of its last input."""
     index = next((i for i in (*operator.outputs[:1], *reversed(operator.inputs)) if i >= 0), None)
     return operator.kind if index is None else names[index]
 
@@ -373,7 +373,7 @@ class Call:
         return output
 
     def add_main(self, kind: str, inputs: Sequence[str], role: str, **attrs: Any) -> str:
-        """The same for the node that has the name of the operator, though it is not the last."""
+        """Add the node that has the name of the operator, though it is not the last one."""
         output, self._main = self.t.fresh(f"{self.name}/{role}"), True
         self.t.node(kind, inputs, [output], self.name, **attrs)
         return output

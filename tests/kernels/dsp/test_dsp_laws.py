@@ -16,7 +16,7 @@ from glowembed.ops.gemm import FcParams
 LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
 INT8 = QType("int8", (1.0,), (0,))
 LARGEST = dsp.SUM_LIMIT - 1 - 128
-"""Of a bias that an input is added to."""
+"""The largest bias to which an input is added."""
 
 
 def scaled(mode: fixedpoint.Mode, bias: Array, scales: Array, zero_point: int = -3) -> tuple[Node, Graph]:

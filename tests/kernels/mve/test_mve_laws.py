@@ -20,7 +20,7 @@ from glowembed.ops.gemm import FcParams
 LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
 INT8 = QType("int8", (1.0,), (0,))
 LARGEST = 2**31 - 1 - 128
-"""Of a bias whose sums fit int32."""
+"""The largest bias whose sums fit int32."""
 
 
 def scaled(mode: fixedpoint.Mode, sums: Array, scales: Array) -> tuple[Node, Graph]:

@@ -199,7 +199,7 @@ void all(const int32_t *acc, const int32_t *m, const float *scale, int32_t exact
 
 
 def requantized(level: Level, acc: Array, multiplier: int, scale: float | None, law: tuple[int, ...]) -> Array:
-    """What a level makes of all these sums: by the float multiplier, or by the integer one where that is None."""
+    """The outputs of a level for all these sums: by the float multiplier, or by the integer one where that is None."""
     padded = np.pad(acc, (0, -len(acc) % 16)).astype(np.int32)
     out = np.zeros(padded.shape, np.int8)
     m, s = np.full(16, multiplier, np.int32), np.full(16, scale or 0.0, np.float32)

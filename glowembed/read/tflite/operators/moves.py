@@ -14,7 +14,7 @@ LAST = 2**31 - 1
 
 
 def reshape(c: Call) -> None:
-    """To the shape of the output, which the file knows."""
+    """Reshape to the shape of the output, which the file has."""
     c.done("Reshape", [c.real(0), c.constant("shape", _shape_with_batch(c))])
 
 
@@ -38,7 +38,7 @@ def _pads(c: Call) -> list[int]:
 
 
 def pad(c: Call) -> None:
-    """With zeros, or the number that is input 2."""
+    """Pad with zeros, or with the number that is input 2."""
     inputs = [c.real(0), c.constant("pads", _pads(c))]
     c.done("Pad", [*inputs, c.real(2)] if c.has(2) else inputs)
 

@@ -66,7 +66,7 @@ def read_variable(c: Call) -> None:
 
 
 def assign_variable(c: Call) -> None:
-    """What is assigned last is an output of the network."""
+    """The value that is assigned last becomes an output of the network."""
     state = c.t.states.setdefault(_variable(c.t.subgraph, c.index(0)), State())
     state.index, state.last = c.index(1), c.t.stored(c.index(1))
 
