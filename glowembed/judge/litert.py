@@ -24,7 +24,7 @@ PACKAGE = "ai_edge_litert"
 
 
 def is_installed() -> bool:
-    """Whether LiteRT is there (the extra `tflite`)."""
+    """Whether LiteRT is installed (the extra `tflite`)."""
     return importlib.util.find_spec(PACKAGE) is not None
 
 

@@ -312,7 +312,7 @@ TOOLS = {"arm-none-eabi-gcc": "gcc-arm-none-eabi", "qemu-system-arm": "qemu-syst
 def test_a_missing_tool(
     tool: str, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every other program is there, by links."""
+    """Links give every other program."""
     programs = {p.name: p for folder in os.get_exec_path() for p in Path(folder).glob("*") if p.name != tool}
     for name, program in programs.items():
         (tmp_path / name).symlink_to(program)

@@ -125,7 +125,7 @@ def set_attribute(chance: random.Random, m: onnx.ModelProto) -> None:
 
 
 def mild_attribute(chance: random.Random, m: onnx.ModelProto) -> None:
-    """A number of an attribute that is there is another small one."""
+    """Another small number in the place of one of an existing attribute."""
     node = _node(chance, m)
     if node is None or not node.attribute:
         return

@@ -1,4 +1,4 @@
-"""What holds after each stage: the results of the real stages are sound, and each rule that is broken once is told."""
+"""What holds after each stage: the results of the real stages are sound, and each rule, broken once, is reported."""
 
 from __future__ import annotations
 

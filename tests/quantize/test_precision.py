@@ -1,4 +1,4 @@
-"""The layer-wise precision configuration: what rules match and set, and what every mistake is told."""
+"""The layer-wise precision configuration: what rules match and set, and the message for every mistake."""
 
 from __future__ import annotations
 

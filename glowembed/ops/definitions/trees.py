@@ -261,7 +261,7 @@ class _Walk:
         return loop
 
     def decision(self, split: Tensor) -> Callable[[Expr, Expr], Expr]:
-        """A function of a node and the value of its feature: whether the walk goes on with the true child."""
+        """A function of a node and the value of its feature to whether the walk continues at the true child."""
         modes = sorted(set(self.forest.mode))
         if len(modes) == 1 and modes[0] != "BRANCH_MEMBER":
             return lambda node, value: binary(MODES[modes[0]], value, split.flat(node))
