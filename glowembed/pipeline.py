@@ -35,6 +35,7 @@ from glowembed.image import glue
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
+from glowembed.lower.stream import hops, prove, reuse
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
 from glowembed.options.table import Cut, Settings
@@ -66,6 +67,7 @@ from glowembed.ranges.profile import Profile, ValueProfile, with_inner_ranges
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
 from glowembed.read import importer
+from glowembed.reference import run_int
 from glowembed.version import VERSION
 
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
@@ -110,12 +112,17 @@ def _imported(model: Path, options: CompileOptions) -> Graph:
     return importer.load(
         model,
         options.shapes,
-        options.input_layout,
+        _layout(options),
         options.exact,
         options.cut,
         options.float64_as_float32,
         options.states,
     )
+
+
+def _layout(options: CompileOptions) -> str:
+    """The layout of inputs: rows come first after the batch, so an input that is streamed along axis 2 is channels-last."""
+    return "nhwc" if options.stream is not None and options.stream.axis == 2 else options.input_layout
 
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
@@ -215,7 +222,7 @@ def compile_model(
         check(graph, "simplify")
     on_stage("simplify", graph)
     with stages.run("lower"):
-        graph = check(place(lower(graph, options.float_io), options.places), "lower")
+        graph, window, told = _lowered(graph, options)
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
@@ -229,10 +236,21 @@ def compile_model(
     with stages.run("emit"):
         entries = tuple(entry.json() for entry in table)
         origin = Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
-        files = emit.emit(graph, plan, target, origin, options.weights)
+        files = emit.emit(graph, plan, target, origin, options.weights, window)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
-    return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
+    notes = (*assumed, *told, *notes)
+    return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, notes)
+
+
+def _lowered(typed: Graph, options: CompileOptions) -> tuple[Graph, Graph, tuple[Note, ...]]:
+    """The kernel-level graph of a run, which is a hop where the options ask for a stream; that of the network as it is; and notes."""
+    window = check(lower(typed, options.float_io), "lower")
+    graph = check(place(hops(window, options), options.places), "lower")
+    if graph.stream is None:
+        return graph, window, ()
+    prove(window, graph, run_int)
+    return graph, window, (Note("stream", reuse(window, graph)),)
 
 
 def _given(
@@ -301,7 +319,7 @@ def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None,
         graph: Graph = made["lower"]
         return graph
     plain = of_any_data(made["quantize"], typed_names(made["canonicalize"]))
-    return check(place(lower(plain, options.float_io), options.places), "lower")
+    return check(place(hops(lower(plain, options.float_io), options), options.places), "lower")
 
 
 class _Enough(Exception):
@@ -531,6 +549,11 @@ def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None
     """Write a bundle, and record where its model was."""
     note = json.dumps({"model": str(model.absolute())}) + "\n"
     output.write_folder(out_dir, {**files, MEMORY_FILE: note.encode("utf-8")})
+
+
+def window_of(bundle: Bundle) -> Graph:
+    """The integer reference of the network on whole windows from which a stream was made."""
+    return graphfile.read(bundle.path, {}, graphfile.WINDOW)
 
 
 def load_bundle(path: Path | str) -> Bundle:

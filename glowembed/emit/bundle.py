@@ -41,8 +41,15 @@ SIZE_FLAGS = ("-Os",)
 IN_FLASH = Weights()
 
 
-def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights = IN_FLASH) -> dict[str, bytes]:
-    """A mapping from file name to content, for the whole bundle."""
+def emit(
+    graph: Graph,
+    plan: Plan,
+    target: Target,
+    origin: Origin,
+    weights: Weights = IN_FLASH,
+    window: Graph | None = None,
+) -> dict[str, bytes]:
+    """A mapping from file name to content, for the whole bundle. window: of a stream, the network on whole windows."""
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
     context = _context(graph, plan, target, origin, weights)
@@ -58,6 +65,8 @@ def emit(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weig
         files[f"{name}_weights.c"] = _render("weights.c.j2", context)
     sources = {file: text.encode("ascii") for file, text in files.items()}
     reference = graphfile.files(graph)
+    if window is not None and graph.stream is not None:
+        reference |= graphfile.files(window, graphfile.WINDOW)
     sums = {file: hashlib.sha256(content).hexdigest() for file, content in reference.items()}
     manifest = manifest_of(graph, plan, target, origin, sources, context) | {"reference": sums}
     built = {
@@ -94,6 +103,7 @@ def _context(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: 
         "target": target,
         "plan": plan,
         "state": emit_states.entry(graph, plan),
+        "stream": graph.stream,
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],

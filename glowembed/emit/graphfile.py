@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,20 +24,23 @@ from glowembed.files.source import read_bytes
 from glowembed.graph.cstruct import c_initialiser
 from glowembed.graph.ir import Array, Const, Graph, GraphError, Node, QType, Value, verify
 from glowembed.graph.registry import kernel_ops
-from glowembed.graph.states import State
+from glowembed.graph.states import State, Stream
 from glowembed.nest.dtypes import COMPUTED
 
+WINDOW = "window_"
+"""What precedes the names of the files of the network on windows from which a stream was made."""
 
-def files(graph: Graph) -> dict[str, bytes]:
+
+def files(graph: Graph, prefix: str = "") -> dict[str, bytes]:
     """A mapping from file name to content, with the same bytes for the same graph."""
     return {
-        "reference/graph.json": (json.dumps(_structure(graph), indent=1) + "\n").encode("ascii"),
-        "reference/constants.npz": _constants(graph),
+        f"reference/{prefix}graph.json": (json.dumps(_structure(graph), indent=1) + "\n").encode("ascii"),
+        f"reference/{prefix}constants.npz": _constants(graph),
     }
 
 
-def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
-    """The graph of the bundle in a folder.
+def read(path: Path, sums: Mapping[str, str] = MappingProxyType({}), prefix: str = "") -> Graph:
+    """The graph of the bundle in a folder, or with the prefix WINDOW that of the windows of a stream.
 
     sums: the SHA-256 of files of the bundle, by name, as in its manifest. Raises UsageError if a file differs from
     them, is missing or damaged.
@@ -47,21 +50,22 @@ def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
             raise UsageError(
                 f"{path / name} is not what was compiled: it was changed or damaged; compile the model again"
             )
-    where = path / "reference" / "graph.json"
+    where = path / "reference" / f"{prefix}graph.json"
     data = documents.read_json(where)
     documents.check(data, SCHEMA, str(where))
-    with open_npz(path / "reference" / "constants.npz") as archive:
+    with open_npz(path / "reference" / f"{prefix}constants.npz") as archive:
         arrays = dict(archive)
     texts = sorted(key for key, array in arrays.items() if array.dtype.kind not in "biuf")
     if texts:
         raise UsageError(
-            f"{path / 'reference' / 'constants.npz'}: {texts[0]} does not hold numbers; compile the model again"
+            f"{path / 'reference' / f'{prefix}constants.npz'}: {texts[0]} does not hold numbers; compile the model again"
         )
     try:
         values = {v["name"]: _value(v, arrays) for v in data["values"]}
         nodes = tuple(_node(n, arrays) for n in data["nodes"])
         states = tuple(State(str(pair["output"]), str(pair["input"])) for pair in data.get("states", ()))
         graph = Graph(data["name"], nodes, values, tuple(data["inputs"]), tuple(data["outputs"]), states=states)
+        graph = replace(graph, stream=Stream(**data["stream"]) if "stream" in data else None)
         _check_states(verify(graph))
     except (ValueError, KeyError, TypeError, GraphError) as error:
         raise UsageError(f"{where} contradicts itself ({error}); compile the model again") from error
@@ -69,7 +73,12 @@ def read(path: Path, sums: Mapping[str, str] = MappingProxyType({})) -> Graph:
 
 
 def _check_states(graph: Graph) -> None:
-    """Raise ValueError if the states are not pairs of an input and an output of one form."""
+    """Raise ValueError if the states are not pairs of an input and an output of one form, or the stream is none."""
+    stream = graph.stream
+    if stream is not None:
+        numbers = (stream.axis, stream.rows, stream.hop)
+        if stream.input not in graph.inputs or not all(type(n) is int and 0 < n < 2**31 for n in numbers):
+            raise ValueError(f"the stream {stream.input!r:.60} is none")
     for state in graph.states:
         old, new = graph.values.get(state.input), graph.values.get(state.output)
         if old is None or new is None or state.input not in graph.inputs or state.output not in graph.outputs:
@@ -182,6 +191,7 @@ def _structure(graph: Graph) -> dict[str, Any]:
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
         **({"states": [asdict(state) for state in graph.states]} if graph.states else {}),
+        **({"stream": asdict(graph.stream)} if graph.stream is not None else {}),
         "values": [
             {
                 "name": v.name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from glowembed.emit import schedule as emit_schedule
@@ -75,6 +75,7 @@ def manifest_of(
         "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
         "layers": layers,
         **({"state": emit_states.recorded(context["state"])} if context["state"] else {}),
+        **({"stream": asdict(graph.stream)} if graph.stream is not None else {}),
         "levels": [level.word for levels in context["levels"].values() for level in levels],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),

@@ -14,7 +14,7 @@ from glowembed.graph.cnames import comment
 from glowembed.graph.ir import Graph, Value
 from glowembed.graph.plan import Plan
 from glowembed.nest.dtypes import numpy_type
-from glowembed.plan.states import block, block_size
+from glowembed.plan.states import COUNTER, aligned, block, block_size
 
 
 def entry(graph: Graph, plan: Plan) -> dict[str, Any] | None:
@@ -34,7 +34,8 @@ def entry(graph: Graph, plan: Plan) -> dict[str, Any] | None:
         }
         for state in graph.states
     ]
-    return {"offset": 0, "size": block_size(graph, plan.alignment), "pairs": pairs}
+    size = block_size(graph, plan.alignment)
+    return {"offset": 0, "size": size, "counter": size - aligned(COUNTER, plan.alignment), "pairs": pairs}
 
 
 def _zero_bytes(value: Value) -> list[int]:
@@ -46,4 +47,5 @@ def _zero_bytes(value: Value) -> list[int]:
 def recorded(state: Mapping[str, Any]) -> dict[str, Any]:
     """The block for the manifest."""
     kept = ("input", "output", "offset", "bytes")
-    return {**state, "pairs": [{key: pair[key] for key in kept} for pair in state["pairs"]]}
+    pairs = [{key: pair[key] for key in kept} for pair in state["pairs"]]
+    return {"offset": state["offset"], "size": state["size"], "pairs": pairs}

@@ -7,7 +7,7 @@ how many bytes an element has (`KernelOp.in_bytes`, `out_bytes`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Elements = tuple[tuple[int, ...], int]
@@ -17,12 +17,14 @@ Elements = tuple[tuple[int, ...], int]
 @dataclass(frozen=True)
 class Geometry:
     """count: rows of the output. elements: of a row. needs: for each input, the rows that output row y reads, clipped to those that
-    exist.
+    exist. part: the params of the op that computes only some rows of the output from only some rows of its inputs, which are all
+    that these need; None where a row depends on more than the rows that it needs, such as on its number.
     """
 
     count: Callable[[Any], int]
     elements: Callable[[Any], Elements]
     needs: Callable[[Any, int], tuple[range, ...]]
+    part: Callable[[Any, range, range], Any] | None = None
 
 
 def per_row(elements: Callable[[Any], Elements]) -> Geometry:
@@ -32,15 +34,20 @@ def per_row(elements: Callable[[Any], Elements]) -> Geometry:
     )
 
 
+def sliding(geometry: Geometry) -> Geometry:
+    """A geometry of `p.rows` rows, for an op that computes each of them in the same way."""
+    return replace(geometry, part=lambda p, out, rows: replace(p, rows=len(out)))
+
+
 def whole(elements: Callable[[Any], Elements]) -> Geometry:
     """One row, which needs all of every input."""
     return Geometry(lambda p: 1, elements, lambda p, y: tuple(range(1) for _ in range(len(elements(p)[0]))))
 
 
-ELEMENTWISE = per_row(lambda p: ((p.row,), p.row))
+ELEMENTWISE = sliding(per_row(lambda p: ((p.row,), p.row)))
 """One input; `p.row` elements in a row of it and of the output."""
 
-PAIRS = per_row(lambda p: ((p.row, p.row), p.row))
+PAIRS = sliding(per_row(lambda p: ((p.row, p.row), p.row)))
 """Two inputs of the output's shape."""
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.notes import Note
-from glowembed.graph.states import State
+from glowembed.graph.states import State, Stream
 from glowembed.law.fixedpoint import Mode
 from glowembed.nest.dtypes import numpy_type
 
@@ -227,6 +227,8 @@ class Graph:
     """by the name of a node of the model: why it is computed by generated loops, and by no kernel of its own"""
     states: tuple[State, ...] = ()
     """outputs whose values are inputs of the next run"""
+    stream: Stream | None = None
+    """of a network on hops: the window that it was made from"""
 
     @property
     def free_inputs(self) -> tuple[str, ...]:

@@ -18,6 +18,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "A pair of an output and an input that the bundle keeps as a state from run to run; `--state none` leaves them apart.",
     ),
+    "stream": (
+        "note",
+        "What a hop of a stream (`--stream`) computes and keeps, and the layers from which on all is computed whole.",
+    ),
     "random-data": (
         "warning",
         "Samples are random numbers (`--random`): ranges, accuracy and the comparison with float say nothing about real data.",

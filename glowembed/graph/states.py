@@ -24,6 +24,21 @@ class State:
     input: str
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A window of `rows` rows of an input, of which `hop` are new in each run; `axis` is that of the rows in the model."""
+
+    input: str
+    axis: int
+    rows: int
+    hop: int
+
+    @property
+    def hops(self) -> int:
+        """The hops until the first window is full."""
+        return -(-self.rows // self.hop)
+
+
 def in_sequence(
     states: Sequence[State],
     first: Mapping[str, Array],

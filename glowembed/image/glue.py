@@ -123,6 +123,11 @@ SCHEMA = {
             "properties": {"place": {"enum": list(get_args(WeightsPlace))}, "file": {"type": ["string", "null"]}},
         },
         "calibration": {"type": ["object", "null"]},
+        "stream": {
+            "type": "object",
+            "required": ["input", "axis", "rows", "hop"],
+            "properties": {"input": {"type": "string"}, "axis": _COUNT, "rows": _COUNT, "hop": _COUNT},
+        },
         "state": {
             "type": "object",
             "required": ["offset", "size", "pairs"],
@@ -130,7 +135,11 @@ SCHEMA = {
         },
         "reference": {
             "type": "object",
-            "propertyNames": {"enum": ["reference/graph.json", "reference/constants.npz"]},
+            "propertyNames": {
+                "enum": [
+                    f"reference/{kind}{file}" for kind in ("", "window_") for file in ("graph.json", "constants.npz")
+                ]
+            },
             "additionalProperties": {"type": "string"},
         },
         "schedule": {

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from glowembed import pipeline
+from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.notes import Note
@@ -111,7 +112,7 @@ def debug(
 ) -> DebugRun:
     """Run some samples (SAMPLES by default, evenly spaced) layer by layer on the board and in both references."""
     bundle = bundle if isinstance(bundle, Bundle) else pipeline.load_bundle(bundle)
-    graph = bundle.graph
+    graph = _no_stream(bundle).graph
     chosen = samples_for(bundle, data).every(samples or SAMPLES)
     floats = _floats(bundle, find_model(bundle, model), chosen, progress)
     with progress.stage("build"):
@@ -124,6 +125,16 @@ def debug(
     tensors = {f"board/{n}": a for n, a in seen_there.items()} | {f"float/{n}": a for n, a in floats.items()}
     names = [n for n, v in graph.values.items() if v.const is None]
     return DebugRun(layers, {**tensors, **{f"reference/{n}": reference[n] for n in names}}, chosen.notes)
+
+
+def _no_stream(bundle: Bundle) -> Bundle:
+    """The bundle, unless it is a stream, whose layers compute parts of tensors."""
+    if bundle.graph.stream is not None:
+        raise UsageError(
+            f"{bundle.path} computes parts of its layers in each hop: look at the layers of the same model compiled without --stream,"
+            " whose bits are the same"
+        )
+    return bundle
 
 
 def _with_views(graph: Graph, tensors: Tensors) -> dict[str, Array]:
@@ -144,7 +155,7 @@ def losses(
     model: Path | None = None,
 ) -> tuple[LayerReport, ...]:
     """The losses of every layer against float, from the references only, without a board."""
-    graph = bundle.graph
+    graph = _no_stream(bundle).graph
     chosen = samples_for(bundle, data).every(samples or SAMPLES)
     floats = _floats(bundle, find_model(bundle, model), chosen, progress)
     reference = _references(graph, stored_inputs(graph, chosen))
@@ -159,7 +170,7 @@ def seen(
     model: Path | None = None,
 ) -> Profile:
     """The values of the float model on some of these samples (SEEN by default), as ranges and histograms."""
-    graph = _float_graph(bundle, find_model(bundle, model))
+    graph = _float_graph(_no_stream(bundle), find_model(bundle, model))
     return profile(graph, samples_for(bundle, data).every(samples or SEEN), progress)
 
 

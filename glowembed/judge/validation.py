@@ -23,7 +23,7 @@ from glowembed.graph.op import is_a
 from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image
-from glowembed.judge import compare
+from glowembed.judge import compare, streaming
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.judge.values import logical_of, model_outputs, real_of, stored_of
 from glowembed.measure import Figures, Measurement, Ruler, measure
@@ -109,7 +109,8 @@ def validate(
     dataset = samples_for(bundle, data, labels).every(samples)
     with progress.stage("build"):
         image = build_bundle(bundle, board, build_dir, _transport(place, link))
-    inputs = stored_inputs(bundle.graph, dataset)
+    recording = streaming.recording(bundle.graph, dataset)
+    inputs = stored_inputs(bundle.graph, recording.hops)
     expected = _int_reference(bundle, inputs, progress, layers)
     wrong: Wrong | None = None
     if image.transport == "serial":
@@ -118,13 +119,17 @@ def validate(
         result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
     floats = model_outputs(
-        bundle.graph, compare.run_float_model(original, dataset, progress, bundle.graph.values, cut_of(bundle))
+        bundle.graph,
+        compare.run_float_model(original, recording.windows, progress, bundle.graph.values, cut_of(bundle)),
     )
+    streaming.require_windows(bundle, recording, expected, progress)
     if layers and image.transport == "serial":
         checks = _layers_of(bundle, result, expected, _estimate(bundle, place, build_dir, inputs, progress))
     else:
         checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
-    return _validation(_Run(bundle, original, place, image, dataset, result, floats, found, expected, checks, wrong))
+    return _validation(
+        _Run(bundle, original, place, image, recording.windows, result, floats, found, expected, checks, wrong)
+    )
 
 
 def _transport(board: Board, link: Link) -> str:
@@ -436,8 +441,8 @@ def _validation(run: _Run) -> Validation:
     right = {name: logical_of(values[name], run.expected[name]) for name in run.found}
     found = {name: logical_of(values[name], array) for name, array in run.found.items()}
     difference = compare.first_difference(right, found)
-    real = {name: real_of(values[name], array).reshape(run.floats[name].shape) for name, array in run.found.items()}
-    floats = {name: run.floats[name] for name in real}
+    floats = {name: run.floats[name] for name in run.found if name in run.floats}
+    real = {n: real_of(values[n], run.found[n][-len(a) :]).reshape(a.shape) for n, a in floats.items()}
     accuracy = compare.accuracy(run.dataset.labels, floats, real)
     metrics = [_without_classes(run, m) for m in compare.metrics(floats, real)]
     differs = (

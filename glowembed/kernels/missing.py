@@ -20,7 +20,19 @@ UNWRITTEN = "kernels are not written yet"
 
 WHY: Mapping[str, str] = {
     **dict.fromkeys(
-        ("channels_last", "copy", "copy_into", "copy_rows", "store_rows", "fill", "insert", "take_rows"), MOVES
+        (
+            "channels_last",
+            "copy",
+            "copy_into",
+            "copy_rows",
+            "store_rows",
+            "slide_rows",
+            "join_rows",
+            "fill",
+            "insert",
+            "take_rows",
+        ),
+        MOVES,
     ),
     "nest": GENERATED,
 }

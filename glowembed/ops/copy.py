@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import per_row, whole
+from glowembed.graph.geometry import per_row, sliding, whole
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
 from glowembed.graph.registry import lowerings
@@ -207,7 +207,7 @@ def _copy_cost(node: Node, _: Any) -> Cost:
     return Cost(p.rows * (prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0)), 520)
 
 
-COPY = per_row(lambda p: ((p.in_size,), p.out_size))
+COPY = sliding(per_row(lambda p: ((p.in_size,), p.out_size)))
 COPY_INTO = per_row(lambda p: ((p.out_size, p.in_size), p.out_size))
 """The first input is the tensor whose memory the output is."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import per_row
+from glowembed.graph.geometry import per_row, sliding
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import (
     Builder,
@@ -242,7 +242,7 @@ class FcParams:
     hi: int = i32("largest output")
 
 
-FC = per_row(lambda p: ((p.in_c,), p.out_c))
+FC = sliding(per_row(lambda p: ((p.in_c,), p.out_c)))
 
 
 class FcS8(KernelOp[FcParams]):

@@ -23,7 +23,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import per_row
+from glowembed.graph.geometry import per_row, sliding
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
 from glowembed.law import fixedpoint, tflite
@@ -159,7 +159,7 @@ class SoftmaxParams:
     zero_point: int = i32("of the output, -128..127")
 
 
-VECTORS = per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n))
+VECTORS = sliding(per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n)))
 """Several vectors of `p.n` elements in a row."""
 
 

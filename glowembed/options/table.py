@@ -34,13 +34,16 @@ from glowembed.options.words import (
     Number,
     OnOff,
     Parsed,
+    Streamed,
     Words,
     named_rams,
     named_renames,
     named_shapes,
     named_states,
+    named_stream,
     named_values,
     one_of,
+    written_stream,
 )
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
@@ -288,6 +291,14 @@ class CompileOptions(NodeOptions):
         ),
     )
     """Output -> input, besides the pairs whose names say that they are states."""
+    stream: Streamed | None = entry(
+        None,
+        Option(
+            "Take HOP new rows of a window in each run, along AXIS of this input; by default 1 and 1.",
+            Parsed("INPUT[:AXIS][:HOP]", str, named_stream, written_stream),
+            recorded="given",
+        ),
+    )
     random: int | None = entry(
         None,
         Option(

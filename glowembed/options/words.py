@@ -221,6 +221,36 @@ def named_states(texts: list[str] | None) -> dict[str, str]:
     return dict(pairs)
 
 
+@dataclass(frozen=True)
+class Streamed:
+    """What --stream asks for. axis: of the rows in the model's input; hop: how many rows are new in each run."""
+
+    input: str
+    axis: int = 1
+    hop: int = 1
+
+
+STREAM = re.compile(r"(.+?)(?::(\d{0,9}))?(?::(\d{1,9}))?")
+
+
+def named_stream(text: str | None) -> Streamed | None:
+    """The input given by --stream."""
+    found = STREAM.fullmatch(text or "")
+    if text is None:
+        return None
+    hop = int((found and found[3]) or 1)
+    if found is None or hop < 1:
+        raise UsageError(
+            f"--stream {text!r}: expected INPUT[:AXIS][:HOP], such as features:1:2, with a HOP of 1 or more"
+        )
+    return Streamed(found[1], int(found[2] or 1), hop)
+
+
+def written_stream(stream: Streamed | None) -> str | None:
+    """The text of --stream."""
+    return None if stream is None else f"{stream.input}:{stream.axis}:{stream.hop}"
+
+
 def named_rams(texts: list[str] | None) -> tuple[Ram, ...]:
     """The memories given by --memory."""
     found = [RAM.fullmatch(text) for text in texts or []]

@@ -12,13 +12,21 @@ from glowembed.graph.ir import Graph, Node, verify
 from glowembed.graph.op import free_name
 from glowembed.graph.plan import Buffer, Plan
 from glowembed.graph.registry import kernel_ops
+from glowembed.graph.states import State
 from glowembed.plan.rows import stored_together
+
+COUNTER = 4
+"""Bytes of the number of hops, at the end of the block."""
 
 
 def keep(graph: Graph) -> Graph:
     """The graph in which the output of each state is stored over its input, as its last use."""
     for state in graph.states:
         value, kept = graph.values[state.output], graph.values[state.input]
+        if _is_over(graph, state):
+            values = {**graph.values, **{v.name: replace(v, place="state") for v in (value, kept)}}
+            graph = replace(graph, values=values)
+            continue
         made = replace(value, name=free_name(f"{state.output}/next", graph.values))
         params = kernel_ops()["store_rows"].params(1, value.bytes)
         name = free_name(f"{state.output}/keep", {n.name for n in graph.nodes})
@@ -27,6 +35,12 @@ def keep(graph: Graph) -> Graph:
         placed = {v.name: replace(v, place="state") for v in (value, kept)}
         graph = graph.with_nodes([*nodes, store], {**graph.values, **placed, made.name: made})
     return verify(graph)
+
+
+def _is_over(graph: Graph, state: State) -> bool:
+    """Whether the node that makes the output writes it over the input by itself."""
+    maker = graph.producer().get(state.output)
+    return maker is not None and maker.params is not None and maker.shares == 0 and maker.inputs[0] == state.input
 
 
 def _renamed(node: Node, old: str, new: str) -> Node:
@@ -39,13 +53,14 @@ def block(graph: Graph, alignment: int) -> dict[str, int]:
     found, end = {}, 0
     for state in graph.states:
         found[state.input] = end
-        end += _aligned(graph.values[state.input].bytes, alignment)
+        end += aligned(graph.values[state.input].bytes, alignment)
     return found
 
 
 def block_size(graph: Graph, alignment: int) -> int:
-    """The bytes of the block."""
-    return sum(_aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
+    """The bytes of the block: the states, and of a stream the number of hops since the reset."""
+    counter = aligned(COUNTER, alignment) if graph.stream is not None else 0
+    return counter + sum(aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
 
 
 def with_block(graph: Graph, plan: Plan) -> Plan:
@@ -72,5 +87,6 @@ def with_block(graph: Graph, plan: Plan) -> Plan:
     )
 
 
-def _aligned(size: int, alignment: int) -> int:
+def aligned(size: int, alignment: int) -> int:
+    """The size, rounded up to a multiple of the alignment."""
     return -(-size // alignment) * alignment

@@ -116,7 +116,7 @@ class Dataset:
 
 def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
     """The inputs of a graph as in the ONNX file."""
-    return tuple(_spec(graph.values[name], integers(graph, name)) for name in graph.inputs)
+    return tuple(windows_of(graph, _spec(graph.values[name], integers(graph, name))) for name in graph.inputs)
 
 
 def integers(graph: Graph, name: str) -> Integers | None:
@@ -129,6 +129,14 @@ def integers(graph: Graph, name: str) -> Integers | None:
     known = [value.qtype, *(graph.values[other].qtype for other in beside)]
     qtype = next((q for q in known if q is not None), None)
     return None if qtype is None else Integers(value.model_dtype, qtype)
+
+
+def windows_of(graph: Graph, spec: InputSpec) -> InputSpec:
+    """The input as the model has it: of a stream, the whole window."""
+    stream = graph.stream
+    if stream is None or spec.name != stream.input:
+        return spec
+    return replace(spec, shape=(*spec.shape[: stream.axis], stream.rows, *spec.shape[stream.axis + 1 :]))
 
 
 def _spec(value: Value, known: Integers | None = None) -> InputSpec:
@@ -148,7 +156,7 @@ def of_graph(data: Path | str | Source | Dataset, graph: Graph, role: Role) -> D
     specs = {spec.name: spec for spec in input_specs(graph)}
     kept = [specs.pop(state.input) for state in graph.states]
     source = data if isinstance(data, Dataset | Source) else Source(Path(data))
-    if not kept:
+    if not kept or graph.stream is not None:
         return source if isinstance(source, Dataset) else load(source, tuple(specs.values()), role)
     limit = None if isinstance(source, Dataset) else source.limit
     found = source if isinstance(source, Dataset) else load(replace(source, limit=None), tuple(specs.values()), role)

@@ -114,6 +114,9 @@ class Manifest(TypedDict):
     outputs: list[Tensor]
     layers: list[Layer]
     state: NotRequired[Annotated[dict[str, Any], "The block kept from run to run, and each pair in it."]]
+    stream: NotRequired[
+        Annotated[dict[str, Any], "The window that runs along an input, and how many rows are new in each run."]
+    ]
     levels: Annotated[list[str], "Levels of a PC's instruction sets."]
     schedule: dict[str, Any]
     buffers: list[dict[str, Any]]

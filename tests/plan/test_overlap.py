@@ -55,6 +55,8 @@ CAUTIOUS = {
     **dict.fromkeys(
         ("ge_depthwise3x3_s16_dsp", "ge_depthwise3x3_w16_dsp"), "two channels at a time go through all rows"
     ),
+    "ge_join_rows": "a piece may lie in front of where it goes to",
+    "ge_slide_rows": "its own rows move before it reads the new ones",
     "ge_recurrent": "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",
 }
 """Kernels whose output does not lie over an input at all with some params."""

@@ -133,7 +133,10 @@ def needs(p: LoopParams, y: int) -> tuple[range, ...]:
 
 
 GEOMETRY = Geometry(
-    lambda p: int(p.rows), lambda p: (tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)), needs
+    lambda p: int(p.rows),
+    lambda p: (tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)),
+    needs,
+    lambda p, out, rows: replace(p, rows=len(out)),
 )
 
 

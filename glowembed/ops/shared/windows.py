@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from glowembed.graph.geometry import Elements, Geometry
@@ -23,7 +24,18 @@ def window_of(p: ConvParams | PoolParams) -> Window:
 
 def windowed(elements: Callable[[Any], Elements]) -> Geometry:
     """An output row needs the input rows that its windows cover."""
-    return Geometry(lambda p: int(p.out_h), elements, lambda p, y: (window_of(p).rows(y, p.in_h),))
+    return Geometry(lambda p: int(p.out_h), elements, lambda p, y: (window_of(p).rows(y, p.in_h),), _part)
+
+
+COUNTED = ("count_top", "count_bottom")
+"""Params of pools that are numbers of input rows."""
+
+
+def _part(p: Any, out: range, rows: range) -> Any:
+    """The rows `out` from the input rows `rows`: what they see above is padding."""
+    counted = {name: getattr(p, name) - rows.start for name in COUNTED if hasattr(p, name)}
+    pad_top = rows.start - (out.start * p.stride_h - p.pad_top)
+    return replace(p, in_h=len(rows), out_h=len(out), pad_top=pad_top, **counted)
 
 
 CONVOLUTION = windowed(lambda p: ((p.in_w * p.in_c,), p.out_w * p.out_c))

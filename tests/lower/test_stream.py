@@ -1,0 +1,264 @@
+"""Streams: a network on hops gives the bits of the network on windows, and keeps what the rule of reuse says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import own_firmware
+import pytest
+from emulated import BOARDS
+from small_models import model, node, saved, weights
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Array, Graph
+from glowembed.graph.plan import Places
+from glowembed.graph.states import State
+from glowembed.graph.target import load_board
+from glowembed.judge.debugging import losses
+from glowembed.judge.streaming import recording
+from glowembed.judge.validation import samples_for, stored_inputs, validate
+from glowembed.lower import stream
+from glowembed.options.words import Streamed, named_stream
+from glowembed.pipeline import Bundle, CompileOptions, compile_model, window_of
+from glowembed.ranges.datasets import graph_runs
+from glowembed.reference import run_int
+from glowembed.run.host import HostModel
+
+ROWS, CHANNELS = 20, 6
+
+
+def convolution(
+    number: int, channels: tuple[int, int], taps: int, **attrs: object
+) -> tuple[list[object], dict[str, Array]]:
+    """A layer c<number> of the layer before it, and its weights."""
+    group = int(attrs.get("group", 1))  # type: ignore[call-overload]
+    shape = (channels[1], channels[0] // group, taps)
+    name = f"c{number}"
+    before = f"r{number - 1}" if number else "x"
+    nodes = [node("Conv", f"{before} w{number}", name, **attrs), node("Relu", name, f"r{number}")]
+    return nodes, {f"w{number}": weights(*shape, seed=number + 1)}
+
+
+def chain(*layers: tuple[tuple[int, int], int, dict[str, object]], tail: str = "pool") -> object:
+    """Convolutions in time over [1, CHANNELS, ROWS], then a mean over time or a fully connected layer over all rows."""
+    nodes, constants, rows = [], {}, ROWS
+    for number, (channels, taps, attrs) in enumerate(layers):
+        more, arrays = convolution(number, channels, taps, **attrs)
+        nodes += more
+        constants |= arrays
+        before, after = attrs.get("pads", (0, 0))  # type: ignore[misc]
+        (step,), (apart,) = attrs.get("strides", [1]), attrs.get("dilations", [1])  # type: ignore[misc]
+        rows = (rows + before + after - (taps - 1) * apart - 1) // step + 1
+    last, out = f"r{len(layers) - 1}", layers[-1][0][1]
+    nodes += [node("GlobalAveragePool", last, "pooled")] if tail == "pool" else []
+    features = out if tail == "pool" else out * rows
+    nodes += [node("Flatten", "pooled" if tail == "pool" else last, "flat"), node("MatMul", "flat d", "y")]
+    return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, "d": weights(features, 3, seed=9)})
+
+
+def image() -> object:
+    """Two axes, with a residual, a pool and a stride of 2 in time."""
+    nodes = [
+        node("Conv", "x a", "c", pads=[1, 1, 1, 1]),
+        node("Relu", "c", "r"),
+        node("Conv", "r b", "d", pads=[1, 1, 1, 1]),
+        node("Add", "d r", "sum"),
+        node("MaxPool", "sum", "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("AveragePool", "m", "p", kernel_shape=[3, 1], strides=[1, 1], pads=[1, 0, 1, 0]),
+        node("Sigmoid", "p", "s"),
+        node("Flatten", "s", "flat"),
+        node("MatMul", "flat e", "y"),
+    ]
+    constants = {"a": weights(5, 3, 3, 3), "b": weights(5, 5, 3, 3, seed=2), "e": weights(5 * 10 * 2, 3, seed=3)}
+    return model(nodes, {"x": [1, 3, ROWS, 4]}, constants)
+
+
+FULL, DEPTH = (CHANNELS, 8), (8, 8)
+VALID = chain((FULL, 3, {}), (DEPTH, 5, {"group": 8}), (DEPTH, 1, {}), tail="fc")
+NETWORKS = {
+    "valid": (VALID, "x:2:1", 0.35),
+    "valid, hop 3": (VALID, "x:2:3", 0.6),
+    "same": (chain((FULL, 3, {"pads": [1, 1]}), (DEPTH, 3, {"group": 8, "pads": [1, 1]})), "x:2:1", 0.35),
+    "causal": (chain((FULL, 3, {"pads": [2, 0]}), (DEPTH, 3, {"pads": [4, 0], "dilations": [2]})), "x:2:2", 0.75),
+    "stride": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]})), "x:2:4", 0.9),
+    "image": (image(), "x:2:2", 0.75),
+}
+
+
+def bundle_of(name: str, folder: Path, target: str = "x86-64", **options: object) -> Bundle:
+    proto, asked, _ = NETWORKS[name]
+    shape = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]  # type: ignore[attr-defined]
+    x = np.random.default_rng(0).normal(size=(6, *shape[1:])).astype(np.float32)
+    np.savez(folder / "data.npz", calib_x=x, test_x=x[:3])
+    chosen = CompileOptions(target, name="net", stream=named_stream(asked), **options)  # type: ignore[arg-type]
+    return compile_model(saved(proto, folder), folder / "net", chosen, folder / "data.npz")  # type: ignore[arg-type]
+
+
+def runs(bundle: Bundle, folder: Path) -> tuple[list[Array], list[Array | None]]:
+    """The new rows of each hop, and the output of the window that ends with it; None while there is none."""
+    graph, wanted = bundle.graph, bundle.graph.stream
+    assert wanted is not None
+    found = recording(graph, samples_for(bundle, folder / "data.npz"))
+    hops = list(stored_inputs(graph, found.hops)["x"])
+    frames = np.concatenate([hop.reshape(wanted.hop, -1) for hop in hops])
+    window = window_of(bundle)
+    shape = window.values["x"].shape
+    ends = [(i + 1) * wanted.hop for i in range(len(hops))]
+    starts = [end - wanted.rows for end in ends]
+    return hops, [
+        run_int(window, {"x": frames[a:b].reshape(shape)})["y"] if a >= 0 else None
+        for a, b in zip(starts, ends, strict=True)
+    ]
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, "int8") for name in NETWORKS), ("same", "int16"), ("image", "float32")]
+)
+def test_hops_give_the_bits_of_windows(name: str, dtype: str, tmp_path: Path) -> None:
+    bundle = bundle_of(name, tmp_path, dtype=dtype)
+    hops, expected = runs(bundle, tmp_path)
+    products = [sum(node.macs for node in graph.nodes) for graph in (bundle.graph, window_of(bundle))]
+    assert products[0] <= NETWORKS[name][2] * products[1], products
+    loaded = HostModel(bundle.path)
+    wanted = bundle.graph.stream
+    assert wanted is not None
+    assert [one is None for one in expected].count(True) == wanted.hops - 1
+    references = graph_runs(bundle.graph, ({"x": hop} for hop in hops), lambda inputs: run_int(bundle.graph, inputs))
+    for i, (hop, right, (_, values)) in enumerate(zip(hops, expected, references, strict=True)):
+        found = loaded.run_stored({"x": hop})["y"]
+        np.testing.assert_array_equal(found, values["y"], err_msg=f"hop {i}")
+        if right is not None:
+            np.testing.assert_array_equal(found, right, err_msg=f"hop {i}")
+
+
+MAIN = """#include <string.h>
+#include "net.h"
+#include "semihost.h"
+static NET_ARENA(arena);
+static const int8_t hops[RUNS][NET_INPUT_X_SIZE] = {HOPS};
+static const int8_t expected[RUNS][NET_OUTPUT_Y_SIZE] = {EXPECTED};
+static uint8_t saved[NET_STATE_SIZE];
+int main(void) {
+    uint8_t *const state = arena.bytes + NET_STATE_OFFSET;
+    memset(arena.bytes, 91, sizeof arena.bytes);
+    for (int32_t again = 0; again < 2; ++again) {
+        net_reset(&arena);
+        if (net_push(&arena, NULL) != NET_ERROR_ARENA) {
+            return 2;
+        }
+        for (int32_t i = 0; i < RUNS; ++i) {
+            memcpy(saved, state, sizeof saved);
+            memset(arena.bytes, 31 * i + again, sizeof arena.bytes);
+            memcpy(state, saved, sizeof saved);
+            const int32_t full = (i + 1) * NET_STREAM_HOP >= NET_STREAM_ROWS;
+            if (net_push(&arena, hops[i]) != (full ? NET_OK : NET_MORE)) {
+                return 3;
+            }
+            if (full && memcmp(NET_OUTPUT_Y(&arena), expected[i], sizeof expected[i]) != 0) {
+                return 10 + i;
+            }
+        }
+    }
+    ge_semihost_exit(0);
+}
+"""
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("name", "target"), [("valid, hop 3", "cortex-m4"), ("image", "cortex-m4"), ("same", "cortex-m55")]
+)
+def test_push_on_a_board(name: str, target: str, tmp_path: Path) -> None:
+    bundle = bundle_of(name, tmp_path, target)
+    hops, expected = runs(bundle, tmp_path)
+    none = np.zeros_like(next(one for one in expected if one is not None))
+
+    def listed(rows: list[Array]) -> str:
+        return "{" + ", ".join("{" + ", ".join(map(str, row.reshape(-1))) + "}" for row in rows) + "}"
+
+    main = MAIN.replace("{HOPS}", listed(hops)).replace(
+        "{EXPECTED}", listed([none if e is None else e for e in expected])
+    )
+    folder = tmp_path / "own"
+    folder.mkdir()
+    sources = sorted(bundle.path.glob("*.c"))
+    elf = own_firmware.build(main.replace("RUNS", str(len(hops))), sources, folder, load_board(BOARDS[target]))
+    code, said = own_firmware.run(elf, BOARDS[target])
+    assert code == 0, (code, said)
+
+
+@pytest.mark.qemu
+def test_validate_compares_hops_with_windows(tmp_path: Path) -> None:
+    bundle = bundle_of("same", tmp_path, "cortex-m4")
+    result = validate(bundle, tmp_path / "data.npz", "mps2-an386")
+    assert result.bit_exact
+    assert len(result.found["y"]) == 2 * ROWS + 1  # 3 windows of ROWS rows are one recording
+    assert result.json["outputs"][0]["cosine"] > 0.98
+    with pytest.raises(UsageError, match="compiled without --stream"):
+        losses(bundle, tmp_path / "data.npz")
+
+
+def test_the_proof_finds_a_wrong_row(tmp_path: Path) -> None:
+    """A hop graph whose state is another one than the rule says, and one that leaves out what a hop must give on."""
+    bundle = bundle_of("same", tmp_path)
+    window, hops = window_of(bundle), bundle.graph
+
+    def broken(graph: Graph, inputs: object) -> dict[str, Array]:
+        values = dict(run_int(graph, inputs))  # type: ignore[arg-type]
+        if graph is hops:
+            values |= {s.output: np.roll(values[s.output], 1, axis=1) for s in hops.states}
+        return values
+
+    stream.prove(window, hops, run_int)
+    with pytest.raises(AssertionError, match="leaves other rows"):
+        stream.prove(window, hops, broken)
+    assert all(isinstance(state, State) for state in hops.states)
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "words"),
+    [
+        ("y:2", {}, "unknown input of the model for --stream: 'y'"),
+        ("x:1", {}, "--stream x: 'x/"),
+        ("x:3", {}, "--stream x:3: the input has shape"),
+        ("x:2:20", {}, "a hop of 20 keeps nothing of 20 rows; the most is 19"),
+        ("x:2:1", {"places": Places("caller")}, "leave out --io and --input"),
+    ],
+)
+def test_streams_that_do_not_fit(asked: str, options: dict[str, object], words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, CHANNELS, ROWS), np.float32))
+    chosen = CompileOptions("x86-64", stream=named_stream(asked), **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError) as caught:
+        compile_model(saved(VALID, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+    assert words in str(caught.value)
+
+
+def test_a_hop_that_does_not_fit_a_stride(tmp_path: Path) -> None:
+    proto = chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"strides": [2]}))
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, CHANNELS, ROWS), np.float32))
+    for hop, words in ((1, "does not fit the stride of 'n_c0'; a hop of 2 does"), (2, "'n_c1'; a hop of 4 does")):
+        chosen = CompileOptions("x86-64", stream=Streamed("x", 2, hop))
+        with pytest.raises(UsageError, match=words):
+            compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "stream"),
+    [
+        ("x", Streamed("x", 1, 1)),
+        ("x:2", Streamed("x", 2, 1)),
+        ("x:2:5", Streamed("x", 2, 5)),
+        ("x::5", Streamed("x", 1, 5)),
+        ("in:0:1:2", Streamed("in:0", 1, 2)),
+    ],
+)
+def test_words_of_stream(text: str, stream: Streamed) -> None:
+    assert named_stream(text) == stream
+
+
+@pytest.mark.parametrize("text", ["", "x:1:0"])
+def test_words_that_are_no_stream(text: str) -> None:
+    with pytest.raises(UsageError, match="expected INPUT"):
+        named_stream(text)
