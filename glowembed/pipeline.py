@@ -222,7 +222,7 @@ def compile_model(
         check(graph, "simplify")
     on_stage("simplify", graph)
     with stages.run("lower"):
-        graph, window, told = _lowered(graph, options)
+        graph, window, notes = _lowered(graph, options, notes)
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
@@ -239,18 +239,17 @@ def compile_model(
         files = emit.emit(graph, plan, target, origin, options.weights, window)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
-    notes = (*assumed, *told, *notes)
-    return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, notes)
+    return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
 
 
-def _lowered(typed: Graph, options: CompileOptions) -> tuple[Graph, Graph, tuple[Note, ...]]:
-    """The kernel-level graph of a run, which is a hop where the options ask for a stream; that of the network as it is; and notes."""
+def _lowered(typed: Graph, options: CompileOptions, notes: tuple[Note, ...]) -> tuple[Graph, Graph, tuple[Note, ...]]:
+    """The kernel-level graph of a run, which is a hop where the options ask for a stream; that of the network as it is; all notes."""
     window = check(lower(typed, options.float_io), "lower")
     graph = check(place(hops(window, options), options.places), "lower")
     if graph.stream is None:
-        return graph, window, ()
+        return graph, window, notes
     prove(window, graph, run_int)
-    return graph, window, (Note("stream", reuse(window, graph)),)
+    return graph, window, (Note("stream", reuse(window, graph)), *notes)
 
 
 def _given(

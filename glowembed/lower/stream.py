@@ -45,10 +45,10 @@ def _window(value: Value, wanted: Streamed) -> Stream:
     """The window of an input, whose rows are the second axis as stored."""
     rank, layout = len(value.shape), value.layout or tuple(range(len(value.shape)))
     if rank not in (3, 4) or value.shape[0] != 1 or wanted.axis >= rank or layout[1] != wanted.axis:
-        usual = f"{wanted.input}:1" if layout[1] == 1 else f"{wanted.input}:{layout[1]}"
+        usual = f": {wanted.input}:{layout[1]}" if rank in (3, 4) else ""
         raise UsageError(
             f"--stream {wanted.input}:{wanted.axis}: the input has shape {list(value.shape)} as stored, and a stream runs along the"
-            f" rows of [1, rows, channels] or [1, rows, columns, channels], which are axis 1, or axis 2 behind the channels: {usual}"
+            f" rows of [1, rows, channels] or [1, rows, columns, channels], which are axis 1, or axis 2 behind the channels{usual}"
         )
     rows = value.shape[1]
     if wanted.hop >= rows:
