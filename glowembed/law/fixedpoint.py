@@ -23,9 +23,10 @@ they overflow, the result here is the true one, clamped); `runtime_c/ge_requanti
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,24 +39,6 @@ Int64 = NDArray[np.int64]
 Mode = Literal["default", "onnx", "glow", "tflite"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-WORD_NAMES: Mapping[Mode, tuple[str, ...]] = {
-    "default": ("multiplier",),
-    "onnx": ("multiplier", "right_shift"),
-    "glow": ("multiplier", "pre_shift", "post_shift"),
-    "tflite": ("multiplier", "left_shift"),
-}
-"""The names of the int32 numbers of each channel, in order."""
-
-EACH_NAMES: Mapping[Mode, tuple[str, ...]] = {
-    "onnx": ("multiplier_a", "multiplier_b", "right_shift", "", "", "", "sign"),
-    "glow": ("multiplier_a", "pre_shift_a", "post_shift_a", "multiplier_b", "pre_shift_b", "post_shift_b", "sign"),
-    "tflite": ("multiplier_a", "left_shift_a", "multiplier_b", "left_shift_b", "multiplier_y", "left_shift_y", "sign"),
-}
-"""The names of the 7 words of each_words; an empty name stands for a word that is 0 and unused."""
-
-WORDS: Mapping[Mode, int] = {mode: len(names) for mode, names in WORD_NAMES.items()}
-"""int32 numbers per channel."""
-
 MAX_SHIFT = 32
 """Shift of the requantization while every scale is below 1/2."""
 
@@ -65,7 +48,7 @@ MAX_PAIR_SHIFT = 22
 
 @dataclass(frozen=True)
 class Requant:
-    """WORDS[mode] int32 per channel, channel after channel, and the shift that all share (1..32; default mode only)."""
+    """The words of the law for each channel, channel after channel, and the shift that all share (1..32; default mode only)."""
 
     multiplier: tuple[int, ...]
     shift: int
@@ -108,10 +91,7 @@ def requant(scales: Sequence[float] | NDArray[np.float64], mode: Mode = "default
         raise UnsupportedModelError(
             f"requantization scale {real.max():g} is too large: the output range is far too small for the sums"
         )
-    if mode == "default":
-        return _one_shift(real)
-    words = {"onnx": onnx_words, "glow": glow_words, "tflite": tflite_words}[mode]
-    return Requant(tuple(word for scale in real for word in words(float(scale))), 0, mode)
+    return LAWS[mode].requant(real)
 
 
 def _one_shift(real: NDArray[np.float64]) -> Requant:
@@ -166,15 +146,7 @@ def tflite_mean_words(scale: float, count: int) -> tuple[int, int]:
 def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, hi: int) -> NDArray[np.int8]:
     """The law of q.mode; the last axis of `acc` (int32 range) is the channel axis when there are several channels."""
     words = np.asarray(q.multiplier, dtype=np.int64).reshape(-1, WORDS[q.mode]).T
-    wide: Int64 = acc.astype(np.int64)
-    if q.mode == "glow":
-        y = _scale_glow(wide, words[0], words[1], words[2])
-    elif q.mode == "tflite":
-        y = multiply_tflite(wide, words[0], words[1])
-    elif q.mode == "onnx":
-        y = rounded_to_even(wide * words[0], np.abs(wide) >> 1, words[1])
-    else:
-        y = (wide * words[0] + (np.int64(1) << np.int64(q.shift - 1))) >> np.int64(q.shift)
+    y = LAWS[q.mode].scaled(acc.astype(np.int64), words, q.shift)
     clamped: NDArray[np.int8] = np.clip(y + zero_point, lo, hi).astype(np.int8)
     return clamped
 
@@ -223,30 +195,14 @@ def multiply_tflite(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> In
 
 def each_words(a: float, b: float, y: float, sign: int, mode: Mode) -> tuple[int, ...]:
     """The 7 words of `requantize_each` for the scales of two operands and of their sum (sign 1) or difference (-1)."""
-    if mode == "onnx":
-        both = requant([a / y, b / y])
-        return (*both.multiplier, both.shift, 0, 0, 0, sign)
-    if mode == "glow":
-        with np.errstate(over="ignore"):  # requant refuses what is infinite
-            scales = [float(np.float32(s) / np.float32(y)) for s in (a, b)]
-        return (*(word for scale in scales for word in requant([scale], "glow").multiplier), sign)
-    twice = 2.0 * max(a, b)
-    three = (a / twice, b / twice, twice / (2.0**20 * y))
-    return (*(word for scale in three for word in requant([scale], "tflite").multiplier), sign)
+    return (*LAWS[mode].each_words(a, b, y), sign)
 
 
 def requantize_each(
     a: NDArray[np.integer], b: NDArray[np.integer], words: Sequence[int], zero_point: int, lo: int, hi: int, mode: Mode
 ) -> NDArray[np.int8]:
     """A sum whose operands are rescaled and rounded separately; `a` and `b` are int8 numbers minus their zero points."""
-    left, right, w, sign = a.astype(np.int64), b.astype(np.int64), words, words[6]
-    if mode == "glow":
-        total = _scale_glow(left, *w[0:3]) + _scale_glow(right, *w[3:6]) * sign
-    elif mode == "onnx":
-        total = rounded_to_even(left * w[0] + right * w[1] * sign, (np.abs(left) + np.abs(right)) >> 1, w[2])
-    else:
-        scaled = (multiply_tflite(x * 2**20, m, s) for x, m, s in ((left, w[0], w[1]), (right, w[2], w[3])))
-        total = multiply_tflite(next(scaled) + next(scaled) * sign, w[4], w[5])
+    total = LAWS[mode].scaled_each(a.astype(np.int64), b.astype(np.int64), words)
     y: NDArray[np.int8] = np.clip(total + zero_point, lo, hi).astype(np.int8)
     return y
 
@@ -255,6 +211,134 @@ def _scale_glow(x: Int64, multiplier: Int64 | int, pre: Int64 | int, post: Int64
     """((x >> pre) * multiplier + 2^(post-1)) >> post"""
     y: Int64 = ((x >> pre) * multiplier + _half(np.asarray(post, np.int64))) >> post
     return y
+
+
+# ------------------------------------------------------------------------------------------------- laws
+
+
+class Law(ABC):
+    """How one engine turns sums into outputs. `runtime_c/ge_law_<name>.h` has the same for C."""
+
+    name: ClassVar[Mode]
+    words: ClassVar[tuple[str, ...]]
+    """The names of the int32 numbers of each channel, in order."""
+
+    each: ClassVar[tuple[str, ...]] = ()
+    """The names of the 7 words of each_words; an empty name stands for a word that is 0 and unused."""
+
+    @abstractmethod
+    def requant(self, real: NDArray[np.float64]) -> Requant:
+        """The words for these scales."""
+
+    @abstractmethod
+    def scaled(self, acc: Int64, words: Int64, shift: int) -> Int64:
+        """Sums times their scale, rounded; `words` [words of the law, channels or 1]."""
+
+    def each_words(self, a: float, b: float, y: float) -> tuple[int, ...]:
+        """The first 6 words for the scales of two operands and of their sum."""
+        raise NotImplementedError(f"{self.name} rescales no operand by itself")
+
+    def scaled_each(self, left: Int64, right: Int64, w: Sequence[int]) -> Int64:
+        """The sum of two operands that are rescaled by themselves; w[6] is the sign of the second one."""
+        raise NotImplementedError(f"{self.name} rescales no operand by itself")
+
+
+class _OneShift(Law):
+    name = "default"
+    words = ("multiplier",)
+
+    def requant(self, real: NDArray[np.float64]) -> Requant:
+        return _one_shift(real)
+
+    def scaled(self, acc: Int64, words: Int64, shift: int) -> Int64:
+        y: Int64 = (acc * words[0] + (np.int64(1) << np.int64(shift - 1))) >> np.int64(shift)
+        return y
+
+
+class _ByChannel(Law):
+    """A law whose channels have shifts of their own."""
+
+    def requant(self, real: NDArray[np.float64]) -> Requant:
+        return Requant(tuple(word for scale in real for word in self.words_of(float(scale))), 0, self.name)
+
+    @abstractmethod
+    def words_of(self, scale: float) -> tuple[int, ...]:
+        """The words of one scale."""
+
+    def words_of_all(self, scales: Iterable[float]) -> tuple[int, ...]:
+        """The words of several scales, which must be those that `requant` takes."""
+        return tuple(word for scale in scales for word in requant([scale], self.name).multiplier)
+
+
+class _Onnx(_ByChannel):
+    name = "onnx"
+    words = ("multiplier", "right_shift")
+    each = ("multiplier_a", "multiplier_b", "right_shift", "", "", "", "sign")
+
+    def words_of(self, scale: float) -> tuple[int, ...]:
+        return onnx_words(scale)
+
+    def scaled(self, acc: Int64, words: Int64, shift: int) -> Int64:
+        return rounded_to_even(acc * words[0], np.abs(acc) >> 1, words[1])
+
+    def each_words(self, a: float, b: float, y: float) -> tuple[int, ...]:
+        both = requant([a / y, b / y])
+        return (*both.multiplier, both.shift, 0, 0, 0)
+
+    def scaled_each(self, left: Int64, right: Int64, w: Sequence[int]) -> Int64:
+        return rounded_to_even(left * w[0] + right * w[1] * w[6], (np.abs(left) + np.abs(right)) >> 1, w[2])
+
+
+class _Glow(_ByChannel):
+    name = "glow"
+    words = ("multiplier", "pre_shift", "post_shift")
+    each = ("multiplier_a", "pre_shift_a", "post_shift_a", "multiplier_b", "pre_shift_b", "post_shift_b", "sign")
+
+    def words_of(self, scale: float) -> tuple[int, ...]:
+        return glow_words(scale)
+
+    def scaled(self, acc: Int64, words: Int64, shift: int) -> Int64:
+        return _scale_glow(acc, words[0], words[1], words[2])
+
+    def each_words(self, a: float, b: float, y: float) -> tuple[int, ...]:
+        with np.errstate(over="ignore"):  # requant refuses what is infinite
+            return self.words_of_all(float(np.float32(s) / np.float32(y)) for s in (a, b))
+
+    def scaled_each(self, left: Int64, right: Int64, w: Sequence[int]) -> Int64:
+        return _scale_glow(left, *w[0:3]) + _scale_glow(right, *w[3:6]) * w[6]
+
+
+class _Tflite(_ByChannel):
+    name = "tflite"
+    words = ("multiplier", "left_shift")
+    each = ("multiplier_a", "left_shift_a", "multiplier_b", "left_shift_b", "multiplier_y", "left_shift_y", "sign")
+
+    def words_of(self, scale: float) -> tuple[int, ...]:
+        return tflite_words(scale)
+
+    def scaled(self, acc: Int64, words: Int64, shift: int) -> Int64:
+        return multiply_tflite(acc, words[0], words[1])
+
+    def each_words(self, a: float, b: float, y: float) -> tuple[int, ...]:
+        twice = 2.0 * max(a, b)
+        return self.words_of_all((a / twice, b / twice, twice / (2.0**20 * y)))
+
+    def scaled_each(self, left: Int64, right: Int64, w: Sequence[int]) -> Int64:
+        a, b = (multiply_tflite(x * 2**20, m, s) for x, m, s in ((left, w[0], w[1]), (right, w[2], w[3])))
+        return multiply_tflite(a + b * w[6], w[4], w[5])
+
+
+LAWS: Mapping[Mode, Law] = {law.name: law for law in (_OneShift(), _Onnx(), _Glow(), _Tflite())}
+
+WORD_NAMES: Mapping[Mode, tuple[str, ...]] = {mode: law.words for mode, law in LAWS.items()}
+
+EACH_NAMES: Mapping[Mode, tuple[str, ...]] = {mode: law.each for mode, law in LAWS.items() if law.each}
+
+WORDS: Mapping[Mode, int] = {mode: len(names) for mode, names in WORD_NAMES.items()}
+"""The number of int32 numbers for each channel."""
+
+
+# ------------------------------------------------------------------------------------------------- sums of two
 
 
 @dataclass(frozen=True)
