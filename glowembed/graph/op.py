@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from glowembed.graph.geometry import UNSPECIFIED, Geometry
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
 from glowembed.graph.target import PORTABLE
-from glowembed.law.fixedpoint import MODES, Mode
+from glowembed.law.fixedpoint import LAWS, MODES, Mode
 
 if TYPE_CHECKING:
     from glowembed.graph.target import Target
@@ -532,4 +532,14 @@ KernelsOf = Callable[[Mode], Sequence[Kernel]]
 
 def only(*kernels: Kernel) -> KernelsOf:
     """Kernels that exist in the default law only."""
-    return lambda mode: kernels if mode == "default" else ()
+    return lambda mode: () if LAWS[mode].by_channel else kernels
+
+
+def others(*kernels: Kernel) -> KernelsOf:
+    """Kernels that exist in the laws of other engines only."""
+    return lambda mode: kernels if LAWS[mode].by_channel else ()
+
+
+def together(*parts: KernelsOf) -> KernelsOf:
+    """The kernels of several functions, in this order."""
+    return lambda mode: tuple(kernel for part in parts for kernel in part(mode))

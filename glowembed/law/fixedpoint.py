@@ -226,6 +226,9 @@ class Law(ABC):
     each: ClassVar[tuple[str, ...]] = ()
     """The names of the 7 words of each_words; an empty name stands for a word that is 0 and unused."""
 
+    by_channel: ClassVar[bool] = True
+    """Channels have shifts of their own; if not, all share the shift of the Requant."""
+
     @abstractmethod
     def requant(self, real: NDArray[np.float64]) -> Requant:
         """The words for these scales."""
@@ -246,6 +249,7 @@ class Law(ABC):
 class _OneShift(Law):
     name = "default"
     words = ("multiplier",)
+    by_channel = False
 
     def requant(self, real: NDArray[np.float64]) -> Requant:
         return _one_shift(real)

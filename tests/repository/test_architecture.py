@@ -8,7 +8,7 @@ import pytest
 from checkout import ROOT
 from draw_architecture import FILES, PACKAGE, imported, module_of, within
 
-from glowembed.graph.registry import kernel_ops, ops
+from glowembed.graph.registry import importers, kernel_ops, ops
 
 LAYERS = [
     {"errors", "version", "resources", "progress"},
@@ -137,6 +137,18 @@ def test_functions_and_files_are_short(path: Path) -> None:
         if isinstance(node, ast.FunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert lines <= LONGEST_FUNCTION, f"{path.name}:{node.lineno} {node.name} has {lines} lines"
+
+
+def test_every_word_of_a_kernel_file_is_known() -> None:
+    """A file is named after its op, how it works, and its core; the words for how are in the glossary."""
+    folder = ROOT / "runtime_c/kernels"
+    used = {word.removesuffix("3x3") for path in folder.rglob("*.c") for word in path.stem.split("_")}
+    ops_words = {word for name in kernel_ops() for word in name.split("_")} | {name.lower() for name in importers()}
+    cores = {path.name for path in folder.iterdir()}
+    glossary = (ROOT / "docs/glossary.md").read_text("utf-8")
+    explained = {w for row in re.findall(r"^\| ([^|]+) \|", glossary, re.MULTILINE) for w in re.split(r"[ ,]+", row)}
+    unknown = {word for word in used - ops_words - cores if word not in explained}
+    assert not unknown, f"docs/glossary.md does not explain {sorted(unknown)}"
 
 
 CORES = ("kernels.dsp", "kernels.mve", "kernels.thumb", "kernels.x86")

@@ -16,7 +16,7 @@ from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, Store
 from glowembed.graph.target import Target
 from glowembed.law import fixedpoint
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.fixedpoint import LAWS, Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 
@@ -38,12 +38,11 @@ def up_of(p: Conv2dParams | FcParams, mode: Mode) -> int:
     """The bits by which sums are shifted left: in the default law, 32 minus the shift; in the laws of other engines,
     sums are doubled.
     """
-    return int(32 - p.shift) if mode == "default" else 1
+    return 1 if LAWS[mode].by_channel else int(32 - p.shift)
 
 
-def _right(words: Array, mode: Mode) -> Array:
-    """The last shift of each channel in the laws of TFLite and ONNX, allowing for the doubled sum and the upper word."""
-    return -words[:, 1] if mode == "tflite" else words[:, 1] - 31
+_RIGHT: Mapping[Mode, Callable[[Array], Array]] = {"tflite": lambda w: -w[:, 1], "onnx": lambda w: w[:, 1] - 31}
+"""For the laws with one shift: the last shift of each channel, allowing for the doubled sum and the upper word."""
 
 
 def _law_constants(multiplier: Array, mode: Mode) -> Array:
@@ -54,19 +53,32 @@ def law_words(multiplier: Array, p: Conv2dParams | FcParams, mode: Mode) -> Arra
     """[channels, words]: the multiplier; in the laws of other engines, multiplier, addend and shifts
     (ge_isa_dsp_law_<mode>.h).
     """
-    words = _law_constants(multiplier, mode)
-    if mode == "default":
-        return words
-    if mode == "glow":
-        pre, post = words[:, 1], words[:, 2]
-        half = (np.int64(1) << post) >> 1
-        return np.stack([words[:, 0], (p.out_zero_point << post) + half, (pre + 1) | (post << 8)], axis=1)
-    right = _right(words, mode)
+    return _PACKED[mode](_law_constants(multiplier, mode), p.out_zero_point)
+
+
+def _packed_glow(words: Array, zero_point: int) -> Array:
+    pre, post = words[:, 1], words[:, 2]
+    half = (np.int64(1) << post) >> 1
+    return np.stack([words[:, 0], (zero_point << post) + half, (pre + 1) | (post << 8)], axis=1)
+
+
+def _packed_shift(words: Array, right: Array, zero_point: int, parity: int = 0) -> Array:
     constant = (words[:, 0] == 0) | (right > RIGHT_MAX)  # all sums become 0
     right = np.where(constant, 1, right)
-    addend = (p.out_zero_point << right) + (np.int64(1) << (right - 1))
-    shifts = right | (p.out_zero_point & 1) << 8 if mode == "onnx" else right
-    return np.stack([np.where(constant, 0, words[:, 0]), addend, shifts], axis=1)
+    addend = (zero_point << right) + (np.int64(1) << (right - 1))
+    return np.stack([np.where(constant, 0, words[:, 0]), addend, right | parity << 8], axis=1)
+
+
+_PACKED: Mapping[Mode, Callable[[Array, int], Array]] = {
+    "default": lambda words, zero_point: words,
+    "glow": _packed_glow,
+    "tflite": lambda words, zero_point: _packed_shift(words, _RIGHT["tflite"](words), zero_point),
+    "onnx": lambda words, zero_point: _packed_shift(words, _RIGHT["onnx"](words), zero_point, zero_point & 1),
+}
+"""The words of each law as ge_isa_dsp_law_<mode>.h reads them."""
+
+_CONSTANT_SHIFTS: Mapping[Mode, int] = {"glow": 257, "tflite": 1, "onnx": 1}
+"""The shifts of a channel whose output is a constant: each is 1."""
 
 
 def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
@@ -75,15 +87,15 @@ def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
     Channels that need not be considered have the bound 0.
     """
     p = node.params
-    if mode == "default":
+    if not LAWS[mode].by_channel:
         known = f"{SHIFTS.start}..{SHIFTS.stop - 1}"
         return None if p.shift in SHIFTS else f"the shift of the requantization is {p.shift}, not {known}"
     worst = int(bounds.argmax())
     if bounds[worst] >= SUM_LIMIT:
         return f"the sum of channel {worst} can reach {bounds[worst]}, {SUM_LIMIT} and more is too much"
     words = _law_constants(node.constants["multiplier"].materialize(), mode)
-    if mode != "glow":
-        large = (words[:, 0] != 0) & (_right(words, mode) < 1) & (bounds > 0)
+    if mode in _RIGHT:
+        large = (words[:, 0] != 0) & (_RIGHT[mode](words) < 1) & (bounds > 0)
         return f"the scale of channel {int(large.argmax())} is 1/2 or more" if large.any() else None
     post = np.minimum(words[:, 2], RIGHT_MAX + 1)
     products = ((bounds >> words[:, 1]) + 1) * words[:, 0] + (np.int64(129) << post)
@@ -211,10 +223,10 @@ def without_dead_channels(
     constant.
     """
     dead = ~np.any(weights.reshape(weights.shape[0], -1), axis=1)
-    if mode != "default":
+    if LAWS[mode].by_channel:
         q = fixedpoint.Requant(tuple(multiplier.tolist()), 0, mode)
         outputs = fixedpoint.requantize(bias, q, p.out_zero_point, -128, 127).astype(np.int64)
-        words = np.stack([0 * outputs, 2 * outputs + 1, 0 * outputs + (257 if mode == "glow" else 1)], axis=1)
+        words = np.stack([0 * outputs, 2 * outputs + 1, 0 * outputs + _CONSTANT_SHIFTS[mode]], axis=1)
         return np.where(dead, 0, bias), np.where(dead[:, None], words, law_words(multiplier, p, mode))
     exact = (bias.astype(np.int64) * multiplier + (np.int64(1) << (p.shift - 1))) >> np.int64(p.shift)
     constant = np.clip(exact, -255, 255)

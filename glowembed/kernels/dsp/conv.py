@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, Store, law_number
+from glowembed.graph.op import Cost, Kernel, Store, law_number, only, others, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
@@ -286,9 +286,4 @@ vertically adjacent.
 """
 
 
-def _kernels(mode: Mode) -> tuple[Kernel, ...]:
-    columns, strips = column_kernels(mode), strip_kernels(mode)
-    return (*columns, WIDE, *strips) if mode == "default" else (LAWS, *columns, *strips)
-
-
-KERNELS = {"conv2d_s8": _kernels}
+KERNELS = {"conv2d_s8": together(others(LAWS), column_kernels, only(WIDE), strip_kernels)}

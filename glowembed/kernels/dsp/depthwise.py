@@ -210,7 +210,7 @@ def window_kernel(mode: Mode = "default") -> Kernel:
 
 
 def _kernels(mode: Mode) -> tuple[Kernel, ...]:
-    return (*(() if mode == "onnx" else (rows_kernel(mode),)), window_kernel(mode))
+    return (*((rows_kernel(mode),) if mode in _ROWS_LAW_CYCLES else ()), window_kernel(mode))
 
 
 KERNELS = {"depthwise_s8": _kernels}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, law_number
+from glowembed.graph.op import Cost, Kernel, law_number, others, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
@@ -79,4 +79,4 @@ _LAWS = Kernel(
 )
 """For the laws of other engines where those kernels refuse: scales of 1/2 and more, large sums."""
 
-KERNELS = {"fc_s8": lambda mode: (*_fc(mode), *(() if mode == "default" else (_LAWS,)))}
+KERNELS = {"fc_s8": together(_fc, others(_LAWS))}

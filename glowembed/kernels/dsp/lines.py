@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, law_number
+from glowembed.graph.op import Cost, Kernel, law_number, only, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.fixedpoint import LAWS, Mode
 from glowembed.ops.conv import Conv2dParams
 
 
@@ -121,7 +121,7 @@ def _same_place(p: Conv2dParams) -> bool:
 
 def lines_kernel(mode: Mode = "default") -> Kernel:
     """The kernel for 3x3 windows in one law."""
-    taps = 192 if mode == "default" else 224
+    taps = 224 if LAWS[mode].by_channel else 192
     return Kernel(
         "ge_depthwise3x3_s8_dsp",
         isa="dsp",
@@ -148,9 +148,8 @@ ANY = Kernel(
 """The kernel for any window, tap by tap."""
 
 
-def _kernels(mode: Mode) -> tuple[Kernel, ...]:
-    kernels = () if mode == "onnx" else (lines_kernel(mode),)
-    return (ANY, *kernels) if mode == "default" else kernels
+def _lines(mode: Mode) -> tuple[Kernel, ...]:
+    return (lines_kernel(mode),) if mode in _LAW_CYCLES else ()
 
 
-KERNELS = {"depthwise_s8": _kernels}
+KERNELS = {"depthwise_s8": together(only(ANY), _lines)}

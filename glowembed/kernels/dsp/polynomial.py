@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Kernel, law_number
+from glowembed.graph.op import Kernel, law_number, only, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
@@ -218,9 +218,4 @@ def few(mode: Mode = "default", least: bool = False) -> Kernel:
     )
 
 
-def _kernels(mode: Mode) -> tuple[Kernel, ...]:
-    kernels = (few(mode), few(mode, least=True))
-    return (ONE_TAP, *kernels) if mode == "default" else kernels
-
-
-KERNELS = {"conv2d_s8": _kernels}
+KERNELS = {"conv2d_s8": together(only(ONE_TAP), lambda mode: (few(mode), few(mode, least=True)))}

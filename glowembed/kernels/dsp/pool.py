@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glowembed.graph.ir import Node
-from glowembed.graph.op import Cost, Kernel, KernelsOf, only
+from glowembed.graph.op import Cost, Kernel, KernelsOf, only, together
 from glowembed.graph.target import Target
 
 
@@ -85,7 +85,7 @@ MEAN = Kernel(
 
 KERNELS: Mapping[str, KernelsOf] = {
     "maxpool_s8": only(MAXPOOL),
-    "avgpool_s8": lambda mode: (AVGPOOL, AVGPOOL_LAWS) if mode == "default" else (AVGPOOL_LAWS,),
+    "avgpool_s8": together(only(AVGPOOL), lambda mode: (AVGPOOL_LAWS,)),
     "sum_rows_s8": only(_rows("sum")),
     "max_rows_s8": only(_rows("max")),
     "mean_s32_s8": only(MEAN),

@@ -6,7 +6,7 @@ its range, fitted to measured layers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
-from glowembed.graph.op import Cost, Kernel, KernelsOf, only
+from glowembed.graph.op import Cost, Kernel, KernelsOf, only, together
 from glowembed.kernels.add_each import each, glow_why_not, pairwise, tflite_why_not
-from glowembed.law.fixedpoint import WORDS, Mode
+from glowembed.law.fixedpoint import LAWS, WORDS, Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.pool import AvgpoolParams
 from glowembed.ops.shared import broadcast
@@ -35,13 +35,17 @@ def _law_why_not(node: Node, mode: Mode) -> str | None:
     """The reason why a law does not apply: requantization must be what runtime_c/kernels/mve/ge_mve_law_<mode>.h computes in 32
     bits.
     """
-    if mode == "default":
+    if not LAWS[mode].by_channel:
         return _high_word(node, None)
     words = _words(node.constants["multiplier"].materialize(), mode)
-    if mode == "glow":
+    if mode not in _LEFT:
         return _glow_why_not(node, words)
-    shifts = words[1] if mode == "tflite" else 31 - words[1]
+    shifts = _LEFT[mode](words)
     return "a scale is 1/2 or more" if (words[0].any() and shifts[words[0] > 0].max() >= 0) else None
+
+
+_LEFT: Mapping[Mode, Callable[[Array], Array]] = {"tflite": lambda w: w[1], "onnx": lambda w: 31 - w[1]}
+"""For the laws with one shift: its places to the left, beside the high word of the product."""
 
 
 def _glow_why_not(node: Node, words: Array) -> str | None:
@@ -61,19 +65,19 @@ def _law_vectors(multiplier: Array, mode: Mode) -> list[Array]:
     """The words of the law in a stream, each int32 for every channel (runtime_c/kernels/mve/ge_mve_law_<mode>.h)."""
     words = _words(multiplier, mode)
     zero = words[0] == 0  # a scale below 2^-32
-    if mode == "tflite":
-        vectors = [words[0], np.where(zero, -1, words[1])]
-    elif mode == "onnx":
-        vectors = [2 * words[0] + 1, np.where(zero, -LOST, 31 - words[1])]
-    elif mode == "glow":
-        vectors = [words[0], -words[1], -words[2]]
-    else:
-        vectors = [words[0]]
-    return [v.astype(np.uint32).view(np.int32) for v in vectors]
+    return [v.astype(np.uint32).view(np.int32) for v in _VECTORS[mode](words, zero)]
 
 
 LOST = 32
 """A shift to the right that leaves nothing of 32 bits."""
+
+_VECTORS: Mapping[Mode, Callable[[Array, Array], list[Array]]] = {
+    "default": lambda words, zero: [words[0]],
+    "glow": lambda words, zero: [words[0], -words[1], -words[2]],
+    "tflite": lambda words, zero: [words[0], np.where(zero, -1, words[1])],
+    "onnx": lambda words, zero: [2 * words[0] + 1, np.where(zero, -LOST, 31 - words[1])],
+}
+"""The words of each law as ge_mve_law_<mode>.h reads them; `zero`: the channels whose scale is below 2^-32."""
 
 _SCALE = {"default": 0.0, "glow": 4.0, "tflite": 5.0, "onnx": 22.0}
 """Additional cycles for a vector of four sums, compared with the default law."""
@@ -574,7 +578,7 @@ KERNELS: Mapping[str, KernelsOf] = {
     "softmax_s8": only(SOFTMAX),
     "softmax_tflite_s8": only(SOFTMAX_TFLITE),
     "maxpool_s8": only(MAXPOOL),
-    "avgpool_s8": lambda mode: (AVGPOOL, AVGPOOL_LAWS) if mode == "default" else (AVGPOOL_LAWS,),
+    "avgpool_s8": together(only(AVGPOOL), lambda mode: (AVGPOOL_LAWS,)),
     "sum_rows_s8": only(SUM_ROWS),
     "max_rows_s8": only(MAX_ROWS),
     "mean_s32_s8": only(MEAN),
