@@ -125,6 +125,15 @@ def test_few_modules_match_an_operator() -> None:
     assert calls == MATCHING
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+def test_params_have_a_type(path: Path) -> None:
+    """A function of the params `p` names their dataclass, so that mypy knows their fields."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        given = [*node.args.args, *node.args.kwonlyargs] if isinstance(node, ast.FunctionDef) else []
+        untyped = [a for a in given if a.arg == "p" and isinstance(a.annotation, ast.Name) and a.annotation.id == "Any"]
+        assert not untyped, f"{path.name}:{node.lineno} takes params of any type: name their dataclass"
+
+
 LONGEST_FUNCTION, LONGEST_FILE = 60, 600
 """The most lines of a function, which then fits on a screen, and of a file, which then is about one thing."""
 

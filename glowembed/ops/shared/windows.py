@@ -31,7 +31,7 @@ COUNTED = ("count_top", "count_bottom")
 """Params of pools that are numbers of input rows."""
 
 
-def _part(p: Any, out: range, rows: range) -> Any:
+def _part(p: ConvParams | PoolParams, out: range, rows: range) -> ConvParams | PoolParams:
     """The rows `out` from the input rows `rows`: what they see above is padding."""
     counted = {name: getattr(p, name) - rows.start for name in COUNTED if hasattr(p, name)}
     pad_top = rows.start - (out.start * p.stride_h - p.pad_top)
