@@ -117,7 +117,7 @@ def _levels(word: str, nodes: list[Node]) -> list[str]:
 
 
 def _types(text: str, slot_type: str) -> str:
-    """ge.h with the bundle's own ge_slot."""
+    """The text of ge.h with the bundle's own ge_slot."""
     narrow = "typedef uint16_t ge_slot;"
     assert narrow in text
     return _inlined(text.replace(narrow, f"typedef {slot_type} ge_slot;"))
@@ -174,7 +174,7 @@ def _without_guard(lines: list[str]) -> list[str]:
 
 
 def _without_blank_lines(lines: Iterable[str]) -> str:
-    """At most one empty line in a row, and none at the end."""
+    """The text with at most one empty line in a row, and none at the end."""
     text = "\n".join(lines).rstrip()
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")

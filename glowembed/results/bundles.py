@@ -83,7 +83,7 @@ class Calibration(TypedDict):
 
 
 class Weights(TypedDict):
-    """Where the constants lie."""
+    """The place of the constants."""
 
     place: Literal["flash", "ram", "file"]
     file: str | None

@@ -1,4 +1,4 @@
-"""`glowembed board new`: what it makes builds, and answers that cannot be are refused."""
+"""`glowembed board new`: the board that it makes builds, and impossible answers are refused."""
 
 from __future__ import annotations
 

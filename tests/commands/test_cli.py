@@ -1,4 +1,4 @@
-"""The command line from end to end on the carried example: what is printed, what is written, what a machine reads."""
+"""The command line from end to end on the digits example: printed text, written files, and JSON."""
 
 import json
 import re

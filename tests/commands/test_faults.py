@@ -86,7 +86,7 @@ def content(place: Path) -> dict[str, bytes | None]:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model and data; temporary files lie in another, so that what is left of them is seen."""
+    """A folder with a model and data; temporary files lie in another one, so that a test sees those that remain."""
     (tmp_path / "temporary").mkdir()
     random = np.random.default_rng(0)
     weights = onnx.numpy_helper.from_array(random.standard_normal((4, 4), np.float32), "w")
@@ -117,7 +117,7 @@ VALIDATE = ["validate", "out", "--data", "data.npz", "--board", "host", "--build
 
 @pytest.mark.parametrize("again", [False, True], ids=["a new bundle", "over an earlier one"])
 def test_compile(again: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The bundle is the new one where the command ends well, else what was there; nothing lies beside it."""
+    """The bundle is the new one if the command succeeds, else the old one; no other file remains."""
     if again:
         assert main([*COMPILE, "--name", "earlier"]) == 0
     before = content(place)

@@ -1,4 +1,6 @@
-"""What a bundle brings for build systems, used by real ones: NAME.mk with make, CMakeLists.txt with CMake, from any folder."""
+"""The files of a bundle for build systems, used by real ones: NAME.mk with make, CMakeLists.txt with CMake, from any
+folder.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def run(command: Sequence[str | Path], cwd: Path, code: int = 0) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a space in its name, as many have."""
+    """A project in a folder with a space in its name."""
     folder = tmp_path / "My project"
     folder.mkdir()
     return folder
@@ -118,7 +120,7 @@ target_link_libraries(plugin -Wl,--whole-archive {folder} -Wl,--no-whole-archive
 
 @pytest.mark.parametrize("build_type", ["", "Debug", "MinSizeRel"])
 def test_cmake(project: Path, build_type: str) -> None:
-    """Optimized where nobody says how; as part of a program and of a shared library."""
+    """The bundle is optimized by default; it is part of a program and of a shared library."""
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
     bundle = compiled(project)

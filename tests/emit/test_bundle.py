@@ -1,4 +1,4 @@
-"""What a firmware engineer gets: C without warnings, reproducible bytes, hostile names harmless, bundles side by side."""
+"""The C of bundles: no warnings, reproducible bytes, hostile names harmless, bundles side by side."""
 
 from __future__ import annotations
 

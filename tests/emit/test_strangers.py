@@ -35,7 +35,7 @@ FLAGS = [
     ("-O2", *STRANGE),
     ("-O3", "-fstrict-aliasing", "-ffp-contract=fast"),
 ]
-"""What a build may ask of a compiler; no level names a language standard, so that it is the compiler's own."""
+"""Flags that a build may pass to a compiler; no level names a language standard, so that it is the compiler's own."""
 
 BOARDS = {"cortex-m0": "nrf51-large", "cortex-m4": "mps2-an386", "cortex-m55": "mps3-an547"}
 
@@ -138,7 +138,7 @@ def _bytes(array: Array) -> str:
 
 
 def objects(found: Sequence[Bundle], folder: Path, compiler: str, flags: Sequence[str]) -> list[Path]:
-    """The C files of the bundles, compiled as a stranger would."""
+    """The C files of the bundles, compiled without our flags."""
     made = []
     for path in (bundle.path / source for bundle in found for source in bundle.manifest["sources"]):
         made.append(folder / f"{path.stem}.o")
@@ -152,7 +152,7 @@ def run(command: Sequence[str | Path], folder: Path) -> None:
 
 
 def core_flags(target: str) -> list[str]:
-    """What a toolchain has to know of a core, and no more."""
+    """The flags that a toolchain needs for a core, and no others."""
     return [flag for flag in load_target(target).cflags if flag.startswith("-m")]
 
 

@@ -1,4 +1,6 @@
-"""Files that are damaged or hostile: a sentence and exit code 2, whatever the format; nothing is allocated for a claim."""
+"""Damaged or hostile files of every format end in a sentence and exit code 2; no memory is allocated for sizes that a
+file only claims.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +192,7 @@ def _places(document: object, path: tuple[object, ...] = ()) -> list[tuple[objec
 
 @pytest.mark.parametrize("file", ["bundle.json", "reference/graph.json"])
 def test_every_field_of_a_bundle_missing_or_wrong(file: str, bundle: Path) -> None:
-    """It is refused in words, or loads: nothing else."""
+    """The bundle either loads or is refused with a message."""
     path, refused = bundle / file, 0
     text = path.read_text("utf-8")
     for number, place in enumerate(_places(json.loads(text))):

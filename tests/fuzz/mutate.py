@@ -77,7 +77,7 @@ def _names(m: onnx.ModelProto) -> list[str]:
 
 
 def change_op(chance: random.Random, m: onnx.ModelProto) -> None:
-    """Often to an operator that takes as many inputs."""
+    """Change the operator, often to one that takes as many inputs."""
     node = _node(chance, m)
     if node is None:
         return

@@ -1,4 +1,5 @@
-"""Cases in forked workers with a limit of memory and time. In: a function of a case's number. Out: findings and counts.
+"""Runs cases in forked workers with limits of memory and time. In: a function of a case's number. Out: findings and
+counts.
 
 A finding is what no user should meet: an exception that is not a GlowembedError, a warning of numpy, a hang, too much
 memory, a crash of the process, and whatever the function itself reports by raising Wrong.

@@ -1,4 +1,4 @@
-"""Names of a stranger's model cannot break C."""
+"""No name in a model can break the C text."""
 
 import re
 

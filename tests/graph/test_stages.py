@@ -1,4 +1,4 @@
-"""What holds after each stage: the results of the real stages are sound, and each rule, broken once, is reported."""
+"""The rules after each stage: the results of the real stages are sound, and each rule, broken once, is reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[Graph], Graph]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Graph]:
-    """What each stage makes of a small network with a view, a move and layers with weights."""
+    """The results of the stages for a small network with a view, a move and layers with weights."""
     folder = tmp_path_factory.mktemp("stages")
     nodes = [
         node("Conv", "x w", "c"), node("Relu", "c", "r"), node("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[2, 2]),
@@ -92,7 +92,7 @@ def test_the_result_of_each_stage_is_sound(stage: Stage, results: Mapping[str, G
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("rule", RULES, ids=[rule.text[:40] for rule in RULES])
 def test_a_rule_that_is_broken_is_told(rule: Rule, stage: Stage, results: Mapping[str, Graph]) -> None:
-    """And only after the stages of which it must hold."""
+    """A broken rule is reported, and only after the stages for which it must hold."""
     for change in BREAKS[rule.text]:
         broken = list(rule.broken(change(results[stage]))) if rule.holds_after(stage) else []
         if rule.holds_after(stage):

@@ -1,4 +1,4 @@
-"""Targets and boards are data: what is in the files, and what is said about files that are wrong."""
+"""Targets and boards are data: their contents, and the errors for wrong files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that must be refused: what is wrong with each, which exception, and words that its message must hold.
+"""Models that must be refused, each with its fault, the exception, and words of the message.
 
 In: a folder. Out: a file in it. Nothing here is larger than a few kilobytes, whatever the shapes claim.
 """
@@ -136,7 +136,7 @@ def _large(op: str, constants: Mapping[str, object], **attrs: object) -> onnx.Mo
 
 
 def _several() -> onnx.ModelProto:
-    """Three things that nobody has, with supported ones between and behind them."""
+    """Three unsupported operators, with supported ones between and behind them."""
     return model(
         [
             node("RandomNormalLike", "x", "a"),

@@ -1,4 +1,4 @@
-"""A machine that is busy: twice as many processes as it has processors, which only count."""
+"""Keeps the machine busy with twice as many counting processes as it has processors."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Monitor:
 
     @property
     def words(self) -> list[str]:
-        """For the command line of QEMU."""
+        """The arguments for QEMU's command line."""
         return ["-qmp", f"unix:{self.path},server=on,wait=off"]
 
     def reset(self) -> None:

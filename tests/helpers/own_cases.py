@@ -1,4 +1,5 @@
-"""What the tests of single ops add to the tests that go through all of them. In: a name. Out: its value in each file of tests/ops.
+"""Cases that the tests of single ops give to the tests of all ops. In: a name. Out: its value in each file of
+tests/ops.
 
 A file may have SMALL, cases so small that each element of their inputs can be changed by itself, and random_case, which draws a case.
 """

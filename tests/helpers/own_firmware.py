@@ -46,7 +46,7 @@ def build(main: str, sources: Sequence[Path], folder: Path, board: Board, flags:
 
 
 def run(elf: Path, board: str) -> tuple[int, str]:
-    """Exit code, and what it said by semihosting."""
+    """The exit code, and the output by semihosting."""
     words = ["-semihosting-config", "enable=on,target=native", "-serial", "null"]
     command = [*machine(load_board(board), elf), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)

@@ -61,7 +61,7 @@ int main(int count, char **words) {{
 
 
 class PoisonError(AssertionError):
-    """A kernel touched what is dead, or did what C leaves undefined: the report of the sanitizer."""
+    """Raised when a kernel touches dead memory or does what C leaves undefined; it holds the sanitizer's report."""
 
 
 def live_at_calls(plan: Plan, steps: list[int]) -> Array:

@@ -17,7 +17,7 @@ Network = Callable[[random.Random, int], tuple[list[NodeProto], dict[str, Any]]]
 
 
 def network(rng: random.Random, layers: int) -> tuple[list[NodeProto], dict[str, Any]]:
-    """Layer after layer: convolutions, pools, and additions of whatever is as large."""
+    """A network of random layers: convolutions, pools, and additions of values of the same size."""
     nodes, constants, channels, size = [], {}, {"x": 1}, {"x": 15}
     last = "x"
     for i in range(layers):

@@ -102,7 +102,9 @@ def _in_any_law(chance: random.Random, graph: Graph) -> Graph:
 
 
 def equal_numbers(n: int) -> tuple[Graph, ...]:
-    """Layers with as many channels as taps, rows, columns: numbers that assembly must not find in one register."""
+    """Layers with as many channels as taps, rows or columns: assembly for which a compiler may put two equal numbers
+    in one register.
+    """
     chance = random.Random(n)
     law, constants = requantization(chance, n, n * n * n * 1000)
     law, square, taps = {**law, "shift": 32}, (n, n, n), {"weights": int8_weights(chance, n, n, n).clip(-127)}

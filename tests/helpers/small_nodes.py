@@ -30,7 +30,7 @@ OF_OUTPUTS = {"mean, padded": (-0.6, 0.7), "mean of all": (-0.6, 0.7), "sum": (-
 
 
 def _far(*shape: int) -> Array:
-    """Weights that are not near zero, so that every input they meet is seen in the output."""
+    """Weights that are not near zero, so that every input with which they are multiplied changes the output."""
     rng = np.random.default_rng(shape)
     return (rng.uniform(0.3, 0.6, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
 

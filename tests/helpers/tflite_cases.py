@@ -28,7 +28,7 @@ def numbers(shape: Sequence[int], low: int, high: int, seed: int = 0) -> np.ndar
 
 
 def samples(shape: Sequence[int], dtype: str, seed: int) -> list[np.ndarray]:
-    """What an input is given, over the whole range of its type."""
+    """Samples of an input over the whole range of its type."""
     if dtype == "bool":
         return [numbers(shape, 0, 1, 31 * i + seed).astype(bool) for i in range(SAMPLES)]
     info = np.iinfo(dtype)

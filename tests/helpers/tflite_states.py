@@ -76,7 +76,7 @@ FILES = {
 
 
 def inputs(name: str, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """What a file is given, run after run."""
+    """The inputs of a file, run after run."""
     if name == "streaming":
         return [numbers(shape, -128, 127, seed).astype(np.int8) for seed in range(STEPS)]
     return [fractions(shape, seed) for seed in range(1 if "lstm" in name else STEPS)]

@@ -1,4 +1,6 @@
-"""SCons builds what is asked for, only that, and refuses the rest in words; build() reads the result."""
+"""SCons builds the goals that are asked for and no others, and refuses wrong ones with a message; build() reads the
+result.
+"""
 
 from __future__ import annotations
 

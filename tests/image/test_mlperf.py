@@ -106,7 +106,7 @@ def shared(shared_models: Path, folder: Path, name: str) -> tuple[Bundle, np.nda
 
 
 def reference(bundle: Bundle, reals: np.ndarray) -> np.ndarray:
-    """What the bundle gives for real numbers, by the integer reference; and that in float."""
+    """The outputs of the integer reference for real numbers, as stored integers and as floats."""
     (source,), (result,) = bundle.manifest["inputs"], bundle.manifest["outputs"]
     stored = np.clip(np.trunc(reals / source["scale"] + np.copysign(0.5, reals)) + source["zero_point"], -128, 127)
     (value,), (out,) = bundle.graph.inputs, bundle.graph.outputs

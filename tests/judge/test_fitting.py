@@ -23,7 +23,7 @@ from glowembed.ranges.datasets import Source
 
 
 def images(side: int, channels: int) -> onnx.ModelProto:
-    """RAM is what it takes."""
+    """A network that needs much RAM."""
     nodes = [
         node("Conv", "x w", "c"),
         node("Relu", "c", "r"),
@@ -35,7 +35,7 @@ def images(side: int, channels: int) -> onnx.ModelProto:
 
 
 def dense(rows: int, columns: int) -> onnx.ModelProto:
-    """Flash is what it takes."""
+    """A network that needs much flash."""
     return model([node("MatMul", "x w", "y")], {"x": (1, rows)}, {"w": weights(rows, columns)})
 
 

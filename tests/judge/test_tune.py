@@ -117,7 +117,7 @@ def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
 def test_an_interrupted_search_goes_on(
     task: Task, known: tune.Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was evaluated before the interruption is not evaluated again, and the answer is the same."""
+    """Evaluations from before the interruption are not made again, and the answer is the same."""
     state, real = tmp_path / "state.json", tune.evaluate
     done: list[tune.Lifted] = []
 

@@ -88,7 +88,7 @@ def test_params_that_are_equal_numbers(isa: str, n: int) -> None:
 
 
 def main() -> int:
-    """Until the time is over; prints what was done, or the seed and number of what failed."""
+    """Run cases until the time is over; print their number, or the seed and number of the case that failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isa", choices=ISA, required=True)
     parser.add_argument("--seconds", type=float, default=60.0)

@@ -1,4 +1,4 @@
-"""What has only portable C on a core with kernels: each has a reason, and no reason is left over."""
+"""Every op that has only portable C on a core with kernels has a reason, and no reason is superfluous."""
 
 import pytest
 

@@ -62,7 +62,9 @@ def test_wrong_inputs_are_refused(inputs: dict[str, Array], words: str, tmp_path
 
 
 def test_a_single_node_is_replayed(tmp_path: Path) -> None:
-    """Each layer on the inputs that it had gives what it gave; other data is taken too, of other shapes refused."""
+    """Each layer gives the same outputs for the same inputs when it runs alone; other data is accepted, other shapes
+    are refused.
+    """
     proto = model(
         [node("Conv", "x w", "c"), node("Relu", "c", "r"), node("Add", "r r", "y")],
         {"x": (1, 2, 5, 5)},

@@ -1,4 +1,4 @@
-"""Which kernels are taken: what must be legal, what must be allowed."""
+"""The choice of kernels: they must be legal, and some must be allowed by an option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kernels by flash: balanced, size, a limit; that estimates are near what is built; what compile --verbose tells."""
+"""The choice of kernels by flash: balanced, size, a limit. Estimates are near the built sizes; compile --verbose
+explains the choice.
+"""
 
 from __future__ import annotations
 

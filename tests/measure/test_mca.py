@@ -1,4 +1,6 @@
-"""llvm-mca gets code in its own syntax, its figures get what it does not know, and its absence is an error that helps."""
+"""llvm-mca gets code in its own syntax, instructions that it does not know are added to its figures, and its absence
+is a helpful error.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,9 @@ def test_it_is_quantized_by_default(name: str, tmp_path: Path) -> None:
 
 
 def test_quantized_reduce_mean(tmp_path: Path) -> None:
-    """The mean of stored integers, rounded once. onnxruntime has the operator's schema only, so numpy says what is right."""
+    """The mean of stored integers is rounded once. onnxruntime has only the operator's schema, so numpy computes the
+    expected result.
+    """
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "one", "uz0"], ["xq"]),
         helper.make_node("QLinearReduceMean", ["xq", "one", "uz0", "ys", "yz"], ["yq"], domain=contrib.DOMAIN, axes=[2], keepdims=1),

@@ -63,7 +63,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_steps_that_are_not_made_leave_zeros(name: str, tmp_path: Path) -> None:
-    """onnxruntime has fewer rows there."""
+    """onnxruntime gives fewer rows for such a loop."""
     steps, limit, expected = CASES[name]
     onnx.save(sums(5, limit), tmp_path / "m.onnx")
     feeds = {"steps": np.int64(steps), "goes": np.array(True), "x": np.float32([0.5])}

@@ -257,7 +257,7 @@ def network(cases: dict[str, Case], opset: int) -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """For each case its outputs."""
+    """The outputs of each case."""
     found: Results = {}
     for opset, cases in ((3, CASES), (5, NEWER)):
         model = network(cases, opset)

@@ -75,7 +75,7 @@ def numbers(kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One operation on operands of types, all pairs of special numbers of which are computed."""
+    """One operation on operands of given types; it is computed for all pairs of special numbers."""
 
     name: str
     kinds: tuple[str, ...]

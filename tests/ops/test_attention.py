@@ -40,7 +40,7 @@ class Case:
 
 
 def forbidden(*shape: int) -> Array:
-    """A mask of which about a third forbids, and the rest adds."""
+    """A mask that forbids about a third of the keys and adds to the other scores."""
     rng = np.random.default_rng(5)
     return np.where(rng.random(shape) < 0.3, -1e30, rng.normal(size=shape)).astype(np.float32)
 

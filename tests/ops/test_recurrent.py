@@ -39,7 +39,7 @@ def recurrent(
     given: str = "B",
     **attrs: Any,
 ) -> Case:
-    """A node whose weights and whatever `given` names are constants."""
+    """A node whose weights are constants, and so are the inputs that `given` names."""
     count, rows = 2 if attrs.get("direction") == "bidirectional" else 1, GATES[op]
     first = attrs.get("layout", 0) == 1
     state = (batch, count, hidden) if first else (count, batch, hidden)
@@ -126,7 +126,7 @@ def test_batch_first() -> None:
 
 @pytest.mark.parametrize("op", GATES)
 def test_arguments_far_beyond_int16(op: str) -> None:
-    """Products that leave int16 in either direction: what is saturated, and when, is the same in all kernels."""
+    """Products exceed int16 in both directions; all kernels saturate the same numbers at the same steps."""
     rows, rng = GATES[op], np.random.default_rng(4)
     weights = [rng.normal(size=(1, rows * 6, n)).astype(np.float32) * 20 for n in (5, 6)]
     before = {"linear_before_reset": 1} if op == "GRU" else {}

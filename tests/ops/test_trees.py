@@ -29,7 +29,7 @@ def balanced(depth: int) -> Any:
 
 
 def chain(length: int, left: bool) -> Any:
-    """Inner nodes each of which has a leaf on the other side."""
+    """A chain of inner nodes, each of which has a leaf on its other side."""
     tree: Any = None
     for _ in range(length):
         tree = (tree, None) if left else (None, tree)

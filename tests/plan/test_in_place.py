@@ -1,4 +1,4 @@
-"""Planes become pixels, and pixels planes, over the very same bytes: every shape, every core, and what it saves."""
+"""Planes become pixels, and pixels planes, in the same bytes: every shape, every core, and the RAM that it saves."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def samples(proto: onnx.ModelProto) -> Dataset:
 
 
 def compile_all(folder: Path) -> None:
-    """What the child process does: each model within the limits of the process."""
+    """The child process: it compiles each model within its limits."""
     resource.setrlimit(resource.RLIMIT_AS, (GIGABYTES << 30, GIGABYTES << 30))
     for name, make in MODELS.items():
         proto, place = make(), folder / name
@@ -121,7 +121,7 @@ def used() -> float:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder with all bundles, and what was said."""
+    """A folder with all bundles, and the printed messages."""
     folder = tmp_path_factory.mktemp("limits")
     command = [
         sys.executable,

@@ -148,7 +148,7 @@ def test_the_distance_of_every_store_rule_is_exact(op: str) -> None:
 
 @pytest.mark.parametrize("op", OPS)
 def test_the_planner_comes_as_close_as_any_distance_allows(op: str) -> None:
-    """The arena of the node by itself, output above or below the input; and the replay at both edges."""
+    """The arena of a single node, with the output above or below the input, and the replay at both limits."""
     for pair in apart(op):
         for store, kernels in pair.by_store().items():
             p = pair.node.params
@@ -220,7 +220,7 @@ def test_what_is_said_of_kernels_is_said_of_some() -> None:
 
 @pytest.mark.parametrize("name", READ_BEFORE)
 def test_what_is_read_before_could_not_be_read_meanwhile(name: str) -> None:
-    """Without the second look, or the scratch, the kernel could not declare what it does."""
+    """The declared overlap needs the second pass over the input, or the scratch: without them it would be wrong."""
     mine = [(pair, one) for pair, one in every_kernel() if one.symbol.startswith(name)]
     mine = [(pair, one) for pair, one in mine if one.store_of(pair.node.params) == "elements"]
     assert mine

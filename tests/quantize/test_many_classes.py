@@ -1,4 +1,4 @@
-"""A softmax over many classes: int8 says what it loses, and the rule that it names keeps it."""
+"""A softmax over many classes: a note says what int8 loses, and the rule that it names keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites on the quantized graph: no bit of an output changes, and what can go has gone."""
+"""Rewrites on the quantized graph change no bit of an output and remove all that they can."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _range(arrays: list[Array]) -> tuple[float, float]:
 
 
 def same_bits(before: Graph, after: Graph, samples: int = 4) -> None:
-    """Both give the same stored outputs for inputs over the whole range; the intervals hold what is computed."""
+    """Both graphs give the same stored outputs for inputs over the whole range, and every value lies in its interval."""
     kernels, rng, bounds = [lower(graph) for graph in (before, after)], np.random.default_rng(5), intervals(before)
     for index in range(samples):
         feed = {name: _input(rng, before.values[name].shape, index) for name in before.inputs}
@@ -169,7 +169,7 @@ def test_mobilenet_with_a_residual_add_keeps_what_the_add_needs(tmp_path: Path) 
 
 @pytest.mark.cc
 def test_compiled_and_run(tmp_path: Path) -> None:
-    """The C of the smaller network, layer by layer; the manifest and the printed table say what was saved."""
+    """The C of the smaller network is right layer by layer; the manifest and the printed table list the savings."""
     data = tmp_path / "data.npz"
     np.savez(data, x=np.random.default_rng(8).uniform(-2, 3, (6, 3, 12, 12)).astype(np.float32))
     bundle = compile_model(

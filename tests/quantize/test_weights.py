@@ -1,4 +1,4 @@
-"""A target that chooses the types of weights itself: from the original numbers, not from what was rounded before."""
+"""A target that chooses the types of weights itself takes the original numbers, not the rounded ones."""
 
 import math
 from dataclasses import replace

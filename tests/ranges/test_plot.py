@@ -1,4 +1,4 @@
-"""The page of histograms: well-formed, one drawing per activation, and true about what is clipped."""
+"""The page of histograms is well-formed, has one drawing per activation, and shows the clipped share."""
 
 import re
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,4 @@
-"""--float64-as-float32: what is float64 in a model is float32 in the bundle, on any target, and a note says so."""
+"""--float64-as-float32: float64 in a model becomes float32 in the bundle, on every target, and a note says so."""
 
 from __future__ import annotations
 

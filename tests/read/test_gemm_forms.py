@@ -46,7 +46,7 @@ def test_matmul_with_vectors(a: tuple[int, ...], b: tuple[int, ...], computed: s
 
 
 def test_what_becomes_of_a_gemm(tmp_path: Path) -> None:
-    """A bias stays a bias; only what is none costs a sum."""
+    """A bias stays a bias; only an operand that is none becomes an addition."""
     w, row, column = weights(K, N), weights(N), weights(M, 1)
     cases: tuple[tuple[str, dict, dict, str], ...] = (
         ("x w c", {"x": (M, K)}, {"w": w, "c": row}, "Gemm"),

@@ -1,4 +1,4 @@
-"""What the importer takes, what it makes of it, and what it refuses."""
+"""The importer: the models that it accepts, the graphs that it makes, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -293,6 +293,6 @@ def test_an_unknown_input_layout_is_refused(tmp_path: Path) -> None:
 
 
 def test_unused_initializers_are_not_read(tmp_path: Path) -> None:
-    """A NaN that nobody reads harms nobody."""
+    """A NaN in an initializer that no node reads is no error."""
     proto = model([node("Relu", "x", "y")], FLAT, {"w": np.full(8, np.nan, np.float32)})
     importer.load(saved(proto, tmp_path))

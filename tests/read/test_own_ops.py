@@ -1,4 +1,4 @@
-"""Operators of the user: examples/own-op goes through every command, and what is wrong in a folder is said in a sentence."""
+"""Operators of the user: examples/own-op goes through every command, and a faulty folder gives a clear error."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_without_the_folder_the_operators_are_refused(network: Path) -> None:
 
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The registry as it was before, whatever a test adds."""
+    """Restores the registry after a test that adds to it."""
     monkeypatch.setenv(own.VARIABLE, "")
     before = dict(registry.definitions())
     yield

@@ -523,7 +523,7 @@ def test_a_bias_that_no_sum_holds_is_refused_and_the_judge_does_not_round_it(tmp
 @pytest.mark.shared
 @pytest.mark.parametrize("net", NETS, ids=lambda n: n.file)
 def test_shared_model_against_onnxruntime(net: Net, shared_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file as it is, without samples for calibration, simplified as compile does it; against onnxruntime's integers."""
+    """The file without samples for calibration, simplified as compile does it, against onnxruntime's integers."""
     monkeypatch.setattr(onnxquant, "INTEGER_OPERATORS", frozenset(onnxquant.OPERATORS))
     if net.integers:
         monkeypatch.setattr(compare, "session_options", partial(integer_options, compare.session_options))

@@ -1,4 +1,4 @@
-"""TensorFlow Lite files as input: names and types are kept, and whatever is wrong with a file is a clear error."""
+"""TensorFlow Lite files as input: names and types are kept, and every fault of a file is a clear error."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def separate_add(first: str, second: str):
 
 
 def unfolded_batchnorm():
-    """A BatchNormalization that gives back what it gets is folded away."""
+    """A BatchNormalization that changes nothing is removed."""
     ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
     head = [node("Conv", "x w b", "before", pads=[1, 1, 1, 1], strides=[2, 2])]
     head += [node("BatchNormalization", "before one zero zero one", "c", epsilon=1e-12), *HEAD[1:]]

@@ -1,4 +1,4 @@
-"""./glow and scripts/setup.sh: words, exit codes, and what is said where nothing can be installed."""
+"""./glow and scripts/setup.sh: commands, exit codes, and the messages where nothing can be installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pyproject.toml, the lock files and the sources say of one another is true."""
+"""pyproject.toml, the lock files and the sources agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command prints with --json is what docs/schemas says: no field more, no field less."""
+"""The output of every command with --json has exactly the fields of docs/schemas."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def openocd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_flash_comes_before_the_line(
     bundle: Path, digits: Path, openocd: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The board that was flashed does not answer here: its port is the one of nobody."""
+    """The flashed board does not answer here, because nothing is connected to its port."""
     command = [*words(bundle, digits, "socket://127.0.0.1:1"), "--flash"]
     assert main([word.replace(BOARD, "nucleo-l4r5zi") for word in command]) == 2
     assert "nothing listens there" in capsys.readouterr().err

@@ -129,7 +129,7 @@ def c_encode(library: ctypes.CDLL, run: int, command: int, sequence: int, payloa
 
 
 def c_decode(library: ctypes.CDLL, line: bytes) -> list[bytes | int]:
-    """What each byte brought: whole frames as bytes, BROKEN as -2."""
+    """The result of each byte: whole frames as bytes, BROKEN as -2."""
     buffer = ctypes.create_string_buffer(1024)
     receiver = Receiver(ctypes.cast(buffer, ctypes.c_char_p), 1024)
     library.ge_receiver_clear(ctypes.byref(receiver))

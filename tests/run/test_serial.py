@@ -269,7 +269,7 @@ def test_no_way_through(make: Any, faults: Faults, words: str) -> None:
 
 
 class Scripted(FileLine):
-    """The other end is a function from what was sent to what comes back."""
+    """A line whose other end is a function from sent bytes to answered bytes."""
 
     def __init__(self, answer: Any) -> None:
         self.answer, self.name, self.waiting = answer, "the port", b""

@@ -42,7 +42,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_the_json_is_enough_to_redo_the_last_layer_by_hand(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
-    """Plain integer arithmetic on what is printed gives the logits of the reference."""
+    """Integer arithmetic on the printed numbers gives the logits of the reference."""
     assert main(["inspect", str(bundle.path), "--quantization", "--json"]) == 0
     layer = json.loads(capsys.readouterr().out)[-1]
     p, constants = layer["params"], layer["constants"]

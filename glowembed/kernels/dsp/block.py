@@ -156,7 +156,7 @@ def _seen(p: Conv2dParams, block: _Block) -> int:
 
 
 def _sizes(p: Conv2dParams) -> Iterator[tuple[int, int]]:
-    """WORDS and PIXELS."""
+    """All pairs of WORDS and PIXELS."""
     for words in (0, 1) if p.in_c // p.groups >= 4 else (0,):
         for pixels in range(1, PIXELS_MAX[words] + 1):
             yield words, pixels

@@ -57,7 +57,7 @@ def _glow_why_not(node: Node, words: Array) -> str | None:
 
 
 def _words(multiplier: Array, mode: Mode) -> Array:
-    """[WORDS[mode], channel]"""
+    """The words of the law as an array [word, channel]."""
     return multiplier.astype(np.int64).reshape(-1, WORDS[mode]).T
 
 

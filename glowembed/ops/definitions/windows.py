@@ -297,7 +297,7 @@ def _average_pool(n: Definition) -> None:
 
 
 def raised(x: Expr, p: int) -> Expr:
-    """|x| to the power p."""
+    """The absolute value of x to the power p."""
     x = absolute(x)
     return x if p == 1 else x * x if p == 2 else call("power", x, constant(p, x.kind))
 

@@ -39,7 +39,7 @@ def nodes_of(one, kind):
 @pytest.mark.parametrize("kind", ["int8", "int16"])
 @pytest.mark.parametrize("name", CASES)
 def test_boundaries(name, kind):
-    """Each has a kernel for dsp; whatever the bounds of the activation, the bits are those of the reference."""
+    """Each case has a kernel for dsp, whose bits are those of the reference for all bounds of the activation."""
     for node, graph in nodes_of(CASES[name], kind):
         assert any(
             symbol.endswith("_dsp") for symbol in check_kernels(node, graph, np.random.default_rng(1), isa="dsp")

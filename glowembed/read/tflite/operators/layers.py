@@ -45,7 +45,7 @@ def _four(c: Call, i: int, what: str) -> tuple[int, ...]:
 
 
 def _window(c: Call, height: int, width: int) -> tuple[list[int], list[int], list[int]]:
-    """Dilations, strides, pads."""
+    """The dilations, strides and pads of an operator."""
     dilations = [max(c.option("DilationHFactor", 1), 1), max(c.option("DilationWFactor", 1), 1)]
     reach = [(k - 1) * d + 1 for k, d in zip((height, width), dilations, strict=True)]
     stride = strides(c)
