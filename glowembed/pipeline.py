@@ -46,19 +46,13 @@ from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
+from glowembed.quantize.coverage import Coverage, coarse_softmaxes, coverage, require_all_quantized
 from glowembed.quantize.precision import UNBOUNDED, UNBOUNDED_IN_FLOAT, Precision, config_of, left_in_float
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
 from glowembed.quantize.states import tied
-from glowembed.quantize.types import (
-    Coverage,
-    coarse_softmaxes,
-    coverage,
-    quantize,
-    refuse_unused,
-    require_all_quantized,
-)
+from glowembed.quantize.types import quantize, refuse_unused
 from glowembed.quantize.weights import requantize_weights
 from glowembed.ranges import datachecks, datasets, plot
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source

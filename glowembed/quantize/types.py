@@ -1,4 +1,4 @@
-"""Gives every value of the canonical graph a type from ranges and settings, and reports node by node what it did.
+"""Gives every value of the canonical graph a type from ranges and settings; coverage.py reports node by node how.
 
 In: the canonical float graph, the range of every activation, the settings of every node. Out: the same graph with
 `Value.qtype` set (None: it stays float32), and conversion nodes where producer and consumer differ; constants stay
@@ -11,21 +11,18 @@ A node that only moves values, and whose dtype no rule names, runs on whichever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
-from glowembed.graph.notes import Note
-from glowembed.graph.op import FOLLOWS, Product, is_a
+from glowembed.graph.op import FOLLOWS, Product
 from glowembed.graph.registry import ops
 from glowembed.ops.copy import Rescale
-from glowembed.ops.edge import Dequantize
-from glowembed.ops.softmax import Softmax
 from glowembed.options.table import DTYPES, EXACT, Settings
 from glowembed.quantize import schema
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve
@@ -99,7 +96,7 @@ def node_dtypes(graph: Graph, precision: Precision) -> dict[str, str]:
     for node in graph.nodes:
         chosen[node.name] = precision.nodes[node.name].dtype
         if node.name in free:
-            name = _source(graph, node)
+            name = source_of(graph, node)
             producer = made.get(name)
             source = _stored_dtype(graph.values[name]) if producer is None else chosen[producer.name]
             chosen[node.name] = _cheaper(graph, node, source, wanted[node.name]) or chosen[node.name]
@@ -111,7 +108,7 @@ def _moves_only(graph: Graph, node: Node, settings: Settings) -> bool:
     return ops()[node.op].output_type in FOLLOWS and not settings.explicit_dtype and not given
 
 
-def _source(graph: Graph, node: Node) -> str:
+def source_of(graph: Graph, node: Node) -> str:
     """The input whose numbers a node moves: the first that is computed from real numbers, if there is one."""
     if ops()[node.op].output_type != "shared":
         return node.inputs[0]
@@ -127,7 +124,7 @@ def _cheaper(graph: Graph, node: Node, source: str | None, demand: str | None) -
     """The side of the node on which the conversion moves fewer elements; if equal, the side with fewer bytes."""
     if source is None or demand is None or source == demand:
         return source or demand
-    before, after = graph.values[_source(graph, node)].elements, graph.values[node.outputs[0]].elements
+    before, after = graph.values[source_of(graph, node)].elements, graph.values[node.outputs[0]].elements
     if before != after:
         return source if after < before else demand
     return min(source, demand, key=DTYPES.index)
@@ -136,7 +133,7 @@ def _cheaper(graph: Graph, node: Node, source: str | None, demand: str | None) -
 # ---------------------------------------------------------------------------------------------- types
 
 
-def _dtype(value: Value) -> str:
+def dtype_of(value: Value) -> str:
     return value.qtype.dtype if value.qtype else "float32"
 
 
@@ -248,7 +245,7 @@ class _Typing:
         if given is None and len(computed) == 1:
             own = (
                 computed[0].qtype
-                if _dtype(computed[0]) == settings.dtype
+                if dtype_of(computed[0]) == settings.dtype
                 else self.own_type(computed[0].name, settings)
             )
             if own is not None and all(own.range()[0] <= x <= own.range()[1] for x in known):
@@ -317,7 +314,7 @@ class _Typing:
             return self.constant(node, name, settings)
         if through is not None and self.values[name].qtype != through:
             return self.convert(node, name, through)
-        if _dtype(self.values[name]) == settings.dtype:
+        if dtype_of(self.values[name]) == settings.dtype:
             return name
         return self.convert(node, name, self.own_type(name, settings))
 
@@ -325,7 +322,7 @@ class _Typing:
         """The value in another type; all readers share one conversion."""
         if (name, qtype) not in self.converted:
             value = replace(self.values[name], qtype=qtype, dtype="float32", model_dtype=None)
-            value = replace(value, name=self.free_name(f"{name}/{_dtype(value)}", node))
+            value = replace(value, name=self.free_name(f"{name}/{dtype_of(value)}", node))
             self.values[value.name] = value
             producer = self.graph.producer().get(name)
             origins = producer.origins if producer else ()
@@ -364,7 +361,7 @@ class _Typing:
         if given is not None and given.dtype == dtype:
             return w.name
         assert w.const is not None and b.const is not None
-        x_type = x.qtype if _dtype(x) == settings.dtype else self.own_type(x.name, settings)
+        x_type = x.qtype if dtype_of(x) == settings.dtype else self.own_type(x.name, settings)
         assert x_type is not None, x.name
         array, least = w.const.materialize(), None
         if dtype == "int16" and settings.weights_dtype != EXACT:
@@ -384,7 +381,7 @@ class _Typing:
             return self.typed(node, w.name, stored)
         if product.x is not None:
             value = self.values[node.inputs[product.x]]
-            x_type = value.qtype if _dtype(value) == settings.dtype else self.own_type(value.name, settings)
+            x_type = value.qtype if dtype_of(value) == settings.dtype else self.own_type(value.name, settings)
         else:
             given = self.given_type(node.outputs[0], settings) if product.qtype == ops()[node.op].output_type else None
             x_type = given or (product.qtype and _of_dtype(product.qtype, settings.dtype))
@@ -495,101 +492,3 @@ def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None)
         return QType(dtype, scales, fixed.zero_point)
     count = channels // len(scales)
     return QType(dtype, scales * count, fixed.zero_point * count, axis=0)
-
-
-# ---------------------------------------------------------------------------------------------- coverage
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How one node is computed. dtype: the dtype it computes in; weights: their dtype and number of scales; reason: why
-    it is float.
-    """
-
-    node: str
-    op: str
-    dtype: str
-    output: str
-    weights: str
-    settings: Mapping[str, Any]
-    reason: str = ""
-
-    def json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def coverage(graph: Graph, precision: Precision) -> tuple[Coverage, ...]:
-    """The coverage of each node of a quantized graph, conversions included: how it is quantized, or why it is float."""
-    return tuple(_covered(graph, node, precision.nodes.get(node.name)) for node in graph.nodes)
-
-
-def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
-    y = graph.values[node.outputs[0]]
-    chosen = y.plain and ops()[node.op].output_type == "shared"
-    dtype = _dtype(graph.values[_source(graph, node)] if chosen else y)
-    weights, products = "", ops()[node.op].products
-    if ops()[node.op].has_weights or products:
-        w = graph.values[node.inputs[products[0].weights if products else 1]]
-        weights = f"{_dtype(w)} x {len(set(w.qtype.scale))}{_bits_kept(w)}" if w.qtype else "float32"
-    if settings is None:
-        return Coverage(node.name, node.operator, dtype, describe(y), weights, {}, "")
-    reason = settings.rules.get("dtype", "between float32 nodes") if dtype == "float32" else ""
-    return Coverage(
-        node.name, node.operator, dtype, describe(y), weights, replace(settings, dtype=dtype).json(), reason
-    )
-
-
-def _bits_kept(weights: Value) -> str:
-    """The bits that the channels of int16 weights use, in words: ` (12.3..15.8 bits)`; empty for other weights."""
-    if weights.const is None or weights.qtype is None or weights.qtype.dtype != "int16":
-        return ""
-    stored = np.abs(weights.qtype.quantize(weights.const.materialize()).astype(np.int64))
-    peaks = stored.reshape(stored.shape[0], -1).max(axis=1)
-    bits = np.log2(2.0 * peaks[peaks > 0] + 1.0)
-    return f" ({bits.min():.1f}..{bits.max():.1f} bits)" if bits.size else ""
-
-
-def describe(value: Value) -> str:
-    """A type in words: `int8 0.0235 -128`, or `float32`."""
-    if value.qtype is None:
-        return value.dtype
-    return f"{value.qtype.dtype} {value.qtype.scale[0]:.6g} {value.qtype.zero_point[0]}"
-
-
-def require_all_quantized(table: tuple[Coverage, ...]) -> None:
-    """Raise UnsupportedModelError with every node that computes in float32, and why."""
-    kept = [c for c in table if c.dtype == "float32" and c.op != Dequantize.name]
-    if kept:
-        lines = "\n".join(f"  {c.op} {c.node!r}: {c.reason}" for c in kept)
-        raise UnsupportedModelError(f"{len(kept)} of {len(table)} nodes are not quantized:\n{lines}")
-
-
-# ---------------------------------------------------------------------------------------------- what int8 cannot hold
-
-FINE_CLASSES = 256
-"""The number of steps of a probability in int8: with more classes, an even distribution has less than one step for
-each.
-"""
-
-
-def _same_numbers(graph: Graph, node: Node) -> bool:
-    """Whether the output holds the numbers of the only input, perhaps in another order or type."""
-    op, sizes = ops()[node.op], [graph.values[name].elements for name in (*node.inputs, *node.outputs)]
-    return op.converts or (op.dependence == "move" and sizes == [sizes[0]] * 2)
-
-
-def coarse_softmaxes(graph: Graph) -> Iterator[Note]:
-    """Notes about outputs of a quantized graph that are an int8 Softmax over more classes than it has steps."""
-    made = graph.producer()
-    for output in graph.outputs:
-        name = output
-        while name in made and _same_numbers(graph, made[name]):
-            name = made[name].inputs[0]
-        value = graph.values[name]
-        if name in made and is_a(made[name], Softmax) and _dtype(value) == "int8" and value.shape[-1] > FINE_CLASSES:
-            node = made[name].name
-            yield Note(
-                "coarse-softmax",
-                f"{output}: a softmax over {value.shape[-1]} classes in int8 has steps of {value.qtype.scale[0] if value.qtype else 0:.3g}:"
-                f" smaller probabilities are lost; a rule {{name: {node}, dtype: int16}} in a precision.yaml keeps them",
-            )

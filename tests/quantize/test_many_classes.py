@@ -11,8 +11,9 @@ from small_models import model, node, saved, weights
 from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Graph
 from glowembed.lower.nodes import lower
+from glowembed.quantize.coverage import coarse_softmaxes
 from glowembed.quantize.precision import Config, Rule, resolve
-from glowembed.quantize.types import coarse_softmaxes, quantize
+from glowembed.quantize.types import quantize
 from glowembed.read.importer import load
 from glowembed.reference import run_float, run_int
 

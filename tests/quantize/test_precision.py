@@ -18,8 +18,9 @@ from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.quantize.biases import finish_biases
+from glowembed.quantize.coverage import coverage, require_all_quantized
 from glowembed.quantize.precision import Config, load, parse, resolve, template
-from glowembed.quantize.types import coverage, quantize, refuse_unused, require_all_quantized
+from glowembed.quantize.types import quantize, refuse_unused
 from glowembed.read.importer import load as load_model
 
 RANGES = (-2.0, 3.0)

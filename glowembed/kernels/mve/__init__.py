@@ -7,19 +7,15 @@ its range, fitted to measured layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
-from glowembed.graph.op import Cost, Kernel, KernelsOf, only, together
-from glowembed.kernels.add_each import each, glow_why_not, pairwise, tflite_why_not
+from glowembed.graph.op import Cost, Kernel, KernelsOf
 from glowembed.law.fixedpoint import LAWS, WORDS, Mode
 from glowembed.ops.conv import Conv2dParams
-from glowembed.ops.pool import AvgpoolParams
-from glowembed.ops.shared import broadcast
 
 LANES = 16
 """The bytes of a vector."""
@@ -36,7 +32,7 @@ def _law_why_not(node: Node, mode: Mode) -> str | None:
     bits.
     """
     if not LAWS[mode].by_channel:
-        return _high_word(node, None)
+        return high_word(node, None)
     words = _words(node.constants["multiplier"].materialize(), mode)
     if mode not in _LEFT:
         return _glow_why_not(node, words)
@@ -83,12 +79,12 @@ _SCALE = {"default": 0.0, "glow": 4.0, "tflite": 5.0, "onnx": 22.0}
 """Additional cycles for a vector of four sums, compared with the default law."""
 
 
-def _high_word(node: Node, target: Any) -> str | None:
+def high_word(node: Node, target: Any) -> str | None:
     """The reason why the kernel does not apply: requantization must be one VRMULH."""
     return None if node.params.shift == 32 else f"shift is {node.params.shift}, VRMULH shifts by 32"
 
 
-def _blocks(count: int, size: int) -> int:
+def blocks_of(count: int, size: int) -> int:
     return -(-count // size)
 
 
@@ -126,7 +122,7 @@ def groups_of_four(
 
 def _window_bytes(p: Conv2dParams) -> int:
     """The bytes of the window of a pixel in whole vectors."""
-    return _blocks(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
+    return blocks_of(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
 
 
 def _columns(p: Conv2dParams) -> int:
@@ -173,10 +169,10 @@ def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
     pixels, steps, taps = count * p.out_w, _window_bytes(p) // LANES, p.kernel_h * across
     four = 34.0 * steps + (34 if steps <= UNROLLED else 70) + 3 * _SCALE[mode]
     in_place = taps == 1 and run % LANES == 0
-    tap = 4.5 if run == 4 else 9.0 if run <= LANES else 10 + 4.5 * _blocks(run, LANES)
+    tap = 4.5 if run == 4 else 9.0 if run <= LANES else 10 + 4.5 * blocks_of(run, LANES)
     windows = 0.0 if in_place else pixels * (20 + taps * tap)
     return float(
-        _blocks(pixels, 3) * (_blocks(p.out_c, 4) * four + (30 if in_place else 95))
+        blocks_of(pixels, 3) * (blocks_of(p.out_c, 4) * four + (30 if in_place else 95))
         + windows
         + _taps_cycles(p, count, across)
     )
@@ -247,7 +243,7 @@ def _depthwise_scratch(p: Conv2dParams) -> int:
 def _depthwise_rows_cost(node: Node, mode: Mode, count: int) -> float:
     """The cost of rows: pairs of taps for blocks of 16 channels."""
     p = node.params
-    taps, blocks = p.kernel_h * p.kernel_w, _blocks(p.out_c, LANES)
+    taps, blocks = p.kernel_h * p.kernel_w, blocks_of(p.out_c, LANES)
     block = 36.0 * (taps // 2) + 24 * (taps % 2) + 68 + 4 * _SCALE[mode]
     few = 30.0 * taps if p.in_c < LANES else 0.0
     return float(count * p.out_w * (blocks * block + 30 + few) + _taps_cycles(p, count, p.kernel_w))
@@ -334,13 +330,13 @@ def depthwise3x3(mode: Mode) -> Kernel:
     )
 
 
-# ------------------------------------------------------------------------------------------------ the others
+# --------------------------------------------------------------------------------------------- fully connected
 
 
 def _fc_cost(node: Node, mode: Mode) -> Cost:
     """The cost: blocks of four outputs, 16 inputs at a time."""
     p = node.params
-    return Cost(p.rows * (_blocks(p.out_c, 4) * (14.0 * _blocks(p.in_c, LANES) + 28 + _SCALE[mode]) + 20), 350)
+    return Cost(p.rows * (blocks_of(p.out_c, 4) * (14.0 * blocks_of(p.in_c, LANES) + 28 + _SCALE[mode]) + 20), 350)
 
 
 def fc(mode: Mode) -> Kernel:
@@ -354,70 +350,6 @@ def fc(mode: Mode) -> Kernel:
         cost=lambda node, target: _fc_cost(node, mode),
         store="rows",
     )
-
-
-ADD = Kernel(
-    "ge_add_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * (4.5 * node.params.row + 20), 350),
-    store="elements",
-)
-
-
-def _avgpool_scratch(p: AvgpoolParams) -> int:
-    """The scratch: pointers to the rows of a window, and sums."""
-    return int(4 * (p.kernel_h + p.channels))
-
-
-def _avgpool_when(node: Node, target: Any) -> str | None:
-    """The reason why the kernel does not apply. Sums are shifted left so that requantization is one VRMULH."""
-    p = node.params
-    return (
-        None if 255 * p.kernel_h * p.kernel_w << (32 - p.shift) < 2**31 else f"sums shifted by {32 - p.shift} overflow"
-    )
-
-
-def _avgpool_cost(node: Node, output: float) -> float:
-    """The cost: sums of 16 channels at a time, then `output` for each mean."""
-    p = node.params
-    window = _blocks(p.channels, LANES) * (9.0 * p.kernel_h * p.kernel_w + 10 * p.kernel_h + 50) + output * p.channels
-    return float(p.out_h * (p.out_w * (window + 120) + 100))
-
-
-AVGPOOL = Kernel(
-    "ge_avgpool_s8_mve",
-    isa="mve",
-    when=_avgpool_when,
-    scratch=_avgpool_scratch,
-    cost=lambda node, target: Cost(_avgpool_cost(node, 4), 800),
-    store="rows",
-)
-
-AVGPOOL_LAWS = Kernel(
-    "ge_avgpool_laws_s8_mve",
-    isa="mve",
-    scratch=_avgpool_scratch,
-    cost=lambda node, target: Cost(_avgpool_cost(node, 20), 800),
-    store="rows",
-)
-
-
-def _rows_cost(node: Node, run: float, block: float) -> Cost:
-    """The cost of a row of the input, 16 channels at a time."""
-    p = node.params
-    return Cost(p.rows * (_blocks(p.channels, LANES) * (run * p.columns + block) + 40), 500)
-
-
-SUM_ROWS = Kernel("ge_sum_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 9, 60), store="rows")
-
-MAX_ROWS = Kernel("ge_max_rows_s8_mve", isa="mve", cost=lambda node, target: _rows_cost(node, 5, 25), store="rows")
-
-MEAN = Kernel(
-    "ge_mean_s32_s8_mve",
-    isa="mve",
-    when=_high_word,
-    cost=lambda node, target: Cost(40 + 4.0 * node.params.channels, 130),
-)
 
 
 # ------------------------------------------------------------------------------------------------ conv2d 3x3
@@ -442,8 +374,8 @@ def _conv3x3_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode
 
 def _conv3x3_rows_cost(node: Node, mode: Mode, count: int) -> float:
     p = node.params
-    blocks, four = count * _blocks(p.out_w, 3), 286.0 * p.in_c / LANES + 60 + 3 * _SCALE[mode]
-    return float(blocks * (_blocks(p.out_c, 4) * four + 25) + _taps_cycles(p, count, 1))
+    blocks, four = count * blocks_of(p.out_w, 3), 286.0 * p.in_c / LANES + 60 + 3 * _SCALE[mode]
+    return float(blocks * (blocks_of(p.out_c, 4) * four + 25) + _taps_cycles(p, count, 1))
 
 
 def conv3x3(mode: Mode) -> Kernel:
@@ -464,128 +396,10 @@ def conv3x3(mode: Mode) -> Kernel:
     )
 
 
-# ---------------------------------------------------------------------------------------- element by element
-
-
-LUT = Kernel(
-    "ge_lut_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * (1.5 * node.params.row + 30), 116),
-    store="elements",
-)
-
-MUL = Kernel(
-    "ge_mul_s8_mve",
-    isa="mve",
-    when=_high_word,
-    cost=lambda node, target: Cost(node.params.rows * (3.8 * node.params.row + 60), 250),
-    store="elements",
-)
-
-
-MUL_BROADCAST = Kernel(
-    "ge_mul_broadcast_s8_mve",
-    isa="mve",
-    when=_high_word,
-    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 3.8, 80), 560),
-    store="elements",
-)
-
-ADD_BROADCAST = Kernel(
-    "ge_add_broadcast_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 4.5, 50), 500),
-    store="elements",
-)
-
-AFFINE = Kernel(
-    "ge_affine_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (5.0 * node.params.channels + 25), 200),
-    store="elements",
-)
-
-SOFTMAX = Kernel(
-    "ge_softmax_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (12.0 * node.params.n + 80), 400),
-    store="elements",
-)
-
-
-SOFTMAX_TFLITE = Kernel(
-    "ge_softmax_tflite_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (9.0 * node.params.n + 220), 460),
-    store="elements",
-)
-
-
-def _maxpool_cost(node: Node, target: Any) -> Cost:
-    p = node.params
-    taps = p.kernel_h * p.kernel_w
-    return Cost(p.out_h * p.out_w * taps * (20 + 8.0 * _blocks(p.channels, LANES)), 300)
-
-
-MAXPOOL = Kernel("ge_maxpool_s8_mve", isa="mve", cost=_maxpool_cost, store="rows")
-
-
-PIECE = 8
-"""The fewest contiguous bytes that a copy moves as one piece."""
-
-
-def _block_cost(node: Node, target: Any) -> Cost:
-    """The cost of runs along the longest dim, in vectors of eight, gathered and scattered if they are not contiguous."""
-    p = node.params
-    piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
-    along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)
-    element = (3.0 if piece else 8.0) if p.shift else (0.3 if piece else 3.0)
-    return Cost(p.rows * (prod(p.dims) // along) * (element * along + 45), 620)
-
-
-COPY, COPY_INTO, INSERT = (
-    Kernel(f"ge_{name}_s8_mve", isa="mve", cost=_block_cost, store="rows") for name in ("copy", "copy_into", "insert")
-)
-
-
-def _channels_last_cost(node: Node, target: Any) -> Cost:
-    p = node.params
-    count, length = p.runs
-    return Cost(p.rows * (20.0 + count * (20.0 + (18.0 if length == p.channels else 8.0) * _blocks(length, 8))), 240)
-
-
-CHANNELS_LAST = Kernel(
-    "ge_channels_last_s8_mve",
-    isa="mve",
-    when=lambda node, target: "offsets of 8 pixels have more than 16 bits" if node.params.channels > 9362 else None,
-    cost=_channels_last_cost,
-    store="rows",
-)
-
-
 KERNELS: Mapping[str, KernelsOf] = {
     "conv2d_s8": lambda mode: (conv2d(mode), conv3x3(mode)),
     "depthwise_s8": lambda mode: (depthwise(mode), depthwise3x3(mode)),
     "fc_s8": lambda mode: (fc(mode),),
-    "add_s8": only(ADD),
-    "add_broadcast_s8": only(ADD_BROADCAST),
-    "add_each_s8_glow": only(each("glow", "mve", pairwise(glow_why_not), 4.3, 60)),
-    "add_each_s8_tflite": only(each("tflite", "mve", pairwise(tflite_why_not), 7, 60)),
-    "mul_s8": only(MUL),
-    "mul_broadcast_s8": only(MUL_BROADCAST),
-    "affine_s8": only(AFFINE),
-    "lut_s8": only(LUT),
-    "softmax_s8": only(SOFTMAX),
-    "softmax_tflite_s8": only(SOFTMAX_TFLITE),
-    "maxpool_s8": only(MAXPOOL),
-    "avgpool_s8": together(only(AVGPOOL), lambda mode: (AVGPOOL_LAWS,)),
-    "sum_rows_s8": only(SUM_ROWS),
-    "max_rows_s8": only(MAX_ROWS),
-    "mean_s32_s8": only(MEAN),
-    "copy_s8": only(COPY),
-    "copy_into_s8": only(COPY_INTO),
-    "insert_s8": only(INSERT),
-    "channels_last_s8": only(CHANNELS_LAST),
 }
 
 ISAS = (
