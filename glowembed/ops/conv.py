@@ -14,7 +14,18 @@ import numpy as np
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, in_all_modes
+from glowembed.graph.op import (
+    Builder,
+    Cost,
+    Kernel,
+    KernelOp,
+    LowerContext,
+    Malformed,
+    OnnxNode,
+    Op,
+    in_all_modes,
+    of_element,
+)
 from glowembed.graph.spatial import ConvParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.law import fixedpoint
 from glowembed.ops.shared import costs
@@ -167,7 +178,9 @@ class Conv2dS8(_Conv2dBase):
     """Weights [O, kh, kw, C/groups]. The sums are below 2^31, so float64 matrix products are exact."""
 
     name = "conv2d_s8"
-    kernels: tuple[Kernel, ...] = (Kernel("ge_conv2d_s8", cost=costs.windowed("conv2d_s8", 8.0, 770), store="rows"),)
+    kernels: tuple[Kernel, ...] = (
+        of_element("ge_conv2d", "s8", "ge_conv2d_s8", cost=costs.windowed("conv2d_s8", 8.0, 770), store="rows"),
+    )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
         return _accumulate(window_of(p), x, weights, p.groups, p.in_zero_point, np.float64).astype(np.int64)
@@ -181,7 +194,9 @@ class DepthwiseS8(_Conv2dBase):
 
     name = "depthwise_s8"
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_depthwise_s8", cost=costs.windowed("depthwise_s8", 12.0, 570), store="rows"),
+        of_element(
+            "ge_depthwise", "s8", "ge_depthwise_s8", cost=costs.windowed("depthwise_s8", 12.0, 570), store="rows"
+        ),
     )
 
     def accumulate(self, p: Conv2dParams, x: Array, weights: Array) -> Array:
@@ -200,7 +215,9 @@ class Conv2dAwS8(Conv2dS8):
 
     name = "conv2d_aw_s8"
     constants = ASYMMETRIC
-    kernels = (Kernel("ge_conv2d_aw_s8", cost=lambda n, t: Cost(10.0 * n.macs, 760), store="rows"),)
+    kernels = (
+        of_element("ge_conv2d", "aw_s8", "ge_conv2d_aw_s8", cost=lambda n, t: Cost(10.0 * n.macs, 760), store="rows"),
+    )
 
 
 class DepthwiseAwS8(DepthwiseS8):
@@ -208,7 +225,11 @@ class DepthwiseAwS8(DepthwiseS8):
 
     name = "depthwise_aw_s8"
     constants = ASYMMETRIC
-    kernels = (Kernel("ge_depthwise_aw_s8", cost=lambda n, t: Cost(14.0 * n.macs, 640), store="rows"),)
+    kernels = (
+        of_element(
+            "ge_depthwise", "aw_s8", "ge_depthwise_aw_s8", cost=lambda n, t: Cost(14.0 * n.macs, 640), store="rows"
+        ),
+    )
 
 
 OPS = (Conv(),)

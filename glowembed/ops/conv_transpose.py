@@ -25,6 +25,7 @@ from glowembed.graph.op import (
     Op,
     Refused,
     in_all_modes,
+    of_element,
 )
 from glowembed.graph.spatial import (
     ConvTransposeParams,
@@ -201,7 +202,13 @@ class ConvTranspose2dS8(KernelOp[ConvTranspose2dParams]):
     params = ConvTranspose2dParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_conv_transpose2d_s8", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),
+        of_element(
+            "ge_conv_transpose2d",
+            "s8",
+            "ge_conv_transpose2d_s8",
+            cost=lambda n, t: Cost(14.0 * n.macs, 700),
+            store="rows",
+        ),
     )
     geometry = TRANSPOSED
 
@@ -225,7 +232,15 @@ class ConvTranspose2dAwS8(ConvTranspose2dS8):
 
     name = "conv_transpose2d_aw_s8"
     constants = {**ConvTranspose2dS8.constants, "weight_zero_point": "int32_t"}
-    kernels = (Kernel("ge_conv_transpose2d_aw_s8", cost=lambda n, t: Cost(16.0 * n.macs, 740), store="rows"),)
+    kernels = (
+        of_element(
+            "ge_conv_transpose2d",
+            "aw_s8",
+            "ge_conv_transpose2d_aw_s8",
+            cost=lambda n, t: Cost(16.0 * n.macs, 740),
+            store="rows",
+        ),
+    )
 
 
 OPS = (ConvTranspose(),)

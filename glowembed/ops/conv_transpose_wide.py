@@ -13,7 +13,7 @@ import numpy as np
 
 from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.ir import Array, Node, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, of_element
 from glowembed.graph.spatial import ConvTransposeParams, as_hwc
 from glowembed.law import floatmath, wide
 from glowembed.ops.conv import ohwi
@@ -126,7 +126,15 @@ class ConvTranspose2dS16(_ConvTranspose2d[ConvTranspose2dS16Params]):
     name = "conv_transpose2d_s16"
     params = ConvTranspose2dS16Params
     constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
-    kernels = (Kernel("ge_conv_transpose2d_s16", cost=lambda n, t: Cost(18.0 * n.macs, 800), store="rows"),)
+    kernels = (
+        of_element(
+            "ge_conv_transpose2d",
+            "s16",
+            "ge_conv_transpose2d_s16",
+            cost=lambda n, t: Cost(18.0 * n.macs, 800),
+            store="rows",
+        ),
+    )
     element_bytes = (2, 2)
 
     def int_ref(self, p: ConvTranspose2dS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
@@ -143,10 +151,10 @@ class ConvTranspose2dS16W16(ConvTranspose2dS16):
     name = "conv_transpose2d_s16_w16"
     constants = {**ConvTranspose2dS16.constants, "weights": "int16_t"}
     kernels = (
-        Kernel(
+        of_element(
+            "ge_conv_transpose2d",
+            "s16_w16",
             "ge_conv_transpose2d_s16_w16",
-            template="ge_conv_transpose2d_s16",
-            words={"WEIGHT": "int16_t"},
             cost=lambda n, t: Cost(18.0 * n.macs, 800),
             store="rows",
         ),

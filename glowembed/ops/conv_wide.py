@@ -16,7 +16,7 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, QType
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext
+from glowembed.graph.op import Cost, KernelOp, LowerContext, of_element
 from glowembed.graph.spatial import ConvParams, Window, as_hwc
 from glowembed.law import fixedpoint, wide
 from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi
@@ -135,7 +135,9 @@ class Conv2dS16(_Conv2dS16):
     """Convolution with int8 weights [O, kh, kw, C/groups]."""
 
     name = "conv2d_s16"
-    kernels = (Kernel("ge_conv2d_s16", cost=lambda n, t: Cost(9.0 * n.macs, 800), store="rows"),)
+    kernels = (
+        of_element("ge_conv2d", "s16", "ge_conv2d_s16", cost=lambda n, t: Cost(9.0 * n.macs, 800), store="rows"),
+    )
 
 
 class Conv2dS16W16(Conv2dS16):
@@ -144,10 +146,10 @@ class Conv2dS16W16(Conv2dS16):
     name = "conv2d_s16_w16"
     constants = {**Conv2dS16.constants, "weights": "int16_t"}
     kernels = (
-        Kernel(
+        of_element(
+            "ge_conv2d",
+            "s16_w16",
             "ge_conv2d_s16_w16",
-            template="ge_conv2d_s16",
-            words={"WEIGHT": "int16_t"},
             cost=lambda n, t: Cost(12.0 * n.macs, 800),
             store="rows",
         ),
@@ -159,7 +161,9 @@ class DepthwiseS16(_Conv2dS16):
 
     name = "depthwise_s16"
     sums = DepthwiseS8()
-    kernels = (Kernel("ge_depthwise_s16", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),)
+    kernels = (
+        of_element("ge_depthwise", "s16", "ge_depthwise_s16", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),
+    )
 
 
 class DepthwiseS16W16(DepthwiseS16):
@@ -168,10 +172,10 @@ class DepthwiseS16W16(DepthwiseS16):
     name = "depthwise_s16_w16"
     constants = {**DepthwiseS16.constants, "weights": "int16_t"}
     kernels = (
-        Kernel(
+        of_element(
+            "ge_depthwise",
+            "s16_w16",
             "ge_depthwise_s16_w16",
-            template="ge_depthwise_s16",
-            words={"WEIGHT": "int16_t"},
             cost=lambda n, t: Cost(14.0 * n.macs, 700),
             store="rows",
         ),
@@ -211,7 +215,7 @@ class FcS16(KernelOp[FcS16Params]):
     name = "fc_s16"
     params = FcS16Params
     constants = {"weights": "int8_t", "bias": "int64_t", "multiplier": "int32_t"}
-    kernels = (Kernel("ge_fc_s16", cost=lambda n, t: Cost(8.0 * n.macs, 300), store="rows"),)
+    kernels = (of_element("ge_fc", "s16", "ge_fc_s16", cost=lambda n, t: Cost(8.0 * n.macs, 300), store="rows"),)
     geometry = FC
     element_bytes = (2, 2)
 
@@ -228,10 +232,10 @@ class FcS16W16(FcS16):
     name = "fc_s16_w16"
     constants = {**FcS16.constants, "weights": "int16_t"}
     kernels = (
-        Kernel(
+        of_element(
+            "ge_fc",
+            "s16_w16",
             "ge_fc_s16_w16",
-            template="ge_fc_s16",
-            words={"WEIGHT": "int16_t"},
             cost=lambda n, t: Cost(11.0 * n.macs, 300),
             store="rows",
         ),

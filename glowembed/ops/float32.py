@@ -157,7 +157,7 @@ class FcF32(KernelOp[FcF32Params]):
     name = "fc_f32"
     params = FcF32Params
     constants = {"weights": "float", "bias": "float"}
-    kernels = (Kernel("ge_fc_f32", cost=lambda n, t: Cost(28.0 * n.macs, 250), store="rows"),)
+    kernels = (of_element("ge_fc", "f32", "ge_fc_f32", cost=lambda n, t: Cost(28.0 * n.macs, 250), store="rows"),)
     geometry = FC
     element_bytes = (4, 4)
 

@@ -26,6 +26,7 @@ from glowembed.graph.op import (
     Op,
     Refused,
     in_all_modes,
+    of_element,
 )
 from glowembed.graph.registry import ops
 from glowembed.law import fixedpoint
@@ -251,7 +252,9 @@ class FcS8(KernelOp[FcParams]):
     name = "fc_s8"
     params = FcParams
     constants = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t"}
-    kernels: tuple[Kernel, ...] = (Kernel("ge_fc_s8", cost=costs.matrix("fc_s8", 6.0, 330), store="rows"),)
+    kernels: tuple[Kernel, ...] = (
+        of_element("ge_fc", "s8", "ge_fc_s8", cost=costs.matrix("fc_s8", 6.0, 330), store="rows"),
+    )
     geometry = FC
 
     def int_ref(self, p: FcParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
@@ -269,7 +272,7 @@ class FcAwS8(FcS8):
 
     name = "fc_aw_s8"
     constants = {**FcS8.constants, "weight_zero_point": "int32_t"}
-    kernels = (Kernel("ge_fc_aw_s8", cost=lambda n, t: Cost(8.0 * n.macs, 270), store="rows"),)
+    kernels = (of_element("ge_fc", "aw_s8", "ge_fc_aw_s8", cost=lambda n, t: Cost(8.0 * n.macs, 270), store="rows"),)
 
 
 OPS = (Gemm(),)
