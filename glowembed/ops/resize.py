@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, of_element
 from glowembed.graph.spatial import as_hwc, channels_first, channels_last, from_hwc
 
 BITS = {"int8": 12, "int16": 14}
@@ -322,7 +322,7 @@ class ResizeS16(ResizeS8):
     """The op on int16, with weights of at most 14 bits and sums in int64."""
 
     name = "resize_s16"
-    kernels = (Kernel("ge_resize_s16", cost=_cost, store="rows"),)
+    kernels = (of_element("ge_resize_s8", "s16", "ge_resize_s16", words={"SUM": "int64_t"}, cost=_cost, store="rows"),)
     size = 2
 
 

@@ -1,7 +1,10 @@
-/* Weighted sums of elements of int8 [H, W, C] by tables of positions and weights: the portable truth. */
+/* Weighted sums of elements of [H, W, C], integers, by tables of positions and weights: the portable truth. */
+#include "element_s8.h"
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
+
+#define RESIZE_S8_SUM int32_t /* or int64_t, for elements of int16 */
 
 /* The tables of one output pixel: its rows, and the positions of its columns in a row, in elements. */
 typedef struct {
@@ -12,47 +15,49 @@ typedef struct {
 } resize_s8_tables;
 
 /* The channels of an output pixel from any number of rows and columns. */
-static void resize_s8_pixel(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *t, int8_t *o) {
-    const int32_t half = (int32_t)(((uint32_t)1 << p->shift) >> 1);
+static void resize_s8_pixel(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *t, GE_ELEMENT *o) {
+    const RESIZE_S8_SUM half = (RESIZE_S8_SUM)(((uint32_t)1 << p->shift) >> 1);
     for (int32_t c = 0; c < p->channels; c++) {
-        int32_t total = half;
+        RESIZE_S8_SUM total = half;
         for (int32_t i = 0; i < p->taps_h; i++) {
-            const int8_t *row = (const int8_t *)ge_row(x, t->row_at[i]);
+            const GE_ELEMENT *row = (const GE_ELEMENT *)ge_row(x, t->row_at[i]);
             int32_t sum = 0;
             for (int32_t j = 0; j < p->taps_w; j++) {
                 sum += t->weight[j] * row[t->at[j] + c];
             }
-            total += t->row_weight[i] * sum;
+            total += (RESIZE_S8_SUM)t->row_weight[i] * sum;
         }
-        o[c] = (int8_t)(total >> p->shift);
+        o[c] = (GE_ELEMENT)(total >> p->shift);
     }
 }
 
 /* The same from two rows and two columns, with the products of their weights. */
-static void resize_s8_four(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *t, int8_t *o) {
-    const int32_t half = (int32_t)(((uint32_t)1 << p->shift) >> 1);
+static void resize_s8_four(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *t, GE_ELEMENT *o) {
+    const RESIZE_S8_SUM half = (RESIZE_S8_SUM)(((uint32_t)1 << p->shift) >> 1);
     const int32_t shift = p->shift;
-    const int8_t *above = (const int8_t *)ge_row(x, t->row_at[0]);
-    const int8_t *below = (const int8_t *)ge_row(x, t->row_at[1]);
-    const int8_t *a = above + t->at[0];
-    const int8_t *b = above + t->at[1];
-    const int8_t *d = below + t->at[0];
-    const int8_t *e = below + t->at[1];
+    const GE_ELEMENT *above = (const GE_ELEMENT *)ge_row(x, t->row_at[0]);
+    const GE_ELEMENT *below = (const GE_ELEMENT *)ge_row(x, t->row_at[1]);
+    const GE_ELEMENT *a = above + t->at[0];
+    const GE_ELEMENT *b = above + t->at[1];
+    const GE_ELEMENT *d = below + t->at[0];
+    const GE_ELEMENT *e = below + t->at[1];
     const int32_t of_a = t->row_weight[0] * t->weight[0];
     const int32_t of_b = t->row_weight[0] * t->weight[1];
     const int32_t of_d = t->row_weight[1] * t->weight[0];
     const int32_t of_e = t->row_weight[1] * t->weight[1];
     for (int32_t c = 0; c < p->channels; c++) {
-        o[c] = (int8_t)((half + of_a * a[c] + of_b * b[c] + of_d * d[c] + of_e * e[c]) >> shift);
+        o[c] = (GE_ELEMENT)((half + (RESIZE_S8_SUM)of_a * a[c] + (RESIZE_S8_SUM)of_b * b[c] +
+                             (RESIZE_S8_SUM)of_d * d[c] + (RESIZE_S8_SUM)of_e * e[c]) >>
+                            shift);
     }
 }
 
 /* One output row. */
-static void resize_s8_row(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *first, int8_t *o) {
+static void resize_s8_row(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *first, GE_ELEMENT *o) {
     resize_s8_tables t = *first;
     for (int32_t ox = 0; ox < p->out_w; ox++) {
         if (p->shift == 0) {
-            memcpy(o, (const int8_t *)ge_row(x, t.row_at[0]) + t.at[0], (size_t)p->channels);
+            memcpy(o, (const GE_ELEMENT *)ge_row(x, t.row_at[0]) + t.at[0], (size_t)p->channels * sizeof(GE_ELEMENT));
         } else if (p->taps_h == 2 && p->taps_w == 2) {
             resize_s8_four(p, x, &t, o);
         } else {
@@ -69,9 +74,9 @@ static void ge_resize_s8(const ge_resize_params *p, const ge_rows *x, const int3
                          int32_t last_row, void *scratch) {
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
-        int8_t *o = (int8_t *)ge_row(out, y);
+        GE_ELEMENT *o = (GE_ELEMENT *)ge_row(out, y);
         if (p->shift == 0 && y > first_row && row_at[y] == row_at[y - 1]) {
-            memcpy(o, ge_row(out, y - 1), (size_t)(p->out_w * p->channels));
+            memcpy(o, ge_row(out, y - 1), (size_t)(p->out_w * p->channels) * sizeof(GE_ELEMENT));
         } else {
             const resize_s8_tables t = {row_at + y * p->taps_h, row_weight + y * p->taps_h, column_at, column_weight};
             resize_s8_row(p, x, &t, o);
