@@ -11,7 +11,7 @@ firmware. A case passes if its outputs have the types and shapes that the suite 
 of the suite, and if the numpy reference has the same bits (NaN beside NaN). Where data decides the size of an output, the
 output that says how many elements were found must say what the suite has, and zeros must follow them. A case that is refused
 counts with its reason. With another `--dtype` the inputs of the case are its calibration samples, and the bits of the
-reference decide; how far quantized values are from those of the suite is not judged.
+reference decide; how far quantized values are from those of the suite is not judged. NaN and infinities in them are 0 then.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def prepare(name: str, folder: Path, setup: Setup) -> Ready | Result:
     options = CompileOptions(target=programs.target_of(setup.board), dtype=setup.dtype, shapes=shapes, name=name)
     fed = [{n: a for n, a in zip(names, inputs, strict=False) if n not in constants} for inputs, _ in samples]
     exact = setup.dtype == MODEL_TYPES
+    fed = fed if exact else [{n: _finite(a) for n, a in given.items()} for given in fed]
     try:
         bundle = pipeline.compile_model(
             path, folder / name, options, None if exact else _calibration(fed, folder / f"{name}.npz")
@@ -202,10 +203,15 @@ def prepare(name: str, folder: Path, setup: Setup) -> Ready | Result:
     return Ready(name, operator, bundle, pairs, case.rtol, case.atol, exact)
 
 
+def _finite(array: Any) -> Any:
+    """The array with 0 for what is not finite."""
+    return array if array.dtype.kind in "iub" else np.where(np.isfinite(array), array, np.zeros_like(array))
+
+
 def _calibration(fed: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """A file with the inputs of a case as calibration samples."""
     stacked = {f"calib_{name}": np.stack([given[name] for given in fed]) for name in fed[0]}
-    small = ("bfloat16", "float8", "float4")
+    small = ("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2")
     numbers = {n: a.astype(np.float32) if a.dtype.name.startswith(small) else a for n, a in stacked.items()}
     np.savez(path, **numbers)
     return path

@@ -44,10 +44,11 @@ from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
 from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
+from glowembed.quantize import floating
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
 from glowembed.quantize.coverage import Coverage, coarse_softmaxes, coverage, require_all_quantized
-from glowembed.quantize.precision import UNBOUNDED, UNBOUNDED_IN_FLOAT, Precision, config_of, left_in_float
+from glowembed.quantize.precision import Precision, config_of, left_in_float
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.schema import Range
 from glowembed.quantize.simplify import of_any_data, simplify, typed_names
@@ -263,7 +264,7 @@ def _typed(
     graph: Graph, options: CompileOptions, target: Target, ranges: Profile
 ) -> tuple[Graph, tuple[Coverage, ...]]:
     """The graph with a type for every value, and how each node is computed."""
-    precision = _unbounded_in_float(graph, resolve_precision(graph, config_of(options)), ranges)
+    precision = floating.by_numbers(graph, resolve_precision(graph, config_of(options)), ranges)
     graph, precision = _quantized(graph, precision, ranges)
     refuse_unused(graph, precision)
     graph = requantize_weights(graph, target.weights)
@@ -487,14 +488,6 @@ class _NoProfile(Profile):
     def entry(self, name: str) -> ValueProfile:
         self.missing[name] = None
         return ValueProfile(-1.0, 1.0)
-
-
-def _unbounded_in_float(graph: Graph, precision: Precision, ranges: Profile) -> Precision:
-    """The precision with float32 around values that reach numbers which stand for infinity."""
-    activations = {name for name, value in graph.values.items() if value.const is None and value.qtype is None}
-    reached = {name: max(-found.low, found.high) for name, found in ranges.values.items() if name in activations}
-    unbounded = [name for name, most in reached.items() if most >= UNBOUNDED]
-    return left_in_float(graph, precision, unbounded, UNBOUNDED_IN_FLOAT)
 
 
 def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Graph, Precision]:

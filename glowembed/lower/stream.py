@@ -17,8 +17,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Array, Graph, Node, Value, verify
 from glowembed.graph.plan import Places
 from glowembed.graph.registry import kernel_ops
-from glowembed.graph.spatial import ConvParams
-from glowembed.graph.states import State, Stream, in_sequence
+from glowembed.graph.states import State, Stream
 from glowembed.lower.reuse import Moved, is_renamed, moved
 from glowembed.ops.handover import PIECES, JoinParams, SlideParams
 from glowembed.options.table import CompileOptions
@@ -39,7 +38,7 @@ def hops(graph: Graph, options: CompileOptions) -> Graph:
         )
     if options.places != Places():
         raise UsageError(f"--stream {wanted.input}: new rows go into the arena; leave out --io and --input")
-    return hop_graph(graph, replace(_window(graph.values[wanted.input], wanted), padding=options.stream_padding))
+    return hop_graph(graph, _window(graph.values[wanted.input], wanted))
 
 
 def _window(value: Value, wanted: Streamed) -> Stream:
@@ -61,9 +60,7 @@ def _window(value: Value, wanted: Streamed) -> Stream:
 
 def hop_graph(graph: Graph, stream: Stream) -> Graph:
     """The graph of a hop. Raises UsageError if no layer could keep anything, with the layer that mixes the rows."""
-    found = moved(graph, stream)
-    if stream.causal:
-        _require_causal(graph, stream, found)
+    found = moved(graph, stream.input, stream.rows, stream.hop)
     _require_reuse(graph, stream, found)
     rewriting = _Rewriting(graph, stream, found)
     for node in graph.nodes:
@@ -75,7 +72,7 @@ def reuse(window: Graph, hops: Graph) -> str:
     """A sentence that says what a hop computes, keeps, and where reuse ends."""
     stream = hops.stream
     assert stream is not None
-    found = moved(window, stream)
+    found = moved(window, stream.input, stream.rows, stream.hop)
     products, total = (sum(node.macs for node in graph.nodes) for graph in (hops, window))
     share = f"{100 * products / total:.1f} % of the {total} products of a window" if total else "no products"
     kept = sum(hops.values[state.input].bytes for state in hops.states)
@@ -84,23 +81,15 @@ def reuse(window: Graph, hops: Graph) -> str:
     return f"a hop of {stream.hop} of {stream.rows} rows computes {share} and keeps {kept} bytes of rows{end}"
 
 
-Runner = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
-"""A reference: the values of a graph for these inputs."""
-
-
-def prove(window: Graph, hops: Graph, run: Runner) -> None:
+def prove(window: Graph, hops: Graph, run: Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]) -> None:
     """Run two windows in a row and the hop between them, on random rows. Raises AssertionError if the hop, given what the first window
     leaves, does not give the outputs of the second one and what that leaves in turn.
 
-    As the states hold the rows of a window, this is the step of an induction over all hops. A causal stream agrees with the first window
-    only, which is compared.
+    As the states hold the rows of a window, this is the step of an induction over all hops.
     """
     stream = hops.stream
     assert stream is not None
-    if stream.causal:
-        _prove_first_window(window, hops, stream, run)
-        return
-    found, value = moved(window, stream), window.values[stream.input]
+    found, value = moved(window, stream.input, stream.rows, stream.hop), window.values[stream.input]
     frames = _random(value, stream.rows + stream.hop)
     before, after = (
         run(window, {stream.input: frames[first : first + stream.rows].reshape(value.shape)})
@@ -123,19 +112,6 @@ def prove(window: Graph, hops: Graph, run: Runner) -> None:
         assert np.array_equal(made[state.output], left(after, state)), f"the hop leaves other rows in {state.input!r}"
 
 
-def _prove_first_window(window: Graph, hops: Graph, stream: Stream, run: Runner) -> None:
-    """Run a window hop by hop from a reset, and at once. Before a reset there are zeros, as in the padding, so that both must agree."""
-    value = window.values[stream.input]
-    frames = _random(value, stream.rows)
-    right = run(window, {stream.input: frames.reshape(value.shape)})
-    shape = hops.values[stream.input].shape
-    samples = ({stream.input: new.reshape(shape)} for new in np.split(frames, stream.hops))
-    first = {state.input: hops.values[state.input].zeros() for state in hops.states}
-    made = [values for _, values in in_sequence(hops.states, first, samples, lambda inputs: run(hops, inputs))][-1]
-    for name in window.outputs:
-        assert np.array_equal(made[name], right[name]), f"the hops of the first window give another {name!r}"
-
-
 def _random(value: Value, rows: int) -> Array:
     """Random rows of a value, over the whole range of its type."""
     generator, size = np.random.default_rng(0), value.elements // value.shape[1]
@@ -145,53 +121,10 @@ def _random(value: Value, rows: int) -> Array:
     return generator.integers(low, high + 1, (rows, size)).astype(value.qtype.dtype)
 
 
-def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse layers whose padding cannot stand for rows that came before the window."""
-    if stream.rows % stream.hop:
-        raise UsageError(
-            f"--stream-padding causal: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
-            " begin with a reset"
-        )
-    early = {stream.input: 0}
-    for node in graph.nodes:
-        streamed = [name for name in node.inputs if name in found]
-        if not streamed:
-            continue
-        before = max(early.get(name, 0) for name in streamed)
-        early[node.outputs[0]] = _early(node, before)
-        reason = _not_causal(node, node.outputs[0] in found, before)
-        if reason and getattr(node.params, "pad_top", 0) > 0:
-            raise UsageError(
-                f"--stream-padding causal: the padding of {node.name!r} cannot stand for rows before the window, because {reason};"
-                " leave the option out"
-            )
-
-
-def _early(node: Node, before: int) -> int:
-    """The rows of the output, above its first one, that would depend on rows of the window if they were computed; before: of the input."""
-    p = node.params
-    if not hasattr(p, "kernel_h"):
-        return before
-    return max(0, int((p.kernel_h - 1) * p.dilation_h + before - p.pad_top) // int(p.stride_h))
-
-
-def _not_causal(node: Node, moves: bool, before: int) -> str:
-    """Why the padding of a node cannot stand for rows that came before; empty if it can."""
-    if not isinstance(node.params, ConvParams):
-        return "it is no convolution"
-    if not moves:
-        return "it sees more rows than a window has"
-    return (
-        "a layer before it has less padding than taps, so that rows before the window are no zeros at first"
-        if before
-        else ""
-    )
-
-
 def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
     """Refuse a hop with which a layer would lose what it could keep with a multiple of it, and streams that nothing keeps."""
     for hop in range(2 * stream.hop, min(MULTIPLES * stream.hop, stream.rows // 2) + 1, stream.hop):
-        more = moved(graph, replace(stream, hop=hop))
+        more = moved(graph, stream.input, stream.rows, hop)
         node = next((n for n in graph.nodes if n.outputs[0] in more and n.outputs[0] not in found), None)
         if node is not None:
             raise UsageError(
@@ -389,13 +322,14 @@ class _Rewriting:
 
     def finished(self) -> Graph:
         """The graph with the states, and with outputs whose rows are in one tensor."""
+        states = []
+        for name in self.needed:
+            one, first = self.found[name], self.needed[name]
+            self.slide(name, first, one)
+            states.append(State(f"{name}/kept_next", f"{name}{KEPT}"))
         for name in self.graph.outputs:
             if self.all(name) != name:
                 self.own(self.all(name), name)
-        states = []
-        for name, first in self.needed.items():
-            self.slide(name, first, self.found[name])
-            states.append(State(f"{name}/kept_next", f"{name}{KEPT}"))
         inputs = (self.stream.input, *(state.input for state in states))
         outputs = (*self.graph.outputs, *(state.output for state in states))
         made = replace(

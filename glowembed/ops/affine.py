@@ -67,7 +67,7 @@ class Affine(Op):
         if mode != "default":
             _lower_as_depthwise(node, c, mode)
             return
-        x, y, shape = node.inputs[0], node.outputs[0], c.shape(node.inputs[0])
+        x, y, shape = node.inputs[0], node.outputs[0], c.shape(node.inputs[0]) or (1,)
         scale, shift = (c.const(name).materialize() for name in node.inputs[1:])
         limits, rows = clamp_limits(c.qtype(y), node.attrs), broadcast.rows_of(shape)
         k = affine_constants(scale, shift, shape[-1], c.qtype(x), c.qtype(y), limits, node.name)
@@ -79,7 +79,7 @@ class Affine(Op):
 def _lower_as_depthwise(node: Node, c: LowerContext, mode: fixedpoint.Mode) -> None:
     """Lower to the arithmetic of other engines, which round weights and bias to integers first."""
     x, scale, shift = node.inputs
-    y, shape = node.outputs[0], c.shape(node.inputs[0])
+    y, shape = node.outputs[0], c.shape(node.inputs[0]) or (1,)
     channels = shape[-1]
     weights = _column(c.const(scale), channels)
     bias = c.const(shift).then(f"all({channels})", lambda a: np.broadcast_to(a, (channels,)))

@@ -71,7 +71,7 @@ def _conv(node: Node, c: LowerContext) -> None:
 def _affine(node: Node, c: LowerContext) -> None:
     """Lower an Affine to a depthwise convolution with one tap."""
     x, scale, shift = node.inputs
-    shape = c.shape(x)
+    shape = c.shape(x) or (1,)
     images = len(shape) in (3, 4) and shape[0] == 1
     size = as_hwc(shape) if images else (prod(shape[:-1]), 1, shape[-1])
     params = Conv2dF32Params(*size, *size, 1, 1, 1, 1, 1, 1, 0, 0, size[2], *float_limits(node.attrs))

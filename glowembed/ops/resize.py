@@ -132,7 +132,7 @@ def _sizes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[list[float], Shape
         for a, scale in zip(axes, np.ravel(given), strict=True):
             scales[a], sizes[a] = float(scale), math.floor(np.float32(shape[a]) * np.float32(scale))
         return scales, tuple(sizes)
-    wanted = _constant(node, b, 3)
+    wanted = _constant(node, b, 3) if newer and given is not None else None
     if wanted is None:
         raise Refused("its scales or sizes are computed", GENERATED)
     ratios = [int(size) / shape[a] for a, size in zip(axes, np.ravel(wanted), strict=True)]

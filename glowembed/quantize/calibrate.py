@@ -120,7 +120,7 @@ def calibrate_weights(
     percentile: float = DEFAULT_PERCENTILE,
 ) -> Range:
     """The range to represent for the weights of one channel, or of all."""
-    value = observe("weights", weights.astype(np.float32).reshape(-1, 1))
+    value = observe(weights.astype(np.float32).reshape(-1, 1))
     if method == "kl" and value.histogram is not None:
         value = ValueProfile(value.low, value.high, _at_most(value.histogram, WEIGHT_BINS))
     return calibrate(value, method, law, dtype, percentile)

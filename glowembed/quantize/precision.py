@@ -35,10 +35,6 @@ POSITIONS = ("first", "last")
 LEFT_IN_FLOAT = "the model leaves it in float"
 """Stands in Settings.rules where the model decides, and no rule of a file."""
 
-UNBOUNDED = 1e8
-UNBOUNDED_IN_FLOAT = f"it handles numbers beyond {UNBOUNDED:.0e}, which stand for infinity"
-"""Numbers of this size are those of masks: a range with them would leave one step of int8 for everything else."""
-
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")
 

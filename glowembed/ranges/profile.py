@@ -62,6 +62,8 @@ LARGEST_SUM = 1 << (128 + 64 - SUM_EXPONENT)
 MAX_LEVELS = 256
 """The most levels that are listed: an input with more of them gains nothing from a grid in int8."""
 
+LARGEST = float(np.finfo(np.float32).max)
+
 Counts = NDArray[np.int64]
 
 
@@ -154,8 +156,9 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
     for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
+        _refuse_infinite_outputs(graph, results)
         for name, array in _activations(graph, results):
-            seen = observe(name, array)
+            seen = observe(array)
             if name in graph.inputs:
                 seen = replace(seen, levels=_levels(np.unique(array)))
             values[name] = _merge_value(values[name], seen) if name in values else seen
@@ -164,6 +167,17 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
         **_constants(graph),
     }
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
+
+
+def _refuse_infinite_outputs(graph: Graph, arrays: Mapping[str, Array]) -> None:
+    """Raise UsageError if an output is NaN or infinite. Other values may be so, as where a branch is computed and not chosen."""
+    floats = [name for name in graph.outputs if _is_float(graph.values[name].dtype)]
+    bad = next((name for name in floats if not np.isfinite(arrays[name]).all()), None)
+    if bad is not None:
+        made = [name for node in graph.nodes for name in node.outputs if _is_float(graph.values[name].dtype)]
+        first = next((name for name in made if not np.isfinite(arrays[name]).all()), bad)
+        begins = "" if first == bad else f", which begins with {first!r}"
+        raise UsageError(f"{bad!r} becomes NaN or infinite in the float model{begins}: check weights and data")
 
 
 def merge(a: Profile, b: Profile) -> Profile:
@@ -342,10 +356,11 @@ def _float(x: Any) -> float:
     return float(np.float32(x))
 
 
-def observe(name: str, array: Array) -> ValueProfile:
+def observe(array: Array) -> ValueProfile:
+    """The record of one array. NaN and infinities count as the largest numbers, which keep the value in float32."""
     low, high = _float(array.min()), _float(array.max())
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise UsageError(f"{name!r} becomes NaN or infinite in the float model: check weights and data")
+        return observe(np.nan_to_num(array.astype(np.float32), nan=LARGEST, posinf=LARGEST, neginf=-LARGEST))
     exponent = _exponent(low, high)
     positions = np.floor(np.ldexp(array.astype(np.float64).ravel(), -exponent)).astype(np.int64)
     first = int(positions.min())

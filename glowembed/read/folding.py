@@ -14,7 +14,7 @@ from onnx import NodeProto, TensorProto
 from glowembed.errors import UsageError
 from glowembed.graph import limits
 from glowembed.graph.ir import Array, Const
-from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.op import Malformed, OnnxNode, Refused
 from glowembed.read import nodes, onnxfold, onnxquant
 from glowembed.read.walk import FLOATS, Walk
 
@@ -105,7 +105,7 @@ def pass_through(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
         return False
     source, output = node.inputs[0], node.outputs[0]
     if node.op_type == "DequantizeLinear":
-        real = onnxquant.dequantize_linear(node, walk.quantized)
+        real = _dequantized(walk, proto, node)
         if real is None:
             return True
         source = real
@@ -127,6 +127,22 @@ def pass_through(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
         walk.alias[output] = source
     _check_dropout_mask(walk, node)
     return True
+
+
+def _dequantized(walk: Walk, proto: NodeProto, node: OnnxNode) -> str | None:
+    """The name of the real numbers of a computed tensor; None if the tensor was a constant and remains one. A constant whose
+    integers no type here can have becomes the real numbers that they stand for.
+    """
+    try:
+        return onnxquant.dequantize_linear(node, walk.quantized)
+    except Malformed:
+        raise
+    except Refused:
+        if not all(name in walk.arrays for name in node.inputs if name):
+            raise
+        feeds = {name: walk.arrays[name] for name in node.inputs if name}
+        _keep(walk, node, onnxfold.evaluate(walk.file, proto, node.inputs, feeds))
+        return None
 
 
 def _check_training(walk: Walk, node: OnnxNode) -> None:

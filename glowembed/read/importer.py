@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, get_args
 
@@ -193,36 +194,34 @@ def _add_input(walk: Walk, info: ValueInfoProto) -> None:
     kind = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else None
     floating = kind in FLOATS and not (walk.exact and kind != TensorProto.FLOAT)
     dtype = "float32" if floating else ELEMENT_TYPES.get(kind or 0, "float32")
-    is_quantized = not walk.exact and _is_quantized(walk.file.model)
-    quantized = kind in INTEGERS and is_quantized
+    quantized = kind in INTEGERS and not walk.exact and _says_what_integers_mean(walk.file.model, info.name)
     walk.builder.activation(info.name, walk.shapes[info.name], "float32" if quantized else dtype)
     if quantized:
         onnxquant.add_input(walk.quantized, info.name, INTEGERS[kind])
         walk.integers.add(info.name)
-    elif kind not in ELEMENT_TYPES or (
-        is_quantized and _dequantized(walk.file.model, info.name) and kind not in FLOATS
-    ):
+    elif kind not in ELEMENT_TYPES:
         name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
-        hint = "float, or int8 or uint8 in quantized models, are supported" if is_quantized else "numbers and bool are"
-        walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", hint))
+        walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", "numbers and bool are"))
         walk.unknown.add(info.name)
 
 
-def _is_quantized(model: ModelProto) -> bool:
-    """Whether operators say what integers mean."""
+def _says_what_integers_mean(model: ModelProto, name: str) -> bool:
+    """Whether the model has operators that do, and none of those that read this input takes a scale at run time."""
     kinds = {*onnxquant.OPERATORS, "DequantizeLinear"}
-    return any(node.op_type in kinds for node in model.graph.node)
-
-
-def _dequantized(model: ModelProto, name: str) -> bool:
-    return any(node.op_type == "DequantizeLinear" and node.input[:1] == [name] for node in model.graph.node)
+    found = [node for node in model.graph.node if node.op_type in kinds]
+    constant = {tensor.name for tensor in model.graph.initializer}
+    floats = {i.name for i in model.graph.input if i.type.tensor_type.elem_type in FLOATS and i.name not in constant}
+    return bool(found) and not any(name in node.input and floats.intersection(node.input) for node in found)
 
 
 def _surviving(walk: Walk, order: Sequence[NodeProto], given: set[str]) -> dict[str, str]:
     """Names to be replaced: a value that a pass-through turns into an output of the model takes the name of that
     output.
     """
-    renaming = [node for node in order if _ispass_through(node)]
+    constants = {tensor.name: tensor for tensor in walk.file.model.graph.initializer}
+    constants |= {n.output[0]: a.t for n in order if n.op_type == "Constant" for a in n.attribute if a.name == "value"}
+    made = {name: node for node in order for name in node.output}
+    renaming = [node for node in order if _ispass_through(node) and _is_exact(node, made, constants)]
     others = walk.no_floats(renaming)
     passed = {node.output[0]: node.input[0] for node in renaming if node.input[0] not in others}
     renamed: dict[str, str] = {}
@@ -233,6 +232,19 @@ def _surviving(walk: Walk, order: Sequence[NodeProto], given: set[str]) -> dict[
         if source != output and source not in given and source not in walk.outputs and source not in renamed:
             renamed[source] = output
     return renamed
+
+
+def _is_exact(node: NodeProto, made: Mapping[str, NodeProto], constants: Mapping[str, TensorProto]) -> bool:
+    """Whether a node gives the real numbers for which its input stands; a DequantizeLinear may have to compute them."""
+    if node.op_type != "DequantizeLinear":
+        return True
+    scale, zero = (constants.get(node.input[i]) if len(node.input) > i else None for i in (1, 2))
+    if scale is None or scale.data_type != TensorProto.FLOAT or prod(scale.dims) != 1:
+        return False
+    if len(node.input) > 2 and node.input[2]:
+        return zero is not None and zero.data_type in INTEGERS
+    maker = made.get(node.input[0], NodeProto())
+    return all(attribute.i in (0, *INTEGERS) for attribute in maker.attribute if attribute.name == "output_dtype")
 
 
 def _ispass_through(node: NodeProto) -> bool:
@@ -258,7 +270,7 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
                 if isinstance(refused, Malformed) or _has_wrong_subgraph(proto):
                     raise
                 integers = walk.integers.intersection(proto.input) and not contrib.has_body(proto)
-                if _computes_integers(proto) and not walk.exact:
+                if integers and _computes_integers(proto):
                     raise
                 if integers:
                     if not _choose_integers(walk, proto, node):

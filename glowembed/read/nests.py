@@ -143,7 +143,7 @@ def _tensor(walk: Walk, i: int, name: str) -> Tensor | None:
 
 def _dtype(walk: Walk, array: Array) -> str:
     """The type of a constant: as in the model, or float32 for every float."""
-    floating = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    floating = array.dtype.name in ("float16", "bfloat16", "float32", "float64")
     return "float32" if floating and not walk.exact else array.dtype.name
 
 

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from glowembed.graph.ir import Array, Const, QType
-from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.op import Malformed, OnnxNode, Refused
 from glowembed.graph.registry import importers
 from glowembed.read.builder import GraphBuilder
 
@@ -117,19 +117,19 @@ def _parameters(
         raise Refused("it has no scale", "quantize the model again")
     stored = _constant(q, scale, "scale")
     if stored.dtype != np.float32:
-        raise Refused(f"its scale {scale!r} is {stored.dtype}, the real numbers float32", "both have one type")
+        raise Malformed(f"its scale {scale!r} is {stored.dtype}, the real numbers float32", "both have one type")
     values = stored.astype(np.float64)
     bad = values.reshape(-1)[~(np.isfinite(values) & (values > 0)).reshape(-1)]
     if values.size == 0 or bad.size:
-        raise Refused(f"its scale {scale!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
+        raise Malformed(f"its scale {scale!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
     if zero is None:
         return _Parameters(values, np.zeros(values.shape, np.int64), dtype or "uint8")
     points = _constant(q, zero, "zero point")
     if dtype is not None and points.dtype.name != dtype:
-        raise Refused(f"its zero point {zero!r} is {points.dtype.name}, the tensor {dtype}", "both have one type")
+        raise Malformed(f"its zero point {zero!r} is {points.dtype.name}, the tensor {dtype}", "both have one type")
     _supported(points.dtype.name, allowed)
     if points.size not in (1, values.size):
-        raise Refused(f"it has {values.size} scales and {points.size} zero points", "as many of both")
+        raise Malformed(f"it has {values.size} scales and {points.size} zero points", "as many of both")
     return _Parameters(values, np.broadcast_to(points.astype(np.int64).reshape(-1), (values.size,)), points.dtype.name)
 
 
@@ -156,7 +156,9 @@ def quantize_linear(node: OnnxNode, q: Quantized) -> None:
 def _output_dtype(node: OnnxNode) -> str | None:
     """The type that the attribute of this name gives, if it is present and not 0."""
     code = node.attrs.get("output_dtype", 0)
-    return ONNX_DTYPES.get(code, f"type {code} of ONNX") if code else None
+    if code and code not in ONNX_DTYPES:
+        raise Malformed(f"its attribute output_dtype is {code}, which is no type of ONNX", "check it with onnx.checker")
+    return ONNX_DTYPES[code] if code else None
 
 
 def _rounded(q: Quantized, real: str, p: _Parameters, output: str) -> None:
@@ -197,7 +199,7 @@ def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
     """
     found = q.of(x)
     if found is None:
-        raise Refused(f"its input {x!r} holds no integers", "check the model with onnx.checker")
+        raise Malformed(f"its input {x!r} holds no integers", "check the model with onnx.checker")
     p = _parameters(q, scale, zero, found.dtype)
     if found.dynamic:
         return x
@@ -221,7 +223,7 @@ def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) ->
     shape = [1] * array.ndim
     if scale.size > 1:
         if not -array.ndim <= axis < array.ndim or array.shape[axis] != scale.size:
-            raise Refused(
+            raise Malformed(
                 f"{scale.size} scales along axis {axis} of a constant of shape {list(array.shape)}",
                 "one scale, or one for each index of the axis",
             )

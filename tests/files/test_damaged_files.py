@@ -229,7 +229,7 @@ def test_a_quantization_that_numpy_cannot_hold(field: str, value: object, bundle
 )
 def test_a_profile_with_numbers_that_no_sample_adds_up_to(old: str, new: str, tmp_path: Path) -> None:
     path = tmp_path / "profile.yaml"
-    recorded = observe("x", np.ones((1, 1), np.float32))
+    recorded = observe(np.ones((1, 1), np.float32))
     text = to_yaml(Profile("0" * 64, 1, {"x": recorded}))
     assert old in text
     path.write_text(text.replace(old, new), "utf-8")

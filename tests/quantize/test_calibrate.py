@@ -27,7 +27,7 @@ SAMPLES = {
 
 
 def seen(name: str) -> ValueProfile:
-    return observe(name, SAMPLES[name].astype(np.float32).reshape(-1, 1))
+    return observe(SAMPLES[name].astype(np.float32).reshape(-1, 1))
 
 
 def squared_error(x: np.ndarray, low: float, high: float, schema: str, dtype: str = "int8") -> float:
@@ -94,7 +94,7 @@ def test_nothing_is_clipped_from_a_uniform_range(method: str) -> None:
 def test_ranges_without_a_choice(method: str) -> None:
     assert calibrate(ValueProfile(-1.0, 2.0), method) == (-1.0, 2.0)  # a constant
     for number in (0.0, 3.0, -1e-30):
-        value = observe("x", np.full((5, 1), number, np.float32))
+        value = observe(np.full((5, 1), number, np.float32))
         assert calibrate(value, method) == (np.float32(number), np.float32(number))
 
 
@@ -123,7 +123,7 @@ GRIDS = [
 @pytest.mark.parametrize(("numbers", "law", "expected"), GRIDS)
 def test_inputs_on_a_grid_are_stored_exactly(numbers: range | list, law: str, expected: tuple | None) -> None:
     levels = (np.asarray(numbers, np.float32) * STEP).astype(np.float32)
-    plain = observe("x", levels.reshape(-1, 1))
+    plain = observe(levels.reshape(-1, 1))
     value = replace(plain, levels=tuple(map(float, levels)))
     assert calibrate(value, "percentile", law, percentile=90) == calibrate(plain, "percentile", law, percentile=90)
     assert calibrate(value, "minmax", law, "int16") == calibrate(plain, "minmax", law, "int16")
@@ -147,7 +147,7 @@ def test_numbers_at_random_are_no_grid() -> None:
 
 def test_percentile() -> None:
     array = np.concatenate([np.linspace(-1, 1, 9998), [-50, 100]]).astype(np.float32)
-    value = observe("x", array)
+    value = observe(array)
     assert calibrate(value) == (-50, 100)
     low, high = calibrate(value, "percentile", percentile=99.9)
     assert -1.2 <= low <= -0.9
@@ -194,7 +194,7 @@ def test_divergence_is_the_algorithm(begin: int, end: int, levels: int) -> None:
 
 def test_kl_leaves_alone_what_has_fewer_bins_than_the_type_has_numbers() -> None:
     assert calibrate(seen("outliers"), "kl", "symmetric", "int16") == (seen("outliers").low, seen("outliers").high)
-    few = observe("x", np.arange(100, dtype=np.float32))
+    few = observe(np.arange(100, dtype=np.float32))
     assert len(few.histogram.counts) > 255 or calibrate(few, "kl") == (0, 99)
 
 
@@ -202,7 +202,7 @@ def test_kl_leaves_alone_what_has_fewer_bins_than_the_type_has_numbers() -> None
 def test_kl_does_not_mind_the_zeros_of_a_relu(zeros: float) -> None:
     rng = np.random.default_rng(4)
     x = np.abs(rng.normal(size=100_000)) * (rng.random(100_000) >= zeros)
-    low, high = calibrate(observe("x", x.astype(np.float32)[:, None]), "kl")
+    low, high = calibrate(observe(x.astype(np.float32)[:, None]), "kl")
     assert low < 1e-3
     assert high > 2.5
 

@@ -1,4 +1,6 @@
-"""Masks hold infinities, or numbers that stand for them: what handles those is computed in float32, everything else in int8."""
+"""Masks hold infinities, or numbers that stand for them, and branches that are not chosen hold NaN: what handles those is computed
+in float32, everything else in int8. So are whole numbers that are cast to integers.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from small_models import model, node, saved, weights
 
+from glowembed.errors import UsageError
 from glowembed.judge import compare
 from glowembed.judge.tune import integer_outputs
 from glowembed.judge.validation import samples_for
-from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.pipeline import Bundle, CompileOptions, compile_model
 
 TRIANGLE = np.triu(np.ones((6, 6), bool), 1)
 ADDED = [node("MatMul", "x w", "s"), node("Add", "s m", "h"), node("Softmax", "h", "y")]
@@ -38,3 +42,46 @@ def test_a_mask_costs_no_accuracy(case: str, tmp_path: Path) -> None:
     dataset = samples_for(bundle, tmp_path / "d.npz")
     theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
     assert compare.output_metrics("y", theirs, ours).sqnr_db > 30
+
+
+CLASS = [
+    node("MatMul", "x w", "s"),
+    node("Where", "high one less", "h"),
+    helper.make_node("Cast", ["h"], ["y"], name="n_y", to=7),
+]
+LOG = [node("MatMul", "x w", "s"), node("Log", "s", "l"), node("Where", "high l s", "h"), node("MatMul", "h v", "y")]
+ENDS_IN_NAN = [node("MatMul", "x w", "s"), node("Log", "s", "l"), node("Exp", "l", "y")]
+HIGH = helper.make_node("Greater", ["s", "zero"], ["high"], name="n_high")
+NUMBERS = {"w": weights(8, 6), "v": weights(6, 3), "zero": np.float32(0), "one": np.float32(1), "less": np.float32(-1)}
+
+
+def _compiled(nodes: list[onnx.NodeProto], folder: Path) -> tuple[Path, Bundle]:
+    read = {name for n in nodes for name in n.input}
+    constants = {name: array for name, array in NUMBERS.items() if name in read}
+    proto = model(nodes, {"x": (1, 6, 8)}, constants)
+    if nodes[-1].op_type == "Cast":
+        proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    file = saved(proto, folder)
+    samples = np.random.default_rng(3).normal(size=(8, 6, 8)).astype(np.float32)
+    np.savez(folder / "d.npz", calib_x=samples, test_x=samples)
+    return file, compile_model(file, folder / "bundle", CompileOptions(), folder / "d.npz")
+
+
+def test_a_class_of_minus_one_or_one_is_cast_as_it_is(tmp_path: Path) -> None:
+    """In int8 the largest of -1 and 1 is 0.996, which a cast cuts off to 0."""
+    file, bundle = _compiled([CLASS[0], HIGH, *CLASS[1:]], tmp_path)
+    dataset = samples_for(bundle, tmp_path / "d.npz")
+    theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
+    assert set(np.unique(ours)) == {-1, 1}
+    assert (theirs.ravel() == ours.ravel()).mean() > 0.95
+
+
+def test_a_branch_that_is_not_chosen_may_be_nan(tmp_path: Path) -> None:
+    _, bundle = _compiled([LOG[0], HIGH, *LOG[1:]], tmp_path)
+    dtypes = {entry["node"]: entry["dtype"] for entry in bundle.manifest["precision"]}
+    assert [dtypes[name] for name in ("n_s", "n_l", "n_h", "n_y")] == ["int8", "float32", "float32", "int8"]
+
+
+def test_an_output_that_is_nan_is_refused_with_the_value_where_it_begins(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'y' becomes NaN or infinite in the float model, which begins with 'l'"):
+        _compiled(ENDS_IN_NAN, tmp_path)

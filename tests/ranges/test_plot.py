@@ -19,7 +19,7 @@ def page(x: np.ndarray, qtype: QType | None, **edits: object) -> str:
         "a<b>&'": Value("a<b>&'", (1, 3), qtype=qtype),
         "w": Value("w", (3,), const=Const(np.ones(3, np.float32))),
     }
-    seen = {"a<b>&'": replace(observe("x", x.astype(np.float32)), **edits), "w": ValueProfile(1.0, 1.0)}
+    seen = {"a<b>&'": replace(observe(x.astype(np.float32)), **edits), "w": ValueProfile(1.0, 1.0)}
     return plot.page(Profile("ab", 7, seen), Graph("net", (), values, (), ()))
 
 

@@ -28,9 +28,9 @@ PARTS = st.lists(
 
 
 def seen(parts: list[np.ndarray]) -> ValueProfile:
-    value = profiles.observe("x", parts[0])
+    value = profiles.observe(parts[0])
     for part in parts[1:]:
-        value = profiles._merge_value(value, profiles.observe("x", part))
+        value = profiles._merge_value(value, profiles.observe(part))
     return value
 
 
@@ -46,7 +46,7 @@ def same(a: ValueProfile, b: ValueProfile) -> None:
 
 @given(ARRAYS)
 def test_a_histogram_counts_what_is_there(array: np.ndarray) -> None:
-    h = profiles.observe("x", array).histogram
+    h = profiles.observe(array).histogram
     assert h is not None
     positions = np.floor(array.astype(np.float64) / 2.0**h.exponent)
     expected = [np.count_nonzero(positions == h.first + i) for i in range(len(h.counts))]
@@ -240,7 +240,7 @@ def test_what_does_not_agree_in_order_and_shape_is_not_matched(recorded: Profile
 
 def test_a_person_may_change_a_range(tmp_path: Path) -> None:
     array = np.linspace(-1, 3, 1000, dtype=np.float32)
-    recorded = Profile("ab", 1, {"x": profiles.observe("x", array), "y": profiles.observe("y", array)})
+    recorded = Profile("ab", 1, {"x": profiles.observe(array), "y": profiles.observe(array)})
     path = tmp_path / "p.yaml"
     text = to_yaml(recorded)
     path.write_text(text.replace("range: [-1.0, 3.0]", "range: [-2, 2.5]", 1), encoding="utf-8")
@@ -254,12 +254,12 @@ def test_a_person_may_change_a_range(tmp_path: Path) -> None:
 
 def test_profiles_of_other_networks_do_not_merge(recorded: Profile) -> None:
     with pytest.raises(UsageError, match=r"cannot be merged\. They differ in: 'v'\."):
-        profiles.merge(recorded, Profile("ab", 1, {**recorded.values, "v": profiles.observe("v", np.ones(3))}))
+        profiles.merge(recorded, Profile("ab", 1, {**recorded.values, "v": profiles.observe(np.ones(3))}))
 
 
-def test_a_model_that_overflows_is_an_error() -> None:
-    with pytest.raises(UsageError, match="NaN or infinite"):
-        profiles.observe("conv_1", np.array([np.inf], np.float32))
+def test_what_is_not_finite_counts_as_the_largest_number() -> None:
+    value = profiles.observe(np.array([np.nan, -np.inf, 1], np.float32))
+    assert (-value.low, value.high) == (profiles.LARGEST, profiles.LARGEST)
 
 
 VALUE = (

@@ -1,0 +1,70 @@
+"""Leaves nodes in float32 whose numbers no integers can hold as they must be.
+
+In: a canonical graph, the settings of its nodes and a profile. Out: the settings, with float32 around such values. A rule
+that gives a node a dtype is stronger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.registry import ops
+from glowembed.quantize.precision import Precision, left_in_float
+from glowembed.ranges.profile import Histogram, Profile
+
+UNBOUNDED = 1e8
+"""Numbers of this size are those of masks: a range with them would leave one step of int8 for everything else."""
+
+UNBOUNDED_IN_FLOAT = f"it handles NaN, or numbers beyond {UNBOUNDED:.0e}, which stand for infinity"
+WHOLE_IN_FLOAT = "it handles whole numbers that are cast to integers, which cuts off what is a little too small"
+
+
+def by_numbers(graph: Graph, precision: Precision, ranges: Profile) -> Precision:
+    """The precision with float32 around values that reach infinity, and around whole numbers that become integers."""
+    activations = {name for name, value in graph.values.items() if value.const is None and value.qtype is None}
+    seen = {name: found for name, found in ranges.values.items() if name in activations}
+    unbounded = [name for name, found in seen.items() if max(-found.low, found.high) >= UNBOUNDED]
+    precision = left_in_float(graph, precision, unbounded, UNBOUNDED_IN_FLOAT)
+    whole = {name for name, found in seen.items() if found.histogram is not None and is_whole(found.histogram)}
+    return left_in_float(graph, precision, set(_Casts(graph, whole).found()), WHOLE_IN_FLOAT)
+
+
+def is_whole(histogram: Histogram) -> bool:
+    """Whether all numbers lie in the first part of a unit, which is a bin: they are whole then, but for one bin."""
+    bins = 1 << max(0, -histogram.exponent)
+    return bins > 1 and all((histogram.first + i) % bins == 0 for i in np.flatnonzero(histogram.counts).tolist())
+
+
+@dataclass(frozen=True)
+class _Casts:
+    """Finds the whole numbers of a graph that become integers, and those from which they are computed."""
+
+    graph: Graph
+    whole: set[str]
+
+    def found(self) -> Iterator[str]:
+        made, waiting, known = self.graph.producer(), list(self._cut_off()), set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in known or name not in self.whole or name not in made:
+                continue
+            known.add(name)
+            yield name
+            waiting += () if _sums(made[name]) else made[name].inputs
+
+    def _cut_off(self) -> Iterator[str]:
+        """What a node reads as a float, and writes as integers."""
+        values = self.graph.values
+        for node in self.graph.nodes:
+            if ops()[node.op].plain and all(values[y].dtype.startswith(("int", "uint")) for y in node.outputs):
+                yield from node.inputs
+
+
+def _sums(node: Node) -> bool:
+    """Whether a node sums products, which integers do faster."""
+    op = ops()[node.op]
+    return bool(op.has_weights or op.products)
