@@ -35,6 +35,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.registry import ops
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, graph_runs, stored_sample
+from glowembed.ranges.finite import refuse_infinite_outputs
 from glowembed.ranges.form import UNSAID, Form
 from glowembed.reference import run_float
 from glowembed.version import VERSION
@@ -156,7 +157,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
     for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
-        _refuse_infinite_outputs(graph, results)
+        refuse_infinite_outputs(graph, results)
         for name, array in _activations(graph, results):
             seen = observe(array)
             if name in graph.inputs:
@@ -167,17 +168,6 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
         **_constants(graph),
     }
     return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
-
-
-def _refuse_infinite_outputs(graph: Graph, arrays: Mapping[str, Array]) -> None:
-    """Raise UsageError if an output is NaN or infinite. Other values may be so, as where a branch is computed and not chosen."""
-    floats = [name for name in graph.outputs if _is_float(graph.values[name].dtype)]
-    bad = next((name for name in floats if not np.isfinite(arrays[name]).all()), None)
-    if bad is not None:
-        made = [name for node in graph.nodes for name in node.outputs if _is_float(graph.values[name].dtype)]
-        first = next((name for name in made if not np.isfinite(arrays[name]).all()), bad)
-        begins = "" if first == bad else f", which begins with {first!r}"
-        raise UsageError(f"{bad!r} becomes NaN or infinite in the float model{begins}: check weights and data")
 
 
 def merge(a: Profile, b: Profile) -> Profile:
