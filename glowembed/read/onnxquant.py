@@ -186,7 +186,9 @@ def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
         with np.errstate(over="ignore"):
             real = const.materialize().astype(np.float32)
         if not np.isfinite(real).all():
-            raise Malformed(f"its constant {x!r} times its scale is more than float32 holds", "quantize the model again")
+            raise Malformed(
+                f"its constant {x!r} times its scale is more than float32 holds", "quantize the model again"
+            )
         q.builder.stored_constant(node.outputs[0], const)
         q.arrays[node.outputs[0]] = real
         return None
