@@ -269,7 +269,7 @@ def _add(node: Node, c: LowerContext, op: str, weights: tuple[Array, ...], shift
 def _cost(node: Node, _: Any) -> Cost:
     p = node.params
     alone = p.taps_h * p.taps_w == 1
-    return Cost((0.5 if alone else 3.0 + 4.0 * p.taps_h * p.taps_w) * p.out_h * p.out_w * p.channels, 420)
+    return Cost((2.3 if alone else 5.0 + 6.0 * p.taps_h * p.taps_w) * p.out_h * p.out_w * p.channels, 420)
 
 
 class ResizeS8(KernelOp[ResizeParams]):

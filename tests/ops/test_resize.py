@@ -35,6 +35,13 @@ CASES = [
            coordinate_transformation_mode="align_corners"),
     resize("antialias", (1, 2, 9, 8), sizes=[1, 2, 4, 3], mode="linear", antialias=1),
     case("Upsample", "Upsample", (1, 3, 2, 3), np.array([1, 1, 2, 3], np.float32), opset=9, mode="linear"),
+    resize("nearest x2, a vector and 7 channels", (1, 23, 2, 3), [1, 1, 2, 2]),
+    resize("nearest x2 and x3", (1, 33, 2, 2), [1, 1, 2, 3]),
+    resize("linear x2 of one column", (1, 6, 3, 1), [1, 1, 2, 2], mode="linear"),
+    resize("linear x2, columns only", (1, 8, 3, 2), [1, 1, 1, 2], mode="linear"),
+    resize("linear x4, x8", (1, 9, 2, 3), [1, 1, 4, 8], mode="linear"),
+    resize("linear x8 and x2, other places", (1, 5, 2, 3), [1, 1, 8, 2], mode="linear",
+           coordinate_transformation_mode="asymmetric"),
 ]  # fmt: skip
 
 SMALL = (
