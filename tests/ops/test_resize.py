@@ -52,7 +52,8 @@ SMALL = (
 
 def random_case(chance):
     shape = (1, chance.choice((1, 3, 8, 33)), chance.choice((1, 2, 5)), chance.choice((1, 4, 7)))
-    sizes = [*shape[:2], chance.choice((1, 3, 8)), chance.choice((2, 9))]
+    doubled = [*shape[:2], 2 * shape[2], 2 * shape[3]]
+    sizes = chance.choice((doubled, [*shape[:2], chance.choice((1, 3, 8)), chance.choice((2, 9))]))
     return resize("node", shape, sizes=sizes, mode=chance.choice(("nearest", "linear")))
 
 
