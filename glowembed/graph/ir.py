@@ -173,6 +173,11 @@ class Value:
         """Whether the value is never quantized, because the model gives it another type than float32."""
         return self.dtype != "float32"
 
+    def zeros(self) -> Array:
+        """The number 0 everywhere, as stored."""
+        dtype = numpy_type(self.qtype.dtype if self.qtype else self.dtype)
+        return np.full(self.shape, self.qtype.zero_point[0] if self.qtype else 0, dtype)
+
     def logical(self, stored: Array) -> Array:
         """The tensor with its axes in the order of the ONNX file."""
         if self.layout is None:

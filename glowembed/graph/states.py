@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,19 @@ class State:
 
 @dataclass(frozen=True)
 class Stream:
-    """A window of `rows` rows of an input, of which `hop` are new in each run; `axis` is that of the rows in the model."""
+    """A window of `rows` rows of an input, of which `hop` are new in each run; `axis` is that of the rows in the model. padding: what
+    convolutions find above the window: `window`, the padding of the model; `causal`, the rows that came before it.
+    """
 
     input: str
     axis: int
     rows: int
     hop: int
+    padding: Literal["window", "causal"] = "window"
+
+    @property
+    def causal(self) -> bool:
+        return self.padding == "causal"
 
     @property
     def hops(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from glowembed.graph.ir import Array, Graph
 from glowembed.graph.notes import Note
 from glowembed.judge import compare
 from glowembed.nest.dtypes import numpy_type
-from glowembed.pipeline import Bundle, window_of
+from glowembed.options.words import Streamed
+from glowembed.pipeline import Bundle, cut_of, form_of, lowered, window_of
 from glowembed.progress import Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
@@ -59,8 +61,28 @@ def recording(graph: Graph, dataset: Dataset) -> Recording:
     return Recording(replace(hops, states=graph.states), replace(whole, notes=(*dataset.notes, joined)))
 
 
+def float_outputs(bundle: Bundle, original: Path, found: Recording, progress: Progress) -> Mapping[str, Array]:
+    """The outputs of the float model for each window; of a causal stream those of the same stream in float32, since a window of the
+    model has another meaning.
+    """
+    stream, graph = bundle.graph.stream, bundle.graph
+    if stream is None or not stream.causal:
+        return compare.run_float_model(original, found.windows, progress, graph.values, cut_of(bundle))
+    wanted = Streamed(stream.input, stream.axis, stream.hop)
+    options = replace(form_of(bundle), dtype="float32", stream=wanted, stream_padding=stream.padding)
+    floats = lowered(original, replace(options, target="x86-64"), found.windows.every(1), found.windows)
+    samples = (datasets.stored_sample(floats, found.hops, index) for index in range(len(found.hops)))
+    runs = datasets.graph_runs(floats, samples, lambda inputs: run_int(floats, inputs))
+    rows = [
+        {n: floats.values[n].logical(values[n]) for n in floats.outputs if n in graph.outputs} for _, values in runs
+    ]
+    last = rows[-len(found.windows) :]
+    kept = {state.output for state in floats.states}
+    return {name: np.stack([row[name] for row in last]) for name in last[0] if name not in kept}
+
+
 def require_windows(bundle: Bundle, found: Recording, expected: Mapping[str, Array], progress: Progress) -> None:
-    """Compare the reference of the stream with that of the network on windows, window by window. Raises GlowembedError with the first
+    """Compare the reference of the stream with that of the network on windows, window by window; of a causal stream the first one. Raises GlowembedError with the first
     difference.
     """
     stream = bundle.graph.stream
@@ -68,7 +90,8 @@ def require_windows(bundle: Bundle, found: Recording, expected: Mapping[str, Arr
         return
     graph = window_of(bundle)
     value, windows = graph.values[stream.input], found.windows
-    for index in progress.track(range(len(windows)), "windows"):
+    count = 1 if stream.causal else len(windows)
+    for index in progress.track(range(count), "windows"):
         real = datasets.stored(value, windows.sample(index)[stream.input])
         given = real.astype(numpy_type(value.dtype)) if value.qtype is None else value.qtype.quantize(real)
         made = run_int(graph, {stream.input: given})

@@ -28,7 +28,7 @@ from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.judge.values import logical_of, model_outputs, real_of, stored_of
 from glowembed.measure import Figures, Measurement, Ruler, measure
 from glowembed.ops.layout import View
-from glowembed.pipeline import Bundle, cut_of, images_of, keep_whole, load_bundle
+from glowembed.pipeline import Bundle, images_of, keep_whole, load_bundle
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Dataset, Source
@@ -120,7 +120,7 @@ def validate(
     found = _outputs(bundle, result)
     floats = model_outputs(
         bundle.graph,
-        compare.run_float_model(original, recording.windows, progress, bundle.graph.values, cut_of(bundle)),
+        streaming.float_outputs(bundle, original, recording, progress),
     )
     streaming.require_windows(bundle, recording, expected, progress)
     if layers and image.transport == "serial":

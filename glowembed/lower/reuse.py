@@ -9,12 +9,13 @@ rows that see padding drop out by themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import KernelOp
 from glowembed.graph.registry import kernel_ops
+from glowembed.graph.states import Stream
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,30 @@ class Moved:
         return not rows or (self.first <= rows.start and rows.stop <= self.last)
 
 
-def moved(graph: Graph, stream: str, time: int, hop: int) -> dict[str, Moved]:
-    """The values that move, with the streamed input, whose rows are its `time` frames."""
-    found = {stream: Moved(time, graph.values[stream].bytes // time, hop, 0, time - hop)}
+def moved(graph: Graph, stream: Stream) -> dict[str, Moved]:
+    """The values that move, with the streamed input.
+
+    If the stream is causal, padding above stands for rows that came before the window, so the rows that see it only move too.
+    """
+    size, time = graph.values[stream.input].bytes // stream.rows, stream.rows
+    found = {stream.input: Moved(time, size, stream.hop, 0, time - stream.hop)}
     for node in graph.nodes:
         result = _through(graph, node, found)
+        if result is not None and stream.causal and not is_renamed(graph, node):
+            result = _causal(node, result)
         if result is not None and result.first < result.last:
             found[node.outputs[0]] = result
     return found
+
+
+def _causal(node: Node, one: Moved) -> Moved | None:
+    """The same with all rows up to the last that moves; None where a row that is new still sees padding above."""
+    op, out = kernel_ops()[node.op], range(one.last, one.rows)
+    needs = [rows for y in out for rows in op.needs(node.params, y) if rows]
+    span = range(min(rows.start for rows in needs), max(rows.stop for rows in needs))
+    assert op.geometry.part is not None, node.op
+    clipped = getattr(op.geometry.part(node.params, out, span), "pad_top", 0) > 0
+    return None if clipped else replace(one, first=0)
 
 
 def is_renamed(graph: Graph, node: Node) -> bool:
@@ -75,9 +92,15 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
             break
     if best is None:
         return None
-    rows = best[2]
-    assert rows == list(range(rows[0], rows[-1] + 1)), f"the rows of {node.name!r} that move are not adjacent"
-    return Moved(count, stride, best[1], rows[0], rows[-1] + 1)
+    first, last = _longest(best[2])
+    return Moved(count, stride, best[1], first, last)
+
+
+def _longest(rows: Sequence[int]) -> tuple[int, int]:
+    """The longest run of adjacent rows: first, and last + 1. With dilation, some rows that see padding move too."""
+    ends = [i for i in range(len(rows)) if i + 1 == len(rows) or rows[i + 1] > rows[i] + 1]
+    runs = [(rows[begin], rows[end] + 1) for begin, end in zip([0, *(e + 1 for e in ends)], ends, strict=False)]
+    return max(runs, key=lambda run: run[1] - run[0])
 
 
 def _moves(now: Sequence[range], later: Sequence[range], inputs: Sequence[Moved | None]) -> bool:

@@ -17,7 +17,8 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Array, Graph, Node, Value, verify
 from glowembed.graph.plan import Places
 from glowembed.graph.registry import kernel_ops
-from glowembed.graph.states import State, Stream
+from glowembed.graph.spatial import ConvParams
+from glowembed.graph.states import State, Stream, in_sequence
 from glowembed.lower.reuse import Moved, is_renamed, moved
 from glowembed.ops.handover import PIECES, JoinParams, SlideParams
 from glowembed.options.table import CompileOptions
@@ -38,7 +39,7 @@ def hops(graph: Graph, options: CompileOptions) -> Graph:
         )
     if options.places != Places():
         raise UsageError(f"--stream {wanted.input}: new rows go into the arena; leave out --io and --input")
-    return hop_graph(graph, _window(graph.values[wanted.input], wanted))
+    return hop_graph(graph, replace(_window(graph.values[wanted.input], wanted), padding=options.stream_padding))
 
 
 def _window(value: Value, wanted: Streamed) -> Stream:
@@ -60,7 +61,9 @@ def _window(value: Value, wanted: Streamed) -> Stream:
 
 def hop_graph(graph: Graph, stream: Stream) -> Graph:
     """The graph of a hop. Raises UsageError if no layer could keep anything, with the layer that mixes the rows."""
-    found = moved(graph, stream.input, stream.rows, stream.hop)
+    found = moved(graph, stream)
+    if stream.causal:
+        _require_causal(graph, stream, found)
     _require_reuse(graph, stream, found)
     rewriting = _Rewriting(graph, stream, found)
     for node in graph.nodes:
@@ -72,7 +75,7 @@ def reuse(window: Graph, hops: Graph) -> str:
     """A sentence that says what a hop computes, keeps, and where reuse ends."""
     stream = hops.stream
     assert stream is not None
-    found = moved(window, stream.input, stream.rows, stream.hop)
+    found = moved(window, stream)
     products, total = (sum(node.macs for node in graph.nodes) for graph in (hops, window))
     share = f"{100 * products / total:.1f} % of the {total} products of a window" if total else "no products"
     kept = sum(hops.values[state.input].bytes for state in hops.states)
@@ -81,15 +84,23 @@ def reuse(window: Graph, hops: Graph) -> str:
     return f"a hop of {stream.hop} of {stream.rows} rows computes {share} and keeps {kept} bytes of rows{end}"
 
 
-def prove(window: Graph, hops: Graph, run: Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]) -> None:
+Runner = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
+"""A reference: the values of a graph for these inputs."""
+
+
+def prove(window: Graph, hops: Graph, run: Runner) -> None:
     """Run two windows in a row and the hop between them, on random rows. Raises AssertionError if the hop, given what the first window
     leaves, does not give the outputs of the second one and what that leaves in turn.
 
-    As the states hold the rows of a window, this is the step of an induction over all hops.
+    As the states hold the rows of a window, this is the step of an induction over all hops. A causal stream agrees with the first window
+    only, which is compared.
     """
     stream = hops.stream
     assert stream is not None
-    found, value = moved(window, stream.input, stream.rows, stream.hop), window.values[stream.input]
+    if stream.causal:
+        _prove_first_window(window, hops, stream, run)
+        return
+    found, value = moved(window, stream), window.values[stream.input]
     frames = _random(value, stream.rows + stream.hop)
     before, after = (
         run(window, {stream.input: frames[first : first + stream.rows].reshape(value.shape)})
@@ -112,6 +123,19 @@ def prove(window: Graph, hops: Graph, run: Callable[[Graph, Mapping[str, Array]]
         assert np.array_equal(made[state.output], left(after, state)), f"the hop leaves other rows in {state.input!r}"
 
 
+def _prove_first_window(window: Graph, hops: Graph, stream: Stream, run: Runner) -> None:
+    """Run a window hop by hop from a reset, and at once. Before a reset there are zeros, as in the padding, so that both must agree."""
+    value = window.values[stream.input]
+    frames = _random(value, stream.rows)
+    right = run(window, {stream.input: frames.reshape(value.shape)})
+    shape = hops.values[stream.input].shape
+    samples = ({stream.input: new.reshape(shape)} for new in np.split(frames, stream.hops))
+    first = {state.input: hops.values[state.input].zeros() for state in hops.states}
+    made = [values for _, values in in_sequence(hops.states, first, samples, lambda inputs: run(hops, inputs))][-1]
+    for name in window.outputs:
+        assert np.array_equal(made[name], right[name]), f"the hops of the first window give another {name!r}"
+
+
 def _random(value: Value, rows: int) -> Array:
     """Random rows of a value, over the whole range of its type."""
     generator, size = np.random.default_rng(0), value.elements // value.shape[1]
@@ -121,10 +145,31 @@ def _random(value: Value, rows: int) -> Array:
     return generator.integers(low, high + 1, (rows, size)).astype(value.qtype.dtype)
 
 
+def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
+    """Refuse layers whose padding cannot stand for rows that came before the window."""
+    if stream.rows % stream.hop:
+        raise UsageError(
+            f"--stream-padding causal: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
+            " begin with a reset"
+        )
+    for node in graph.nodes:
+        pads = getattr(node.params, "pad_top", 0) > 0 and any(name in found for name in node.inputs)
+        if pads and (node.outputs[0] not in found or not isinstance(node.params, ConvParams)):
+            reason = (
+                "it is no convolution"
+                if not isinstance(node.params, ConvParams)
+                else "it sees more rows than a window has"
+            )
+            raise UsageError(
+                f"--stream-padding causal: the padding of {node.name!r} cannot stand for rows before the window, because {reason};"
+                " leave the option out"
+            )
+
+
 def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
     """Refuse a hop with which a layer would lose what it could keep with a multiple of it, and streams that nothing keeps."""
     for hop in range(2 * stream.hop, min(MULTIPLES * stream.hop, stream.rows // 2) + 1, stream.hop):
-        more = moved(graph, stream.input, stream.rows, hop)
+        more = moved(graph, replace(stream, hop=hop))
         node = next((n for n in graph.nodes if n.outputs[0] in more and n.outputs[0] not in found), None)
         if node is not None:
             raise UsageError(

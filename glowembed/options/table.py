@@ -49,6 +49,7 @@ from glowembed.options.words import (
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 InputLayout = Literal["model", "nhwc"]
+StreamPadding = Literal["window", "causal"]
 METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DTYPES = ("int8", "int16", "float32")
 MODEL_TYPES = "model"
@@ -296,6 +297,14 @@ class CompileOptions(NodeOptions):
         Option(
             "Take HOP new rows of a window in each run, along AXIS of this input; by default 1 and 1.",
             Parsed("INPUT[:AXIS][:HOP]", str, named_stream, written_stream),
+            recorded="given",
+        ),
+    )
+    stream_padding: StreamPadding = entry(
+        "window",
+        Option(
+            "window: the bits of whole windows. causal: cheaper, convolutions see the rows before the window instead of padding.",
+            one_of(get_args(StreamPadding)),
             recorded="given",
         ),
     )

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 from PIL import Image
@@ -174,14 +174,9 @@ def graph_runs(
     graph: Graph, samples: Iterable[Mapping[str, Array]], run: Callable[[Mapping[str, Array]], Outputs]
 ) -> Iterator[tuple[Mapping[str, Array], Outputs]]:
     """The inputs and results of `run` on stored samples, one after the other, with the states of a graph, which begin with 0."""
-    kept = [graph.values[state.input] for state in graph.states]
-    first = {v.name: np.full(v.shape, v.qtype.zero_point[0] if v.qtype else 0, _stored_dtype(v)) for v in kept}
+    first = {state.input: graph.values[state.input].zeros() for state in graph.states}
     for inputs, results in in_sequence(graph.states, first, samples, run):
         yield inputs, cast(Outputs, results)
-
-
-def _stored_dtype(value: Value) -> np.dtype[Any]:
-    return numpy_type(value.qtype.dtype if value.qtype else value.dtype)
 
 
 def stored_sample(graph: Graph, dataset: Dataset, index: int) -> dict[str, Array]:

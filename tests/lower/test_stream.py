@@ -262,3 +262,64 @@ def test_words_of_stream(text: str, stream: Streamed) -> None:
 def test_words_that_are_no_stream(text: str) -> None:
     with pytest.raises(UsageError, match="expected INPUT"):
         named_stream(text)
+
+
+def causal_layers(rows: int) -> object:
+    """Two causal convolutions over so many rows, whose output has all of them."""
+    nodes, constants = [], {}
+    for number, (channels, attrs) in enumerate([(FULL, {"pads": [2, 0]}), (DEPTH, {"pads": [4, 0], "dilations": [2]})]):
+        more, arrays = convolution(number, channels, 3, **attrs)
+        nodes += more
+        constants |= arrays
+    return model(nodes, {"x": [1, CHANNELS, rows]}, constants, ("r1",))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+def test_a_causal_stream_is_one_long_window(hop: int, tmp_path: Path) -> None:
+    """In float32, where types are those of both: every row of a recording is computed once, and sees all rows before it."""
+    length = 3 * ROWS
+    frames = np.random.default_rng(4).normal(size=(1, CHANNELS, length)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", calib_x=frames[:, :, :ROWS])
+    chosen = CompileOptions(
+        "x86-64", dtype="float32", stream=Streamed("x", 2, hop), stream_padding="causal", name="net"
+    )
+    path = saved(causal_layers(ROWS), tmp_path)  # type: ignore[arg-type]
+    bundle = compile_model(path, tmp_path / "net", chosen, tmp_path / "data.npz")
+    long = saved(causal_layers(length), tmp_path, "long.onnx")  # type: ignore[arg-type]
+    np.savez(tmp_path / "long.npz", calib_x=frames)
+    options = CompileOptions("x86-64", dtype="float32", input_layout="nhwc")
+    whole = compile_model(long, tmp_path / "long", options, tmp_path / "long.npz").graph
+    right = run_int(whole, {"x": frames.transpose(0, 2, 1)})["r1"]
+    samples = ({"x": frames.transpose(0, 2, 1)[:, i : i + hop]} for i in range(0, length, hop))
+    for i, (_, values) in enumerate(graph_runs(bundle.graph, samples, lambda inputs: run_int(bundle.graph, inputs))):
+        end = (i + 1) * hop
+        np.testing.assert_array_equal(values["r1"][:, :, -hop:], right[:, :, end - hop : end])
+    assert sum(node.macs for node in bundle.graph.nodes) * ROWS == hop * sum(
+        node.macs for node in window_of(bundle).nodes
+    )
+
+
+@pytest.mark.qemu
+def test_validate_a_causal_stream(tmp_path: Path) -> None:
+    bundle = bundle_of("causal", tmp_path, "cortex-m4", stream_padding="causal")
+    result = validate(bundle, tmp_path / "data.npz", "mps2-an386")
+    assert result.bit_exact
+    assert result.json["outputs"][0]["cosine"] > 0.98
+
+
+@pytest.mark.parametrize(
+    ("layers", "hop", "words"),
+    [
+        ([(FULL, 3, {"pads": [2, 0]})], 3, "a hop of 3 does not divide the window of 20 rows"),
+        (
+            [(FULL, 3, {"pads": [24, 0], "dilations": [12]})],
+            1,
+            "'n_c0' cannot stand for rows before the window, because it sees more",
+        ),
+    ],
+)
+def test_padding_that_cannot_be_causal(layers: list[object], hop: int, words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, CHANNELS, ROWS), np.float32))
+    chosen = CompileOptions("x86-64", stream=Streamed("x", 2, hop), stream_padding="causal")
+    with pytest.raises(UsageError, match=words):
+        compile_model(saved(chain(*layers), tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
