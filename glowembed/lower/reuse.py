@@ -83,6 +83,8 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
     """The shift for which the most rows only move."""
     count = op.rows(node.params)
     needs = [op.needs(node.params, y) for y in range(count)]
+    if any(one is not None and not rows for of_row in needs for one, rows in zip(inputs, of_row, strict=True)):
+        return None  # a row that sees nothing but padding
     best: tuple[int, int, list[int]] | None = None
     for shift in range(1, count):
         rows = [y for y in range(count - shift) if _moves(needs[y], needs[y + shift], inputs)]

@@ -152,18 +152,40 @@ def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) ->
             f"--stream-padding causal: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
             " begin with a reset"
         )
+    early = {stream.input: 0}
     for node in graph.nodes:
-        pads = getattr(node.params, "pad_top", 0) > 0 and any(name in found for name in node.inputs)
-        if pads and (node.outputs[0] not in found or not isinstance(node.params, ConvParams)):
-            reason = (
-                "it is no convolution"
-                if not isinstance(node.params, ConvParams)
-                else "it sees more rows than a window has"
-            )
+        streamed = [name for name in node.inputs if name in found]
+        if not streamed:
+            continue
+        before = max(early.get(name, 0) for name in streamed)
+        early[node.outputs[0]] = _early(node, before)
+        reason = _not_causal(node, node.outputs[0] in found, before)
+        if reason and getattr(node.params, "pad_top", 0) > 0:
             raise UsageError(
                 f"--stream-padding causal: the padding of {node.name!r} cannot stand for rows before the window, because {reason};"
                 " leave the option out"
             )
+
+
+def _early(node: Node, before: int) -> int:
+    """The rows of the output, above its first one, that would depend on rows of the window if they were computed; before: of the input."""
+    p = node.params
+    if not hasattr(p, "kernel_h"):
+        return before
+    return max(0, int((p.kernel_h - 1) * p.dilation_h + before - p.pad_top) // int(p.stride_h))
+
+
+def _not_causal(node: Node, moves: bool, before: int) -> str:
+    """Why the padding of a node cannot stand for rows that came before; empty if it can."""
+    if not isinstance(node.params, ConvParams):
+        return "it is no convolution"
+    if not moves:
+        return "it sees more rows than a window has"
+    return (
+        "a layer before it has less padding than taps, so that rows before the window are no zeros at first"
+        if before
+        else ""
+    )
 
 
 def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
@@ -367,14 +389,13 @@ class _Rewriting:
 
     def finished(self) -> Graph:
         """The graph with the states, and with outputs whose rows are in one tensor."""
-        states = []
-        for name in self.needed:
-            one, first = self.found[name], self.needed[name]
-            self.slide(name, first, one)
-            states.append(State(f"{name}/kept_next", f"{name}{KEPT}"))
         for name in self.graph.outputs:
             if self.all(name) != name:
                 self.own(self.all(name), name)
+        states = []
+        for name, first in self.needed.items():
+            self.slide(name, first, self.found[name])
+            states.append(State(f"{name}/kept_next", f"{name}{KEPT}"))
         inputs = (self.stream.input, *(state.input for state in states))
         outputs = (*self.graph.outputs, *(state.output for state in states))
         made = replace(

@@ -26,6 +26,8 @@ from glowembed.reference import run_int
 from glowembed.run.host import HostModel
 
 ROWS, CHANNELS = 20, 6
+FULL, DEPTH = (CHANNELS, 8), (8, 8)
+"""Channels of the first layer and of those behind it."""
 
 
 def convolution(
@@ -57,6 +59,16 @@ def chain(*layers: tuple[tuple[int, int], int, dict[str, object]], tail: str = "
     return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, "d": weights(features, 3, seed=9)})
 
 
+def causal_layers(rows: int) -> object:
+    """Two causal convolutions over so many rows, whose output has all of them."""
+    nodes, constants = [], {}
+    for number, (channels, attrs) in enumerate([(FULL, {"pads": [2, 0]}), (DEPTH, {"pads": [4, 0], "dilations": [2]})]):
+        more, arrays = convolution(number, channels, 3, **attrs)
+        nodes += more
+        constants |= arrays
+    return model(nodes, {"x": [1, CHANNELS, rows]}, constants, ("r1",))
+
+
 def image() -> object:
     """Two axes, with a residual, a pool and a stride of 2 in time."""
     nodes = [
@@ -74,7 +86,6 @@ def image() -> object:
     return model(nodes, {"x": [1, 3, ROWS, 4]}, constants)
 
 
-FULL, DEPTH = (CHANNELS, 8), (8, 8)
 VALID = chain((FULL, 3, {}), (DEPTH, 5, {"group": 8}), (DEPTH, 1, {}), tail="fc")
 NETWORKS = {
     "valid": (VALID, "x:2:1", 0.35),
@@ -83,6 +94,8 @@ NETWORKS = {
     "causal": (chain((FULL, 3, {"pads": [2, 0]}), (DEPTH, 3, {"pads": [4, 0], "dilations": [2]})), "x:2:2", 0.75),
     "stride": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]})), "x:2:4", 0.9),
     "image": (image(), "x:2:2", 0.75),
+    "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
+    "only padding": (chain((FULL, 3, {}), (DEPTH, 2, {"pads": [3, 0]})), "x:2:1", 0.9),
 }
 
 
@@ -107,7 +120,7 @@ def runs(bundle: Bundle, folder: Path) -> tuple[list[Array], list[Array | None]]
     ends = [(i + 1) * wanted.hop for i in range(len(hops))]
     starts = [end - wanted.rows for end in ends]
     return hops, [
-        run_int(window, {"x": frames[a:b].reshape(shape)})["y"] if a >= 0 else None
+        run_int(window, {"x": frames[a:b].reshape(shape)})[window.outputs[0]] if a >= 0 else None
         for a, b in zip(starts, ends, strict=True)
     ]
 
@@ -121,14 +134,14 @@ def test_hops_give_the_bits_of_windows(name: str, dtype: str, tmp_path: Path) ->
     hops, expected = runs(bundle, tmp_path)
     products = [sum(node.macs for node in graph.nodes) for graph in (bundle.graph, window_of(bundle))]
     assert products[0] <= NETWORKS[name][2] * products[1], products
-    loaded = HostModel(bundle.path)
+    loaded, output = HostModel(bundle.path), bundle.graph.outputs[0]
     wanted = bundle.graph.stream
     assert wanted is not None
     assert [one is None for one in expected].count(True) == wanted.hops - 1
     references = graph_runs(bundle.graph, ({"x": hop} for hop in hops), lambda inputs: run_int(bundle.graph, inputs))
     for i, (hop, right, (_, values)) in enumerate(zip(hops, expected, references, strict=True)):
-        found = loaded.run_stored({"x": hop})["y"]
-        np.testing.assert_array_equal(found, values["y"], err_msg=f"hop {i}")
+        found = loaded.run_stored({"x": hop})[output]
+        np.testing.assert_array_equal(found, values[output], err_msg=f"hop {i}")
         if right is not None:
             np.testing.assert_array_equal(found, right, err_msg=f"hop {i}")
 
@@ -264,16 +277,6 @@ def test_words_that_are_no_stream(text: str) -> None:
         named_stream(text)
 
 
-def causal_layers(rows: int) -> object:
-    """Two causal convolutions over so many rows, whose output has all of them."""
-    nodes, constants = [], {}
-    for number, (channels, attrs) in enumerate([(FULL, {"pads": [2, 0]}), (DEPTH, {"pads": [4, 0], "dilations": [2]})]):
-        more, arrays = convolution(number, channels, 3, **attrs)
-        nodes += more
-        constants |= arrays
-    return model(nodes, {"x": [1, CHANNELS, rows]}, constants, ("r1",))
-
-
 @pytest.mark.parametrize("hop", [1, 4])
 def test_a_causal_stream_is_one_long_window(hop: int, tmp_path: Path) -> None:
     """In float32, where types are those of both: every row of a recording is computed once, and sees all rows before it."""
@@ -315,6 +318,11 @@ def test_validate_a_causal_stream(tmp_path: Path) -> None:
             [(FULL, 3, {"pads": [24, 0], "dilations": [12]})],
             1,
             "'n_c0' cannot stand for rows before the window, because it sees more",
+        ),
+        (
+            [(FULL, 3, {}), (DEPTH, 3, {"pads": [2, 0]})],
+            1,
+            "'n_c1' cannot .* because a layer before it has less padding",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_choice_takes_its_words_and_names_itself_where_it_refuses_another(name
     for word in option.words.choices:
         made = CompileOptions.from_words({name: word})
         assert option.of(made) == word
-        assert made.recorded()[name] == word
+        assert made.recorded().get(name, option.default) == word
     with pytest.raises(UsageError, match=f"unknown {option.noun} 'other'.*Known: "):
         CompileOptions.from_words({name: "other"})
 
