@@ -76,7 +76,7 @@ class Conv(Op):
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
-        return {**attrs, "group": x[-1]}
+        return {**attrs, "group": x[-1]}  # a depthwise Conv: the channels of a sum are removed with their weights
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
