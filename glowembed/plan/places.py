@@ -7,16 +7,16 @@ an input, and with copies where two tensors of the caller would share one memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from glowembed.errors import UsageError
-from glowembed.graph.ir import Graph, Node, Value, verify
+from glowembed.graph.ir import Graph, Node, verify
 from glowembed.graph.op import free_name
 from glowembed.graph.plan import Places
 from glowembed.graph.registry import kernel_ops
 from glowembed.plan.rows import stored_together
-from glowembed.plan.states import keep
+from glowembed.plan.states import copied, keep
 
 
 def place(graph: Graph, places: Places) -> Graph:
@@ -76,20 +76,7 @@ def _of_the_caller(graph: Graph, inputs: Iterable[str]) -> Graph:
         apart += [name] if together[name] in kept else []
         kept.add(together[name])
     for name in apart:
-        graph = _copied(graph, name)
+        graph = copied(graph, name)
     mine = {*inputs, *outputs}
     values = {n: replace(v, place="caller") if n in mine else v for n, v in graph.values.items()}
     return replace(graph, values=values)
-
-
-def _copied(graph: Graph, name: str) -> Graph:
-    """Make the output a copy of its former value."""
-    value = graph.values[name]
-    inner: Value = replace(value, name=free_name(f"{name}/kept", graph.values))
-    params = kernel_ops()["copy_rows"].params(1, value.bytes)
-    copy = Node(free_name(f"{name}/copy", {n.name for n in graph.nodes}), "copy_rows", (inner.name,), (name,), params=params)  # fmt: skip
-    renamed: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda names: tuple(  # noqa: E731
-        inner.name if n == name else n for n in names
-    )
-    nodes = [replace(n, inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in graph.nodes]
-    return graph.with_nodes([*nodes, copy], {**graph.values, inner.name: inner})

@@ -21,6 +21,12 @@ COUNTER = 4
 
 def keep(graph: Graph) -> Graph:
     """The graph in which the output of each state is stored over its input, as its last use."""
+    together, old = stored_together(graph), {state.input for state in graph.states}
+    for name in dict.fromkeys(graph.outputs):
+        if old.intersection(together.get(name, ())) and not any(
+            _is_over(graph, s) for s in graph.states if s.output == name
+        ):
+            graph = copied(graph, name)  # it would be overwritten with the state that it is a view of
     for state in graph.states:
         value, kept = graph.values[state.output], graph.values[state.input]
         if _is_over(graph, state):
@@ -41,6 +47,16 @@ def _is_over(graph: Graph, state: State) -> bool:
     """Whether the node that makes the output writes it over the input by itself."""
     maker = graph.producer().get(state.output)
     return maker is not None and maker.params is not None and maker.shares == 0 and maker.inputs[0] == state.input
+
+
+def copied(graph: Graph, name: str) -> Graph:
+    """Make the output a copy of its former value."""
+    value = graph.values[name]
+    inner = replace(value, name=free_name(f"{name}/kept", graph.values))
+    params = kernel_ops()["copy_rows"].params(1, value.bytes)
+    copy = Node(free_name(f"{name}/copy", {n.name for n in graph.nodes}), "copy_rows", (inner.name,), (name,), params=params)  # fmt: skip
+    nodes = [_renamed(node, name, inner.name) for node in graph.nodes]
+    return graph.with_nodes([*nodes, copy], {**graph.values, inner.name: inner})
 
 
 def _renamed(node: Node, old: str, new: str) -> Node:
