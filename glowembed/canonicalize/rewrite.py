@@ -35,18 +35,11 @@ def bypassed(graph: Graph, node: Node) -> Graph | None:
     source, output = node.inputs[0], node.outputs[0]
     rest = [n for n in graph.nodes if n is not node]
     if output not in graph.outputs:
-        return graph.with_nodes(reading(n, {output: source}) for n in rest)
+        return graph.with_nodes(n.reading({output: source}) for n in rest)
     if source in graph.inputs or source in graph.outputs or graph.values[source].const is not None:
         return None
     made = [replace(n, outputs=tuple(output if o == source else o for o in n.outputs)) for n in rest]
-    return graph.with_nodes(reading(n, {source: output}) for n in made)
-
-
-def reading(node: Node, names: Mapping[str, str]) -> Node:
-    """The node with its inputs renamed."""
-    if not any(name in names for name in node.inputs):
-        return node
-    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+    return graph.with_nodes(n.reading({source: output}) for n in made)
 
 
 def maker(graph: Graph, name: str, kind: type[Op]) -> Node | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glowembed.canonicalize.rewrite import bypassed, fresh, reading
+from glowembed.canonicalize.rewrite import bypassed, fresh
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.op import is_a
@@ -91,9 +91,9 @@ def _with_twin(graph: Graph, root: str, rescales: list[Node]) -> Graph:
                 maker = makers[name]
                 twins[name] = fresh(replace(graph, values=values), f"{name}/twin")
                 values[twins[name]] = replace(values[name], name=twins[name])
-                twin = reading(replace(maker, name=twins[name], outputs=(twins[name],)), twins)
+                twin = replace(maker, name=twins[name], outputs=(twins[name],)).reading(twins)
                 nodes.insert(nodes.index(maker) + 1, twin)
-        nodes[nodes.index(rescale)] = reading(rescale, twins)
+        nodes[nodes.index(rescale)] = rescale.reading(twins)
     return replace(graph, nodes=tuple(nodes), values=values)
 
 

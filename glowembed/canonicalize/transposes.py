@@ -19,7 +19,6 @@ from glowembed.canonicalize.rewrite import (
     maker,
     only_reader,
     origins,
-    reading,
     replaced,
 )
 from glowembed.graph.ir import Graph, Node, Value
@@ -55,7 +54,7 @@ def _twin(graph: Graph, node: Node) -> Graph | None:
             return None
         if is_a(other, Transpose) and other.inputs == node.inputs and other.attrs["perm"] == node.attrs["perm"]:
             same = {node.outputs[0]: other.outputs[0]}
-            return graph.with_nodes(reading(n, same) for n in graph.nodes if n is not node)
+            return graph.with_nodes(n.reading(same) for n in graph.nodes if n is not node)
     return None
 
 

@@ -211,6 +211,19 @@ class Node:
         """The name by which users know the node: the ONNX operator of a generated node, else the op."""
         return str(self.attrs.get("onnx", self.op))
 
+    def reading(self, names: Mapping[str, str]) -> Node:
+        """The node that reads other values: `names` maps old names to new ones."""
+        if not any(name in names for name in self.inputs):
+            return self
+        return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs))
+
+    def renamed(self, names: Mapping[str, str]) -> Node:
+        """The node whose inputs and outputs have other names: `names` maps old ones to new ones."""
+        made = self.reading(names)
+        if not any(name in names for name in self.outputs):
+            return made
+        return replace(made, outputs=tuple(names.get(name, name) for name in self.outputs))
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:

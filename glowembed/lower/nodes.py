@@ -41,12 +41,7 @@ def _float_edges(graph: Graph) -> Graph:
         first.append(Node(f"{name}/quantize", "Quantize", (name,), (renamed[name],)))
     for name in (n for n in graph.outputs if n in renamed and n not in graph.inputs):
         last.append(Node(f"{name}/dequantize", "Dequantize", (renamed[name],), (name,)))
-    body = [
-        replace(
-            n, inputs=tuple(renamed.get(i, i) for i in n.inputs), outputs=tuple(renamed.get(o, o) for o in n.outputs)
-        )
-        for n in graph.nodes
-    ]
+    body = [node.renamed(renamed) for node in graph.nodes]
     return graph.with_nodes([*first, *body, *last], values)
 
 

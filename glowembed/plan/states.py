@@ -37,7 +37,7 @@ def keep(graph: Graph) -> Graph:
         params = kernel_ops()["store_rows"].params(1, value.bytes)
         name = free_name(f"{state.output}/keep", {n.name for n in graph.nodes})
         store = Node(name, "store_rows", (state.input, made.name), (state.output,), params=params, shares=0)
-        nodes = [_renamed(node, state.output, made.name) for node in graph.nodes]
+        nodes = [node.renamed({state.output: made.name}) for node in graph.nodes]
         placed = {v.name: replace(v, place="state") for v in (value, kept)}
         graph = graph.with_nodes([*nodes, store], {**graph.values, **placed, made.name: made})
     return verify(graph)
@@ -55,13 +55,8 @@ def copied(graph: Graph, name: str) -> Graph:
     inner = replace(value, name=free_name(f"{name}/kept", graph.values))
     params = kernel_ops()["copy_rows"].params(1, value.bytes)
     copy = Node(free_name(f"{name}/copy", {n.name for n in graph.nodes}), "copy_rows", (inner.name,), (name,), params=params)  # fmt: skip
-    nodes = [_renamed(node, name, inner.name) for node in graph.nodes]
+    nodes = [node.renamed({name: inner.name}) for node in graph.nodes]
     return graph.with_nodes([*nodes, copy], {**graph.values, inner.name: inner})
-
-
-def _renamed(node: Node, old: str, new: str) -> Node:
-    inputs, outputs = (tuple(new if name == old else name for name in names) for names in (node.inputs, node.outputs))
-    return replace(node, inputs=inputs, outputs=outputs)
 
 
 def block(graph: Graph, alignment: int) -> dict[str, int]:

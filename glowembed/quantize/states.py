@@ -44,9 +44,6 @@ def _converted(graph: Graph, state: State) -> Graph:
     kind = "Quantize" if old.qtype is None else "Dequantize" if wanted is None else "Rescale"
     name = free_name(f"{old.name}/converted", {node.name for node in graph.nodes})
     maker = graph.producer()[old.name]
-    renamed: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda names: tuple(  # noqa: E731
-        inner.name if n == old.name else n for n in names
-    )
-    nodes = [replace(n, inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in graph.nodes]
+    nodes = [n.renamed({old.name: inner.name}) for n in graph.nodes]
     last = Node(name, kind, (inner.name,), (old.name,), {}, maker.origins)
     return graph.with_nodes([*nodes, last], {**graph.values, inner.name: inner, old.name: replace(old, qtype=wanted)})

@@ -191,11 +191,7 @@ class _Typing:
         real = self.free_name(f"{name}/float32", maker)
         self.values[real] = replace(value, name=real, model_dtype=None)
         self.values[name] = replace(value, qtype=given)
-
-        def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(real if n == name else n for n in names)
-
-        self.nodes = [replace(n, inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in self.nodes]
+        self.nodes = [n.renamed({name: real}) for n in self.nodes]
         self.nodes.append(
             Node(self.free_name(f"{name}/stored", maker), "Quantize", (real,), (name,), {}, maker.origins)
         )

@@ -40,10 +40,7 @@ def with_states(graph: Graph, file: Sequence[State], asked: Mapping[str, str] | 
         if _is_new(state, found) and not _misfit(graph, state):
             found.append(state)
     if found and len(found) == len(graph.inputs):
-        raise UsageError(
-            f"every input of the model would be a state ({', '.join(s.input for s in found)}), and a network needs one that the"
-            " caller gives: name the real pairs with --state OUT=IN, or none with --state none"
-        )
+        return _all_states(graph, found, bool(asked))
     notes = [Note("state", f"{s.input!r} is the {s.output!r} of the run before, which the bundle keeps") for s in found]
     return replace(graph, states=tuple(found), assumed=(*graph.assumed, *notes))
 
@@ -55,6 +52,17 @@ def recurrent(nodes: Sequence[object]) -> Iterator[State]:
         for first, last in RECURRENT.get(str(kind), ()):
             if len(inputs) > first and len(outputs) > last and inputs[first] and outputs[last]:
                 yield State(outputs[last], inputs[first])
+
+
+def _all_states(graph: Graph, found: Sequence[State], asked: bool) -> Graph:
+    """The graph of which every input could be a state: without states, unless the user asked for some."""
+    every = f"every input of the model would be a state ({', '.join(s.input for s in found)})"
+    if asked:
+        raise UsageError(
+            f"{every}, and a network needs one that the caller gives: name the real pairs with --state OUT=IN, or none with --state none"
+        )
+    note = Note("state", f"{every}, and a network needs one that the caller gives; so all stay inputs and outputs")
+    return replace(graph, assumed=(*graph.assumed, note))
 
 
 def _named(graph: Graph) -> Iterator[State]:

@@ -254,6 +254,16 @@ def test_names_that_pair(given: str, output: str, paired: bool, tmp_path: Path) 
     assert not load(path, states=NO_STATES).states
 
 
+def test_a_network_of_states_alone_has_none(tmp_path: Path) -> None:
+    """Names do not make a state of the only input: nothing would be left for the caller to give."""
+    graph = load(
+        saved(model([node("Relu", "state_in", "state_out")], {"state_in": FRAME}, {}, ("state_out",)), tmp_path)
+    )
+    assert not graph.states
+    assert [note.code for note in graph.assumed] == ["state"]
+    assert "stay inputs and outputs" in graph.assumed[0].text
+
+
 def test_a_sequence_is_cut_at_its_end(tmp_path: Path) -> None:
     bundle = bundle_of("tanh", tmp_path)
     data = of_graph(tmp_path / "data.npz", bundle.graph, "test")

@@ -144,21 +144,17 @@ def _bypassed(graph: Graph, node: Node) -> Graph | None:
     source, output = node.inputs[0], node.outputs[0]
     rest = [n for n in graph.nodes if n is not node]
     if output not in graph.outputs:
-        return graph.with_nodes([_renamed(n, {output: source}) for n in rest])
+        return graph.with_nodes([n.reading({output: source}) for n in rest])
     if source in graph.inputs or source in graph.outputs or graph.values[source].const is not None:
         return None
     made = [replace(n, outputs=tuple(output if o == source else o for o in n.outputs)) for n in rest]
-    return graph.with_nodes([_renamed(n, {source: output}) for n in made])
+    return graph.with_nodes([n.reading({source: output}) for n in made])
 
 
 def _reading(graph: Graph, rescale: Node) -> Graph:
     """The graph in which the node's readers read its input."""
     rest = [n for n in graph.nodes if n is not rescale]
-    return graph.with_nodes([_renamed(n, {rescale.outputs[0]: rescale.inputs[0]}) for n in rest])
-
-
-def _renamed(node: Node, names: dict[str, str]) -> Node:
-    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+    return graph.with_nodes([n.reading({rescale.outputs[0]: rescale.inputs[0]}) for n in rest])
 
 
 def typed_names(graph: Graph) -> frozenset[str]:
