@@ -89,7 +89,9 @@ def sizes_of(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple
     """Every size of this bundle, and what is proved about it, for the header."""
     weights: Weights = context["weights"]
     ends, state = [*context["inputs"], *context["outputs"]], context["state"]
-    inside, outside = ([t for t in ends if (t["offset"] is None) == out] for out in (False, True))
+    inside, outside = (
+        [t for t in ends if t["handed"] != "state" and (t["offset"] is None) == out] for out in (False, True)
+    )
     yours = [t["bytes"] // (t["rows"] or 1) for t in outside if t["handed"] == "caller"]
     scratch = max((kernel(n.kernel).scratch(n.params) for n in graph.nodes if n.kernel), default=0)
     proved = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -262,6 +263,13 @@ def test_a_network_of_states_alone_has_none(tmp_path: Path) -> None:
     assert not graph.states
     assert [note.code for note in graph.assumed] == ["state"]
     assert "stay inputs and outputs" in graph.assumed[0].text
+
+
+def test_the_header_counts_states_apart(tmp_path: Path) -> None:
+    """x has 6 bytes, y has 5, and the state 5, which alignment makes 8."""
+    header = (bundle_of("tanh", tmp_path).path / "net.h").read_text("utf-8")
+    assert re.search(r"in, out +11 bytes", header)
+    assert re.search(r"state +8 bytes", header)
 
 
 def test_a_sequence_is_cut_at_its_end(tmp_path: Path) -> None:
