@@ -131,8 +131,8 @@ def _no_stream(bundle: Bundle) -> Bundle:
     """The bundle, unless it is a stream, whose layers compute parts of tensors."""
     if bundle.graph.stream is not None:
         raise UsageError(
-            f"{bundle.path} computes parts of its layers in each hop: look at the layers of the same model compiled without --stream,"
-            " whose bits are the same"
+            f"{bundle.path} is a stream, and each hop computes only parts of its layers: to look at layers with debug or validate"
+            " --html, compile the same model without --stream"
         )
     return bundle
 

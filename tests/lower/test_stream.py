@@ -210,7 +210,7 @@ def test_validate_compares_hops_with_windows(tmp_path: Path) -> None:
     assert result.bit_exact
     assert len(result.found["y"]) == 2 * ROWS + 1  # 3 windows of ROWS rows are one recording
     assert result.json["outputs"][0]["cosine"] > 0.98
-    with pytest.raises(UsageError, match="compiled without --stream"):
+    with pytest.raises(UsageError, match="compile the same model without --stream"):
         losses(bundle, tmp_path / "data.npz")
 
 
