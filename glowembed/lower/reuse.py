@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glowembed.graph.ir import Graph, Node
+import numpy as np
+
+from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import KernelOp
 from glowembed.graph.registry import kernel_ops
 from glowembed.graph.states import Stream
@@ -27,10 +29,6 @@ class Moved:
     shift: int
     first: int
     last: int
-
-    def has(self, rows: range) -> bool:
-        """Whether all of these rows only move."""
-        return not rows or (self.first <= rows.start and rows.stop <= self.last)
 
 
 def moved(graph: Graph, stream: Stream) -> dict[str, Moved]:
@@ -85,9 +83,10 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
     needs = [op.needs(node.params, y) for y in range(count)]
     if any(one is not None and not rows for of_row in needs for one, rows in zip(inputs, of_row, strict=True)):
         return None  # a row that sees nothing but padding
-    best: tuple[int, int, list[int]] | None = None
+    edges = np.array([[(rows.start, rows.stop) for rows in of_row] for of_row in needs])  # row, input, start and end
+    best: tuple[int, int, Sequence[int]] | None = None
     for shift in range(1, count):
-        rows = [y for y in range(count - shift) if _moves(needs[y], needs[y + shift], inputs)]
+        rows = np.flatnonzero(_moves(edges[:-shift], edges[shift:], inputs)).tolist()
         if rows and (best is None or len(rows) > best[0]):
             best = len(rows), shift, rows
         if best is not None and count - shift <= best[0]:
@@ -105,11 +104,12 @@ def _longest(rows: Sequence[int]) -> tuple[int, int]:
     return max(runs, key=lambda run: run[1] - run[0])
 
 
-def _moves(now: Sequence[range], later: Sequence[range], inputs: Sequence[Moved | None]) -> bool:
-    """Whether a row that needs `now` is the row that needs `later` in the window before."""
-    return all(
-        (a == b and len(a) > 0)
-        if one is None
-        else len(a) > 0 and a.start + one.shift == b.start and len(a) == len(b) and one.has(a)
-        for a, b, one in zip(now, later, inputs, strict=True)
-    )
+def _moves(now: Array, later: Array, inputs: Sequence[Moved | None]) -> Array:
+    """For each row that needs `now`, whether it is the row that needs `later` in the window before."""
+    found = np.ones(len(now), bool)
+    for i, one in enumerate(inputs):
+        start, end = now[:, i].T
+        found &= (start < end) & (later[:, i] == now[:, i] + (one.shift if one is not None else 0)).all(axis=1)
+        if one is not None:
+            found &= (one.first <= start) & (end <= one.last)
+    return found
