@@ -2,8 +2,8 @@
 
 In: a kernel-level graph, its streamed input, and how many rows it moves from window to window. Out: for each value that moves, by how
 many rows, and the interval of rows that need not be computed again. A row of the output of a node moves by s rows, if each of its
-inputs is needed in rows which move by as many as the needs do, and which are all reusable. `needs` is clipped to rows that exist, so
-rows that see padding drop out by themselves.
+inputs is needed in rows which move by as many as the needs do and are all reusable, and if both rows, computed alone, have the same
+params. `needs` is clipped to rows that exist, so rows that see padding drop out by themselves.
 """
 
 from __future__ import annotations
@@ -84,9 +84,11 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
     if any(one is not None and not rows for of_row in needs for one, rows in zip(inputs, of_row, strict=True)):
         return None  # a row that sees nothing but padding
     edges = np.array([[(rows.start, rows.stop) for rows in of_row] for of_row in needs])  # row, input, start and end
+    alone = _alone(op, node, [of_row[next(i for i, one in enumerate(inputs) if one is not None)] for of_row in needs])
     best: tuple[int, int, Sequence[int]] | None = None
     for shift in range(1, count):
-        rows = np.flatnonzero(_moves(edges[:-shift], edges[shift:], inputs)).tolist()
+        same = alone[:-shift] == alone[shift:]
+        rows = np.flatnonzero(same & _moves(edges[:-shift], edges[shift:], inputs)).tolist()
         if rows and (best is None or len(rows) > best[0]):
             best = len(rows), shift, rows
         if best is not None and count - shift <= best[0]:
@@ -95,6 +97,17 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
         return None
     first, last = _longest(best[2])
     return Moved(count, stride, best[1], first, last)
+
+
+def _alone(op: KernelOp[Any], node: Node, needs: Sequence[range]) -> Array:
+    """A number for each row, equal for rows that a node of that row alone computes with the same params.
+
+    The needs are not enough: a row that sees padding above may need as many rows as one that sees it below, at other taps.
+    """
+    part, numbers = op.geometry.part, dict[Any, int]()
+    assert part is not None, node.op
+    made = (part(node.params, range(y, y + 1), rows) for y, rows in enumerate(needs))
+    return np.array([numbers.setdefault(params, len(numbers)) for params in made])
 
 
 def _longest(rows: Sequence[int]) -> tuple[int, int]:

@@ -95,6 +95,8 @@ NETWORKS = {
     "stride": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]})), "x:2:4", 0.9),
     "image": (image(), "x:2:2", 0.75),
     "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
+    # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
+    "padding at both ends": (chain((FULL, 3, {}), (DEPTH, 3, {"pads": [1, 1]})), f"x:2:{ROWS - 4}", 1.0),
     "only padding": (chain((FULL, 3, {}), (DEPTH, 2, {"pads": [3, 0]})), "x:2:1", 0.9),
 }
 
