@@ -16,7 +16,7 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "batch": ("note", "The model leaves the batch of an input open, and the bundle takes one sample."),
     "state": (
         "note",
-        "A pair of an output and an input that the bundle keeps as a state from run to run; `--state none` leaves them apart.",
+        "A pair of an output and an input that the bundle keeps as a state from run to run; `--state none` leaves them apart. Or why pairs with such names are none.",
     ),
     "stream": (
         "note",
