@@ -64,8 +64,19 @@ class Body:
         return name
 
     def constant(self, value: Any, dtype: str) -> str:
-        """A constant of this type."""
-        return self.add("Constant", value=numpy_helper.from_array(np.asarray(value, numpy_type(dtype))))
+        """A constant of this type. Raises Refused for a fraction or an infinity of a type of integers, as an operator for floats needs
+        whose inputs are integers.
+        """
+        wanted, given = numpy_type(dtype), np.asarray(value)
+        if (
+            wanted.kind in "iub"
+            and given.dtype.kind == "f"
+            and not np.array_equal(given, np.trunc(np.clip(given, -(2**53), 2**53)))
+        ):
+            raise Refused(
+                f"it computes with fractions, and its inputs are {dtype}", "check the model with onnx.checker"
+            )
+        return self.add("Constant", value=numpy_helper.from_array(given.astype(wanted)))
 
     def number(self, value: float) -> str:
         """A constant of the type of input 0."""

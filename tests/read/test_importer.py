@@ -296,3 +296,15 @@ def test_unused_initializers_are_not_read(tmp_path: Path) -> None:
     """A NaN in an initializer that no node reads is no error."""
     proto = model([node("Relu", "x", "y")], FLAT, {"w": np.full(8, np.nan, np.float32)})
     importer.load(saved(proto, tmp_path))
+
+
+@pytest.mark.parametrize("attrs", [{}, {"is_causal": 1, "scale": 1.0}], ids=["scale", "mask of infinities"])
+def test_integers_where_an_operator_computes_with_fractions(attrs: dict[str, object], tmp_path: Path) -> None:
+    """ONNX has Attention for floats alone; as integers, its scale would be 0 and its mask any number."""
+    made = model([node("Attention", "x x x", "y", **attrs)], {"x": (1, 2, 3, 4)}, opset=23)
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.INT8
+    with pytest.raises(
+        UnsupportedModelError, match=r"Attention 'n_y': it computes with fractions, and its inputs are int8"
+    ):
+        importer.load(saved(made, tmp_path))
