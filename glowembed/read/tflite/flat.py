@@ -103,9 +103,9 @@ def _refusing(path: Path, size: int) -> Iterator[None]:
     try:
         yield
     except (struct.error, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+        what = error if type(error) is ValueError else f"an offset in its {size} bytes points to what is not there"
         raise UsageError(
-            f"{path}: not a TensorFlow Lite model, or one that is damaged or cut short: an offset in its {size} bytes points to what is"
-            " not there; copy or export the file again"
+            f"{path}: not a TensorFlow Lite model, or one that is damaged or cut short: {what}; copy or export the file again"
         ) from error
 
 
