@@ -552,7 +552,7 @@ def _parsed(entry: Any) -> ValueProfile:
     if len(levels) > MAX_LEVELS or list(levels) != sorted(set(levels)):
         raise ValueError(f"levels: more than {MAX_LEVELS}, or not ascending:")
     exponent = _read_width(entry["bin_width"])
-    histogram = Histogram(exponent, _read_int(entry["first_bin"]), _read_counts(entry["counts"]))
+    histogram = Histogram(exponent, _read_first(entry["first_bin"]), _read_counts(entry["counts"]))
     return ValueProfile(
         low, high, histogram, channel_low, channel_high, channel_sum, levels, _is_edited(low, high, histogram)
     )
@@ -577,9 +577,10 @@ def _read_float(x: Any) -> float:
     return _float(x)
 
 
-def _read_int(x: Any) -> int:
-    if type(x) is not int:
-        raise ValueError(f"the whole number {x!r}")
+def _read_first(x: Any) -> int:
+    """The position of the first bin, which 2**PRECISION_BITS bounds in every histogram of float32 numbers."""
+    if type(x) is not int or not -(1 << PRECISION_BITS) <= x < 1 << PRECISION_BITS:
+        raise ValueError(f"first_bin: {x!r}, not a whole number from -2**{PRECISION_BITS} to 2**{PRECISION_BITS} - 1,")
     return x
 
 

@@ -284,7 +284,13 @@ BAD_VALUES = {
     ],
     "counts: 1x3": ["counts: -1", "counts: 1x9999999999", "counts: a", "counts: 0", "counts: [1]", "counts: ''"],
     "bin_width: 2^-10": ["bin_width: 2^9999999", "bin_width: 3", "bin_width: wide"],
-    "first_bin: 0": ["first_bin: 0.5", "first_bin: false"],
+    "first_bin: 0": [
+        "first_bin: 0.5",
+        "first_bin: false",
+        f"first_bin: {10**309}",
+        f"first_bin: -{2**24 + 1}",
+        f"first_bin: {2**24}",
+    ],
 }
 
 
