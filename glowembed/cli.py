@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.notes import Note
@@ -79,6 +82,14 @@ ImageScale = Annotated[
         help="Images: range of pixels; by default 0..1, or as recorded in the bundle.",
         rich_help_panel="Images",
     ),
+]
+ClockText = Annotated[
+    str | None,
+    typer.Option("--clock", metavar="120MHz", help="Clock of the core, for milliseconds; by default the board's."),
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
@@ -217,6 +228,16 @@ def show(what: Any) -> None:
         if not console.is_terminal:
             console.width = max(console.width, PIPED)  # a file or another program wraps nothing by itself
         console.print(what)
+
+
+def typed(*words: object) -> str:
+    """A command for the user to copy. In a checkout, it runs in the checkout's own environment, whatever the user's is."""
+    script = resources.root() / "glow"
+    if not script.is_file():
+        return shlex.join(map(str, words))
+    near = os.path.relpath(script)
+    place = str(script) if near.startswith("..") else f"./{near}"
+    return shlex.join([place, "run", *map(str, words)])
 
 
 def write_json(path: Path | None, result: Mapping[str, Any]) -> None:

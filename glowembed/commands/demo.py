@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline, resources
-from glowembed.cli import AsJson, progress_bar, show
+from glowembed.cli import AsJson, progress_bar, show, typed
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
@@ -65,14 +65,24 @@ def _demo_on(board: str, out: Path, quiet: bool) -> Validation:
 
 
 def _demo_summary(results: list[Mapping[str, Any]], out: Path) -> None:
-    samples = results[0]["samples"]
+    samples, example = results[0]["samples"], _near(resources.root() / "examples" / "digits")
+    model, data, bundle = example / "model.onnx", example / "data.npz", out / results[0]["target"]
+    commands = (
+        ("try", model, data),
+        ("inspect", model, "--target", results[0]["target"]),
+        ("validate", bundle, "--data", data, "--layers"),
+        ("doctor",),
+    )
     show(report.summary(results))
     show(
         f"{samples} images of handwritten digits that training never saw, each compared with\n"
         f"the float model in onnxruntime and, bit for bit, with the integer reference.\n\n"
-        f"What next:\n"
-        f"  {out}/cortex-m4/digits.h    the bundle: read the header, it is the manual\n"
-        f"  glowembed inspect YOUR.onnx\n"
-        f"  glowembed compile YOUR.onnx --data YOUR.npz -o bundle\n"
-        f"  glowembed validate bundle --data YOUR.npz"
+        f"What next, with your own model and samples in the place of these:\n"
+        f"  {bundle}/digits.h    the bundle: read the header, it is the manual\n"
+        + "\n".join(f"  {typed('glowembed', *words)}" for words in commands)
     )
+
+
+def _near(path: Path) -> Path:
+    """A path as seen from the current folder, if it lies below it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, compile_options, refuse_options, show, source_of, takes
+from glowembed.cli import AsJson, ClockText, compile_options, refuse_options, show, source_of, takes
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
+from glowembed.graph.clock import hertz
 from glowembed.judge.inspection import inspect_model
 from glowembed.pipeline import Bundle
 from glowembed.show import bundleview, memory_view, report
@@ -24,6 +25,12 @@ PLACE = 10
 
 def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed inspect model.onnx --target cortex-m4")(inspect)
+
+
+MemoryMap = Annotated[
+    Path | None,
+    typer.Option("--memory-map", metavar="FILE", help="Of a bundle: draw its RAM over time, as .svg or .html."),
+]
 
 
 @takes("shapes", "inputs", "outputs", "random", "input_layout")
@@ -51,10 +58,8 @@ def inspect(
     memory: Annotated[
         bool, typer.Option("--memory", help="Of a bundle: the contents of its RAM, step by step.")
     ] = False,
-    memory_map: Annotated[
-        Path | None,
-        typer.Option("--memory-map", metavar="FILE", help="Of a bundle: draw its RAM over time, as .svg or .html."),
-    ] = None,
+    memory_map: MemoryMap = None,
+    clock: ClockText = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -68,6 +73,7 @@ def inspect(
         "--target": target,
         "--data": data,
         "--coverage": coverage,
+        "--clock": clock,
         "--shape": given["shapes"],
         "--inputs": given["inputs"],
         "--outputs": given["outputs"],
@@ -82,7 +88,8 @@ def inspect(
     options = compile_options(given)
     asked = data is not None or options.random is not None
     source = source_of(data, options.random) if asked else None
-    found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut)
+    clock_hz = None if clock is None else hertz(clock)
+    found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut, clock_hz)
     show(found.json() if as_json else inspection(found))
     if found.unsupported:
         raise typer.Exit(3)

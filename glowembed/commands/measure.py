@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import BundleDir, board_of, progress_bar, show, write_json
+from glowembed.cli import BundleDir, ClockText, JsonFile, board_of, progress_bar, show, write_json
+from glowembed.graph.clock import clock_of
+from glowembed.graph.target import load_board
 from glowembed.judge.validation import build_bundle, measure_bundle
 from glowembed.measure import Ruler, noise, shown
 
@@ -43,9 +46,8 @@ def measure(
     build_dir: Annotated[
         Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
-    ] = None,
+    clock: ClockText = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Count the instructions of every layer and function exactly, and estimate their cycles, without hardware.
 
@@ -53,11 +55,14 @@ def measure(
     Cycles assume memories without wait states; docs/measuring.md says how far to trust them.
     """
     opened = pipeline.load_bundle(bundle)
+    place = board_of(opened, board)
+    clock_hz = clock_of(load_board(place), clock)
     with progress_bar() as progress:
         with progress.stage("build"):
-            image = build_bundle(opened, board_of(opened, board), build_dir)
+            image = build_bundle(opened, place, build_dir)
         with progress.stage("measure"):
             found = measure_bundle(opened, image, noise(opened.manifest, samples), hot, ruler)
+    found = replace(found, clock_hz=clock_hz)
     write_json(json_file, found.json())
     if json_file != Path("-"):
         show(shown(found))

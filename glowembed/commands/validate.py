@@ -11,10 +11,12 @@ import typer
 from glowembed import pipeline
 from glowembed.cli import (
     BundleDir,
+    ClockText,
     Data,
     ImageMean,
     ImageScale,
     ImageStd,
+    JsonFile,
     board_of,
     image_options,
     progress_bar,
@@ -28,7 +30,8 @@ from glowembed.cli import (
 )
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
-from glowembed.graph.target import TRANSPORTS
+from glowembed.graph.clock import clock_of
+from glowembed.graph.target import TRANSPORTS, load_board
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
 from glowembed.judge.validation import Validation
@@ -60,9 +63,6 @@ WithLayers = Annotated[bool, typer.Option("--layers", help="Also compare and cou
 Original = Annotated[Path | None, typer.Option("--model", metavar="ONNX", help="The original model, if it has moved.")]
 BuildDir = Annotated[
     Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
-]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that.")
 ]
 FarmFile = Annotated[
     Path | None,
@@ -110,6 +110,7 @@ def validate(
     baud: BaudRate = None,
     flash: FlashFirst = False,
     resume: Resume = False,
+    clock: ClockText = None,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
@@ -126,7 +127,7 @@ def validate(
     random = CompileOptions.from_words(asked).random
     if boards is not None:
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
-        refuse_options({**own, "--html": html}, f"for one board, and {boards} names several")
+        refuse_options({**own, "--html": html, "--clock": clock}, f"for one board, and {boards} names several")
         given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
         given |= {"--image-std": image_std, "--image-scale": image_scale}
         words = _words(given, {"--layers": layers, "--flash": flash, "--resume": resume})
@@ -135,9 +136,11 @@ def validate(
     opened = pipeline.load_bundle(bundle)
     images = image_options(image_mean, image_std, image_scale, images_of(opened))
     source, place = source_of(data, random, images, labels=labels), board_of(opened, board)
-    link = Link(transport, port, baud, flash, resume)
+    link, timed = Link(transport, port, baud, flash, resume), clock is not None
+    clock_hz = clock_of(load_board(place), clock)
     with progress_bar() as progress:
-        result = run_validation(opened, source, place, samples, None, layers, build_dir, progress, model, link)
+        how = (layers, build_dir, progress, model, link, clock_hz, timed)
+        result = run_validation(opened, source, place, samples, None, *how)
     tell_notes(unused_image_options(data, image_mean, image_std, image_scale))
     write_json(json_file, result.json)
     if html is not None:

@@ -76,6 +76,7 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "The network is too long for the best plan; the note says which simpler one was made, and why.",
     ),
+    "no-emulated-board": ("warning", "`try` found no emulated board for the network here; the note says why."),
     "estimate": (
         "note",
         "A figure of `inspect` was made without samples, or could not be computed; the note says why.",

@@ -13,8 +13,10 @@ from functools import cache
 from typing import Any
 
 from glowembed.errors import UsageError
+from glowembed.graph.clock import clock_of, milliseconds
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Plan
+from glowembed.graph.registry import kernel
 from glowembed.graph.target import Board, boards_of, load_target
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions, planned
@@ -30,11 +32,12 @@ HARNESS_FLASH, HARNESS_RAM = (4600, 6400), (400, 1200)
 
 @dataclass(frozen=True)
 class Needs:
-    """The bytes of a network only. code: estimated."""
+    """The bytes of a network only, and the cycles of an inference. code, cycles: estimated."""
 
     arena: int
     constants: int
     code: int
+    cycles: int
 
     @property
     def flash(self) -> int:
@@ -44,7 +47,7 @@ class Needs:
 @dataclass(frozen=True)
 class Fit:
     """The verdict for a board. fits: None if it is too close to call, or on the host. options: those that `compile`
-    needs for it.
+    needs for it. milliseconds: of an inference, estimated, at the clock of the board; None if it has none.
     """
 
     board: str
@@ -52,15 +55,19 @@ class Fit:
     flash: int
     fits: bool | None
     options: str = ""
+    clock_hz: int | None = None
+    milliseconds: float | None = None
 
 
 def needs(graph: Graph, plan: Plan, target: str) -> Needs:
-    constants = footprint.stored_once(graph)
-    return Needs(plan.arena_size, constants, footprint.flash(graph, plan, load_target(target)) - constants)
+    """What a network with kernels and a plan needs. The cycles are those by which kernels are chosen, each called once."""
+    constants, core = footprint.stored_once(graph), load_target(target)
+    cycles = sum(kernel(node.kernel).cost(node, core).cycles for node in graph.nodes if node.kernel)
+    return Needs(plan.arena_size, constants, footprint.flash(graph, plan, core) - constants, round(cycles))
 
 
 def fits(graph: Graph, options: CompileOptions, usual: Needs) -> tuple[Fit, ...]:
-    """The verdicts for all boards of the target; `usual` is what the given options need."""
+    """The verdicts for all boards of the target, at their own clocks; `usual` is what the given options need."""
 
     @cache
     def limited(ram: int | None, flash: int | None) -> Needs | None:
@@ -70,7 +77,13 @@ def fits(graph: Graph, options: CompileOptions, usual: Needs) -> tuple[Fit, ...]
         except UsageError:
             return None
 
-    return tuple(_fit(board, usual, limited) for board in boards_of(load_target(options.target)))
+    boards = boards_of(load_target(options.target))
+    return tuple(_timed(_fit(board, usual, limited), board, usual) for board in boards)
+
+
+def _timed(found: Fit, board: Board, usual: Needs) -> Fit:
+    clock = clock_of(board, None)
+    return replace(found, clock_hz=clock, milliseconds=milliseconds(usual.cycles, clock))
 
 
 def _fit(board: Board, usual: Needs, limited: Any) -> Fit:

@@ -18,6 +18,7 @@ import numpy as np
 
 from glowembed.canonicalize import canonicalize
 from glowembed.errors import GlowembedError
+from glowembed.graph.clock import milliseconds
 from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import is_a
@@ -82,6 +83,9 @@ class Inspection:
     target: str = DEFAULT_TARGET
     arena_estimate: int | None = None
     flash_estimate: int | None = None
+    cycles_estimate: int | None = None
+    clock_hz: int | None = None
+    milliseconds: float | None = None
     boards: tuple[Fit, ...] = ()
     unsupported: tuple[Problem, ...] = ()
     coverage: tuple[Row, ...] = ()
@@ -98,9 +102,10 @@ def inspect_model(
     data: Dataset | Source | None = None,
     coverage: bool = False,
     at: Cut = WHOLE,
+    clock_hz: int | None = None,
 ) -> Inspection:
     """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples, `coverage` adds how
-    each operator is computed.
+    each operator is computed, `clock_hz` adds the time of an inference at this clock.
     """
     options = CompileOptions(
         load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout, cut=at
@@ -110,7 +115,14 @@ def inspect_model(
     problems = tuple(importer.problems(model, shapes, at))
     notes = tuple(Note("data", text) for text in info.notes)
     head = Inspection(
-        model.name, info.sha256, info.opset, info.producer, notes, target=options.target, unsupported=problems
+        model.name,
+        info.sha256,
+        info.opset,
+        info.producer,
+        notes,
+        target=options.target,
+        unsupported=problems,
+        clock_hz=clock_hz,
     )
     operators = importer.operators(model, at) if coverage else {}
     if problems:
@@ -145,7 +157,15 @@ def _sized(
         return replace(found, notes=(*found.notes, unknown)), None
     fit = fits(graph, options, usual) if boards else ()
     found = found if data is not None else replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
-    return replace(found, arena_estimate=usual.arena, flash_estimate=usual.flash, boards=fit), chosen
+    sized = replace(
+        found,
+        arena_estimate=usual.arena,
+        flash_estimate=usual.flash,
+        cycles_estimate=usual.cycles,
+        milliseconds=milliseconds(usual.cycles, found.clock_hz),
+        boards=fit,
+    )
+    return sized, chosen
 
 
 def _random(specs: Sequence[InputSpec]) -> Dataset:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import UsageError
+from glowembed.graph.clock import clock_of, milliseconds
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import is_a
@@ -38,6 +39,7 @@ from glowembed.run import Bytes, RunResult, host, ondevice, qemu
 from glowembed.run.ondevice import Link, Reference, Wrong
 
 SCHEMA = 1
+LAYER_KEYS = ("name", "op", "kernel", "macs")
 LAYER_SAMPLES = 20
 """The most samples for which layers are checked, because every layer of every sample is much data."""
 
@@ -98,10 +100,13 @@ def validate(
     progress: Progress = SILENT,
     model: Path | None = None,
     link: Link = EMULATED,
+    clock_hz: int | None = None,
+    cycles: bool = False,
 ) -> Validation:
     """Run all samples (or `samples` of them, evenly spaced) on the board and compare.
 
-    `model`: the path of the ONNX file. `link`: how to reach the board.
+    `model`: the path of the ONNX file. `link`: how to reach the board. clock_hz: for milliseconds; by default that of
+    the board. cycles: also estimate the cycles of the first sample on an emulated board, as `layers` does.
     """
     bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
     place = load_board(board)
@@ -125,11 +130,19 @@ def validate(
     streaming.require_windows(bundle, recording, expected, progress)
     if layers and image.transport == "serial":
         checks = _layers_of(bundle, result, expected, _estimate(bundle, place, build_dir, inputs, progress))
+    elif layers:
+        checks = _layer_checks(bundle, place, image, inputs, expected, progress)
     else:
-        checks = _layer_checks(bundle, place, image, inputs, expected, progress) if layers else _NO_LAYERS
-    return _validation(
-        _Run(bundle, original, place, image, recording.windows, result, floats, found, expected, checks, wrong)
-    )
+        checks = _Layers(measurement=_totals(bundle, image, inputs) if cycles else None)
+    clock, parts = clock_hz or clock_of(place, None), (result, floats, found, expected, checks, wrong)
+    return _validation(_Run(bundle, original, place, image, recording.windows, *parts, clock))
+
+
+def _totals(bundle: Bundle, image: Image, inputs: Arrays) -> Measurement | None:
+    """The cycles of the first sample, without layers; None on a board that is not emulated here."""
+    if image.transport == "serial" or image.board.qemu is None:
+        return None
+    return measure(image, bundle.manifest, _rows(bundle, {name: array[:1] for name, array in inputs.items()}))
 
 
 def _transport(board: Board, link: Link) -> str:
@@ -334,9 +347,6 @@ class _Layers:
     """The cycles of the first sample."""
 
 
-_NO_LAYERS = _Layers()
-
-
 def _layer_checks(
     bundle: Bundle, board: Board, image: Image, inputs: Arrays, expected: Arrays, progress: Progress
 ) -> _Layers:
@@ -434,6 +444,7 @@ class _Run:
     expected: Arrays
     layers: _Layers
     wrong: Wrong | None = None
+    clock_hz: int | None = None
 
 
 def _validation(run: _Run) -> Validation:
@@ -539,11 +550,14 @@ def _head(run: _Run) -> dict[str, Any]:
 def _figures(run: _Run) -> dict[str, Any]:
     manifest, image = run.bundle.manifest, run.image
     measured = run.layers.measurement
+    estimate = _cycles(measured.total) if measured else None
     return {
         "instructions": run.result.instructions,
-        "cycles_estimate": _cycles(measured.total) if measured else None,
+        "cycles_estimate": estimate,
         "cycles_measured": run.result.cycles,
         "latency_us": None if run.result.seconds is None else 1e6 * run.result.seconds,
+        "clock_hz": run.clock_hz,
+        "milliseconds": milliseconds(run.result.cycles or estimate, run.clock_hz),
         "macs": manifest["macs"],
         "layers": _layer_rows(manifest, run.layers, run.result),
         "memory": {
@@ -563,20 +577,16 @@ def _figures(run: _Run) -> dict[str, Any]:
 
 def _layer_rows(manifest: Mapping[str, Any], layers: _Layers, result: RunResult) -> list[dict[str, Any]]:
     """One row per layer; cycles_measured is present if the device has a clock that counts them."""
-    rows = _rows_of_layers(manifest, layers)
-    cycles: Sequence[int] = result.layer_cycles or ()
-    return [{**row, "cycles_measured": count} for row, count in zip(rows, cycles, strict=True)] if cycles else rows
-
-
-def _rows_of_layers(manifest: Mapping[str, Any], layers: _Layers) -> list[dict[str, Any]]:
-    keys = ("name", "op", "kernel", "macs")
     unknown: list[None] = [None] * len(manifest["layers"])
     counts: Sequence[int | None] = layers.instructions or unknown
-    cycles = [_cycles(found) for found in layers.measurement.layers] if layers.measurement else unknown
-    return [
-        {**{key: layer[key] for key in keys}, "instructions": count, "cycles_estimate": estimate}
-        for layer, count, estimate in zip(manifest["layers"], counts, cycles, strict=True)
+    known = layers.measurement if layers.checks else None
+    estimates = [_cycles(found) for found in known.layers] if known else unknown
+    rows = [
+        {**{key: layer[key] for key in LAYER_KEYS}, "instructions": count, "cycles_estimate": estimate}
+        for layer, count, estimate in zip(manifest["layers"], counts, estimates, strict=True)
     ]
+    cycles: Sequence[int] = result.layer_cycles or ()
+    return [{**row, "cycles_measured": count} for row, count in zip(rows, cycles, strict=True)] if cycles else rows
 
 
 def _cycles(found: Figures) -> int | None:

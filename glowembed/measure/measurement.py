@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from glowembed.errors import ToolError, UsageError
+from glowembed.graph.clock import milliseconds
 from glowembed.graph.target import Target, target_of
 from glowembed.image import glue
 from glowembed.image.build import Image
@@ -92,6 +93,13 @@ class Measurement:
     manifest: Mapping[str, Any]
     note: str | None = None
     ruler: Ruler = "table"
+    clock_hz: int | None = None
+    """the clock for milliseconds"""
+
+    @property
+    def milliseconds(self) -> float | None:
+        """The estimated time of an inference at the clock."""
+        return milliseconds(self.total.cycles.point if self.total.cycles else None, self.clock_hz)
 
     def json(self) -> dict[str, Any]:
         """The machine-readable result."""
@@ -111,6 +119,8 @@ class Measurement:
             "note": self.note,
             "macs": self.manifest.get("macs"),
             **{key: value for key, value in total.items() if key != "name"},
+            "clock_hz": self.clock_hz,
+            "milliseconds": self.milliseconds,
             "layers": [{**found.json(), **{k: layer.get(k) for k in keys}} for layer, found in rows],
             "functions": [function.json() for function in self.functions],
         }

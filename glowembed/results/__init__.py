@@ -15,6 +15,7 @@ RESULTS: dict[str, Any] = {
     "combine": bundles.Combined,
     "compile": bundles.Manifest,
     "demo": list[validation.Validation],
+    "doctor": lists.Doctor,
     "inspect": inspection.Inspection,
     "inspect-memory": inspection.Memory,
     "inspect-quantization": list[inspection.LayerNumbers],
@@ -22,6 +23,7 @@ RESULTS: dict[str, Any] = {
     "precision": inspection.Precision,
     "regress": list[validation.RegressRow],
     "targets": list[lists.Target],
+    "try": validation.Trial,
     "validate": validation.Validation,
     "validate-boards": validation.Farm,
 }

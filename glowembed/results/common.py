@@ -6,6 +6,10 @@ from typing import Annotated, Literal, TypedDict
 
 Schema = Annotated[Literal[1], "The version of this form."]
 Count = Annotated[int, "Not negative."]
+Clock = Annotated[int | None, "The clock that gives the milliseconds, in hertz; null if there is none."]
+Milliseconds = Annotated[
+    float | None, "The time of an inference at this clock, by its cycles; null if they are not known."
+]
 Sha256 = Annotated[str, "64 hexadecimal digits."]
 
 

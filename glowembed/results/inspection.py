@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict
 
-from glowembed.results.common import Count, Note, Schema
+from glowembed.results.common import Clock, Count, Milliseconds, Note, Schema
 
 
 class Tensor(TypedDict):
@@ -34,6 +34,8 @@ class Fit(TypedDict):
     flash: Annotated[int, "Bytes that the network may use."]
     fits: bool
     options: Annotated[str, "Empty if it fits by default."]
+    clock_hz: Clock
+    milliseconds: Milliseconds
 
 
 class Problem(TypedDict):
@@ -75,6 +77,9 @@ class Inspection(TypedDict):
     target: str
     arena_estimate: int | None
     flash_estimate: int | None
+    cycles_estimate: Annotated[int | None, "By the figures with which kernels are chosen; `measure` counts them."]
+    clock_hz: Clock
+    milliseconds: Milliseconds
     boards: list[Fit]
     unsupported: list[Problem]
     coverage: list[Operator]

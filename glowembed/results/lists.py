@@ -1,8 +1,10 @@
-"""The results of `targets` and `boards`."""
+"""The results of `targets`, `boards` and `doctor`."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
+
+from glowembed.results.common import Schema
 
 
 class Target(TypedDict):
@@ -20,3 +22,25 @@ class Board(TypedDict):
     name: str
     target: str
     description: str
+
+
+class Finding(TypedDict):
+    """One thing that glowembed needs."""
+
+    name: str
+    wanted_for: str
+    state: Annotated[
+        Literal["here", "missing", "optional"], "`optional` is missing too, but only `wanted_for` needs it."
+    ]
+    packages: Annotated[list[str], "Of Debian, that hold it."]
+    hint: Annotated[str, "What to do where no package helps."]
+
+
+class Doctor(TypedDict):
+    """What is on this computer."""
+
+    schema: Schema
+    complete: Annotated[bool, "Whether nothing is missing but optional parts."]
+    install: Annotated[str, "The command that installs what is missing; empty if there is nothing."]
+    install_all: Annotated[str, "The command that installs the optional parts too."]
+    findings: list[Finding]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from glowembed.results.common import Count, Schema
+from glowembed.results.common import Clock, Count, Milliseconds, Schema
 
 Range = Annotated[list[int] | None, "The least and the most that the cycle model allows."]
 
@@ -47,5 +47,7 @@ class Measurement(TypedDict):
     instructions: Count
     cycles_estimate: int | None
     cycles_range: Range
+    clock_hz: Clock
+    milliseconds: Milliseconds
     layers: list[Layer]
     functions: list[Function]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from glowembed.results.common import Count, Note, Schema, Sha256
+from glowembed.results.common import Clock, Count, Milliseconds, Note, Schema, Sha256
+from glowembed.results.inspection import Fit, Inspection
 
 
 class Output(TypedDict):
@@ -102,10 +103,29 @@ class Validation(TypedDict):
     cycles_estimate: int | None
     cycles_measured: int | None
     latency_us: float | None
+    clock_hz: Clock
+    milliseconds: Annotated[Milliseconds, "Measured cycles count before estimated ones."]
     macs: Count
     layers: list[Layer]
     memory: Memory
     line: NotRequired[Line]
+
+
+class TrialRun(TypedDict):
+    """A bundle on a board."""
+
+    bundle: Annotated[str, "The folder of the bundle."]
+    validation: Validation
+
+
+class Trial(TypedDict):
+    """A model tried on an emulated board, if there is one, and on this computer."""
+
+    schema: Schema
+    inspection: Inspection
+    boards: Annotated[list[Fit], "Every board, with estimates of plans that are found quickly."]
+    runs: list[TrialRun]
+    notes: list[Note]
 
 
 class FarmRow(TypedDict):

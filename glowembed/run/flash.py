@@ -22,6 +22,9 @@ UF2_FAMILY_PRESENT = 0x2000
 UF2_RP2040 = 0xE48BFF56
 """family id of the RP2040 (uf2families.json of the UF2 specification)"""
 
+COPY = "copy-uf2"
+"""The command of boards that are flashed by copying a file: glowembed itself does it."""
+
 UF2_DRIVES = ("/media", "/run/media", "/Volumes", "/mnt")
 
 
@@ -33,7 +36,7 @@ def flash(image: Image, port: str | None = None) -> None:
         raise UsageError(f"board {image.board.name!r} cannot be flashed: {why}")
     files = {kind: _file(image, kind).name for kind in how.formats}
     command = [word.format(port=port or "", **files) for word in how.command]
-    if command[0] == "copy-uf2":
+    if command[0] == COPY:
         _copy_uf2(image.elf.parent / files["uf2"], how.install)
         return
     if shutil.which(command[0]) is None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from glowembed.graph.clock import time_text
+from glowembed.judge.fitting import Fit
 from glowembed.judge.inspection import Inspection, Tensor
 from glowembed.show.tables import number, shape, size, table
 
@@ -71,11 +75,26 @@ def _totals(found: Inspection) -> Table:
         ("parameters", number(found.parameters)),
         ("arena (RAM), as compile plans it", size(found.arena_estimate)),
         ("flash, estimated", size(found.flash_estimate)),
+        ("cycles, estimated", number(found.cycles_estimate)),
+        *([("time, estimated", time_text(found.milliseconds, found.clock_hz))] if found.clock_hz else []),
     ]
     return table("Totals", ("", f"int8, {found.target}"), rows)
 
 
-def _boards_that_fit(found: Inspection) -> Table:
+BOARD_HEADS = ("board", "fits", "with", "RAM", "flash", "one inference, estimated")
+
+
+def board_rows(boards: Iterable[Fit]) -> list[tuple[str, ...]]:
+    """Whether a network fits each board, with which options, and its time there."""
     words = {True: "yes", False: "no", None: "a build tells"}
-    rows = [(b.board, words[b.fits] if b.flash else "-", b.options, size(b.ram), size(b.flash)) for b in found.boards]
-    return table("Boards, with the firmware of validate", ("board", "fits", "with", "RAM", "flash"), rows, left=3)
+    return [
+        (
+            b.board, words[b.fits] if b.flash else "-", b.options, size(b.ram or None), size(b.flash or None),
+            time_text(b.milliseconds, b.clock_hz),
+        )
+        for b in boards
+    ]  # fmt: skip
+
+
+def _boards_that_fit(found: Inspection) -> Table:
+    return table("Boards, with the firmware of validate", BOARD_HEADS, board_rows(found.boards), left=3)

@@ -41,26 +41,34 @@ svg { max-width: 100%; height: auto } svg[role] { background: var(--soft) } svg[
 """
 
 
-def page(result: Validation, losses: Sequence[LayerReport] = (), values: tuple[Profile, Graph] | None = None) -> str:
+def page(
+    result: Validation,
+    losses: Sequence[LayerReport] = (),
+    values: tuple[Profile, Graph] | None = None,
+    first: Sequence[str] = (),
+    last: Sequence[str] = (),
+) -> str:
     """The page. losses: the loss of every layer against float. values: their distribution, and the graph with their
-    types.
+    types. first, last: further HTML before and after its sections.
     """
     json = result.json
     title = escape(f"{json['model']} on {json['board']}")
     parts = [
+        *first,
         _verdict(json),
         *(f'<p class="bad">warning: {escape(str(note))}</p>' for note in result.notes if note.level == "warning"),
-        _section("Outputs against float", _table(OUTPUT_HEADS, output_rows(json["outputs"]))),
-        _section("Accuracy against labels", _table(ACCURACY_HEADS, accuracy_rows(json["accuracy"])))
+        section("Outputs against float", table(OUTPUT_HEADS, output_rows(json["outputs"]))),
+        section("Accuracy against labels", table(ACCURACY_HEADS, accuracy_rows(json["accuracy"])))
         if json["accuracy"]
         else "",
-        _section("Confusion matrix", _confusion(result)),
-        _section("Float model and device", _scatters(result)),
-        _section("Layers", _layers(result, losses)),
-        _section("Values and the ranges of their types", plot.drawings(*values) if values is not None else ""),
-        _section("Memory over time", _memory(result)),
-        _section("Costs", _table(("", "on the board"), cost_rows(json))),
-        _section("Serial line", _table(("", "measured"), line_rows(json))) if "line" in json else "",
+        section("Confusion matrix", _confusion(result)),
+        section("Float model and device", _scatters(result)),
+        section("Layers", _layers(result, losses)),
+        section("Values and the ranges of their types", plot.drawings(*values) if values is not None else ""),
+        section("Memory over time", _memory(result)),
+        section("Costs", table(("", "on the board"), cost_rows(json))),
+        section("Serial line", table(("", "measured"), line_rows(json))) if "line" in json else "",
+        *last,
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -69,7 +77,8 @@ def page(result: Validation, losses: Sequence[LayerReport] = (), values: tuple[P
     ) + "\n</body></html>\n"
 
 
-def _section(title: str, body: str) -> str:
+def section(title: str, body: str) -> str:
+    """A part of the page with its title; nothing if it is empty."""
     return f"<h2>{escape(title)}</h2>\n{body}" if body else ""
 
 
@@ -82,7 +91,7 @@ def _verdict(json: Json) -> str:
     return f'<p>{escape(where)}: <b class="bad">NOT bit-exact</b>. First difference: {escape(words)}</p>'
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; columns without any known figure are left out."""
     rows = list(rows)
     known = [index for index in range(len(heads)) if any(row[index] != "-" for row in rows)]
@@ -162,7 +171,7 @@ def _scatter(name: str, floats: Array, found: Array) -> str:
 def _layers(result: Validation, losses: Sequence[LayerReport]) -> str:
     rows = result.json["layers"]
     checks, lost = {check.name: check for check in result.layers}, {loss.name: loss for loss in losses}
-    table = [
+    cells = [
         (
             row["name"], row["op"], _text(row["macs"]), _text(row["instructions"]), _text(row["cycles_estimate"]),
             _text(row.get("cycles_measured")), *_check(checks.get(row["name"])), *_loss(lost.get(row["name"])),
@@ -173,7 +182,7 @@ def _layers(result: Validation, losses: Sequence[LayerReport]) -> str:
         "layer", "op", "MACs", "instructions", "cycles, estimate", "cycles, measured", "saturated", "exact",
         "SQNR to here", "SQNR of the layer",
     )  # fmt: skip
-    return _cost_bars(rows) + _error_bars(losses) + _table(heads, table)
+    return _cost_bars(rows) + _error_bars(losses) + table(heads, cells)
 
 
 def _loss(loss: LayerReport | None) -> tuple[str, str]:

@@ -14,12 +14,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from glowembed.graph.clock import time_text
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import all_kernels, kernel
 from glowembed.graph.target import Board, Target, default_board, target_of, with_isa
 from glowembed.image.build import Image
 from glowembed.judge.debugging import DebugRun, LayerReport, Loss
+from glowembed.judge.doctor import SEVERITY, Checkup
 from glowembed.judge.farm import Row
 from glowembed.judge.tune import Evaluation, Lifted, Tuned
 from glowembed.judge.validation import Validation
@@ -136,6 +138,7 @@ def cost_rows(json: Json) -> list[tuple[str, str]]:
         ("instructions per inference", number(json["instructions"])),
         *([("cycles, estimated", number(json["cycles_estimate"]))] if json["cycles_estimate"] is not None else []),
         *([("cycles, measured", number(json["cycles_measured"]))] if json["cycles_measured"] else []),
+        *([("time", time_text(json["milliseconds"], json["clock_hz"]))] if json.get("milliseconds") else []),
         *([("microseconds", f"{json['latency_us']:,.1f}")] if json.get("latency_us") else []),
         ("multiply-accumulates", number(json["macs"])),
         ("arena (RAM)", size(memory["arena"])),
@@ -185,20 +188,36 @@ def _layers(result: Validation) -> Table:
 
 
 def summary(results: Sequence[Json]) -> Table:
-    """One column per validation, as the demo shows it."""
+    """One column per validation, as `demo` and `try` show it; rows without any figure are left out."""
     rows: list[tuple[str, Callable[[Json], str]]] = [
         ("core", lambda r: r["target"]),
         ("bits as in the reference", lambda r: "all" if r["bit_exact"] else "NOT ALL"),
-        ("accuracy, float", lambda r: _percent(r["accuracy"]["float"])),
-        ("accuracy, int8", lambda r: _percent(r["accuracy"]["quantized"])),
-        ("instructions per image", lambda r: number(r["instructions"])),
+        ("samples", lambda r: number(r["samples"])),
+        ("accuracy, float", lambda r: _accuracy(r, 1)),
+        ("accuracy, quantized", lambda r: _accuracy(r, 2)),
+        ("same class as float", lambda r: _worst(r, "top1_agreement", _percent)),
+        ("SQNR against float", lambda r: _worst(r, "sqnr_db", "{:.1f} dB".format)),
+        ("instructions per inference", lambda r: number(r["instructions"])),
+        ("cycles, estimated", lambda r: number(r["cycles_estimate"])),
+        ("time, estimated", lambda r: time_text(r["milliseconds"], r["clock_hz"])),
         ("arena (RAM)", lambda r: size(r["memory"]["arena"])),
         ("stack (RAM)", lambda r: size(r["memory"]["stack"] or None)),
         ("weights (flash)", lambda r: size(r["memory"]["weights"])),
         ("code (flash)", lambda r: size(r["memory"]["code"])),
     ]
     boards = [f"{r['board']}{', emulated' if r['transport'] == 'qemu' else ''}" for r in results]
-    return table("", ("", *boards), [(label, *(cell(r) for r in results)) for label, cell in rows])
+    cells = [(label, *(cell(r) for r in results)) for label, cell in rows]
+    return table("", ("", *boards), [row for row in cells if any(cell != "-" for cell in row[1:])])
+
+
+def _accuracy(json: Json, column: int) -> str:
+    return "-" if json["accuracy"] is None else accuracy_rows(json["accuracy"])[0][column]
+
+
+def _worst(json: Json, figure: str, form: Callable[[float], str]) -> str:
+    """The least figure of all outputs."""
+    known = [output[figure] for output in json["outputs"] if output[figure] is not None]
+    return form(min(known)) if known else "-"
 
 
 # ---------------------------------------------------------------------------------------------- compile, build
@@ -398,6 +417,20 @@ def boards(entries: Iterable[Board]) -> Table:
         for b in entries
     ]  # fmt: skip
     return table("", ("board", "target", "", "RAM", "flash"), rows, left=3)
+
+
+def checkup(found: Checkup) -> RenderableType:
+    """What is here and what is missing, and the lines that install the rest."""
+    rows = [
+        (f.state, f.name, f.wanted_for, "" if f.state == "here" else " ".join(f.packages) or f.hint)
+        for f in sorted(found.findings, key=lambda f: SEVERITY.index(f.state), reverse=True)
+    ]
+    lines = [Text("\nnothing is missing", style=GOOD) if found.complete else Text("\nsomething is missing", style=BAD)]
+    if found.install():
+        lines.append(Text(f"to install it:  {found.install()}"))
+    elif found.install(optional=True):
+        lines.append(Text(f"to install the optional parts too:  {found.install(optional=True)}"))
+    return Group(table("", ("", "what", "needed for", "package, or what to do"), rows, left=4), *lines)
 
 
 # ---------------------------------------------------------------------------------------------- debug

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,19 @@ from glowembed.show.dump import graph_text
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL, DATA = str(DIGITS / "model.onnx"), str(DIGITS / "data.npz")
-COMMANDS = ("inspect", "profile", "compile", "build", "validate", "measure", "demo", "targets", "boards")
+COMMANDS = (
+    "inspect",
+    "profile",
+    "compile",
+    "build",
+    "validate",
+    "measure",
+    "demo",
+    "targets",
+    "boards",
+    "try",
+    "doctor",
+)
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
@@ -239,6 +252,12 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in ("mps2-an386", "host", "450 images", "What next", "99."):
         assert words in said
     assert (tmp_path / "demo" / "cortex-m4" / "digits.h").is_file()
+    commands = [shlex.split(line) for line in said.partition("What next")[2].splitlines() if " glowembed " in line]
+    commands = [words[words.index("glowembed") + 1 :] for words in commands]
+    assert [words[0] for words in commands] == ["try", "inspect", "validate", "doctor"]
+    for words in commands[1:3]:
+        run(capsys, *words)
+    assert commands[0] == ["try", str(Path("examples/digits/model.onnx")), str(Path("examples/digits/data.npz"))]
     check_json("demo", json.loads(run(capsys, "demo", "--board", "host", "-o", tmp_path / "demo", "--json")))
 
 

@@ -89,14 +89,14 @@ def test_between_the_ends_only_a_build_tells() -> None:
     regions = {"CODE": "flash", "WEIGHTS": "flash", "DATA": "ram", "ARENA": "ram"}
     ram, flash = 16384 - board.stack_size, 262144
     for arena, expected in ((ram - 1200, True), (ram - 1199, None), (ram - 400, None), (ram - 399, False)):
-        assert fitting._verdict(board, regions, Needs(arena, 0, 0)) is expected
+        assert fitting._verdict(board, regions, Needs(arena, 0, 0, 0)) is expected
     for constants, expected in (
         (flash - 6400, True),
         (flash - 6399, None),
         (flash - 4600, None),
         (flash - 4599, False),
     ):
-        assert fitting._verdict(board, regions, Needs(0, constants, 0)) is expected
+        assert fitting._verdict(board, regions, Needs(0, constants, 0, 0)) is expected
 
 
 def test_with_samples_the_figures_are_those_of_the_bundle(tmp_path: Path) -> None:

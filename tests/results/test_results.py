@@ -20,6 +20,8 @@ ELSEWHERE = {
     "validate-boards": "tests/judge/test_farm.py",
     "regress": "tests/image/test_build.py",
     "demo": "tests/commands/test_cli.py",
+    "doctor": "tests/judge/test_doctor.py",
+    "try": "tests/judge/test_trial.py",
     "measure": "tests/measure/test_measure.py",
 }
 """Results that are checked where they are made, because making them takes long."""

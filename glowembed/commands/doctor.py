@@ -1,0 +1,39 @@
+"""`glowembed doctor`: says what is missing on this computer, and how to install it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glowembed.cli import JsonFile, show, write_json
+from glowembed.errors import ToolError
+from glowembed.judge.doctor import checkup, targets_named
+from glowembed.show import report
+
+PLACE = 150
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example:  glowembed doctor --target cortex-m4")(doctor)
+
+
+def doctor(
+    targets: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="Only what this target needs. Repeatable.", show_default="all with a board"),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Say what is missing: compilers, C libraries, emulators, programs that flash boards, access to serial ports.
+
+    The last line installs all of it on Debian and Ubuntu. The exit code is 4 if something that building or emulating
+    needs is missing, and 0 if only optional parts are.
+    """
+    found = checkup(targets_named(targets or []))
+    write_json(json_file, found.json())
+    if json_file != Path("-"):
+        show(report.checkup(found))
+    if not found.complete:
+        raise typer.Exit(ToolError.exit_code)

@@ -1,0 +1,45 @@
+"""Clocks of cores. In: texts such as 120MHz, counts of cycles. Out: hertz, milliseconds.
+
+A board's own clock is `clock_hz` of its board.toml; `--clock` names another one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from glowembed.errors import UsageError
+from glowembed.graph.target import Board
+
+CLOCK = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*([kMG]?Hz)", re.IGNORECASE | re.ASCII)
+UNITS = {"hz": 1, "khz": 1_000, "mhz": 1_000_000, "ghz": 1_000_000_000}
+FASTEST = 100_000_000_000
+
+
+def hertz(text: str) -> int:
+    """The hertz of a clock such as 120MHz or 32.768kHz. Raises UsageError for anything else."""
+    found = CLOCK.fullmatch(text.strip())
+    value = round(float(found[1]) * UNITS[found[2].lower()]) if found else 0
+    if not 0 < value <= FASTEST:
+        raise UsageError(f"--clock {text!r}: expected a frequency with its unit, such as 120MHz or 32768Hz")
+    return value
+
+
+def clock_of(board: Board, given: str | None) -> int | None:
+    """The clock that was given or else that of the board, in hertz; None where neither is known, as on a PC."""
+    return hertz(given) if given is not None else board.clock_hz or None
+
+
+def milliseconds(cycles: float | None, clock_hz: int | None) -> float | None:
+    """The time that so many cycles take; None if one of both is not known."""
+    return None if cycles is None or not clock_hz else 1e3 * cycles / clock_hz
+
+
+def time_text(time: float | None, clock_hz: int | None) -> str:
+    """A time at a clock for a person: 1.23 ms at 120 MHz; a dash if it is not known."""
+    return "-" if time is None or not clock_hz else f"{time:,.3g} ms at {clock_text(clock_hz)}"
+
+
+def clock_text(clock_hz: int) -> str:
+    """A clock for a person: 120 MHz."""
+    unit = next(name for name in ("GHz", "MHz", "kHz", "Hz") if clock_hz >= UNITS[name.lower()])
+    return f"{clock_hz / UNITS[unit.lower()]:g} {unit}"
