@@ -18,13 +18,13 @@ from typing import Any
 import draw_architecture
 import json_schemas
 import typer
+from missing_kernels import missing
 
 from glowembed import errors, resources
 from glowembed.__main__ import BUG, app
 from glowembed.graph.op import Kernel
 from glowembed.graph.registry import definitions, dtypes_of, importers, kernel_ops
 from glowembed.graph.target import load_target, target_names
-from glowembed.kernels.missing import missing
 from glowembed.options.table import DTYPES
 from glowembed.read import contrib
 

@@ -11,7 +11,7 @@ macros, which this module sets as a programmer would:
   a header has no include guard, because its words are those of one kernel.
 
 All macros of a kernel are undefined behind it, so that a bundle may hold any number of variants. A kernel with levels
-(kernels/levels.py) is one text that is emitted once for each of them, and a function that calls one.
+(graph/isa.py) is one text that is emitted once for each of them, and a function that calls one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from glowembed import resources
 from glowembed.errors import UsageError
 from glowembed.graph import own
 from glowembed.graph.cstruct import struct_name
+from glowembed.graph.isa import Level
 from glowembed.graph.op import Kernel, KernelOp, in_mode
-from glowembed.kernels.levels import LEVELS, Level
+from glowembed.graph.registry import levels
 from glowembed.law.fixedpoint import MODES
 
 INCLUDE = '#include "'
@@ -168,8 +169,8 @@ def level_names(word: str, texts: Iterable[str]) -> list[str]:
     """A #define for each name of an ISA word with levels: ge_x86_dot is GE_X86_LEVEL(ge, _dot), which each level defines."""
     shared = identifiers(resources.kernel_header(f"ge_{word}.h").read_text("ascii"))
     helpers = _helpers(word, texts)
-    own = {level.instead[h] for level in LEVELS[word] for h in helpers if h in level.instead}
-    headers = sorted({*helpers, *own, *(header for level in LEVELS[word] for header in level.headers)})
+    own = {level.instead[h] for level in levels()[word] for h in helpers if h in level.instead}
+    headers = sorted({*helpers, *own, *(header for level in levels()[word] for header in level.headers)})
     every = [*texts, *(resources.kernel_header(header).read_text("ascii") for header in headers)]
     found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared
     pairs = ((name, *name.split(f"_{word}", 1)) for name in sorted(found))
@@ -183,7 +184,7 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
 
     The names mean ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined behind them.
     """
-    portable = LEVELS[word][0].headers
+    portable = levels()[word][0].headers
     headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]
     wanted = (level.instead.get(h, h) for h in sorted(_helpers(word, texts) - set(portable)))
     helpers = [resources.kernel_header(h).read_text("ascii") for h in wanted]
@@ -212,8 +213,8 @@ def dispatcher(word: str, op: KernelOp[Any], kernel: Kernel) -> str:
     """A function under the kernel's own name that calls the one of the level in use."""
     parameters = _parameters(op, kernel)
     names = ", ".join(parameter.replace("*", " ").split()[-1] for parameter in parameters)
-    calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in LEVELS[word]}
-    portable = calls.pop(LEVELS[word][0].word)
+    calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in levels()[word]}
+    portable = calls.pop(levels()[word][0].word)
     upper = word.upper()
     cases = [
         f"    case GE_{upper}_{w.upper()}:\n        {call}\n        break;\n" for w, call in reversed(calls.items())

@@ -23,8 +23,8 @@ from glowembed.emit.csource import (
 from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import c_struct, struct_name
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.registry import kernel, kernel_ops
-from glowembed.kernels.levels import LEVELS, Level
+from glowembed.graph.isa import Level
+from glowembed.graph.registry import kernel, kernel_ops, levels
 
 FLOATS = """\
 /* Floats are computed as it is written, one operation after the other: this is what gives the same bits everywhere. */
@@ -78,7 +78,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
         "/* The kernels. */\n"
         + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol, len(n.inputs)) for symbol, n in nodes)
     ]
-    plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in LEVELS}
+    plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in levels()}
     kernels = [(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
     texts = [(kernel_source(one, params), one.isa) for one, params in kernels]
     parts += [_inlined(header.read_text("ascii")) for header in _helpers(texts)]
@@ -98,13 +98,13 @@ def _pragmas(text: str) -> list[str]:
 def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
     """The ISA words with levels that kernels of this network need."""
     words = {kernel(n.kernel).isa for n in graph.nodes if n.kernel}
-    return {word: levels for word, levels in LEVELS.items() if word in words}
+    return {word: found for word, found in levels().items() if word in words}
 
 
 def _levels(word: str, nodes: list[Node]) -> list[str]:
     """The kernels of these nodes for each level of an ISA word, and the functions that choose among them."""
     texts = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes]
-    portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in LEVELS[word])
+    portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in levels()[word])
     return [
         _inlined(resources.kernel_header(f"ge_{word}.h").read_text("ascii")),
         "\n".join(level_names(word, texts)) + "\n",

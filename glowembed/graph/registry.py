@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from glowembed.errors import UsageError
 from glowembed.graph import own
 from glowembed.graph.ir import Node
-from glowembed.graph.isa import Isa
+from glowembed.graph.isa import Isa, Level
 from glowembed.graph.op import Kernel, KernelOp, LowerContext, Lowering, Op, of_law
 
 T = TypeVar("T")
@@ -75,6 +75,12 @@ def isas() -> Mapping[str, Isa]:
         (isa for module in _modules("kernels") for isa in getattr(module, "ISAS", ())),
         lambda isa: isa.word,
     )
+
+
+@cache
+def levels() -> Mapping[str, tuple[Level, ...]]:
+    """The levels of every instruction set that has some, by its word."""
+    return {word: isa.levels for word, isa in isas().items() if isa.levels}
 
 
 @cache

@@ -86,7 +86,7 @@ class HostModel:
     def use_level(self, most: str) -> str:
         """Use the best instruction set of this computer that is not above `most` from now on, and return its name.
 
-        The names are those of levels.py. Raises UsageError for a bundle that was compiled without `most`.
+        The names are those of kernels/x86/levels.py. Raises UsageError for a bundle that was compiled without `most`.
         """
         levels = self.manifest.get("levels", [])
         if most not in levels:

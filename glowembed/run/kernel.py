@@ -25,8 +25,9 @@ from glowembed.emit.csource import kernel_source, level_names, level_source, of_
 from glowembed.errors import ToolError
 from glowembed.graph.cstruct import c_initialiser, ctypes_struct, numpy_type, params_header, struct_name
 from glowembed.graph.ir import Array
+from glowembed.graph.isa import Level
 from glowembed.graph.op import Kernel, KernelOp
-from glowembed.kernels.levels import LEVELS, Level
+from glowembed.graph.registry import levels
 from glowembed.run import objects
 
 ALIGN = 16
@@ -232,8 +233,8 @@ def variants(kernel: Kernel) -> tuple[Level | None, ...]:
     """The variants of a kernel that this host can execute: its levels, or None for a kernel without levels; empty if
     there are none.
     """
-    if kernel.isa in LEVELS:
-        return tuple(level for level in LEVELS[kernel.isa] if level.cpu <= _cpu_flags())
+    if kernel.isa in levels():
+        return tuple(level for level in levels()[kernel.isa] if level.cpu <= _cpu_flags())
     return () if kernel.isa else (None,)
 
 

@@ -11,8 +11,7 @@ import pytest
 from glowembed import resources
 from glowembed.emit.csource import kernel_source, level_names, level_source, macros
 from glowembed.graph.op import Kernel
-from glowembed.graph.registry import kernel_ops
-from glowembed.kernels.levels import LEVELS
+from glowembed.graph.registry import kernel_ops, levels
 
 FOLDERS = [folder for folder in resources.kernel_folders() if editor_files.cores_of(folder.name)]
 CORES = [(folder, core) for folder in FOLDERS if [*folder.glob("*.c")] for core in editor_files.cores_of(folder.name)]
@@ -62,7 +61,7 @@ def kernels_of(core: str) -> list[Kernel]:
     return [found[symbol] for symbol in sorted(found)]
 
 
-@pytest.mark.parametrize("core", [core for core in WORDS if core not in LEVELS], ids=lambda core: core or "host")
+@pytest.mark.parametrize("core", [core for core in WORDS if core not in levels()], ids=lambda core: core or "host")
 def test_all_variants_go_together_into_one_file(core: str, root: Path, tmp_path: Path) -> None:
     """No variant leaves a macro behind, and no two define the same name."""
     kernels = kernels_of(core)
@@ -74,12 +73,12 @@ def test_all_variants_go_together_into_one_file(core: str, root: Path, tmp_path:
     check(core, root, [tmp_path / "all.c"])
 
 
-@pytest.mark.parametrize("word", LEVELS)
+@pytest.mark.parametrize("word", levels())
 def test_all_levels_go_together_into_one_file(word: str, root: Path, tmp_path: Path) -> None:
     """The headers of levels are read again for each level, as in a bundle, which has them without include guards."""
     texts = [kernel_source(kernel) for kernel in kernels_of(word)]
     headers = resources.kernel_header(f"ge_{word}.h").parent.glob(f"ge_{word}_*.h")
     again = "".join(f"#undef {header.stem.upper()}_H\n" for header in sorted(headers))
-    parts = [part for level in LEVELS[word] for part in (again, *level_source(word, level, texts))]
+    parts = [part for level in levels()[word] for part in (again, *level_source(word, level, texts))]
     (tmp_path / "all.c").write_text("\n".join([*level_names(word, texts), *parts]))
     check(word, root, [tmp_path / "all.c"])

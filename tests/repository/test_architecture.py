@@ -67,6 +67,8 @@ def test_imports_go_one_way(path: Path) -> None:
 def test_the_listing_is_the_pipeline() -> None:
     flat = [path.name for path in PACKAGE.glob("*.py")]
     assert len(flat) < FLAT, f"give one of these a package: {flat}"
+    loose = [path.name for path in (PACKAGE / "kernels").glob("*.py") if path.name != "__init__.py"]
+    assert not loose, f"a module of kernels/ belongs to a core's folder, or to shared/: {loose}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())

@@ -13,7 +13,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.kernels.add_each import each, glow_why_not, tflite_why_not
+from glowembed.kernels.shared.add_each import each, glow_why_not, tflite_why_not
 from glowembed.ops.add import AddBroadcastParams
 from glowembed.ops.affine import AffineParams
 from glowembed.ops.shared import broadcast

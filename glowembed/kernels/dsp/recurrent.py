@@ -14,8 +14,9 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.kernels import dsp, gates
-from glowembed.kernels.gates import GRU, LSTM
+from glowembed.kernels import dsp
+from glowembed.kernels.shared import gates
+from glowembed.kernels.shared.gates import GRU, LSTM
 from glowembed.ops.recurrent_kernels import RecurrentParams
 
 MOST = 10

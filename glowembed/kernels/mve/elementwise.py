@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
-from glowembed.kernels.add_each import each, glow_why_not, pairwise, tflite_why_not
 from glowembed.kernels.mve import high_word
+from glowembed.kernels.shared.add_each import each, glow_why_not, pairwise, tflite_why_not
 from glowembed.ops.shared import broadcast
 
 ADD = Kernel(

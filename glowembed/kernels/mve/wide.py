@@ -14,7 +14,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.kernels.mve import STREAM
-from glowembed.kernels.wide import grouped, of_weight, sums_why_not
+from glowembed.kernels.shared.wide import grouped, of_weight, sums_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 LANES = 8

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, only
+from glowembed.kernels.x86.levels import LEVELS
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 
@@ -513,4 +514,4 @@ KERNELS = {
     "avgpool_s8": only(AVGPOOL),
 }
 
-ISAS = (Isa("x86"),)
+ISAS = (Isa("x86", levels=LEVELS),)

@@ -13,7 +13,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.kernels.wide import grouped, zeros_why_not
+from glowembed.kernels.shared.wide import grouped, zeros_why_not
 from glowembed.ops.float32 import Conv2dF32Params
 
 UNIT = 16

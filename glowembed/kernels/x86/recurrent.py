@@ -12,7 +12,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.kernels import gates
+from glowembed.kernels.shared import gates
 from glowembed.kernels.x86 import ELEMENT, INPUTS, OUTPUTS, SLACK, blocks
 from glowembed.ops.recurrent_kernels import RecurrentParams
 

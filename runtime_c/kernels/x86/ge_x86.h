@@ -36,7 +36,7 @@
 #define GE_UNROLL
 #endif
 
-/* Best last. The order is that of glowembed/kernels/levels.py. */
+/* Best last. The order is that of glowembed/kernels/x86/levels.py. */
 enum { GE_X86_PORTABLE, GE_X86_SSE41, GE_X86_AVX2, GE_X86_AVXVNNI, GE_X86_AVX512VNNI };
 
 /* The words of CPUID and XGETBV that matter; all zeros where the processor does not know them. */

@@ -19,9 +19,10 @@ from small_models import model, node, saved, weights
 from glowembed import pipeline
 from glowembed.emit.csource import level_names, level_source
 from glowembed.graph.ir import Array
+from glowembed.graph.isa import Level
 from glowembed.kernels import x86
-from glowembed.kernels.levels import LEVELS, Level
 from glowembed.kernels.x86 import CONV2D
+from glowembed.kernels.x86.levels import LEVELS
 from glowembed.law import fixedpoint
 from glowembed.ops.conv import Conv2dParams
 from glowembed.pipeline import CompileOptions
@@ -33,7 +34,7 @@ from glowembed.run.kernel import shared_library, variants
 
 pytestmark = pytest.mark.cc
 
-WORDS = tuple(level.word for level in LEVELS["x86"])
+WORDS = tuple(level.word for level in LEVELS)
 
 ALLOWED = """#include "ge_x86.h"
 uint32_t allowed(const ge_x86_features *f);
@@ -132,7 +133,7 @@ def test_tiles_are_straight_code(
         pytest.skip(f"no {compiler}")
     assembly = tmp_path / "net.s"
     subprocess.run([compiler, "-O2", "-S", "-o", str(assembly), str(bundle.path / "net.c")], check=True)
-    headers = next(each.headers for each in LEVELS["x86"] if each.word == level)
+    headers = next(each.headers for each in LEVELS if each.word == level)
     tiles = re.findall(r"\bT\((\d+), (\d+)\)", "".join(kernel_header(name).read_text() for name in headers))
     assert assembly.read_text().count(f"\t{product}\t") >= sum(int(rows) * int(wide) for rows, wide in tiles) > 0
 

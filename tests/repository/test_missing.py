@@ -1,10 +1,10 @@
 """Every op that has only portable C on a core with kernels has a reason, and no reason is superfluous."""
 
 import pytest
+from missing_kernels import WHY, family, missing
 
 from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import load_target
-from glowembed.kernels.missing import WHY, family, missing
 
 TARGETS = ("cortex-m4", "cortex-m55", "x86-64")
 

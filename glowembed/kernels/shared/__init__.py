@@ -1,0 +1,1 @@
+"""Proofs about constants, and orders of them, that kernels of several cores share."""
