@@ -13,7 +13,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.kernels.shared.add_each import each, glow_why_not, tflite_why_not
+from glowembed.kernels.shared.add_each import each
 from glowembed.ops.add import AddBroadcastParams
 from glowembed.ops.affine import AffineParams
 from glowembed.ops.shared import broadcast
@@ -135,8 +135,7 @@ SOFTMAX_TFLITE = Kernel(
 KERNELS = {
     "add_s8": only(ADD, ADD_FINE),
     "add_broadcast_s8": only(ADD_BROADCAST),
-    "add_each_s8_glow": only(each("glow", "dsp", glow_why_not, 15, 50)),
-    "add_each_s8_tflite": only(each("tflite", "dsp", tflite_why_not, 31, 70)),
+    "add_each_s8": each("dsp", {"glow": (15, 50), "tflite": (31, 70)}, lambda node: None),
     "mul_s8": only(MUL),
     "mul_broadcast_s8": only(MUL_BROADCAST),
     "lut_s8": only(LUT),

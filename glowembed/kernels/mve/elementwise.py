@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.mve import high_word
-from glowembed.kernels.shared.add_each import each, glow_why_not, pairwise, tflite_why_not
+from glowembed.kernels.shared.add_each import each, pairwise_why_not
 from glowembed.ops.shared import broadcast
 
 ADD = Kernel(
@@ -76,8 +76,7 @@ SOFTMAX_TFLITE = Kernel(
 KERNELS: Mapping[str, KernelsOf] = {
     "add_s8": only(ADD),
     "add_broadcast_s8": only(ADD_BROADCAST),
-    "add_each_s8_glow": only(each("glow", "mve", pairwise(glow_why_not), 4.3, 60)),
-    "add_each_s8_tflite": only(each("tflite", "mve", pairwise(tflite_why_not), 7, 60)),
+    "add_each_s8": each("mve", {"glow": (4.3, 60), "tflite": (7, 60)}, pairwise_why_not),
     "mul_s8": only(MUL),
     "mul_broadcast_s8": only(MUL_BROADCAST),
     "affine_s8": only(AFFINE),

@@ -1,16 +1,18 @@
-"""Sums whose operands are rescaled and rounded separately: checks which constants fast kernels of other laws can take.
+"""Sums whose operands are rescaled and rounded separately: which constants the kernels of the cores can take in each law.
 
-In: a node add_each_s8_glow or add_each_s8_tflite. Out: its `Kernel` on a core, with what the core's instructions cost.
+In: a node of add_each_s8 with a law of another engine. Out: the `Kernel` of a core, with what the core's instructions cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from glowembed.graph.ir import Node
-from glowembed.graph.op import Cost, Kernel
+from glowembed.graph.op import Cost, Kernel, KernelsOf
 from glowembed.graph.target import Target
 from glowembed.ops.shared import broadcast
+
+WhyNot = Callable[[Node, Target], str | None]
 
 
 def _words(node: Node) -> list[int]:
@@ -22,7 +24,7 @@ HALF = [2**30, 0]
 """The words of a scale of 1/2."""
 
 
-def tflite_why_not(node: Node, target: Target) -> str | None:
+def _tflite_why_not(node: Node, target: Target) -> str | None:
     w = _words(node)
     if HALF not in (w[0:2], w[2:4]):
         return "no operand has a scale of 1/2"
@@ -31,7 +33,7 @@ def tflite_why_not(node: Node, target: Target) -> str | None:
     return None
 
 
-def glow_why_not(node: Node, target: Target) -> str | None:
+def _glow_why_not(node: Node, target: Target) -> str | None:
     w = _words(node)
     if w[1] or w[4]:
         return "an operand is shifted before it is multiplied"
@@ -40,21 +42,34 @@ def glow_why_not(node: Node, target: Target) -> str | None:
     return None
 
 
-def each(mode: str, isa: str, why_not: Callable[[Node, Target], str | None], element: float, line: float) -> Kernel:
-    return Kernel(
-        f"ge_add_each_s8_{mode}_{isa}",
-        isa=isa,
-        when=why_not,
-        cost=lambda n, t: Cost(broadcast.lines_cost(n.params, element, line), 640 if mode == "tflite" else 460),
-        store="elements",
-    )
+WHY_NOT: Mapping[str, tuple[WhyNot, int]] = {"glow": (_glow_why_not, 460), "tflite": (_tflite_why_not, 640)}
+"""For each law that kernels of a core compute: the reason why they cannot take a node, and the bytes of their code."""
 
 
-def pairwise(why_not: Callable[[Node, Target], str | None]) -> Callable[[Node, Target], str | None]:
-    """Whether both operands have an element of their own for each element of a line."""
+def each(isa: str, cycles: Mapping[str, tuple[float, float]], also: Callable[[Node], str | None]) -> KernelsOf:
+    """The kernel of a core for the laws in `cycles`, which has the cycles of an element and of a line.
 
-    def pairwise_why_not(node: Node, target: Target) -> str | None:
-        steps = node.params.strides_a[-1], node.params.strides_b[-1]
-        return why_not(node, target) if steps == (1, 1) else "an operand has one element for a line"
+    also: a reason of the core's own why the kernel cannot take a node.
+    """
 
-    return pairwise_why_not
+    def of(mode: str) -> tuple[Kernel, ...]:
+        if mode not in cycles:
+            return ()
+        (why_not, code), (element, line) = WHY_NOT[mode], cycles[mode]
+        return (
+            Kernel(
+                f"ge_add_each_s8_{isa}",
+                isa=isa,
+                when=lambda node, target: why_not(node, target) or also(node),
+                cost=lambda n, t: Cost(broadcast.lines_cost(n.params, element, line), code),
+                store="elements",
+            ),
+        )
+
+    return of
+
+
+def pairwise_why_not(node: Node) -> str | None:
+    """The reason why not both operands have an element of their own for each element of a line; None if they have."""
+    steps = node.params.strides_a[-1], node.params.strides_b[-1]
+    return None if steps == (1, 1) else "an operand has one element for a line"
