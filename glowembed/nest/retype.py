@@ -28,6 +28,12 @@ def chooses(program: Program) -> bool:
     return all(one.op in CHOICES for one in floats) and all(map(math.isfinite, limits(program)))
 
 
+def is_copy(program: Program) -> bool:
+    """Whether the program gives what it reads, each element as it is."""
+    floats = (one for root in _roots(program) for one in parts(root) if _is_float(one))
+    return chooses(program) and all(one.op == "load" for one in floats)
+
+
 def limits(program: Program) -> list[float]:
     """The constants of the program that its type must hold. A variable may begin with any: it is the first of a search."""
     first = {id(s.args[1]) for s in statements(program.body) if s.kind == "declare"}

@@ -102,7 +102,8 @@ class GraphBuilder:
         x = next((name for name in inputs if self.values[name].const is None), None)
         if not exact and x is not None and (function := self._function(inputs, program)) is not None:
             return self.add("Function", [x], {**attrs, "params": params_of(function)}, output)
-        op = "Choice" if not exact and retype.chooses(program) else "Nest"
+        filled = all(tensor.size for tensor in program.inputs)
+        op = "Choice" if not exact and filled and retype.chooses(program) else "Nest"
         return self._made(op, inputs, attrs, output, program.output.shape, program.output.dtype, least=0)
 
     def _function(self, inputs: Sequence[str], program: Program) -> Program | None:

@@ -23,7 +23,9 @@ from glowembed.graph.ir import Const, Graph, Shape, verify
 from glowembed.graph.notes import Note
 from glowembed.graph.op import Malformed, OnnxNode, Refused, is_a
 from glowembed.graph.registry import definitions, importers, ops
-from glowembed.ops.nest import Choice
+from glowembed.nest.retype import is_copy
+from glowembed.ops.function import Function
+from glowembed.ops.nest import Choice, program_of
 from glowembed.ops.shared.definition import ELEMENT_TYPES
 from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
@@ -297,7 +299,8 @@ def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
     values, outputs = walk.builder.values, {name for name in node.outputs if name}
     for made in (n for n in walk.builder.nodes if outputs.intersection(n.outputs)):
         numbers = [name for name in made.inputs if values[name].const is not None and not values[name].plain]
-        if not is_a(made, Choice) or numbers or ops()[made.op].limits(made.attrs):
+        moves = is_a(made, Choice) or (is_a(made, Function) and is_copy(program_of(made.attrs["params"])))
+        if not moves or numbers or ops()[made.op].limits(made.attrs):
             return False
     real = tuple(name for name in node.outputs if name and not values[name].plain)
     onnxquant.after_move(replace(node, outputs=real), walk.quantized)
@@ -372,6 +375,8 @@ def _by_own_op(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
     """Import a node by an op that can be quantized. Raises Refused if there is none, or if it cannot."""
     if any(walk.is_plain(name) for name in node.inputs if name) or (walk.exact and _computes_integers(proto)):
         raise Refused("it computes with a tensor that is not float32")
+    if any(prod(walk.builder.shape(name)) == 0 for name in node.inputs if name in walk.builder.values):
+        raise Refused("it reads a tensor without elements")
     if pass_through(walk, proto, node):
         return
     _supported(proto)

@@ -320,9 +320,14 @@ def input_shapes(
 
 
 def _is_empty(info: ValueInfoProto, inputs: Sequence[ValueInfoProto]) -> bool:
-    """Whether an input is a vector without elements, which gives a type or an empty list of axes, and not a batch of 0."""
+    """Whether an input has no elements: a size of 0 on an axis behind the first, or a vector that gives a type or an empty list of
+    axes, and not a batch of 0.
+    """
+    declared = declared_shape(info)
+    if declared is not None and 0 in declared[1:]:
+        return True
     firsts = [shape[0] for other in inputs if other.name != info.name and (shape := declared_shape(other))]
-    return declared_shape(info) == [0] and bool(firsts) and all(size is not None and size > 0 for size in firsts)
+    return declared == [0] and bool(firsts) and all(size is not None and size > 0 for size in firsts)
 
 
 def _with_open_axes(declared: list[int | None] | None, may_be_empty: bool) -> list[int | None] | None:

@@ -1,4 +1,6 @@
-"""Inputs without elements in a quantized network: a type for CastLike, an empty list of axes. They need no samples and no range."""
+"""Tensors without elements in a quantized network: a type for CastLike, an empty list of axes, inputs and parts with an axis of 0.
+They need no samples and no range.
+"""
 
 from __future__ import annotations
 
@@ -67,3 +69,59 @@ def test_tensor_files_are_numbered_by_all_inputs(first: bool, tmp_path: Path) ->
 def test_beside_an_open_batch_it_is_a_batch_too(tmp_path: Path) -> None:
     values = load(network("a type", tmp_path, batch="n"), {"x": (1, 6)}).values
     assert values["e"].shape == (1,), "as exporters write 0 for an open batch"
+
+
+HOLLOW = {
+    "a reduction": ([helper.make_node("ReduceSum", ["e", "axis"], ["y"], keepdims=1)], [2, 1, 3]),
+    "an activation": ([helper.make_node("Relu", ["e"], ["y"])], [2, 0, 3]),
+    "a product": ([helper.make_node("MatMul", ["e", "w"], ["y"])], [2, 0, 4]),
+    "a move": ([helper.make_node("Transpose", ["e"], ["y"], perm=[2, 0, 1])], [3, 2, 0]),
+    "joined": ([helper.make_node("Concat", ["e", "x"], ["y"], axis=1)], [2, 4, 3]),
+    "nothing joined": ([helper.make_node("Concat", ["e", "e"], ["y"], axis=0)], [4, 0, 3]),
+    "a part": (
+        [helper.make_node("Split", ["x", "parts"], ["a", "y"], axis=1), helper.make_node("Relu", ["a"], ["b"])],
+        [2, 4, 3],
+    ),
+    "a part of integers": (
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            helper.make_node("Split", ["q", "parts"], ["a", "b"], axis=1),
+            helper.make_node("DequantizeLinear", ["b", "scale", "zero"], ["d"]),
+            helper.make_node("Relu", ["d"], ["y"]),
+        ],
+        [2, 4, 3],
+    ),
+}
+"""Nodes of `x`, of 2x4x3, and `e`, of 2x0x3, and the shape of `y`."""
+
+CONSTANTS = {
+    "axis": np.asarray([1]),
+    "w": RNG.normal(size=(3, 4)).astype(np.float32),
+    "parts": np.asarray([0, 4]),
+    "scale": np.float32(0.03),
+    "zero": np.int8(3),
+}
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("name", HOLLOW)
+def test_an_axis_of_size_0(name: str, dtype: str, tmp_path: Path) -> None:
+    nodes, shape = HOLLOW[name]
+    shapes = {"x": [2, 4, 3], "e": [2, 0, 3]}
+    read = {i for node in nodes for i in node.input}
+    inputs = [helper.make_tensor_value_info(i, TensorProto.FLOAT, s) for i, s in shapes.items() if i in read]
+    constants = [numpy_helper.from_array(np.asarray(array), i) for i, array in CONSTANTS.items() if i in read]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), tmp_path / "net.onnx"
+    )
+    data = tmp_path / "data.npz"
+    samples = RNG.normal(size=(8, 2, 4, 3)).astype(np.float32)
+    np.savez(data, **{f"{role}_x": samples for role in ("calib", "test")})
+    options = CompileOptions("x86-64", dtype=dtype, name="net")
+    bundle = compile_model(tmp_path / "net.onnx", tmp_path / "bundle", options, data if "x" in read else None)
+    assert list(bundle.graph.values["y"].shape) == shape
+    if "x" in read:
+        assert validate(bundle, data, "host").bit_exact
