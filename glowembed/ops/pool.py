@@ -352,7 +352,7 @@ class AvgpoolS8(_PoolBase[AvgpoolParams]):
     name = "avgpool_s8"
     params = AvgpoolParams
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_avgpool_s8", cost=_pool_cost, store="rows"),)
+    kernels = (of_element("ge_avgpool", "s8", "ge_avgpool_s8", cost=_pool_cost, store="rows"),)
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         return split_mean(node, c, self.requantization)
@@ -375,7 +375,7 @@ class AvgpoolTfliteS8(_PoolBase[AvgpoolSameParams]):
     name = "avgpool_tflite_s8"
     requantization = "tflite"
     params = AvgpoolSameParams
-    kernels = (Kernel("ge_avgpool_tflite_s8", cost=_pool_cost, store="rows"),)
+    kernels = (of_element("ge_avgpool", "tflite_s8", "ge_avgpool_tflite_s8", cost=_pool_cost, store="rows"),)
 
     def int_ref(self, p: AvgpoolSameParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         window = window_of(p)

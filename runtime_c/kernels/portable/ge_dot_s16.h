@@ -4,30 +4,22 @@
 
 #include <stdint.h>
 
-static inline int64_t ge_dot_s16(const int16_t *x, const int8_t *w, int32_t count, int32_t chunk) {
-    int64_t total = 0;
-    for (int32_t first = 0; first < count; first += chunk) {
-        const int32_t last = count - first < chunk ? count : first + chunk;
-        int32_t sum = 0;
-        for (int32_t i = first; i < last; i++) {
-            sum += x[i] * w[i];
-        }
-        total += sum;
+/* One loop for both types of weights. */
+#define GE_DOT_S16_OF(name, weight)                                                                                    \
+    static inline int64_t name(const int16_t *x, const weight *w, int32_t count, int32_t chunk) {                      \
+        int64_t total = 0;                                                                                             \
+        for (int32_t first = 0; first < count; first += chunk) {                                                       \
+            const int32_t last = count - first < chunk ? count : first + chunk;                                        \
+            int32_t sum = 0;                                                                                           \
+            for (int32_t i = first; i < last; i++) {                                                                   \
+                sum += x[i] * w[i];                                                                                    \
+            }                                                                                                          \
+            total += sum;                                                                                              \
+        }                                                                                                              \
+        return total;                                                                                                  \
     }
-    return total;
-}
 
-static inline int64_t ge_dot_s16_w16(const int16_t *x, const int16_t *w, int32_t count, int32_t chunk) {
-    int64_t total = 0;
-    for (int32_t first = 0; first < count; first += chunk) {
-        const int32_t last = count - first < chunk ? count : first + chunk;
-        int32_t sum = 0;
-        for (int32_t i = first; i < last; i++) {
-            sum += x[i] * w[i];
-        }
-        total += sum;
-    }
-    return total;
-}
+GE_DOT_S16_OF(ge_dot_s16, int8_t)
+GE_DOT_S16_OF(ge_dot_s16_w16, int16_t)
 
 #endif
