@@ -426,7 +426,7 @@ class Kernel:
 
 def of_element(text: str, element: str, symbol: str, **more: Any) -> Kernel:
     """A portable kernel that is one text for all types: of s8, s16 or f32, which element_<element>.h describes, or with sums of
-    products of aw_s8 and s16_w16 too, which sums_<element>.h describes, or with means, which average_<element>.h describes.
+    products of aw_s8 and s16_w16 too, which sums_<element>.h describes, or with means of s8 or s16, which average_<element>.h describes.
     """
     headers = {f"{words}_s8.h": f"{words}_{element}.h" for words in ("element", "sums", "average")}
     return Kernel(symbol, template=text, headers=headers, **more)

@@ -375,7 +375,7 @@ class AvgpoolTfliteS8(_PoolBase[AvgpoolSameParams]):
     name = "avgpool_tflite_s8"
     requantization = "tflite"
     params = AvgpoolSameParams
-    kernels = (of_element("ge_avgpool", "tflite_s8", "ge_avgpool_tflite_s8", cost=_pool_cost, store="rows"),)
+    kernels = (Kernel("ge_avgpool_tflite_s8", cost=_pool_cost, store="rows"),)
 
     def int_ref(self, p: AvgpoolSameParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         window = window_of(p)

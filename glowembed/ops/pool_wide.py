@@ -10,7 +10,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, Node
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Params, of_element
+from glowembed.graph.op import Cost, KernelOp, LowerContext, Params, of_element
 from glowembed.graph.spatial import PoolParams, Window
 from glowembed.law import wide
 from glowembed.law.wide import LOWEST
@@ -62,7 +62,7 @@ class AvgpoolS16(_PoolS16[AvgpoolParams]):
     name = "avgpool_s16"
     params = AvgpoolParams
     constants = {"multiplier": "int32_t"}
-    kernels = (Kernel("ge_avgpool_s16", cost=_pool_cost, store="rows"),)
+    kernels = (of_element("ge_avgpool", "s16", "ge_avgpool_s16", cost=_pool_cost, store="rows"),)
 
     def int_ref(self, p: AvgpoolParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(p.in_h, p.in_w, p.channels).astype(np.int64)
