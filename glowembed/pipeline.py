@@ -37,6 +37,7 @@ from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
 from glowembed.lower.stream import hops, prove, reuse
 from glowembed.nest.dtypes import numpy_type
+from glowembed.options.frontend import from_document
 from glowembed.options.table import CompileOptions as CompileOptions
 from glowembed.options.table import Cut, Settings
 from glowembed.plan import memory, replay
@@ -61,7 +62,9 @@ from glowembed.ranges.form import Form
 from glowembed.ranges.profile import Profile, ValueProfile, with_inner_ranges
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
+from glowembed.ranges.sound import heard
 from glowembed.read import importer
+from glowembed.read.frontend import with_frontend
 from glowembed.reference import run_int
 from glowembed.version import VERSION
 
@@ -104,7 +107,7 @@ class _Stages:
 
 
 def _imported(model: Path, options: CompileOptions) -> Graph:
-    return importer.load(
+    graph = importer.load(
         model,
         options.shapes,
         _layout(options),
@@ -113,11 +116,19 @@ def _imported(model: Path, options: CompileOptions) -> Graph:
         options.float64_as_float32,
         options.states,
     )
+    return with_frontend(graph, options.frontend)
 
 
 def _layout(options: CompileOptions) -> str:
     """The layout of inputs: rows come first after the batch, so an input that is streamed along axis 2 is channels-last."""
     return "nhwc" if options.stream is not None and options.stream.axis == 2 else options.input_layout
+
+
+def model_samples(model: Path, options: CompileOptions, dataset: Dataset) -> Dataset:
+    """The samples as the model itself takes them: behind a front end, its features."""
+    if options.frontend is None:
+        return dataset
+    return heard(dataset, options.frontend, _imported(model, replace(options, frontend=None)))
 
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
@@ -420,7 +431,11 @@ def form_of(bundle: Bundle) -> CompileOptions:
     """The options that say what of the model the bundle computes, and for which shapes: no later command asks for them again."""
     layout = bundle.manifest["options"]["input_layout"]
     states = dict(bundle.manifest["options"].get("states", {}))
-    return CompileOptions(shapes=shapes_of(bundle), cut=cut_of(bundle), input_layout=layout, states=states)
+    entry = bundle.manifest["options"].get("frontend")
+    frontend = None if entry is None else from_document(entry, str(bundle.path / "bundle.json"))
+    return CompileOptions(
+        shapes=shapes_of(bundle), cut=cut_of(bundle), input_layout=layout, states=states, frontend=frontend
+    )
 
 
 def keep_whole(bundle: Bundle, folder: Path) -> Bundle:

@@ -131,6 +131,9 @@ class Op(ABC):
     name: ClassVar[str]
     onnx: ClassVar[tuple[str, ...]] = ()
     output_type: ClassVar[OutputType | QType] = "profile"
+    input_type: ClassVar[QType | None] = None
+    """The type of the first input in every dtype of the op; None: it follows from the dtype."""
+
     elementwise: ClassVar[bool] = False
     """The op means the same for every order of axes: a Transpose may be pushed through without changing attrs."""
 

@@ -18,7 +18,7 @@ from glowembed.graph.notes import Note
 from glowembed.judge import compare
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.words import Streamed
-from glowembed.pipeline import Bundle, cut_of, form_of, lowered, window_of
+from glowembed.pipeline import Bundle, cut_of, form_of, lowered, model_samples, window_of
 from glowembed.progress import Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
@@ -67,7 +67,8 @@ def float_outputs(bundle: Bundle, original: Path, found: Recording, progress: Pr
     """
     stream, graph = bundle.graph.stream, bundle.graph
     if stream is None or not stream.causal:
-        return compare.run_float_model(original, found.windows, progress, graph.values, cut_of(bundle))
+        windows = model_samples(original, form_of(bundle), found.windows)
+        return compare.run_float_model(original, windows, progress, graph.values, cut_of(bundle))
     wanted = Streamed(stream.input, stream.axis, stream.hop)
     options = replace(form_of(bundle), dtype="float32", stream=wanted, stream_padding=stream.padding)
     floats = lowered(original, replace(options, target="x86-64"), found.windows.every(1), found.windows)

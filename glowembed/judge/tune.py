@@ -347,7 +347,8 @@ def _loaded(task: Task) -> _Loaded:
 def _load(task: Task) -> _Loaded:
     graph = pipeline.import_model(task.model, task.options)
     dataset = datasets.of_graph(task.data, graph, "test").every(task.samples)
-    floats = compare.run_float_model(task.model, dataset, values=graph.values, at=task.options.cut)
+    heard = pipeline.model_samples(task.model, task.options, dataset)
+    floats = compare.run_float_model(task.model, heard, values=graph.values, at=task.options.cut)
     score = _score(task.metric, floats, floats, dataset.labels)
     return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
 

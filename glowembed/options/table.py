@@ -27,6 +27,7 @@ from glowembed.graph.plan import (
 )
 from glowembed.graph.target import Target, load_target, with_isa
 from glowembed.law.fixedpoint import MODES
+from glowembed.options.frontend import Frontend, named_frontend, written_frontend
 from glowembed.options.option import Option, Setting, entry, in_order, listed, settings, table
 from glowembed.options.words import (
     Bytes,
@@ -305,6 +306,14 @@ class CompileOptions(NodeOptions):
         Option(
             "window: the bits of whole windows. causal: cheaper, convolutions see the rows before the window instead of padding.",
             one_of(get_args(StreamPadding)),
+            recorded="given",
+        ),
+    )
+    frontend: Frontend | None = entry(
+        None,
+        Option(
+            "Put a front end before the network, so that it takes sound: mfcc, logmel, spectrogram, raw, or FILE.yaml.",
+            Parsed("KIND|FILE", str, named_frontend, written_frontend),
             recorded="given",
         ),
     )

@@ -299,6 +299,8 @@ class _Typing:
         name = node.inputs[index]
         if self.values[name].plain and ops()[node.op].plain:
             return name
+        if index == 0 and (own := ops()[node.op].input_type) is not None:
+            return name if self.values[name].qtype == own else self.convert(node, name, own)
         if self.values[name].const is not None:
             if ops()[node.op].plain_constants:
                 return name

@@ -1,7 +1,8 @@
 """Cases that the tests of single ops give to the tests of all ops. In: a name. Out: its value in each file of
 tests/ops.
 
-A file may have SMALL, cases so small that each element of their inputs can be changed by itself, and random_case, which draws a case.
+A file may have SMALL, cases so small that each element of their inputs can be changed by itself, and random_case, which draws a case;
+for an op that no ONNX node becomes, small_graphs and random_graph, which give lowered graphs.
 """
 
 from __future__ import annotations

@@ -319,7 +319,8 @@ CASES: tuple[Callable[[random.Random], Case], ...] = (
 FAMILIES: tuple[Callable[[random.Random], Graph], ...] = (
     lambda chance: convolution(chance, depthwise=False), lambda chance: from_onnx(chance, CASES),
     lambda chance: convolution(chance, depthwise=True), lambda chance: from_onnx(chance, CASES),
-    fully_connected, lambda chance: from_onnx(chance, CASES), conversion,
+    fully_connected, lambda chance: from_onnx(chance, CASES),
+    lambda chance: chance.choice((conversion, conversion, *own_cases("random_graph")))(chance),
 )  # fmt: skip
 
 DEEP = 10

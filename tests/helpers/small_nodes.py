@@ -108,7 +108,8 @@ def small_nodes() -> dict[str, list[tuple[Graph, Node]]]:
     outputs.
     """
     found: dict[str, dict[str, tuple[Graph, Node]]] = {}
-    for graph in (*_lowered(), *_conversions(), *_handovers()):
+    own = chain.from_iterable(made() for made in own_cases("small_graphs"))
+    for graph in (*_lowered(), *_conversions(), *_handovers(), *own):
         for node in graph.nodes:
             nodes = found.setdefault(node.op, {})
             if len(nodes) < SHAPES_MAX:

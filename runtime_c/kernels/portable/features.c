@@ -1,0 +1,275 @@
+/* Frames of sound to spectra, mel bands or cosine coefficients: the portable truth.
+ *
+ * The law is that of glowembed/law/spectrum.py and glowembed/ops/features.py, which say what each step rounds. Complex numbers are pairs
+ * of words. The numbers of bins, of 64 bits, lie where their complex numbers were, the lower word first.
+ */
+#include "features_s8.h"
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_params.h"
+
+#define FEATURES_HEADROOM_MAX 14
+#define FEATURES_LOGS 65 /* chords of the logarithm; those of the root follow */
+
+/* The tables of a call, in the order of the signature. */
+typedef struct {
+    const int16_t *window;
+    const int16_t *turns;
+    const uint16_t *order;
+    const uint16_t *bands;
+    const uint16_t *chords;
+    const int16_t *cosines;
+    const int64_t *floors;
+    const GE_SCALE *scale;
+    const GE_OFFSET *offset;
+} features_tables;
+
+static inline int32_t features_limited(int64_t y, const ge_features_params *p) {
+    y >>= p->shift;
+    return (int32_t)(y < p->lo ? p->lo : (y > p->hi ? p->hi : y));
+}
+
+/* (x * w) >> 16. */
+static inline int32_t features_part(int32_t x, int32_t w) {
+    return (int32_t)(((int64_t)x * w) >> 16);
+}
+
+static int32_t features_zeros(uint32_t x) {
+    int32_t n = 0;
+    for (int32_t bits = 16; bits > 0; bits >>= 1) {
+        if (x < ((uint32_t)1 << (32 - bits))) {
+            x <<= bits;
+            n += bits;
+        }
+    }
+    return x == 0u ? 32 : n;
+}
+
+static int32_t features_headroom(const int16_t *x, int32_t count) {
+    int32_t signs = 0;
+    for (int32_t i = 0; i < count; i++) {
+        signs |= x[i] ^ (x[i] >> 15);
+    }
+    const int32_t h = features_zeros((uint32_t)signs) - 17;
+    return h < FEATURES_HEADROOM_MAX ? h : FEATURES_HEADROOM_MAX;
+}
+
+/* The transform of four complex numbers, a with its place, to places that are `apart` words from each other. */
+static inline void features_four(int32_t *z, int32_t apart, const int32_t *a, const int32_t *b, const int32_t *c,
+                                 const int32_t *d) {
+    for (int32_t j = 0; j < 2; j++) {
+        const int32_t turned = j == 0 ? b[1] - d[1] : d[0] - b[0];
+        z[j] = a[j] + b[j] + c[j] + d[j];
+        z[j + apart] = a[j] - c[j] + turned;
+        z[j + 2 * apart] = a[j] - b[j] + c[j] - d[j];
+        z[j + 3 * apart] = a[j] - c[j] - turned;
+    }
+}
+
+/* Two samples in the window. */
+static inline void features_pair(const int16_t *x, const int16_t *window, int32_t n, int32_t *z) {
+    z[0] = x[2 * n] * window[2 * n];
+    z[1] = x[2 * n + 1] * window[2 * n + 1];
+}
+
+/* The transforms of 4 or 2 numbers, raised by the headroom. */
+static int32_t features_first(const int16_t *x, const features_tables *t, int32_t half, int32_t h, int32_t *z) {
+    const int32_t size = (features_zeros((uint32_t)half) & 1) != 0 ? 4 : 2;
+    const int32_t groups = half / size;
+    for (int32_t g = 0; g < groups; g++) {
+        int32_t in[4][2] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+        for (int32_t j = 0; j < size; j++) {
+            features_pair(x, t->window, t->order[g] + j * groups, in[size == 4 ? j : 2 * j]);
+        }
+        int32_t out[8];
+        features_four(out, 2, in[0], in[1], in[2], in[3]);
+        for (int32_t j = 0; j < 2 * size; j++) {
+            *z++ = out[j] * ((int32_t)1 << h);
+        }
+    }
+    return size;
+}
+
+/* z turned by w to the right and divided by 4. */
+static inline void features_turn(const int32_t *z, const int16_t *w, int32_t *out) {
+    out[0] = features_part(z[0], w[0]) + features_part(z[1], w[1]);
+    out[1] = features_part(z[1], w[0]) - features_part(z[0], w[1]);
+}
+
+/* Transforms of `size` become those of 4 * size. */
+static void features_stage(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
+    for (int32_t k = 0; k < size; k++) {
+        const int16_t *w = turns + 6 * k * (half / 4 / size);
+        for (int32_t i = 2 * k; i < 2 * half; i += 8 * size) {
+            const int32_t a[2] = {z[i] >> 2, z[i + 1] >> 2};
+            int32_t b[2];
+            int32_t c[2];
+            int32_t d[2];
+            features_turn(z + i + 2 * size, w, b);
+            features_turn(z + i + 4 * size, w + 2, c);
+            features_turn(z + i + 6 * size, w + 4, d);
+            features_four(z + i, 2 * size, a, b, c, d);
+        }
+    }
+}
+
+/* The square root of p by chords. */
+static uint32_t features_root(uint64_t p, const uint16_t *roots) {
+    if (p == 0u) {
+        return 0;
+    }
+    const uint32_t high = (uint32_t)(p >> 32);
+    const int32_t e = (high != 0u ? features_zeros(high) : 32 + features_zeros((uint32_t)p)) & ~1;
+    const uint32_t t = (uint32_t)((p << e) >> 32);
+    const uint32_t i = (t >> 24) - 64u;
+    const uint32_t rest = (t >> 8) & 0xFFFFu;
+    const uint32_t root = ((uint32_t)roots[i] << 15) + (((uint32_t)(roots[i + 1] - roots[i]) * rest) >> 1);
+    return root >> (e / 2 - 1);
+}
+
+/* The power or the magnitude of a complex number. */
+static inline void features_number(const ge_features_params *p, int32_t re, int32_t im, const uint16_t *chords,
+                                   int32_t *q) {
+    const uint64_t square = (uint64_t)((int64_t)re * re + (int64_t)im * im);
+    const uint64_t number = p->power != 0 ? square >> 16 : features_root(square, chords + FEATURES_LOGS);
+    q[0] = (int32_t)(uint32_t)number;
+    q[1] = (int32_t)(uint32_t)(number >> 32);
+}
+
+static inline uint64_t features_of(const int32_t *q) {
+    return ((uint64_t)(uint32_t)q[1] << 32) | (uint32_t)q[0];
+}
+
+/* The numbers of all bins that are needed, from the transform of pairs of samples. */
+static void features_bins(const ge_features_params *p, int32_t *z, const int16_t *turns, const uint16_t *chords) {
+    const int32_t half = p->points / 2;
+    const int32_t last = p->first + p->bins - 1;
+    const int32_t re = z[0] >> 1;
+    const int32_t im = z[1] >> 1;
+    features_number(p, re + im, 0, chords, z);
+    features_number(p, re - im, 0, chords, z + p->points);
+    for (int32_t k = 1; k <= half / 2; k++, turns += 2) {
+        int32_t *y = z + 2 * (half - k);
+        const int32_t zr = z[2 * k] >> 1;
+        const int32_t zi = z[2 * k + 1] >> 1;
+        const int32_t yr = y[0] >> 1;
+        const int32_t yi = y[1] >> 1;
+        const int32_t er = (zr + yr) >> 1;
+        const int32_t ei = (zi - yi) >> 1;
+        const int32_t tr = features_part(zi + yi, turns[0]) - features_part(yr - zr, turns[1]);
+        const int32_t ti = features_part(yr - zr, turns[0]) + features_part(zi + yi, turns[1]);
+        if (half - k <= last) {
+            features_number(p, er - tr, ei - ti, chords, y);
+        }
+        features_number(p, er + tr, ei + ti, chords, z + 2 * k);
+    }
+}
+
+static int32_t features_log2(uint64_t x, const uint16_t *logs) {
+    const uint32_t high = (uint32_t)(x >> 32);
+    const int32_t zeros = high != 0u ? features_zeros(high) : 32 + features_zeros((uint32_t)x);
+    const uint32_t t = (uint32_t)((x << zeros) >> 32);
+    const uint32_t i = (t >> 25) & 63u;
+    const uint32_t rest = (t >> 9) & 0xFFFFu;
+    const uint32_t more = ((uint32_t)(logs[i + 1] - logs[i]) * rest + 0x8000u) >> 16;
+    return ((63 - zeros) * 65536) + (int32_t)(logs[i] + more);
+}
+
+/* v of band i, whose sum is b. */
+static int32_t features_value(const ge_features_params *p, const features_tables *t, int32_t i, uint64_t b, int32_t g) {
+    b += (uint64_t)(t->floors[i * p->floor_step] << g) >> p->floor_shift;
+    b = b != 0u ? b : 1u;
+    if (p->log != 0) {
+        return features_log2(b, t->chords) - g * 65536;
+    }
+    b >>= p->linear_shift + g;
+    return b < 0x7FFFFFFFu ? (int32_t)b : 0x7FFFFFFF;
+}
+
+static inline void features_write(const ge_features_params *p, const features_tables *t, int32_t i, int32_t v,
+                                  GE_ELEMENT *out) {
+    out[i] = GE_FEATURE(p, v, t->scale[i * p->scale_step], t->offset[i * p->scale_step]);
+}
+
+/* Each coefficient is a sum over all bands. */
+static void features_cosines(const ge_features_params *p, const features_tables *t, const int32_t *values,
+                             GE_ELEMENT *out) {
+    const int16_t *w = t->cosines;
+    for (int32_t k = 0; k < p->coefficients; k++) {
+        int64_t sum = (int64_t)1 << 14;
+        for (int32_t i = 0; i < p->bands; i++) {
+            sum += (int64_t)values[i] * *w++;
+        }
+        features_write(p, t, k, (int32_t)(sum >> 15), out);
+    }
+}
+
+/* The bands of a frame; their values, if cosines follow. */
+static void features_bands(const ge_features_params *p, const features_tables *t, const int32_t *q, int32_t g,
+                           int32_t *values, GE_ELEMENT *out) {
+    const uint16_t *ramp = t->bands + p->bands + 1;
+    uint64_t falling = 0;
+    for (int32_t s = 0; s <= p->bands; s++) {
+        uint64_t sum = 0;
+        uint64_t rising = 0;
+        for (int32_t i = 0; i < t->bands[s]; i++) {
+            sum += features_of(q);
+            rising += features_of(q) * *ramp++;
+            q += 2;
+        }
+        if (s > 0) {
+            const int32_t v = features_value(p, t, s - 1, falling + (sum << 15) - rising, g);
+            if (p->coefficients != 0) {
+                values[s - 1] = v;
+            } else {
+                features_write(p, t, s - 1, v, out);
+            }
+        }
+        falling = rising;
+    }
+}
+
+/* Each bin of a spectrogram is a band. */
+static void features_each(const ge_features_params *p, const features_tables *t, const int32_t *q, int32_t g,
+                          GE_ELEMENT *out) {
+    for (int32_t i = 0; i < p->bins; i++) {
+        features_write(p, t, i, features_value(p, t, i, features_of(q + 2 * i) << 15, g), out);
+    }
+}
+
+static void features_frame(const ge_features_params *p, const features_tables *t, const int16_t *x, int32_t *z,
+                           GE_ELEMENT *out) {
+    const int32_t half = p->points / 2;
+    const int32_t h = features_headroom(x, p->window);
+    const int32_t g = p->power != 0 ? 2 * h : h;
+    int32_t *values = z + p->points + 2;
+    for (int32_t size = features_first(x, t, half, h, z); size < half; size *= 4) {
+        features_stage(z, half, size, t->turns);
+    }
+    features_bins(p, z, t->turns + half / 4 * 6, t->chords);
+    if (p->bands == 0) {
+        features_each(p, t, z, g, out);
+        return;
+    }
+    features_bands(p, t, z + 2 * p->first, g, values, out);
+    if (p->coefficients != 0) {
+        features_cosines(p, t, values, out);
+    }
+}
+
+static void ge_features(const ge_features_params *p, const ge_rows *x, const int16_t *window, const int16_t *turns,
+                        const uint16_t *order, const uint16_t *bands, const uint16_t *chords, const int16_t *cosines,
+                        const int64_t *floors, const GE_SCALE *scale, const GE_OFFSET *offset, const ge_rows *out,
+                        int32_t first_row, int32_t last_row, void *scratch) {
+    const features_tables t = {window, turns, order, bands, chords, cosines, floors, scale, offset};
+    int32_t *z = (int32_t *)scratch;
+    int16_t *sound = (int16_t *)(z + p->points + 2 + (p->coefficients != 0 ? p->bands : 0));
+    const size_t bytes = (size_t)p->step * sizeof *sound;
+    memset(sound, 0, (size_t)p->points * sizeof *sound);
+    for (int32_t y = first_row; y < last_row; y++) {
+        for (int32_t i = 0; i < p->window / p->step; i++) {
+            memcpy(sound + i * p->step, ge_row(x, y * p->hop + i), bytes);
+        }
+        features_frame(p, &t, sound, z, (GE_ELEMENT *)ge_row(out, y));
+    }
+}
