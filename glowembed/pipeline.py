@@ -37,6 +37,7 @@ from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
 from glowembed.lower.stream import hops, prove, reuse
 from glowembed.nest.dtypes import numpy_type
+from glowembed.ops.features import SOUND
 from glowembed.options.frontend import from_document
 from glowembed.options.table import CompileOptions as CompileOptions
 from glowembed.options.table import Cut, Settings
@@ -511,7 +512,8 @@ def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Gra
     missing = dict(ranges.missing) if isinstance(ranges, _NoProfile) else {}
     if not missing:
         return made, precision
-    floating = left_in_float(graph, precision, missing) if typed_names(graph) else precision
+    typed = [name for name in typed_names(graph) if graph.values[name].qtype != SOUND]  # of the network, not of a front end
+    floating = left_in_float(graph, precision, missing) if typed else precision
     if floating == precision:
         _refuse_without(missing)
     return _quantized(graph, floating, _NoProfile(graph.model_sha256, 0, {}))

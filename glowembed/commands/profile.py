@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")(profile)
 
 
-@takes("calibration", "percentile", "schema", "shapes", "inputs", "outputs", "states", "random")
+@takes("calibration", "percentile", "schema", "shapes", "inputs", "outputs", "states", "frontend", "random")
 def profile(
     model: Model,
     data: MaybeData = None,

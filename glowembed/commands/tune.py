@@ -86,7 +86,7 @@ Workers = Annotated[
 ]
 
 
-@takes("shapes", "inputs", "outputs", "states", "random")
+@takes("shapes", "inputs", "outputs", "states", "frontend", "random")
 def command(
     model: ModelOrBundle,
     out: PrecisionFile,
@@ -126,7 +126,8 @@ def command(
     options = replace(options, target=load_target(target or options.target).name)
     asked = CompileOptions.from_words(given)
     cut = Cut(asked.cut.inputs or options.cut.inputs, asked.cut.outputs or options.cut.outputs)
-    options = replace(options, shapes={**options.shapes, **asked.shapes}, cut=cut)
+    frontend = asked.frontend or options.frontend
+    options = replace(options, shapes={**options.shapes, **asked.shapes}, cut=cut, frontend=frontend)
     source = source_of(data, asked.random, image_options(image_mean, image_std, image_scale, recorded), labels=labels)
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         profile = Path(folder) / "profile.yaml"
