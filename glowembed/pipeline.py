@@ -512,7 +512,9 @@ def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Gra
     missing = dict(ranges.missing) if isinstance(ranges, _NoProfile) else {}
     if not missing:
         return made, precision
-    typed = [name for name in typed_names(graph) if graph.values[name].qtype != SOUND]  # of the network, not of a front end
+    typed = [
+        name for name in typed_names(graph) if graph.values[name].qtype != SOUND
+    ]  # of the network, not of a front end
     floating = left_in_float(graph, precision, missing) if typed else precision
     if floating == precision:
         _refuse_without(missing)

@@ -14,7 +14,7 @@ X is the spectrum of the samples times 2^(window_bits + h) * radix / N. No numbe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,8 @@ def turns(points: int) -> NDArray[np.int16]:
     stage = np.rint(2.0**14 * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
     angles = 2 * np.pi * np.arange(1, half // 2 + 1) / points
     split = np.rint(2.0**15 * np.stack([np.cos(angles), -np.sin(angles)], axis=-1))
-    return np.minimum(np.concatenate([stage.reshape(-1), split.reshape(-1)]), 2**15 - 1).astype(np.int16)
+    both: Floats = np.concatenate([stage.reshape(-1), split.reshape(-1)])
+    return np.minimum(both, 2**15 - 1).astype(np.int16)
 
 
 def logs() -> NDArray[np.uint16]:
@@ -200,7 +201,7 @@ def bands(bins: Ints, counts: NDArray[np.uint16], ramps: NDArray[np.uint16]) -> 
     """
     ends = np.concatenate([[0], np.cumsum(counts.astype(np.int64))])
     shares, found = ramps.astype(np.int64), np.zeros((len(bins), len(counts) - 1), np.int64)
-    for s, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+    for s, (begin, end) in enumerate(pairwise(ends)):
         part = bins[:, begin:end]
         rising = (part * shares[begin:end]).sum(axis=1)
         if s < len(counts) - 1:
@@ -216,7 +217,8 @@ def log2(x: Ints, table: NDArray[np.uint16]) -> Ints:
     bits = _bit_length(x)
     t = np.where(bits > 32, x >> np.maximum(bits - 32, 0), x << np.maximum(32 - bits, 0))
     i, rest = (t >> 25) & 63, (t >> 9) & 0xFFFF
-    return ((bits - 1) << LOG_BITS) + known[i] + (((known[i + 1] - known[i]) * rest + 2**15) >> 16)
+    found: Ints = ((bits - 1) << LOG_BITS) + known[i] + (((known[i + 1] - known[i]) * rest + 2**15) >> 16)
+    return found
 
 
 def _bit_length(x: NDArray[Any]) -> Ints:

@@ -17,7 +17,7 @@ In float32 the last line is float(v) * scale + offset, rounded after each operat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,8 @@ def _unit(attrs: Mapping[str, Any]) -> float:
     """The integer that stands for 1 in a magnitude or power of a frame without headroom."""
     points = attrs["fft"]
     bits = spectrum.window_bits(table.window(attrs), points)
-    unit = 32768.0 * 2.0**bits * spectrum.radix(points) / points
-    return unit if attrs["spectrum"] == "magnitude" else unit**2 * 2.0**-spectrum.POWER_SHIFT
+    unit: float = 32768.0 * 2.0**bits * spectrum.radix(points) / points
+    return unit if attrs["spectrum"] == "magnitude" else unit * unit * 2.0**-spectrum.POWER_SHIFT
 
 
 def _floor(attrs: Mapping[str, Any]) -> float:
@@ -125,8 +125,7 @@ class FeaturesParams:
 
 def _lower(node: Node, c: LowerContext) -> None:
     a, x, y = node.attrs, node.inputs[0], node.outputs[0]
-    (_, rows, step), yq = c.shape(x), c.value(y).qtype
-    frames = c.shape(y)[1]
+    step, yq, frames = c.shape(x)[2], c.value(y).qtype, c.shape(y)[1]
     params, constants = law(a, frames, step, yq, node.name)
     kind = "f32" if yq is None else {"int8": "s8", "int16": "s16"}[yq.dtype]
     macs = frames * (a["fft"] * a["fft"].bit_length() + params.bins)
@@ -252,17 +251,20 @@ def _cost(node: Node, target: Any) -> Cost:
     return Cost(p.rows * (cycles + 12.0 * p.coefficients * p.bands), 2600)
 
 
+CONSTANTS: Mapping[str, str] = {
+    "window": "int16_t", "turns": "int16_t", "order": "uint16_t", "bands": "uint16_t", "chords": "uint16_t",
+    "cosines": "int16_t", "floors": "int64_t", "scale": "int32_t", "offset": "int64_t",
+}  # fmt: skip
+
+
 class FeaturesS16S8(KernelOp[FeaturesParams]):
     """Sound to int8. Frames are independent of each other."""
 
     name, dtype = "features_s16_s8", "int8"
     params = FeaturesParams
     geometry = FRAMES
-    element_bytes: tuple[int, int] = (2, 1)  # type: ignore[misc]
-    constants: Mapping[str, str] = {  # type: ignore[misc]
-        "window": "int16_t", "turns": "int16_t", "order": "uint16_t", "bands": "uint16_t", "chords": "uint16_t",
-        "cosines": "int16_t", "floors": "int64_t", "scale": "int32_t", "offset": "int64_t",
-    }  # fmt: skip
+    element_bytes = (2, 1)
+    constants = CONSTANTS
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_features_s16_s8", template="ge_features", scratch=_scratch, cost=_cost, store="rows"),
     )
@@ -276,7 +278,7 @@ class FeaturesS16S8(KernelOp[FeaturesParams]):
     def finished(self, p: FeaturesParams, v: NDArray[np.int64], scale: Array, offset: Array) -> Array:
         """The last line of the law."""
         y = (v * scale.astype(np.int64) + offset) >> p.shift
-        return np.clip(y, p.lo, p.hi).astype(self.dtype)
+        return np.asarray(np.clip(y, p.lo, p.hi).astype(self.dtype))
 
 
 def frame_numbers(
@@ -286,7 +288,11 @@ def frame_numbers(
     re, im, h = spectrum.spectrum(frames, constants["window"], constants["turns"])
     part, chords = slice(p.first, p.first + p.bins), constants["chords"]
     raised = (2 * h if p.power else h)[:, None]
-    q = spectrum.power(re[:, part], im[:, part]) if p.power else spectrum.magnitude(re[:, part], im[:, part], chords[65:])
+    q = (
+        spectrum.power(re[:, part], im[:, part])
+        if p.power
+        else spectrum.magnitude(re[:, part], im[:, part], chords[65:])
+    )
     if p.bands:
         counts, ramps = np.split(constants["bands"], [p.bands + 1])
         b = spectrum.bands(q, counts, ramps)
@@ -297,7 +303,8 @@ def frame_numbers(
         return np.minimum(b >> (p.linear_shift + raised), 2**31 - 1)
     v = spectrum.log2(b, chords[:65]) - (raised << spectrum.LOG_BITS)
     if p.coefficients:
-        v = (v @ constants["cosines"].reshape(p.coefficients, p.bands).astype(np.int64).T + 2**14) >> 15
+        cosines = constants["cosines"].reshape(p.coefficients, p.bands).astype(np.int64)
+        return np.asarray((v @ cosines.T + 2**14) >> 15)
     return v
 
 
@@ -323,7 +330,7 @@ class FeaturesS16F32(FeaturesS16S8):
 
     name = "features_s16_f32"
     element_bytes = (2, 4)
-    constants = {**FeaturesS16S8.constants, "scale": "float", "offset": "float"}
+    constants = {**CONSTANTS, "scale": "float", "offset": "float"}
     kernels = (
         Kernel(
             "ge_features_s16_f32",

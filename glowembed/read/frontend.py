@@ -28,7 +28,9 @@ def with_frontend(graph: Graph, frontend: Frontend | None) -> Graph:
     name = input_of(graph, frontend)
     value = graph.values[name]
     if value.plain or value.qtype is not None:
-        raise UsageError(f"--frontend: {name!r} is {value.qtype.dtype if value.qtype else value.dtype}, and features are float32")
+        raise UsageError(
+            f"--frontend: {name!r} is {value.qtype.dtype if value.qtype else value.dtype}, and features are float32"
+        )
     if frontend.kind == "raw":
         typed = replace(value, qtype=SOUND, model_dtype="int16")
         return replace(graph, values={**graph.values, name: typed})
@@ -88,7 +90,10 @@ def _prepended(graph: Graph, frontend: Frontend, name: str) -> Graph:
     if chain[-1][2] != value.shape:
         chain.append(("Reshape", {"shape": value.shape}, value.shape))
     if frontend.low is not None or frontend.high is not None:
-        between = {"min": -inf if frontend.low is None else frontend.low, "max": inf if frontend.high is None else frontend.high}
+        between = {
+            "min": -inf if frontend.low is None else frontend.low,
+            "max": inf if frontend.high is None else frontend.high,
+        }
         chain.append(("Clip", between, value.shape))
     values, taken = {**graph.values, sound.name: sound}, {node.name for node in graph.nodes}
     nodes, last = [], sound.name

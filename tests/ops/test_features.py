@@ -41,7 +41,11 @@ def node(document, frames, qtype):
 
 def small_graphs():
     bins = {"kind": "spectrogram", "window": 20, "hop": 10, "fft": 32, "shape": "hamming"}
-    return [node(document, 3, qtype) for document in ({"kind": "mfcc", **SHORT, "shape": "hamming"}, bins) for qtype in TYPES]
+    return [
+        node(document, 3, qtype)
+        for document in ({"kind": "mfcc", **SHORT, "shape": "hamming"}, bins)
+        for qtype in TYPES
+    ]
 
 
 def random_graph(chance):
@@ -52,7 +56,12 @@ def random_graph(chance):
         "shape": chance.choice(("hann", "hamming", "rectangular")), "log": chance.choice(("ln", "decibel")),
     }  # fmt: skip
     if document["kind"] != "spectrogram":
-        document |= {"bands": chance.randint(3, 6), "low_hz": 0.0, "high_hz": 8000.0, "triangles": chance.choice(("mel", "hz"))}
+        document |= {
+            "bands": chance.randint(3, 6),
+            "low_hz": 0.0,
+            "high_hz": 8000.0,
+            "triangles": chance.choice(("mel", "hz")),
+        }
     if document["kind"] == "mfcc":
         document["coefficients"] = chance.randint(1, document["bands"])
     return node(document, chance.randint(1, 4), chance.choice(TYPES))
@@ -131,7 +140,7 @@ def test_logarithm_and_root():
 
 def test_numbers_that_are_too_large_are_refused():
     made = from_document({"kind": "logmel", "spectrum": "power", "floor": 1.0}, "front end")
-    with pytest.raises(UnsupportedModelError, match="node: a floor of 1 is too large .* the most is"):
+    with pytest.raises(UnsupportedModelError, match=r"node: a floor of 1 is too large .* the most is"):
         law(made.attrs(), 4, made.step, None, "node")
     made = from_document({"kind": "mfcc", "scale": 1e9}, "front end")
     with pytest.raises(UnsupportedModelError, match=r"node: its features reach .* steps of 1e-06, too many"):

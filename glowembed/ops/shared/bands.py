@@ -21,7 +21,12 @@ def window(a: Attrs) -> Floats:
     """The window of a frame; a symmetric one ends with the number that it begins with."""
     count, around = a["window"], a["window"] if a["periodic"] else a["window"] - 1
     turn = np.cos(2 * np.pi * np.arange(count) / around)
-    return {"hann": 0.5 - 0.5 * turn, "hamming": 0.54 - 0.46 * turn, "rectangular": np.ones(count)}[a["shape"]]
+    kinds: dict[str, Floats] = {
+        "hann": 0.5 - 0.5 * turn,
+        "hamming": 0.54 - 0.46 * turn,
+        "rectangular": np.ones(count),
+    }
+    return kinds[a["shape"]]
 
 
 def _mel(hz: Floats, scale: str) -> Floats:
@@ -96,4 +101,6 @@ def cosines(a: Attrs) -> Floats:
 def per_octave(a: Attrs) -> float:
     """The logarithm of a front end for a factor of 2 of its spectrum."""
     decibel = 10.0 if a["spectrum"] == "power" else 20.0
-    return {"ln": LN2, "log10": LN2 / np.log(10), "log2": 1.0, "decibel": decibel * LN2 / np.log(10)}[a["log"]]
+    log10 = LN2 / float(np.log(10))
+    kinds = {"ln": LN2, "log10": log10, "log2": 1.0, "decibel": decibel * log10}
+    return kinds[a["log"]]
