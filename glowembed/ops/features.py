@@ -281,18 +281,13 @@ class FeaturesS16S8(KernelOp[FeaturesParams]):
         return np.asarray(np.clip(y, p.lo, p.hi).astype(self.dtype))
 
 
-def frame_numbers(
-    p: FeaturesParams, frames: NDArray[np.int16], constants: Mapping[str, Array]
-) -> NDArray[np.int64]:  # fmt: skip
+def frame_numbers(p: FeaturesParams, frames: NDArray[np.int16], constants: Mapping[str, Array]) -> NDArray[np.int64]:
     """v of the law for each frame and feature."""
     re, im, h = spectrum.spectrum(frames, constants["window"], constants["turns"])
     part, chords = slice(p.first, p.first + p.bins), constants["chords"]
     raised = (2 * h if p.power else h)[:, None]
-    q = (
-        spectrum.power(re[:, part], im[:, part])
-        if p.power
-        else spectrum.magnitude(re[:, part], im[:, part], chords[65:])
-    )
+    re, im = re[:, part], im[:, part]
+    q = spectrum.power(re, im) if p.power else spectrum.magnitude(re, im, chords[65:])
     if p.bands:
         counts, ramps = np.split(constants["bands"], [p.bands + 1])
         b = spectrum.bands(q, counts, ramps)
@@ -300,7 +295,7 @@ def frame_numbers(
         b = q << spectrum.RAMP_BITS
     b = np.maximum(b + ((constants["floors"] << raised) >> p.floor_shift), 1)
     if not p.log:
-        return np.minimum(b >> (p.linear_shift + raised), 2**31 - 1)
+        return np.asarray(np.minimum(b >> (p.linear_shift + raised), 2**31 - 1))
     v = spectrum.log2(b, chords[:65]) - (raised << spectrum.LOG_BITS)
     if p.coefficients:
         cosines = constants["cosines"].reshape(p.coefficients, p.bands).astype(np.int64)
