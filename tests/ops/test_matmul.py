@@ -33,6 +33,7 @@ CASES = [
     case("constant batch on the right", "MatMul", (2, 3, 4), weights(2, 4, 5)),
     case("constant batch on the left", "MatMul", weights(2, 3, 4), (2, 4, 5)),
     case("positive data", "MatMul", (2, 3, 4), (2, 4, 5), low=2.0, high=3.0),
+    *(case(f"sums beyond 2^23, {n} columns", "MatMul", (3, 390), (390, n), low=0.0, high=3.0) for n in (2, 7)),
     case("Gemm", "Gemm", (3, 5), (5, 2)),
     case("Gemm transA", "Gemm", (5, 3), (5, 2), transA=1),
     case("Gemm transB", "Gemm", (3, 5), (2, 5), transB=1),
@@ -48,7 +49,9 @@ SMALL = (
 
 
 def random_case(chance):
-    batch, m, k, n = chance.choice((1, 1, 2, 3)), chance.choice(SIZES), chance.choice(SIZES), chance.choice(SIZES)
+    """Now and then with vectors so long that kernels multiply them in chunks."""
+    batch, m, n = chance.choice((1, 1, 2, 3)), chance.choice(SIZES), chance.choice(SIZES)
+    k = chance.choice((*SIZES, 130, 403))
     first = (m, k) if chance.random() < 0.3 else (batch, m, k)
     return case("node", "MatMul", first, (k, n) if chance.random() < 0.3 else (batch, k, n))
 
