@@ -407,20 +407,6 @@ static inline void ge_dsp_matmul_law(ge_dsp_matmul_job *job, int32_t multiplier,
     job->fine = zero_point * 256 + 128;
 }
 
-/* (a * b + 2^31) >> 32 */
-static inline int32_t ge_dsp_smmulr(int32_t a, int32_t b) {
-    int32_t y;
-    __asm__("smmulr %0, %1, %2" : "=r"(y) : "r"(a), "r"(b));
-    return y;
-}
-
-/* x within 8 bits. */
-static inline int8_t ge_dsp_ssat8(int32_t x) {
-    int32_t y;
-    __asm__("ssat %0, #8, %1" : "=r"(y) : "r"(x));
-    return (int8_t)y;
-}
-
 /* The outputs of both rows from the sums that ge_dsp_matmul_sums left. */
 static inline void ge_dsp_matmul_finish(const ge_dsp_matmul_job *job, const int32_t *sums, int32_t columns,
                                         int8_t *const *out) {
@@ -428,8 +414,11 @@ static inline void ge_dsp_matmul_finish(const ge_dsp_matmul_job *job, const int3
         const int32_t first = ge_dsp_matmul_first(columns, g);
         for (int32_t i = 0; i < GE_DSP_MATMUL_FOUR && first + i < columns; i++) {
             for (int32_t r = 0; r < 2; r++) {
-                const int32_t y = ge_dsp_smmulr(sums[8 * g + 2 * i + r], job->multiplier[r]) + job->zero_point;
-                out[r][first + i] = ge_dsp_ssat8(y);
+                int32_t y;
+                __asm__("smmlar %0, %1, %2, %3\n    ssat %0, #8, %0"
+                        : "=&r"(y)
+                        : "r"(sums[8 * g + 2 * i + r]), "r"(job->multiplier[r]), "r"(job->zero_point));
+                out[r][first + i] = (int8_t)y;
             }
         }
     }
