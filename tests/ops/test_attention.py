@@ -65,10 +65,14 @@ CASES = [
     Case("causal", 9, 9, 2, 4, 4, ahead=0),
     Case("causal behind earlier keys", 4, 9, 2, 4, 4, ahead=5),
     Case("queries that see no key", 5, 4, 2, 4, 4, ahead=-2),
+    Case("a mask for each of many keys", 5, 9, 1, 4, 4, forbidden(1, 5, 9)),
     Case("causal with a mask", 4, 5, 2, 4, 4, forbidden(1, 4, 5), ahead=1),
     Case("positive data", 4, 5, 2, 4, 4, low=1.0, high=3.0),
     Case("a negative scale", 4, 5, 2, 4, 4, scale=-0.3),
     Case("steep scores", 4, 5, 2, 4, 4, scale=15.0),
+    Case("sums of keys beyond 2^23", 3, 150, 1, 4, 6, low=0.0),
+    Case("sums of keys beyond 2^23, causal", 3, 150, 1, 4, 2, low=0.0, ahead=140),
+    Case("scores beyond 2^23", 3, 6, 2, 135, 4, low=0.0, scale=0.01),
 ]  # fmt: skip
 
 
@@ -86,13 +90,14 @@ SMALL = (
 
 
 def random_case(chance):
-    queries, keys, heads = chance.choice((1, 3, 5)), chance.choice((1, 2, 7, 16)), chance.choice((1, 1, 2))
+    """Now and then so many keys, or such deep heads, that kernels sum them in chunks."""
+    queries, keys, heads = chance.choice((1, 3, 5)), chance.choice((1, 2, 7, 16, 150)), chance.choice((1, 1, 2))
     return tokens(
         "node",
         queries,
         keys,
         heads,
-        chance.choice((1, 4, 9)),
+        chance.choice((1, 4, 9, 135)),
         chance.choice((1, 2, 4, 5)),
         is_causal=int(chance.random() < 0.3),
     )

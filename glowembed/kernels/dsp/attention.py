@@ -5,36 +5,38 @@ from __future__ import annotations
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.ops.attention import AttentionParams
-
-ROWS, TURN, SUMS = 3, 4, 6
-"""ATTENTION_S8_DSP_ROWS, GE_DSP_PAIRS_TURN and GE_DSP_PAIRS_SUMS."""
+from glowembed.kernels.dsp.matmul import FOUR, chunk, columns_cycles, fours, reach_of
+from glowembed.ops.attention import AttentionParams, AttentionS8
 
 
 def _why_not(node: Node, target: Target) -> str | None:
     p = node.params
     if p.score_shift != 32 or p.shift != 32:
         return "its scores or outputs are not the upper word of a product"
-    if (p.lo, p.hi) != (-128, 127):
-        return "its outputs are clipped"
     return None
 
 
 def _scratch(p: AttentionParams) -> int:
     """The bytes of the buffers that attention_s8_dsp_layout places."""
-    depth, keys = (TURN * -(-n // 8) for n in (p.depth, p.keys))
-    even = -(-p.keys // 2) * 2
-    words = even * depth + -(-p.width // 2) * 2 * keys + ROWS * (depth + keys) + 2 * SUMS
-    return int(4 * words + 2 * ROWS * even)
+    depth, keys, width = fours(p.depth), fours(p.keys), fours(p.width)
+    sums = 0
+    if p.depth > chunk(reach_of(p.zero_point_q), p.zero_point_k):
+        sums = keys
+    if FOUR * keys > chunk(AttentionS8.top, p.zero_point_v):
+        sums = max(sums, width)
+    return int(16 * (keys * (depth + width) + depth + keys) + 8 * FOUR * sums)
 
 
 def _cycles(node: Node, target: Target, rows: int) -> float:
-    """Packing, then scores, their powers and the sums of values of three queries at a time."""
+    """Packing, then scores, their powers and the sums of values of two queries at a time."""
     p = node.params
-    pack = 2.6 * p.keys * (p.depth + p.width)
-    score = p.keys * (1.2 * p.depth + 12 + 22)
-    value = p.width * (1.2 * p.keys + 12)
-    return float(p.heads * (pack * -(-rows // p.queries) + -(-rows // ROWS) * ROWS * (score + value + 60)))
+    seen = p.keys if p.ahead >= p.keys else max(1, min(p.keys, p.queries // 2 + p.ahead))
+    pack = 1.9 * p.keys * (p.depth + p.width)
+    score = seen * (11.0 if p.mask_heads else 8.0) + 2.1 * p.depth + 120
+    return float(
+        p.heads * (pack * -(-rows // p.queries) + rows * score
+                   + columns_cycles(rows, seen, p.depth) + columns_cycles(rows, p.width, seen))
+    )  # fmt: skip
 
 
 ATTENTION = Kernel(
@@ -42,7 +44,7 @@ ATTENTION = Kernel(
     isa="dsp",
     when=_why_not,
     scratch=_scratch,
-    cost=lambda n, t: Cost(_cycles(n, t, n.params.batches * n.params.queries), 1900),
+    cost=lambda n, t: Cost(_cycles(n, t, n.params.batches * n.params.queries), 6000),
     rows_cost=_cycles,
     store=lambda p: "rows" if p.heads == 1 else "disjoint",
 )

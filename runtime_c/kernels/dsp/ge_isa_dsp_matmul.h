@@ -1,11 +1,12 @@
 /* Products of two rows with all columns of a matrix, both computed at run time, for Cortex-M4, M7 and M33.
  *
- * The matrix is packed once: the bytes of two columns lie next to each other, u of the first one, plus 128, and b of the second one,
- * so that a half-word is 256 * b + u. SMLAD on the raw word adds up S = 256 * B + U, UXTB16 leaves u, and a second SMLAD adds up U; at the
- * end S - U = 256 * B. All is modulo 2^32, so it is exact where |B| < 2^23: sums of more products are made in chunks. The upper word
- * of 256 * B * multiplier has 8 bits more than an output, which its saturation shifts out: floors that follow each other are exact.
- * A row is int16 less its zero point. What the zero point of the matrix and the 128 add depends on the sum of a row only, and is what
- * its sums begin with. 15 cycles for 16 products, 63 for each 8 outputs besides. */
+ * The matrix is packed once: the bytes of two columns lie next to each other, u of the first one, plus 128, and b
+ * of the second one, so that a half-word is 256 * b + u. SMLAD on the raw word adds up S = 256 * B + U, UXTB16
+ * leaves u, and a second SMLAD adds up U; at the end S - U = 256 * B. All is modulo 2^32, so it is exact where |B|
+ * < 2^23: sums of more products are made in chunks. The upper word of 256 * B * multiplier has 8 bits more than an
+ * output, which its saturation shifts out: floors that follow each other are exact. A row is int16 less its zero
+ * point. What the zero point of the matrix and the 128 add depends on the sum of a row only, and is what its sums
+ * begin with. 15 cycles for 16 products, 63 for each 8 outputs besides. */
 #ifndef GE_ISA_DSP_MATMUL_H
 #define GE_ISA_DSP_MATMUL_H
 
@@ -36,7 +37,8 @@ typedef struct {
 
 /* clang-format off */
 
-/* r0: the job, r1: the matrix. The sums of columns 0 to 3 of the first row: r4 r2 r8 r6, of the second one: r5 r3 r9 r7. */
+/* r0: the job, r1: the matrix. The sums of columns 0 to 3 of the first row: r4 r2 r8 r6, of the second one: r5 r3
+ * r9 r7. */
 #define GE_DSP_MATMUL_SUMS(function) \
     GE_DSP_ENTER(function, 0, "r2-r12, lr") \
     "    ldr.w r2, [r0, #48]\n" \
@@ -84,8 +86,8 @@ typedef struct {
     "    ldr.w lr, [sp, #56]\n" \
     "    ldr.w r10, [sp, #48]\n"
 
-/* The upper words of the products with the multiplier, in r10 and, for the second row, in a register of its own or the same one, plus
- * the zero point, saturated. */
+/* The upper words of the products with the multiplier, in r10 and, for the second row, in a register of its own or
+ * the same one, plus the zero point, saturated. */
 #define GE_DSP_MATMUL_REQUANTIZE(second, bits) \
     "    ldr.w r12, [sp, #40]\n" \
     "    ldr.w lr, [sp, #44]\n" \
@@ -249,15 +251,15 @@ static inline int32_t ge_dsp_matmul_chunk(int32_t reach, int32_t zero_point) {
     return ((1 << 23) - 1) / (reach * ge_dsp_matmul_reach(zero_point)) / GE_DSP_MATMUL_FOUR * GE_DSP_MATMUL_FOUR;
 }
 
-/* The first of the four columns of a group: where the number of columns is not a multiple of four, the first group overlaps the
- * second one. */
+/* The first of the four columns of a group: where the number of columns is not a multiple of four, the first group
+ * overlaps the second one. */
 static inline int32_t ge_dsp_matmul_first(int32_t columns, int32_t group) {
     const int32_t behind = (columns + GE_DSP_MATMUL_FOUR - 1) / GE_DSP_MATMUL_FOUR - group;
     const int32_t first = columns - GE_DSP_MATMUL_FOUR * behind;
     return first > 0 ? first : 0;
 }
 
-/* Lets the job read two rows of `steps` steps, of which `first` are behind it, and a matrix whose columns have `all` steps. */
+/* Lets the job read two rows of `steps` steps, and a matrix whose columns have `all` steps. */
 static inline void ge_dsp_matmul_rows(ge_dsp_matmul_job *job, const uint32_t *x, int32_t steps, int32_t all) {
     job->x = x;
     job->x_end = x + 2 * steps;
@@ -298,8 +300,8 @@ static inline int32_t ge_dsp_matmul_pack_rest(const int8_t *x, int32_t count, in
     return first + second + third;
 }
 
-/* Packs k bytes of two rows, less their zero point, a word of the one and a word of the other: of each four, (x0, x2) and
- * (x1, x3), with zeros behind the last. 2.1 cycles for each. */
+/* Packs k bytes of two rows, less their zero point, a word of the one and a word of the other: of each four, (x0,
+ * x2) and (x1, x3), with zeros behind the last. 2.1 cycles for each. */
 static inline void ge_dsp_matmul_pack_rows(const int8_t *x, const int8_t *y, int32_t k, int32_t zero_point,
                                            uint32_t *to, int32_t *sums) {
     const uint32_t minus = ((uint32_t)-zero_point & 0xFFFFu) | (uint32_t)-zero_point << 16, ones = 0x00010001u;
@@ -341,8 +343,8 @@ static inline void ge_dsp_matmul_pack_words(uint32_t p, uint32_t q, uint32_t *to
     "    str.w %[" p "], [%[to], #" at "]\n"                                                                           \
     "    str.w %[" q "], [%[to], #" at "+8]\n"
 
-/* Packs two columns whose elements follow each other, as every second word. 1.5 cycles for each element. What lies behind the last
- * element meets zeros of a row. */
+/* Packs two columns whose elements follow each other, as every second word. 1.5 cycles for each element. What lies
+ * behind the last element meets zeros of a row. */
 static inline void ge_dsp_matmul_pack_two(const int8_t *p, const int8_t *q, int32_t k, uint32_t *to) {
     int32_t eights = k >> 3;
     uint32_t a, b, c, d, t, v;
@@ -376,9 +378,13 @@ static inline void ge_dsp_matmul_pack_two(const int8_t *p, const int8_t *q, int3
     }
 }
 
-/* Both rows times all columns, at least one; out: where the rows begin. `all`: the steps of a column in the matrix. */
-static inline void ge_dsp_matmul_columns(ge_dsp_matmul_job *job, const uint32_t *matrix, int32_t columns, int32_t all,
-                                         int8_t *const *out) {
+typedef void ge_dsp_matmul_loop(const ge_dsp_matmul_job *job, const uint32_t *matrix);
+
+/* Both rows times all columns, at least one; out: where the rows begin. `all`: the steps of a column in the matrix;
+ * loop: ge_dsp_matmul_bytes or ge_dsp_matmul_values. */
+__attribute__((always_inline)) static inline void ge_dsp_matmul_columns(ge_dsp_matmul_job *job, const uint32_t *matrix,
+                                                                        int32_t columns, int32_t all,
+                                                                        int8_t *const *out, ge_dsp_matmul_loop *loop) {
     const int32_t rest = columns & 3;
     int8_t four[2][GE_DSP_MATMUL_FOUR];
     const int32_t few = columns < GE_DSP_MATMUL_FOUR;
@@ -386,7 +392,7 @@ static inline void ge_dsp_matmul_columns(ge_dsp_matmul_job *job, const uint32_t 
     job->out[1] = few ? four[1] : out[1];
     if (rest != 0) {
         job->out_end = job->out[0] + GE_DSP_MATMUL_FOUR;
-        ge_dsp_matmul_bytes(job, matrix);
+        loop(job, matrix);
         job->out[0] += rest;
         job->out[1] += rest;
         matrix += 2 * all;
@@ -397,7 +403,7 @@ static inline void ge_dsp_matmul_columns(ge_dsp_matmul_job *job, const uint32_t 
         return;
     }
     job->out_end = out[0] + columns;
-    ge_dsp_matmul_bytes(job, matrix);
+    loop(job, matrix);
 }
 
 /* What the outputs of both rows have in common. */

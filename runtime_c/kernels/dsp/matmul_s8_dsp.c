@@ -1,8 +1,8 @@
-/* Product of two int8 matrices that are both computed, each with its own zero point, for Cortex-M4, M7 and M33: two vectors of A and
- * four of B at a time.
+/* Product of two int8 matrices that are both computed, each with its own zero point, for Cortex-M4, M7 and M33: two
+ * vectors of A and four of B at a time.
  *
- * The vectors of B are packed once, those of A two by two (ge_isa_dsp_matmul.h). Vectors that are so long that their sums could pass 2^23
- * are multiplied in chunks. Cycles are in docs/adding-an-op.md. */
+ * The vectors of B are packed once, those of A two by two (ge_isa_dsp_matmul.h). Vectors that are so long that
+ * their sums could pass 2^23 are multiplied in chunks. Cycles are in docs/adding-an-op.md. */
 #include "ge.h"
 #include "ge_isa_dsp_matmul.h"
 #include "ge_params.h"
@@ -66,7 +66,7 @@ static inline void matmul_s8_dsp_two(const ge_matmul_params *p, const matmul_s8_
                                      ge_dsp_matmul_job *job, int8_t *const *out) {
     if (p->k <= w->chunk) {
         matmul_s8_dsp_rows(p, w, a, 0, p->k, job);
-        ge_dsp_matmul_columns(job, w->columns, p->n, w->steps, out);
+        ge_dsp_matmul_columns(job, w->columns, p->n, w->steps, out, ge_dsp_matmul_bytes);
     } else {
         matmul_s8_dsp_in_chunks(p, w, a, job, out);
     }
