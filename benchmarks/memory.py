@@ -89,7 +89,7 @@ def _draw(words: argparse.Namespace) -> None:
         for name in words.only.split(","):
             points, title = list(_measured(words, name, Path(folder))), f"{name} on {words.target}"
             print(curve_view.text(title, points, "cycles"), flush=True)
-            drawing = curve_view.svg(title, points, "cycles")
+            drawing = curve_view.svg(title, points, cycles="cycles")
             (words.curve / f"{name}-ram.svg").write_text(drawing, encoding="utf-8")
 
 

@@ -87,6 +87,10 @@ ClockText = Annotated[
     str | None,
     typer.Option("--clock", metavar="120MHz", help="Clock of the core, for milliseconds; by default the board's."),
 ]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Also write the result as one page, which needs nothing else."),
+]
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that."),

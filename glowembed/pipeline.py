@@ -57,7 +57,7 @@ from glowembed.quantize.simplify import of_any_data, simplify, typed_names
 from glowembed.quantize.states import tied
 from glowembed.quantize.types import quantize, refuse_unused
 from glowembed.quantize.weights import requantize_weights
-from glowembed.ranges import datachecks, datasets, plot
+from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Dataset, ImageOptions, Source
 from glowembed.ranges.form import Form
 from glowembed.ranges.profile import Profile, ValueProfile, with_inner_ranges
@@ -174,12 +174,12 @@ def _as_profiled(options: CompileOptions, form: Form) -> CompileOptions:
     return replace(options, shapes={**form.shapes, **options.shapes}, cut=cut)
 
 
-def plot_profile(model: Path, ranges: Profile, options: CompileOptions) -> str:
-    """A page with the histogram of every value and the range that the options choose for it."""
+def typed_graph(model: Path, ranges: Profile, options: CompileOptions) -> Graph:
+    """The quantized graph, with the type that the options choose for every value."""
     options = _as_profiled(options, ranges.form)
     graph = replace(import_model(model, options), name=model.stem)
     precision = resolve_precision(graph, config_of(options))
-    return plot.page(ranges, quantize(graph, _range_of(ranges), precision, _weights_range))
+    return quantize(graph, _range_of(ranges), precision, _weights_range)
 
 
 def _dataset(data: Dataset | Source | Path | str, graph: Graph) -> Dataset:

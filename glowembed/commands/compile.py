@@ -31,14 +31,16 @@ from glowembed.cli import (
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Graph
+from glowembed.graph.plan import Tradeoff
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.ranges.datasets import Source
 from glowembed.show import curve_view, report
 from glowembed.show.dump import dump as dump_text
+from glowembed.show.page import views
 
 PLACE = 30
 
-CURVES = {".svg": curve_view.svg, ".html": curve_view.html}
+CURVES = {".svg": curve_view.svg, ".html": views.curve}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -123,7 +125,7 @@ def compile_(
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
         tell_notes((*bundle.notes, *unused_image_options(data, image_mean, image_std, image_scale)))
         if plot is not None:
-            write_file(plot, pipeline.plot_profile(model, made["profile"], options))
+            write_file(plot, views.profile(made["profile"], pipeline.typed_graph(model, made["profile"], options)))
         _tell(bundle, options, verbose, as_json)
         if curve is not None:
             _draw(curve, bundle, made["choose"], options, as_json)
@@ -164,5 +166,5 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
 def _draw(curve: Path, bundle: Bundle, graph: Graph, options: CompileOptions, as_json: bool) -> None:
     """Draw RAM against cycles of the graph before it was planned. In JSON mode, the table goes to stderr."""
     points, title = pipeline.tradeoffs(graph, options, bundle.choices), f"{bundle.manifest['name']} on {options.target}"
-    write_file(curve, CURVES[curve.suffix](title, points))
+    write_file(curve, CURVES[curve.suffix](title, points, Tradeoff.taken(bundle.manifest)))
     typer.echo(curve_view.text(title, points), err=as_json)

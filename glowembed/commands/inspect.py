@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, ClockText, compile_options, refuse_options, show, source_of, takes
+from glowembed.cli import AsJson, ClockText, HtmlFile, compile_options, refuse_options, show, source_of, takes
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.clock import hertz
@@ -19,6 +19,7 @@ from glowembed.pipeline import Bundle
 from glowembed.show import bundleview, memory_view, report
 from glowembed.show.inspection import inspection
 from glowembed.show.memory_view import View
+from glowembed.show.page import views
 
 PLACE = 10
 
@@ -59,6 +60,7 @@ def inspect(
         bool, typer.Option("--memory", help="Of a bundle: the contents of its RAM, step by step.")
     ] = False,
     memory_map: MemoryMap = None,
+    html: HtmlFile = None,
     clock: ClockText = None,
     as_json: AsJson = False,
     **given: Any,
@@ -82,7 +84,7 @@ def inspect(
     }
     if model.is_dir() or (any(inside.values()) and not model.exists()):
         refuse_options(before, f"for a model, and {model} is a bundle, for which this is settled")
-        _inspect_bundle(pipeline.load_bundle(model), inside, as_json)
+        _inspect_bundle(pipeline.load_bundle(model), inside, as_json, html)
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
     options = compile_options(given)
@@ -90,18 +92,22 @@ def inspect(
     source = source_of(data, options.random) if asked else None
     clock_hz = None if clock is None else hertz(clock)
     found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut, clock_hz)
+    if html is not None:
+        write_file(html, views.inspection(found))
     show(found.json() if as_json else inspection(found))
     if found.unsupported:
         raise typer.Exit(3)
 
 
-def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool) -> None:
+def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool, html: Path | None) -> None:
+    if html is not None:
+        write_file(html, views.bundle(bundle))
     if asked["--graph"] is not None:
         bundleview.draw(bundle, asked["--graph"])
     shown = memory_view.view(bundle.manifest)
     if asked["--memory-map"] is not None:
         _draw(shown, asked["--memory-map"])
-    quantization = asked["--quantization"] or not any(asked.values())
+    quantization = asked["--quantization"] or not (any(asked.values()) or html is not None)
     if as_json:
         parts = [bundleview.as_json(bundle)] * quantization + [asdict(shown)] * asked["--memory"]
         if len(parts) != 1:
@@ -115,7 +121,7 @@ def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool) -> 
 
 
 def _draw(shown: View, drawing: Path) -> None:
-    draw = {".svg": memory_view.svg, ".html": memory_view.html}.get(drawing.suffix)
+    draw = {".svg": memory_view.svg, ".html": views.memory}.get(drawing.suffix)
     if draw is None:
         raise UsageError(f"{drawing}: drawings of memory are .svg or .html")
     write_file(drawing, draw(shown))

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import BundleDir, ClockText, JsonFile, board_of, progress_bar, show, write_json
+from glowembed.cli import BundleDir, ClockText, HtmlFile, JsonFile, board_of, progress_bar, show, write_json
+from glowembed.files.output import write_file
 from glowembed.graph.clock import clock_of
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import build_bundle, measure_bundle
 from glowembed.measure import Ruler, noise, shown
+from glowembed.show.page import views
 
 PLACE = 60
 
@@ -48,6 +50,7 @@ def measure(
     ] = None,
     clock: ClockText = None,
     json_file: JsonFile = None,
+    html: HtmlFile = None,
 ) -> None:
     """Count the instructions of every layer and function exactly, and estimate their cycles, without hardware.
 
@@ -64,5 +67,7 @@ def measure(
             found = measure_bundle(opened, image, noise(opened.manifest, samples), hot, ruler)
     found = replace(found, clock_hz=clock_hz)
     write_json(json_file, found.json())
+    if html is not None:
+        write_file(html, views.measurement(found, opened))
     if json_file != Path("-"):
         show(shown(found))

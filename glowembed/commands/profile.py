@@ -28,6 +28,7 @@ from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import Source
+from glowembed.show.page import views
 
 PLACE = 20
 
@@ -69,7 +70,7 @@ def profile(
     if out is not None:
         ranges.save(out)
     if plot is not None:
-        write_file(plot, pipeline.plot_profile(model, ranges, options))
+        write_file(plot, views.profile(ranges, pipeline.typed_graph(model, ranges, options)))
     unused = unused_image_options(data, image_mean, image_std, image_scale)
     tell_notes((*ranges.assumed, *ranges.notes, *few(ranges.samples), *unused))
     show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

@@ -14,12 +14,14 @@ from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.clock import hertz
 from glowembed.graph.cnames import identifier
+from glowembed.graph.target import load_board
 from glowembed.judge.debugging import losses, seen
 from glowembed.judge.trial import SAMPLES, Trial, trial
 from glowembed.options.table import OPTIONS, CompileOptions
 from glowembed.ranges.datasets import Source
 from glowembed.show import trial_view
 from glowembed.show.inspection import inspection
+from glowembed.show.page import views
 
 PLACE = 5
 
@@ -78,7 +80,9 @@ def try_(
         bundle = found.runs[0].bundle
         lost = losses(bundle, source, progress=progress, model=model)
         values = seen(bundle, source, progress=progress, model=model)
-    write_file(page, trial_view.html(found, commands, lost, (values, bundle.graph)))
+    words = (trial_view.model_text(found), trial_view.verdict(found.runs[0].validation.json))
+    place = load_board(found.runs[0].validation.json["board"])
+    write_file(page, views.trial(found, *words, commands, place, lost, (values, bundle.graph)))
     write_json(json_file, found.json())
     if json_file != Path("-"):
         show(trial_view.shown(found))

@@ -18,6 +18,7 @@ import typer
 
 from glowembed import pipeline
 from glowembed.cli import (
+    HtmlFile,
     ImageMean,
     ImageScale,
     ImageStd,
@@ -41,6 +42,7 @@ from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import ImageOptions
 from glowembed.show import report
+from glowembed.show.page import views
 
 PLACE = 80
 
@@ -101,6 +103,7 @@ def command(
     flash: LargestFlash = None,
     cycles: MostCycles = None,
     workers: Workers = None,
+    html: HtmlFile = None,
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
@@ -145,6 +148,8 @@ def command(
     tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *unused))
     show(report.tuned(result))
     write_file(out.with_name(out.name + ".report.md"), tune.table(result))
+    if html is not None:
+        write_file(html, views.tuned(result, model.name))
     _write(out, result)
 
 

@@ -13,6 +13,7 @@ from glowembed.cli import (
     BundleDir,
     ClockText,
     Data,
+    HtmlFile,
     ImageMean,
     ImageScale,
     ImageStd,
@@ -31,7 +32,7 @@ from glowembed.cli import (
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.clock import clock_of
-from glowembed.graph.target import TRANSPORTS, load_board
+from glowembed.graph.target import TRANSPORTS, Board, load_board
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
 from glowembed.judge.validation import Validation
@@ -41,7 +42,7 @@ from glowembed.pipeline import Bundle, images_of
 from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report
-from glowembed.show.page import page
+from glowembed.show.page import views
 
 PLACE = 50
 
@@ -69,9 +70,6 @@ FarmFile = Annotated[
     typer.Option(
         "--boards", metavar="FARM.yaml", help="A list of boards to validate at once, through their serial ports."
     ),
-]
-HtmlFile = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page with pictures.")
 ]
 TransportName = Annotated[
     str | None,
@@ -144,19 +142,19 @@ def validate(
     tell_notes(unused_image_options(data, image_mean, image_std, image_scale))
     write_json(json_file, result.json)
     if html is not None:
-        write_file(html, _page(opened, source, model, result))
+        write_file(html, _page(opened, load_board(place), source, model, result))
     if json_file != Path("-"):
         show(report.validation(result))
     if not result.bit_exact:
         raise typer.Exit(1)
 
 
-def _page(bundle: Bundle, source: Source, model: Path | None, result: Validation) -> str:
+def _page(bundle: Bundle, board: Board, source: Source, model: Path | None, result: Validation) -> str:
     """The page of --html: the result, and where accuracy is lost."""
     with progress_bar() as progress:
         lost = losses(bundle, source, progress=progress, model=model)
         values = seen(bundle, source, progress=progress, model=model)
-    return page(result, lost, (values, bundle.graph))
+    return views.validation(result, bundle, board, lost, (values, bundle.graph))
 
 
 def _places(boards: Path, bundle: Path, data: Path | None) -> list[farm.Place]:

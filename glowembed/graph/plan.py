@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Optimize = Literal["balanced", "speed", "ram", "size"]
 PlanMode = Literal["exact", "greedy"]
@@ -153,6 +153,12 @@ class Tradeoff:
     ram: int
     cycles: float
     fastest: float
+
+    @classmethod
+    def taken(cls, manifest: Mapping[str, Any]) -> Tradeoff:
+        """That of the plan in a bundle.json."""
+        fastest = float(manifest["schedule"]["fastest_cycles_estimate"])
+        return cls(manifest["arena"]["size"], fastest + manifest["schedule"]["extra_cycles_estimate"], fastest)
 
     @property
     def extra(self) -> float:

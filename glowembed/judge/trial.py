@@ -116,7 +116,7 @@ def _validated(
 ) -> Validation:
     """The validation on a board; where the board is too small, the error also names the options that make it fit."""
     try:
-        return validate(bundle, source, board.reference, samples, clock_hz=clock_hz, cycles=cycles, progress=progress)
+        return validate(bundle, source, board.reference, samples, layers=cycles, clock_hz=clock_hz, progress=progress)
     except DoesNotFit as error:
         words = next((fit.options for fit in boards if fit.board == board.name), "")
         error.add_note(f"It may fit if compiled with {words}." if words else "Name another board with --board.")

@@ -120,7 +120,8 @@ def operators(path: Path | str, at: Cut = WHOLE) -> dict[str, str]:
 def describe(path: Path | str) -> ModelInfo:
     """The opset, producer and hash of the file."""
     file = read(Path(path))
-    producer = " ".join(filter(None, (file.model.producer_name, file.model.producer_version)))
+    words = f"{file.model.producer_name} {file.model.producer_version}".split()
+    producer = " ".join(word for word in words if word != "None")  # tf2onnx writes its unknown revision as None
     notes = [
         f"{t.name!r} is {FLOATS[t.data_type]} and is used as float32"
         for t in file.model.graph.initializer

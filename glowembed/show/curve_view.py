@@ -1,5 +1,5 @@
-"""Draws RAM against cycles. In: the plans that no other plan beats in both (memory.tradeoffs). Out: a table as text, an
-SVG, an HTML page.
+"""Draws RAM against cycles. In: the plans that no other plan beats in both (memory.tradeoffs). Out: a table as text, and an
+SVG.
 
 RAM runs to the right, cycles run up. Each dot is a plan; the steps show the cost of a limit of RAM: `--ram` takes the
 fastest plan within it.
@@ -21,9 +21,10 @@ def text(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles"
     return "\n".join(lines + [f"{p.ram:>9,} {p.cycles:>14,.0f} {100 * p.extra:>7.1f}%" for p in points])
 
 
-def svg(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
-    """The plans as dots on steps; a tooltip gives bytes, cycles and how many these are beyond the fastest kernels."""
-    right, top = max(p.ram for p in points) * 1.03, max(p.cycles for p in points) * 1.03
+def svg(name: str, points: Sequence[Tradeoff], chosen: Tradeoff | None = None, cycles: str = "estimated cycles") -> str:
+    """The plans as dots on steps, and the chosen one as a ring; a tooltip gives bytes, cycles and how many these are beyond the fastest kernels."""
+    shown = [*points, *([chosen] if chosen is not None else [])]
+    right, top = max(p.ram for p in shown) * 1.03, max(p.cycles for p in shown) * 1.03
 
     def x(ram: float) -> float:
         return LEFT + ram / right * (WIDTH - LEFT - RIGHT)
@@ -50,6 +51,7 @@ def svg(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles")
         ]
     parts += [
         _label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 16, "middle", "bytes of RAM"),
+        f'<g transform="rotate(-90 18 {HEIGHT / 2:g})">{_label(18, HEIGHT / 2, "middle", cycles)}</g>',
         f'<path d="{"".join(steps)}H{WIDTH - RIGHT}" fill="none" stroke="#4a6fa5" stroke-width="1.5"/>',
     ]
     for p in points:
@@ -57,15 +59,11 @@ def svg(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles")
         parts.append(
             f'<circle cx="{x(p.ram):.1f}" cy="{y(p.cycles):.1f}" r="4" fill="#c8372d"><title>{escape(tip)}</title></circle>'
         )
+    if chosen is not None:
+        at_x, at_y = x(chosen.ram), y(chosen.cycles)
+        ring = f'<circle cx="{at_x:.1f}" cy="{at_y:.1f}" r="8" fill="none" stroke="#c8372d" stroke-width="2"/>'
+        parts += [ring, _label(max(at_x - 12, LEFT + 80), at_y + 18, "end", "this bundle")]
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def html(name: str, points: Sequence[Tradeoff], cycles: str = "estimated cycles") -> str:
-    """The drawing and the table on one self-contained page."""
-    return (
-        f"<!doctype html>\n<meta charset='utf-8'>\n<title>RAM and cycles of {escape(name)}</title>\n"
-        f"{svg(name, points, cycles)}<pre>{escape(text(name, points, cycles))}</pre>\n"
-    )
 
 
 def _marks(end: float) -> Iterator[int]:

@@ -14,8 +14,8 @@ from html import escape
 BOX, GAP, LANE = 36, 26, 14
 """The height of a row, the space between two rows, and the width of a lane."""
 
-LETTER = 7
-"""The approximate width of a letter of the font."""
+LETTER, SMALL_LETTER = 7.5, 6.3
+"""The widths of a letter in the boxes and beside the arrows, at most: monospace fonts differ by a tenth."""
 
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#4a5568", "#b7791f", "#2c7a7b")
 
@@ -43,7 +43,8 @@ def svg(title: str, rows: Sequence[Row], texts: Mapping[str, str]) -> str:
     lanes = _lanes(made, readers)
     left = LANE * (max(lanes.values(), default=-1) + 2)
     width = LETTER * max(len(text) for row in rows for text in (row.label, row.detail)) + 24
-    total = left + width + LETTER * max((len(text) for text in texts.values()), default=0) // 2 + 24
+    beside = width / 2 + 8 + SMALL_LETTER * max((len(text) for text in texts.values()), default=0)
+    total = int(left + max(width, beside)) + 24
     parts = [_box(row, left, _top(i), width) for i, row in enumerate(rows)]
     for name, i in made.items():
         parts.append(_text(left + width / 2 + 8, _top(i) + BOX + GAP / 2 + 4, texts[name], 10))

@@ -1,4 +1,4 @@
-"""Shows the memory plan. In: bundle.json. Out: a table as text, an SVG and an HTML page: time by address.
+"""Shows the memory plan. In: bundle.json. Out: a table as text, and an SVG: time by address.
 
 There is one rectangle for each tensor or streamed row, from the step that writes it to the last one that reads it; a
 tooltip gives name, size and lifetime. Two lines mark the arena, and the least that any plan with whole tensors needs.
@@ -181,11 +181,3 @@ def _colour(name: str) -> str:
     hue = zlib.crc32(name.encode()) % 360 / 360
     red, green, blue = (int(255 * c) for c in colorsys.hls_to_rgb(hue, 0.72, 0.55))
     return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def html(shown: View) -> str:
-    """The drawing and the table on one self-contained page."""
-    return (
-        f"<!doctype html>\n<meta charset='utf-8'>\n<title>Memory of {escape(shown.name)}</title>\n"
-        f"{svg(shown)}<pre>{escape(text(shown))}</pre>\n"
-    )

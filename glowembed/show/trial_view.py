@@ -5,19 +5,15 @@ The page is that of the validation on the emulated board, with the verdict, the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from glowembed.graph.clock import time_text
-from glowembed.graph.ir import Graph
-from glowembed.judge.debugging import LayerReport
 from glowembed.judge.trial import Trial
-from glowembed.ranges.profile import Profile
-from glowembed.show import page, report
+from glowembed.show import report
 from glowembed.show.inspection import BOARD_HEADS, board_rows
 from glowembed.show.tables import number, shape, size, table
 
@@ -30,33 +26,13 @@ def shown(found: Trial) -> RenderableType:
     results = [run.validation.json for run in found.runs]
     warnings = [Text(f"warning: {note} [{note.code}]", style=report.WARNING) for note in _warnings(found)]
     return Group(
-        Text(_model(found), style="bold"),
+        Text(model_text(found), style="bold"),
         table("", TENSOR_HEADS, _tensors(found), left=4),
         table(BOARDS_TITLE, BOARD_HEADS, board_rows(found.boards), left=3),
         report.summary(results),
         Text(verdict(results[0]), style=report.GOOD if found.bit_exact else report.BAD),
         *warnings,
     )
-
-
-def html(
-    found: Trial,
-    commands: Sequence[str],
-    losses: Sequence[LayerReport] = (),
-    values: tuple[Profile, Graph] | None = None,
-) -> str:
-    """One self-contained page. losses, values: as page.page takes them, of the first run."""
-    told = {note.code for note in found.runs[0].validation.notes}
-    warnings = [note for note in found.notes if note.level == "warning" and note.code not in told]
-    lines = "\n".join(escape(command) for command in commands)
-    first = [
-        f"<p><b>{escape(verdict(found.runs[0].validation.json))}</b></p><p>{escape(_model(found))}</p>",
-        *(f'<p class="bad">warning: {escape(str(note))}</p>' for note in warnings),
-        page.section("Inputs and outputs", page.table(TENSOR_HEADS, _tensors(found))),
-        page.section(BOARDS_TITLE, page.table(BOARD_HEADS, board_rows(found.boards))),
-    ]
-    last = page.section("What next", f'<pre class="scroll">{lines}</pre>')
-    return page.page(found.runs[0].validation, losses, values, first, [last])
 
 
 def verdict(json: Mapping[str, Any]) -> str:
@@ -82,7 +58,8 @@ def _warnings(found: Trial) -> list[Any]:
     return list({note.code: note for note in notes if note.level == "warning"}.values())
 
 
-def _model(found: Trial) -> str:
+def model_text(found: Trial) -> str:
+    """What the model is, in one line."""
     model = found.inspection
     made = f", made by {model.producer}" if model.producer else ""
     return (
