@@ -14,7 +14,7 @@ from glowembed.cli import AsJson, ClockText, HtmlFile, compile_options, refuse_o
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.clock import hertz
-from glowembed.judge.inspection import inspect_model
+from glowembed.judge.inspection import Inspection, inspect_model
 from glowembed.pipeline import Bundle
 from glowembed.show import bundleview, memory_view, report
 from glowembed.show.inspection import inspection
@@ -92,6 +92,11 @@ def inspect(
     source = source_of(data, options.random) if asked else None
     clock_hz = None if clock is None else hertz(clock)
     found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut, clock_hz)
+    _tell(found, as_json, html)
+
+
+def _tell(found: Inspection, as_json: bool, html: Path | None) -> None:
+    """Print what was found and write the page; exit code 3 if something is not supported."""
     if html is not None:
         write_file(html, views.inspection(found))
     show(found.json() if as_json else inspection(found))

@@ -147,10 +147,7 @@ def command(
     unused = unused_image_options(data, image_mean, image_std, image_scale)
     tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *unused))
     show(report.tuned(result))
-    write_file(out.with_name(out.name + ".report.md"), tune.table(result))
-    if html is not None:
-        write_file(html, views.tuned(result, model.name))
-    _write(out, result)
+    _write(out, html, result, model.name)
 
 
 def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
@@ -203,7 +200,11 @@ def share(text: str) -> float:
     return value
 
 
-def _write(out: Path, result: Tuned) -> None:
+def _write(out: Path, html: Path | None, result: Tuned, model: str) -> None:
+    """Write what was tried, and the configuration if there is one that reaches the goal."""
+    write_file(out.with_name(out.name + ".report.md"), tune.table(result))
+    if html is not None:
+        write_file(html, views.tuned(result, model))
     if result.lifted is None:
         raise ValidationDiffers(
             "no set of nodes within the budget reaches the goal; allow more with --drop or the budget"

@@ -188,7 +188,6 @@ BAD = (
     Bad("shape for a stranger", USAGE, ("'X'", "Known: x"), _model(RELU), {"X": (1, 8)}),
     Bad("shape that does not fit", USAGE, ("[1, 9]", "[1, 8]"), _model(RELU), {"x": (1, 9)}),
     Bad("shape of another rank", USAGE, ("[1, 8, 1]",), _model(RELU), {"x": (1, 8, 1)}),
-    Bad("zero-sized input", USAGE, ("'x'", "without elements"), _model(_flattened((1, 0, 4)))),
     Bad("zero-sized by option", USAGE, ("without elements",), _model(SYMBOLIC), {"x": (1, 3, 0, 4)}),
     Bad("absurd input", MODEL, ("elements",), _model(_flattened((1, 2**20, 2**20)))),
     Bad("window larger than image", MODEL, ("n_y", "empty shape"),
