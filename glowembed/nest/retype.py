@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from glowembed.nest.dtypes import BOOL
 from glowembed.nest.expr import Expr, constant
 from glowembed.nest.program import Program, Statement, Tensor, expressions, parts, statements
@@ -17,6 +19,8 @@ FLOAT = "float32"
 
 CHOICES = ("load", "constant", "variable", "?", "min", "max", "<", "<=", ">", ">=", "==", "!=", "isnan", "isinf")
 """The operations that may have a float as an operand or as their result. A stored integer is never NaN or infinite."""
+
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def chooses(program: Program) -> bool:
@@ -54,9 +58,10 @@ def stored_as(program: Program, dtype: str, stored: Callable[[float], int]) -> P
         kind = dtype if one.kind == FLOAT else one.kind
         if one.op == "constant" and one.kind == FLOAT:
             return constant(stored(one.value), dtype)
-        args = one.args[:1] if one.op == "load" else one.args
-        value = tensor(one.value) if one.op == "load" else one.value
-        return Expr(one.op, [done[id(arg)] for arg in args], kind, value)
+        args = [done[id(arg)] for arg in (one.args[:1] if one.op == "load" else one.args)]
+        if one.op in MIRRORED and _is_float(one) and (known := _decided(one.op, *args)) is not None:
+            return constant(known, BOOL)
+        return Expr(one.op, args, kind, tensor(one.value) if one.op == "load" else one.value)
 
     def expression(root: Expr) -> Expr:
         for one in parts(root):
@@ -72,6 +77,16 @@ def stored_as(program: Program, dtype: str, stored: Callable[[float], int]) -> P
 
     inputs, temporaries = (tuple(map(tensor, ts)) for ts in (program.inputs, program.temporaries))
     return Program(inputs, tensor(program.output), temporaries, body(program.body))
+
+
+def _decided(op: str, a: Expr, b: Expr) -> bool | None:
+    """The result of a comparison with the smallest or the largest stored integer, if all integers give it. Compilers warn of these."""
+    if a.op == "constant":
+        op, a, b = MIRRORED[op], b, a
+    if b.op != "constant" or a.op == "constant":
+        return None
+    limit = {"<": "min", ">=": "min", ">": "max", "<=": "max"}[op]
+    return op in (">=", "<=") if b.value == getattr(np.iinfo(a.kind), limit) else None
 
 
 def _roots(program: Program) -> Iterator[Expr]:

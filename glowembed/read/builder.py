@@ -101,10 +101,18 @@ class GraphBuilder:
             return self._made(op, inputs, {**attrs, **more}, output, program.output.shape, program.output.dtype)
         x = next((name for name in inputs if self.values[name].const is None), None)
         if not exact and x is not None and (function := self._function(inputs, program)) is not None:
-            return self.add("Function", [x], {**attrs, "params": params_of(function)}, output)
+            return self._add_function(x, {**attrs, "params": params_of(function)}, program, output)
         filled = all(tensor.size for tensor in program.inputs)
         op = "Choice" if not exact and filled and retype.chooses(program) else "Nest"
         return self._made(op, inputs, attrs, output, program.output.shape, program.output.dtype, least=0)
+
+    def _add_function(self, x: str, attrs: Mapping[str, Any], program: Program, output: str) -> str:
+        """Add a function of each element of `x`; the program may give the elements in another shape."""
+        shape = program.output.shape
+        if shape == self.shape(x):
+            return self.add("Function", [x], attrs, output)
+        elements = x if retype.is_copy(program) else self.add("Function", [x], attrs, f"{output}/elements")
+        return self.add("Reshape", [elements], {"shape": shape}, output)
 
     def _function(self, inputs: Sequence[str], program: Program) -> Program | None:
         """The program as a function of one number, if it is one."""

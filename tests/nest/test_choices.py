@@ -13,9 +13,9 @@ from onnx import TensorProto
 from small_models import model, node, saved
 
 from glowembed.judge.validation import validate
-from glowembed.nest import retype
-from glowembed.nest.expr import sqrt, where
-from glowembed.nest.program import Program, Recorder, Tensor
+from glowembed.nest import interpret, retype
+from glowembed.nest.expr import Expr, constant, sqrt, where
+from glowembed.nest.program import Program, Recorder, Tensor, statements
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.quantize.precision import parse
 from glowembed.read.importer import problems
@@ -222,3 +222,47 @@ def test_a_sum_of_integers_is_refused_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = saved(model(nodes, {"x": SHAPE}, {"s": np.float32(0.02), "z": np.uint8(120)}), tmp_path)
     assert [problem.op for problem in problems(path)] == ["Cast"]
+
+
+BOUNDS = {
+    ("<", -1.0): [False, False],
+    (">=", -1.0): [True, True],
+    (">", 1.0): [False, False],
+    ("<=", 1.0): [True, True],
+    ("<", 1.0): [True, False],
+    (">=", 1.0): [False, True],
+}
+"""A comparison with the smallest or the largest number of a type, and what it says of these two."""
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize(("op", "bound"), BOUNDS)
+def test_no_comparison_says_the_same_of_all_stored_integers(op: str, bound: float, mirrored: bool) -> None:
+    """A compiler warns of such a comparison; it is decided here."""
+    k, x, y = Recorder(), Tensor("x0", (2,), "float32"), Tensor("y0", (2,), "bool")
+    with k.each((2,)) as (i,):
+        limit = constant(bound, "float32")
+        args = [limit, x.flat(i)] if mirrored else [x.flat(i), limit]
+        k.store(y, i, Expr(retype.MIRRORED[op] if mirrored else op, args, "bool"))
+    program = retype.stored_as(Program((x,), y, (), tuple(k.body)), "int8", lambda real: round(real * 127 - (real < 0)))
+    assert np.asarray(interpret.run(program, [np.array([-128, 127], np.int8)])).tolist() == BOUNDS[op, bound]
+    (store,) = [s for s in statements(program.body) if s.kind == "store"]
+    assert (store.args[2].op == "constant") == (len(set(BOUNDS[op, bound])) == 1)
+
+
+SHAPED = {
+    "a power of more axes": ("Pow", {"c": np.full((1, 1, 1), 2, np.float32)}, {}, 13, (4, 6), (1, 4, 6)),
+    "a view of an old opset": ("Unsqueeze", {}, {"axes": [2]}, 6, (4, 6), (4, 6, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("name", SHAPED)
+def test_a_function_may_give_its_elements_in_another_shape(name: str, dtype: str, tmp_path: Path) -> None:
+    op, constants, attrs, opset, shape, expected = SHAPED[name]
+    path = saved(
+        model([node(op, " ".join(["x", *constants]), "y", **attrs)], {"x": shape}, constants, opset=opset), tmp_path
+    )
+    np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4, *shape)).astype(np.float32))
+    bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64", dtype=dtype), data=tmp_path / "d.npy")
+    assert bundle.graph.values["y"].shape == expected

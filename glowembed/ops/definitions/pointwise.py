@@ -284,7 +284,13 @@ def _bit_cast(n: Definition) -> None:
     x, dtype = n.input(0), element_type(n.attr("to"))
     narrow = {"float16", "bfloat16"} & {x.dtype, dtype}
     if dtypes.numpy_type(x.dtype).itemsize != dtypes.numpy_type(dtype).itemsize or narrow:
-        raise Refused(f"a bit cast from {x.dtype} to {dtype}", "cast between types of 32 or 64 bits")
+        was_double = x.dtype == "float32" and dtypes.numpy_type(dtype).itemsize == 8
+        hint = (
+            "--dtype model keeps float64, which is float32 here"
+            if was_double
+            else "cast between types of 32 or 64 bits"
+        )
+        raise Refused(f"a bit cast from {x.dtype} to {dtype}", hint)
     kind = dtypes.COMPUTED[dtype]
     whole = {"float32": "int32", "float64": "int64"}
 
