@@ -101,12 +101,15 @@ class Body:
             return self.add(kind, x, *map(self.number, parameters))
         raise Refused(f"its activation is {kind!r}", "export without the optimizations of onnxruntime")
 
-    def turned(self, i: int, last: bool) -> str:
-        """Input `i`, with its last two axes swapped if `last`."""
+    def turned(self, i: int, last: bool, batch: bool = False) -> str:
+        """Input `i`, with its first axis moved behind those of the batch if `batch`, then with its last two swapped if `last`."""
         rank = len(self.operand(i).shape)
-        if not last or rank < 2:
-            return f"x{i}"
-        return self.add("Transpose", f"x{i}", perm=[*range(rank - 2), rank - 1, rank - 2])
+        perm = list(range(rank))
+        if batch and rank > 2:
+            perm = [*perm[1:-1], 0, rank - 1]
+        if last and rank > 1:
+            perm[-2:] = perm[:-3:-1]
+        return f"x{i}" if perm == sorted(perm) else self.add("Transpose", f"x{i}", perm=perm)
 
     def finished(self, *outputs: str) -> FunctionProto:
         """The function, whose outputs are these, as far as the node names them."""

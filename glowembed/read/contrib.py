@@ -19,6 +19,8 @@ from glowembed.read.body import Body
 from glowembed.read.operand import Operand
 
 DOMAIN = "com.microsoft"
+DOMAINS = {"SimplifiedLayerNormalization": ("", "ai.onnx")}
+"""Where the optimizer of onnxruntime puts an operator of its own that is not in com.microsoft."""
 
 
 WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "storage_order")
@@ -35,9 +37,8 @@ def _fused_gemm(b: Body) -> FunctionProto:
 
 
 def _fused_matmul(b: Body) -> FunctionProto:
-    if b.attr("transBatchA", 0) or b.attr("transBatchB", 0):
-        raise Refused("its batch axes are transposed", "export without the optimizations of transformers")
-    y = b.add("MatMul", b.turned(0, b.attr("transA", 0)), b.turned(1, b.attr("transB", 0)))
+    batches = (b.attr("transBatchA", 0), b.attr("transBatchB", 0))
+    y = b.add("MatMul", b.turned(0, b.attr("transA", 0), batches[0]), b.turned(1, b.attr("transB", 0), batches[1]))
     alpha = b.attr("alpha", 1.0)
     return b.finished(y if alpha == 1.0 else b.add("Mul", y, b.number(alpha)))
 
@@ -63,6 +64,13 @@ def _skip_normalization(b: Body) -> FunctionProto:
     if any(b.node.output[1:3]):
         raise Refused("its outputs of means and deviations are used", "export without training")
     return b.finished(y, "", "", total if total != "x0" else b.add("Identity", "x0"))
+
+
+def _simplified_normalization(b: Body) -> FunctionProto:
+    if any(b.node.output[1:]):
+        raise Refused("its output of deviations is used", "export without training")
+    kept = {"axis": b.attr("axis", -1), "epsilon": b.attr("epsilon", 1e-5)}
+    return b.finished(b.add("RMSNormalization", "x0", "x1", **kept))
 
 
 def _real_product(b: Body, a: str, a_zero: str, zero: int, scales: Sequence[str]) -> str:
@@ -156,6 +164,7 @@ BODIES: dict[str, Callable[[Body], FunctionProto]] = {
     "FastGelu": _gelu,
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skip_normalization,
+    "SimplifiedLayerNormalization": _simplified_normalization,
     "SkipSimplifiedLayerNormalization": _skip_normalization,
     "MatMulIntegerToFloat": _matmul_integer_to_float,
     "DynamicQuantizeMatMul": _dynamic_quantize_matmul,
@@ -167,8 +176,8 @@ BODIES: dict[str, Callable[[Body], FunctionProto]] = {
 
 
 def has_body(node: NodeProto) -> bool:
-    """Whether a node is of an operator of com.microsoft that has a function body."""
-    return node.domain == DOMAIN and node.op_type in BODIES
+    """Whether a node is of an operator of onnxruntime that has a function body."""
+    return node.domain in DOMAINS.get(node.op_type, (DOMAIN,)) and node.op_type in BODIES
 
 
 def body(node: NodeProto, operands: Sequence[Operand | None]) -> FunctionProto | None:
