@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from checker import check_op
+from small_models import model, node, saved
 
+from glowembed.judge.validation import validate
 from glowembed.law import floatmath
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.run.kernel import shared_library
 
 pytestmark = pytest.mark.cc
@@ -75,3 +78,13 @@ def test_functions(name):
         known = np.isfinite(real) & (np.abs(real) < 1e38)
         error = np.abs(y[: len(sized)][known] - real[known]) / np.maximum(np.abs(real[known]), 1)
         assert error.max() <= tolerance
+
+
+def test_layers_with_a_constant_in_common_build_without_warnings(tmp_path: Path) -> None:
+    """The scales share their bias of zeros, whose ten elements gcc then knows in the loops over 64 channels, which are not entered."""
+    scales = {name: np.linspace(1, 2 + i, 10, dtype=np.float32) for i, name in enumerate("abc")}
+    steps = ("Mul", "x a", "p"), ("Abs", "p", "q"), ("Mul", "q b", "r"), ("Sqrt", "r", "s"), ("Mul", "s c", "y")
+    path = saved(model([node(*step) for step in steps], {"x": (1, 10)}, scales), tmp_path)
+    np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(3, 1, 10)).astype(np.float32))
+    bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64", dtype="float32"), data=tmp_path / "d.npy")
+    assert validate(bundle, tmp_path / "d.npy", "host", 3).bit_exact

@@ -6,9 +6,14 @@
 typedef float ge_x86_floats __attribute__((vector_size(4 * GE_X86_FLOATS), aligned(4), may_alias));
 typedef int32_t ge_x86_bits __attribute__((vector_size(4 * GE_X86_FLOATS), aligned(4), may_alias));
 
+/* Where layers of different sizes have a constant in common, gcc knows its size in the kernel, but not which loops that layer
+ * enters; it then warns of loads in the others. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Warray-bounds"
 static inline GE_X86_INLINE ge_x86_floats ge_x86_floats_at(const float *x) {
     return *(const ge_x86_floats *)(const void *)x;
 }
+#pragma GCC diagnostic pop
 
 static inline GE_X86_INLINE void ge_x86_store_floats(float *to, ge_x86_floats x) {
     *(ge_x86_floats *)(void *)to = x;
