@@ -1,20 +1,22 @@
 """Trees: the ensembles of ai.onnx.ml over stored int8 or int16 features. Kernel-level: trees_s8, trees_s16; in float32 it is the loop
 nest of ops/definitions/trees.py.
 
-A node is a word of 32 bits: the threshold in bits 31..16, "the right child is a leaf" 15, "the left child is a leaf" 14, a number in
-13..7, the feature in 6..0. The nodes of a tree lie in preorder, so the left child is the next word. The law:
+A node is a word of 32 bits: the threshold in bits 31..16, "the right child is a leaf" 15, "the left child is a leaf" 14, then a
+number, and the feature in the lowest bits, as few as the largest feature needs. The nodes of a tree lie in preorder, so the left
+child is the next word. The law:
 
     left if s <= threshold, where threshold = floor(t / scale) + zero_point for x <= t, and ceil(t / scale) + zero_point - 1 for x < t;
     both are computed exactly, so that the decision is that of the real number for which s stands
-    S[c] = base[c] + the sum over the trees of row[leaf][c], in int32, row = round_half_up(weight * 2^k)
+    S[c] = base[c] + the sum over the trees of row[c], in int32, row = round_half_up(weight * 2^k), an int16
     y[c] = clamp(((S[c] * multiplier + 2^(shift - 1)) >> shift) + zero_point, lo, hi), in int64
 
-k is the largest for which no sum reaches 2^30. A node that decides alike for all stored numbers, or has two
-leaves of the same row, is left out.
+k is the largest for which no row exceeds int16 and no sum reaches 2^30. Where all rows have the same sum, as those of probabilities
+have, the last column is not stored: S[last] = base[last] - the sum of all other S, and base[last] holds what they add up to.
 
-If there are at most 8 different rows, as where each leaf votes for a class, the number holds those of the two children, three bits
-each, or what to skip to the right child where both are inner nodes. Else it is the inner nodes of the left subtree: leaves are
-numbered from left to right, and going right adds 1 and this number to that of the leaf.
+The rows are numbered, those of most leaves first. The number in a node is that of its leaf; of two leaves it holds both, in one half
+each. Two that do not fit are in the next word, left | right << 16, and the number is the largest that there is. A leaf beside an inner
+node whose number does not fit is a node of its own with two such leaves. Of two inner nodes the number is how many words to skip
+to the right one. A node that decides alike for all stored numbers, or has two leaves of the same row, is left out.
 """
 
 from __future__ import annotations
@@ -38,9 +40,12 @@ from glowembed.ops import nest
 if TYPE_CHECKING:
     from glowembed.ops.definitions.trees import Forest
 
-FEATURES = SKIPPED = 128
+FEATURES = 128
 KINDS = 8
-"""The most rows whose number fits into a node."""
+"""The most rows whose leaves are counted before their rows are added."""
+
+FREE = 14
+"""The bits of a node that hold its number and its feature."""
 
 MOST_ROWS = 65536
 ADJUSTED = ("BRANCH_LT", "BRANCH_GTE")
@@ -57,30 +62,83 @@ def packable(forest: Forest, columns: int) -> bool:
         return False
     if any(math.isinf(weight) for leaf in forest.leaves for _, weight in leaf):
         return False
-    layout = _Layout(forest, dict.fromkeys(range(len(forest.split)), 0), -1, 1, range(len(forest.leaves)))
-    return all(layout.inner(layout.pairs[node][0]) < SKIPPED for tree in layout.trees for node in tree)
+    codes = _codes(forest, columns)
+    layout = _Layout(forest, dict.fromkeys(range(len(forest.split)), 0), -1, 1, codes)
+    return all(layout.skipped(node) <= codes.largest for tree in layout.trees for node in tree)
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """What nodes hold. bits: of a feature; rows: the different ones, those of most leaves first; number: the row of each leaf."""
+
+    bits: int
+    rows: Array
+    number: Sequence[int]
+
+    @property
+    def largest(self) -> int:
+        """The largest number of a node."""
+        return (1 << (FREE - self.bits)) - 1
+
+    def is_rare(self, leaf: int) -> bool:
+        """Whether the row of a leaf (-1, -2, ...) does not fit into a node."""
+        return self.number[-1 - leaf] >= self.largest
+
+    def pair(self, left: int, right: int) -> list[int]:
+        """The number of a node with two leaves, and the word that follows it, if they do not fit."""
+        a, b = self.number[-1 - left], self.number[-1 - right]
+        half = (FREE - self.bits) // 2
+        fits = max(a, b) < 1 << half and a | b << half < self.largest
+        return [a | b << half] if fits else [self.largest, a | b << 16]
+
+
+def _codes(forest: Forest, columns: int) -> _Codes:
+    found = np.zeros((len(forest.leaves), columns))
+    for row, leaf in zip(found, forest.leaves, strict=True):
+        for target, weight in leaf:
+            row[target] += np.float32(weight)
+    rows, number, counts = np.unique(found, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    place = np.argsort(order)
+    bits = max(forest.feature).bit_length()
+    return _Codes(max(bits, 1), rows[order], [int(place[i]) for i in number.ravel()])
 
 
 class _Layout:
-    """The nodes of each tree in preorder. thresholds: of each node; those outside of first..last - 1 decide alike always. rows: the
-    row of each leaf; a node whose two leaves have the same one is a leaf.
+    """The nodes of each tree in preorder. thresholds: of each node; those outside of first..last - 1 decide alike always. A node
+    whose two leaves have the same row is a leaf.
     """
 
-    def __init__(
-        self, forest: Forest, thresholds: Mapping[int, int], first: int, last: int, rows: Sequence[int]
-    ) -> None:
+    def __init__(self, forest: Forest, thresholds: Mapping[int, int], first: int, last: int, codes: _Codes) -> None:
+        self.codes = codes
         self.pairs = [
             (b, a) if mode in TURNED else (a, b) for (a, b), mode in zip(forest.children, forest.mode, strict=True)
         ]
         self.always = {n: int(t < first) for n, t in thresholds.items() if not first <= t < last}
         self.pairs = [(self.target(a), self.target(b)) for a, b in self.pairs]
         self.ends: dict[int, int] = {}
-        self.roots = [self._merged(self.target(root), rows) for root in forest.roots]
+        self.roots = [self._merged(self.target(root), codes.number) for root in forest.roots]
         self.trees = [self._preorder(root) for root in self.roots]
         self.sizes: dict[int, int] = {}
         for tree in self.trees:
             for node in reversed(tree):
-                self.sizes[node] = 1 + sum(self.inner(child) for child in self.pairs[node])
+                a, b = self.pairs[node]
+                ends = len(codes.pair(a, b)) if a < 0 and b < 0 else 1
+                self.sizes[node] = ends + sum(map(self.words, self.following(node)))
+
+    def following(self, node: int) -> list[int]:
+        """The children of a node that have words of their own: inner nodes, and a leaf beside one that does not fit into the node."""
+        pair = self.pairs[node]
+        return [] if max(pair) < 0 else [child for child in pair if child >= 0 or self.codes.is_rare(child)]
+
+    def words(self, child: int) -> int:
+        """The words of a child that has words of its own."""
+        return self.sizes[child] if child >= 0 else len(self.codes.pair(child, child))
+
+    def skipped(self, node: int) -> int:
+        """The words to skip to the right child, if both children have words of their own; else 0."""
+        following = self.following(node)
+        return self.words(following[0]) if len(following) > 1 else 0
 
     def target(self, node: int) -> int:
         """The node or leaf that is reached through nodes that decide alike always."""
@@ -96,10 +154,6 @@ class _Layout:
             if a < 0 and b < 0 and rows[-1 - a] == rows[-1 - b]:
                 self.ends[node] = a
         return self.ends.get(root, root)
-
-    def inner(self, node: int) -> int:
-        """The inner nodes from this one on."""
-        return self.sizes[node] if node >= 0 else 0
 
     def _preorder(self, root: int) -> list[int]:
         found, waiting = [], [root]
@@ -142,7 +196,11 @@ class TreesParams:
     features: int = i32("of a sample, 1 and more")
     columns: int = i32("classes or targets")
     trees: int = i32("number of trees")
-    kinds: int = i32("different rows of leaves, if nodes hold their numbers: 1..8; else 0")
+    stored: int = i32(
+        "columns of a row in the table: all, or all but the last, which is what is left of base[columns - 1]"
+    )
+    kinds: int = i32("different rows, if their leaves are counted first: 1..8; else 0")
+    bits: int = i32("of the number of a feature in a node, 1..7")
     multiplier: int = i32("of a sum, 0..2^31 - 1")
     shift: int = i32("of the product, 1..62")
     zero_point: int = i32("of the output")
@@ -166,17 +224,12 @@ def stored_thresholds(forest: Forest, xq: QType) -> dict[int, int]:
 def _tables(
     node: Node, forest: Forest, thresholds: Mapping[int, int], xq: QType, yq: QType, samples: int
 ) -> tuple[TreesParams, dict[str, Const]]:
-    attrs, columns = node.attrs, node.attrs["columns"]
-    base, rows, number = _rows(forest, columns, attrs["base"])
-    layout = _Layout(forest, thresholds, *xq.limits, number)
-    trees = len(forest.roots)
-    if attrs["average"]:
-        base = base * trees
-    most = trees * float(np.abs(rows).max(initial=0)) + float(np.abs(base).max(initial=0))
-    bits = 30 - math.frexp(most)[1] if most else 0
-    kinds = len(rows) if len(rows) <= KINDS else 0
-    words, starts, leaves = _words(layout, forest, thresholds, number, kinds)
-    real = 2.0**-bits / float(yq.scale[0]) / (trees if attrs["average"] else 1)
+    attrs, columns, trees = node.attrs, node.attrs["columns"], len(forest.roots)
+    codes = _codes(forest, columns)
+    base = np.asarray(attrs["base"] or [0.0] * columns, np.float64) * (trees if attrs["average"] else 1)
+    k = _fraction_bits(codes.rows, base, trees)
+    words, starts = _words(_Layout(forest, thresholds, *xq.limits, codes), forest, thresholds)
+    real = 2.0**-k / float(yq.scale[0]) / (trees if attrs["average"] else 1)
     shift = min(31 - math.frexp(real)[1], 62)
     if shift < 1:
         raise UnsupportedModelError(
@@ -184,65 +237,74 @@ def _tables(
             " widen the range of the output, or give the node {dtype: float32} in a precision.yaml"
         )
     multiplier = min(int(round_half_up(np.float64(real * 2.0**shift))), 2**31 - 1)
+    sums = round_half_up(base * 2.0**k).astype(np.int64)
+    rows = round_half_up(codes.rows * 2.0**k).astype(np.int64)
+    stored = columns
+    if (whole := _common_sum(codes.rows, sums, k, trees)) is not None:
+        stored -= 1
+        sums[-1] = whole
+    kinds = len(rows) if len(rows) <= KINDS else 0
     params = TreesParams(
-        samples, attrs["features"], columns, trees, kinds, multiplier, shift, yq.zero_point[0], *yq.limits
-    )
+        samples, attrs["features"], columns, trees, stored, kinds, codes.bits, multiplier, shift, yq.zero_point[0],
+        *yq.limits,
+    )  # fmt: skip
     return params, {
         "nodes": Const(np.asarray(words, np.uint32)),
         "starts": Const(np.asarray(starts, np.uint32)),
-        "leaves": Const(np.asarray([0] if kinds else leaves, np.uint16)),
-        "table": Const(round_half_up(np.vstack([base, rows]) * 2.0**bits).astype(np.int32).reshape(-1)),
+        "rows": Const(rows[:, :stored].astype(np.int16).reshape(-1)),
+        "base": Const(sums.astype(np.int32)),
     }
 
 
-def _words(
-    layout: _Layout, forest: Forest, thresholds: Mapping[int, int], number: Sequence[int], kinds: int
-) -> tuple[list[int], list[int], list[int]]:
-    """The words of all nodes, the first one of each tree, and the rows of all leaves. A tree that is a leaf has one node."""
+def _fraction_bits(rows: Array, base: Array, trees: int) -> int:
+    """The largest k for which no row exceeds int16 and no sum reaches 2^30."""
+    largest = float(np.abs(rows).max(initial=0))
+    most = trees * largest + float(np.abs(base).max(initial=0))
+    k = 30 - math.frexp(most)[1] if most else 0
+    if largest:
+        k = min(k, 15 - math.frexp(largest)[1])
+    return k - (round(largest * 2.0**k) > 32767)
+
+
+def _common_sum(rows: Array, base: Array, k: int, trees: int) -> int | None:
+    """What all columns of a sample add up to, if the rows have the same sum; None if not, or if it reaches 2^30."""
+    sums = rows.sum(axis=1)
+    spread = float(sums.max() - sums.min())
+    whole = int(round_half_up(np.float64(trees * sums.mean() * 2.0**k))) + int(base.sum())
+    alike = rows.shape[1] > 1 and spread * 2.0**k <= 0.25
+    return whole if alike and abs(whole) + int(np.abs(base).sum()) < 2**30 else None
+
+
+def _words(layout: _Layout, forest: Forest, thresholds: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """The words of all nodes, and the first one of each tree."""
     words: list[int] = []
     starts: list[int] = []
-    leaves: list[int] = []
-    for root, tree in zip(layout.roots, layout.trees, strict=True):
+    for root in layout.roots:
         starts.append(len(words))
-        words += [_word(layout, node, forest, thresholds[node], number if kinds else None) for node in tree]
-        if not tree:
-            words.append(0xC000 | (number[-1 - root] * 9 << 7 if kinds else 0))
-        leaves += [number[leaf] for leaf in _leaves(layout, root)]
-    return words, starts, leaves
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if node < 0:
+                number, *rest = layout.codes.pair(node, node)
+                words += [0xC000 | number << layout.codes.bits, *rest]
+            else:
+                words += _node_words(layout, node, forest, thresholds[node])
+                waiting += reversed(layout.following(node))
+    return words, starts
 
 
-def _rows(forest: Forest, columns: int, base: Sequence[float]) -> tuple[Array, Array, list[int]]:
-    """The base values, the different rows of leaves, and the row of each leaf."""
-    found = np.zeros((len(forest.leaves), columns))
-    for row, leaf in zip(found, forest.leaves, strict=True):
-        for target, weight in leaf:
-            row[target] += np.float32(weight)
-    rows, number = np.unique(found, axis=0, return_inverse=True)
-    return np.asarray(base or [0.0] * columns, np.float64), rows, [int(i) for i in number.ravel()]
-
-
-def _leaves(layout: _Layout, root: int) -> list[int]:
-    """The leaves of a tree from left to right; that of a tree without nodes twice, as its word has two children."""
-    if root < 0:
-        return [-1 - root] * 2
-    found, waiting = [], [root]
-    while waiting:
-        node = waiting.pop()
-        if node < 0:
-            found.append(-1 - node)
-        else:
-            waiting += reversed(layout.pairs[node])
-    return found
-
-
-def _word(layout: _Layout, node: int, forest: Forest, threshold: int, rows: Sequence[int] | None) -> int:
-    """A node as 32 bits. rows: the row of each leaf, if nodes hold it."""
-    left, right = layout.pairs[node]
-    number = layout.inner(left)
-    if rows is not None and min(left, right) < 0:
-        number = (rows[-1 - left] if left < 0 else 0) | (rows[-1 - right] << 3 if right < 0 else 0)
-    flags = (right < 0) << 15 | (left < 0) << 14
-    return (threshold & 0xFFFF) << 16 | flags | number << 7 | forest.feature[node]
+def _node_words(layout: _Layout, node: int, forest: Forest, threshold: int) -> list[int]:
+    """A node as one word, or two."""
+    pair, following, codes = layout.pairs[node], layout.following(node), layout.codes
+    left, right = (child not in following for child in pair)
+    rest: list[int] = []
+    if left and right:
+        number, *rest = codes.pair(*pair)
+    elif left or right:
+        number = codes.number[-1 - pair[0 if left else 1]]
+    else:
+        number = layout.skipped(node)
+    return [(threshold & 0xFFFF) << 16 | right << 15 | left << 14 | number << codes.bits | forest.feature[node], *rest]
 
 
 # ------------------------------------------------------------------------------------------------ kernel
@@ -256,6 +318,10 @@ def _scratch(p: TreesParams) -> int:
     return 4 * (p.columns + KINDS)
 
 
+def _instance(p: TreesParams) -> Mapping[str, int]:
+    return {"BITS": p.bits}
+
+
 class TreesS8(KernelOp[TreesParams]):
     """Walks each tree for each sample."""
 
@@ -265,37 +331,46 @@ class TreesS8(KernelOp[TreesParams]):
     constants: ClassVar[Mapping[str, str]] = {
         "nodes": "uint32_t",
         "starts": "uint32_t",
-        "leaves": "uint16_t",
-        "table": "int32_t",
+        "rows": "int16_t",
+        "base": "int32_t",
     }
-    kernels: tuple[Kernel, ...] = (Kernel("ge_trees_s8", cost=_cost, scratch=_scratch, store="rows"),)
+    kernels: tuple[Kernel, ...] = (
+        Kernel("ge_trees_s8", instance=_instance, cost=_cost, scratch=_scratch, store="rows"),
+    )
 
     def int_ref(self, p: TreesParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        nodes, starts, leaves = ([int(v) for v in constants[name]] for name in ("nodes", "starts", "leaves"))
-        base, *rows = constants["table"].astype(np.int64).reshape(-1, p.columns)
+        nodes, starts = ([int(v) for v in constants[name]] for name in ("nodes", "starts"))
+        base = constants["base"].astype(np.int64)
+        rows = constants["rows"].astype(np.int64).reshape(-1, p.stored)
         found = []
         for x in inputs[0].reshape(p.rows, p.features).tolist():
-            ends = (_walk(p, x, nodes, leaves, start, start + tree) for tree, start in enumerate(starts))
-            total = base + sum(rows[end] for end in ends)
+            total = base.copy()
+            for start in starts:
+                total[: p.stored] += rows[_walk(p, x, nodes, start)]
+            if p.stored < p.columns:
+                total[-1] -= total[:-1].sum()
             y = (total * p.multiplier + (1 << (p.shift - 1))) >> p.shift
             found.append(np.clip(y + p.zero_point, p.lo, p.hi))
         return np.asarray(found).astype(self.dtype)
 
 
-def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], leaves: Sequence[int], at: int, leaf: int) -> int:
-    """The number of the row that a sample reaches in the tree whose first node and leaf these are."""
+def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], at: int) -> int:
+    """The number of the row that a sample reaches in the tree whose first node this is."""
+    largest, half = (1 << (FREE - p.bits)) - 1, (FREE - p.bits) // 2
     while True:
         word = nodes[at]
         at += 1
-        threshold, number, left_ends = word >> 16, word >> 7 & 127, word & 0x4000
-        if x[word & 127] <= threshold - (threshold >> 15 << 16):
-            if left_ends:
-                return number & 7 if p.kinds else leaves[leaf]
-            continue
-        leaf += 1 + number
-        if word & 0x8000:
-            return number >> 3 & 7 if p.kinds else leaves[leaf]
-        at += 0 if p.kinds and left_ends else number
+        threshold, number = word >> 16, word >> p.bits & largest
+        left_ends, right_ends = word & 0x4000, word & 0x8000
+        left = x[word & ((1 << p.bits) - 1)] <= threshold - (threshold >> 15 << 16)
+        if left_ends if left else right_ends:
+            if number == largest and left_ends and right_ends:
+                return nodes[at] & 0xFFFF if left else nodes[at] >> 16
+            if left_ends and right_ends:
+                return number & (1 << half) - 1 if left else number >> half
+            return number
+        if not left and not left_ends:
+            at += number
 
 
 class TreesS16(TreesS8):
@@ -308,6 +383,7 @@ class TreesS16(TreesS8):
             "ge_trees_s16",
             template="ge_trees_s8",
             words={"ELEMENT": "int16_t"},
+            instance=_instance,
             cost=_cost,
             scratch=_scratch,
             store="rows",

@@ -7,52 +7,41 @@
 #include "ge_params.h"
 
 #define TREES_S8_ELEMENT int8_t /* or int16_t */
+#define TREES_S8_BITS 7         /* of the number of a feature in a node */
 
-#define TREES_S8_KINDS 8 /* rows of leaves that nodes can name */
+#define TREES_S8_KINDS 8 /* rows that are counted before they are added */
 #define TREES_S8_LEFT 0x4000u
 #define TREES_S8_RIGHT 0x8000u
+#define TREES_S8_LARGEST ((1u << (14 - TREES_S8_BITS)) - 1u)
+#define TREES_S8_HALF ((14 - TREES_S8_BITS) / 2)
 
-/* The number of the row of the leaf that is reached from node n, where nodes hold these numbers. */
-static uint32_t trees_s8_kind(const TREES_S8_ELEMENT *x, const uint32_t *n) {
+/* The number of the row of the leaf that is reached from node n. */
+static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n) {
     for (;;) {
-        const uint32_t w = *n++;
-        if (x[w & 127u] <= (int32_t)w >> 16) {
+        const uint32_t w = *n++, number = (w >> TREES_S8_BITS) & TREES_S8_LARGEST;
+        if (x[w & ((1u << TREES_S8_BITS) - 1u)] <= (int32_t)w >> 16) {
             if ((w & TREES_S8_LEFT) != 0u) {
-                return (w >> 7) & 7u;
+                if ((w & TREES_S8_RIGHT) == 0u) {
+                    return number;
+                }
+                return number == TREES_S8_LARGEST ? *n & 0xFFFFu : number & ((1u << TREES_S8_HALF) - 1u);
             }
         } else {
             if ((w & TREES_S8_RIGHT) != 0u) {
-                return (w >> 10) & 7u;
+                if ((w & TREES_S8_LEFT) == 0u) {
+                    return number;
+                }
+                return number == TREES_S8_LARGEST ? *n >> 16 : number >> TREES_S8_HALF;
             }
             if ((w & TREES_S8_LEFT) == 0u) {
-                n += (w >> 7) & 127u;
+                n += number;
             }
-        }
-    }
-}
-
-/* The number of the leaf that is reached from node n, counted from left to right. */
-static uint32_t trees_s8_leaf(const TREES_S8_ELEMENT *x, const uint32_t *n) {
-    uint32_t leaf = 0;
-    for (;;) {
-        const uint32_t w = *n++;
-        if (x[w & 127u] <= (int32_t)w >> 16) {
-            if ((w & TREES_S8_LEFT) != 0u) {
-                return leaf;
-            }
-        } else {
-            const uint32_t left = (w >> 7) & 127u;
-            leaf += 1u + left;
-            if ((w & TREES_S8_RIGHT) != 0u) {
-                return leaf;
-            }
-            n += left;
         }
     }
 }
 
 /* sums += times * row */
-static void trees_s8_add(int32_t *sums, const int32_t *row, int32_t columns, int32_t times) {
+static void trees_s8_add(int32_t *sums, const int16_t *row, int32_t columns, int32_t times) {
     for (int32_t c = 0; c < columns; c++) {
         sums[c] += times * row[c];
     }
@@ -60,37 +49,42 @@ static void trees_s8_add(int32_t *sums, const int32_t *row, int32_t columns, int
 
 /* The sums of a sample; sums begin with the base values. Behind them there is room to count rows. */
 static void trees_s8_sums(const ge_trees_params *p, const TREES_S8_ELEMENT *x, const uint32_t *nodes,
-                          const uint32_t *starts, const uint16_t *leaves, const int32_t *rows, int32_t *sums) {
+                          const uint32_t *starts, const int16_t *rows, int32_t *sums) {
     int32_t *const count = sums + p->columns;
     if (p->kinds == 0) {
         for (int32_t t = 0; t < p->trees; t++) {
-            const uint32_t leaf = starts[t] + (uint32_t)t + trees_s8_leaf(x, nodes + starts[t]);
-            trees_s8_add(sums, rows + (int32_t)leaves[leaf] * p->columns, p->columns, 1);
+            const int16_t *row = rows + (int32_t)trees_s8_row(x, nodes + starts[t]) * p->stored;
+            trees_s8_add(sums, row, p->stored, 1);
         }
-        return;
+    } else {
+        for (int32_t k = 0; k < TREES_S8_KINDS; k++) {
+            count[k] = 0;
+        }
+        for (int32_t t = 0; t < p->trees; t++) {
+            count[trees_s8_row(x, nodes + starts[t])]++;
+        }
+        for (int32_t k = 0; k < p->kinds; k++) {
+            trees_s8_add(sums, rows + k * p->stored, p->stored, count[k]);
+        }
     }
-    for (int32_t k = 0; k < TREES_S8_KINDS; k++) {
-        count[k] = 0;
-    }
-    for (int32_t t = 0; t < p->trees; t++) {
-        count[trees_s8_kind(x, nodes + starts[t])]++;
-    }
-    for (int32_t k = 0; k < p->kinds; k++) {
-        trees_s8_add(sums, rows + k * p->columns, p->columns, count[k]);
+    if (p->stored < p->columns) {
+        for (int32_t c = 0; c < p->stored; c++) {
+            sums[p->stored] -= sums[c];
+        }
     }
 }
 
 static void ge_trees_s8(const ge_trees_params *p, const ge_rows *x, const uint32_t *nodes, const uint32_t *starts,
-                        const uint16_t *leaves, const int32_t *table, const ge_rows *out, int32_t first_row,
+                        const int16_t *rows, const int32_t *base, const ge_rows *out, int32_t first_row,
                         int32_t last_row, void *scratch) {
     int32_t *const sums = (int32_t *)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         const TREES_S8_ELEMENT *v = (const TREES_S8_ELEMENT *)ge_row(x, y);
         TREES_S8_ELEMENT *o = (TREES_S8_ELEMENT *)ge_row(out, y);
         for (int32_t c = 0; c < p->columns; c++) {
-            sums[c] = table[c];
+            sums[c] = base[c];
         }
-        trees_s8_sums(p, v, nodes, starts, leaves, table + p->columns, sums);
+        trees_s8_sums(p, v, nodes, starts, rows, sums);
         for (int32_t c = 0; c < p->columns; c++) {
             const int64_t product = (int64_t)sums[c] * p->multiplier + ((int64_t)1 << (p->shift - 1));
             const int64_t value = (product >> p->shift) + p->zero_point;
