@@ -239,8 +239,8 @@ FRAMES = sliding(Geometry(lambda p: int(p.rows), lambda p: ((p.step,), p.width),
 """A row of the output is a frame."""
 
 
-def _scratch(p: FeaturesParams) -> int:
-    """The transform, the bands whose cosines are computed, and the samples of the frame."""
+def scratch(p: FeaturesParams) -> int:
+    """Bytes of the transform, the bands whose cosines are computed, and the samples of the frame."""
     return 4 * (p.points + 2) + (4 * p.bands if p.coefficients else 0) + 2 * p.points
 
 
@@ -266,7 +266,7 @@ class FeaturesS16S8(KernelOp[FeaturesParams]):
     element_bytes = (2, 1)
     constants = CONSTANTS
     kernels: tuple[Kernel, ...] = (
-        Kernel("ge_features_s16_s8", template="ge_features", scratch=_scratch, cost=_cost, store="rows"),
+        Kernel("ge_features_s16_s8", template="ge_features", scratch=scratch, cost=_cost, store="rows"),
     )
 
     def int_ref(self, p: FeaturesParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
@@ -313,7 +313,7 @@ class FeaturesS16S16(FeaturesS16S8):
             "ge_features_s16_s16",
             template="ge_features",
             headers={"features_s8.h": "features_s16.h"},
-            scratch=_scratch,
+            scratch=scratch,
             cost=_cost,
             store="rows",
         ),
@@ -331,7 +331,7 @@ class FeaturesS16F32(FeaturesS16S8):
             "ge_features_s16_f32",
             template="ge_features",
             headers={"features_s8.h": "features_f32.h"},
-            scratch=_scratch,
+            scratch=scratch,
             cost=_cost,
             store="rows",
         ),

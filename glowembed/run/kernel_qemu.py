@@ -36,7 +36,7 @@ from glowembed.run import qemu as emulation
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
 
 NO_SLOTS = 0xFFFFFFFF
-TENSORS_MAX, CONSTANTS_MAX = 8, 8
+TENSORS_MAX, CONSTANTS_MAX = 8, 10
 FIELDS = 6
 HEADER_BYTES = 4 * (FIELDS + 3 * TENSORS_MAX + CONSTANTS_MAX)
 LINE, WORD = 16, 4

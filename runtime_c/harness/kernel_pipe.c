@@ -11,7 +11,7 @@
 #define EXIT_FAULT 70
 #define NO_SLOTS 0xFFFFFFFFu
 #define TENSORS_MAX 8
-#define CONSTANTS_MAX 8
+#define CONSTANTS_MAX 10
 
 typedef struct {
     uint32_t bytes, number, first_row, last_row, params, scratch;

@@ -1,14 +1,13 @@
 /* Frames of sound to spectra, mel bands or cosine coefficients: the portable truth.
  *
- * The law is that of glowembed/law/spectrum.py and glowembed/ops/features.py, which say what each step rounds. Complex numbers are pairs
- * of words. The numbers of bins, of 64 bits, lie where their complex numbers were, the lower word first.
+ * The law is that of glowembed/law/spectrum.py and glowembed/ops/features.py, which say what each step rounds.
  */
 #include "features_s8.h"
+#include "features_steps.h"
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-#define FEATURES_HEADROOM_MAX 14
 #define FEATURES_LOGS 65 /* chords of the logarithm; those of the root follow */
 
 /* The tables of a call, in the order of the signature. */
@@ -29,97 +28,13 @@ static inline int32_t features_limited(int64_t y, const ge_features_params *p) {
     return (int32_t)(y < p->lo ? p->lo : (y > p->hi ? p->hi : y));
 }
 
-/* (x * w) >> 16. */
-static inline int32_t features_part(int32_t x, int32_t w) {
-    return (int32_t)(((int64_t)x * w) >> 16);
-}
-
-static int32_t features_zeros(uint32_t x) {
-    int32_t n = 0;
-    for (int32_t bits = 16; bits > 0; bits >>= 1) {
-        if (x < ((uint32_t)1 << (32 - bits))) {
-            x <<= bits;
-            n += bits;
-        }
-    }
-    return x == 0u ? 32 : n;
-}
-
-static int32_t features_headroom(const int16_t *x, int32_t count) {
-    int32_t signs = 0;
-    for (int32_t i = 0; i < count; i++) {
-        signs |= x[i] ^ (x[i] >> 15);
-    }
-    const int32_t h = features_zeros((uint32_t)signs) - 17;
-    return h < FEATURES_HEADROOM_MAX ? h : FEATURES_HEADROOM_MAX;
-}
-
-/* The transform of four complex numbers, a with its place, to places that are `apart` words from each other. */
-static inline void features_four(int32_t *z, int32_t apart, const int32_t *a, const int32_t *b, const int32_t *c,
-                                 const int32_t *d) {
-    for (int32_t j = 0; j < 2; j++) {
-        const int32_t turned = j == 0 ? b[1] - d[1] : d[0] - b[0];
-        z[j] = a[j] + b[j] + c[j] + d[j];
-        z[j + apart] = a[j] - c[j] + turned;
-        z[j + 2 * apart] = a[j] - b[j] + c[j] - d[j];
-        z[j + 3 * apart] = a[j] - c[j] - turned;
-    }
-}
-
-/* Two samples in the window. */
-static inline void features_pair(const int16_t *x, const int16_t *window, int32_t n, int32_t *z) {
-    z[0] = x[2 * n] * window[2 * n];
-    z[1] = x[2 * n + 1] * window[2 * n + 1];
-}
-
-/* The transforms of 4 or 2 numbers, raised by the headroom. */
-static int32_t features_first(const int16_t *x, const features_tables *t, int32_t half, int32_t h, int32_t *z) {
-    const int32_t size = (features_zeros((uint32_t)half) & 1) != 0 ? 4 : 2;
-    const int32_t groups = half / size;
-    for (int32_t g = 0; g < groups; g++) {
-        int32_t in[4][2] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
-        for (int32_t j = 0; j < size; j++) {
-            features_pair(x, t->window, t->order[g] + j * groups, in[size == 4 ? j : 2 * j]);
-        }
-        int32_t out[8];
-        features_four(out, 2, in[0], in[1], in[2], in[3]);
-        for (int32_t j = 0; j < 2 * size; j++) {
-            *z++ = out[j] * ((int32_t)1 << h);
-        }
-    }
-    return size;
-}
-
-/* z turned by w to the right and divided by 4. */
-static inline void features_turn(const int32_t *z, const int16_t *w, int32_t *out) {
-    out[0] = features_part(z[0], w[0]) + features_part(z[1], w[1]);
-    out[1] = features_part(z[1], w[0]) - features_part(z[0], w[1]);
-}
-
-/* Transforms of `size` become those of 4 * size. */
-static void features_stage(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
-    for (int32_t k = 0; k < size; k++) {
-        const int16_t *w = turns + 6 * k * (half / 4 / size);
-        for (int32_t i = 2 * k; i < 2 * half; i += 8 * size) {
-            const int32_t a[2] = {z[i] >> 2, z[i + 1] >> 2};
-            int32_t b[2];
-            int32_t c[2];
-            int32_t d[2];
-            features_turn(z + i + 2 * size, w, b);
-            features_turn(z + i + 4 * size, w + 2, c);
-            features_turn(z + i + 6 * size, w + 4, d);
-            features_four(z + i, 2 * size, a, b, c, d);
-        }
-    }
-}
-
 /* The square root of p by chords. */
 static uint32_t features_root(uint64_t p, const uint16_t *roots) {
     if (p == 0u) {
         return 0;
     }
     const uint32_t high = (uint32_t)(p >> 32);
-    const int32_t e = (high != 0u ? features_zeros(high) : 32 + features_zeros((uint32_t)p)) & ~1;
+    const int32_t e = (high != 0u ? GE_FEATURES_ZEROS(high) : 32 + GE_FEATURES_ZEROS((uint32_t)p)) & ~1;
     const uint32_t t = (uint32_t)((p << e) >> 32);
     const uint32_t i = (t >> 24) - 64u;
     const uint32_t rest = (t >> 8) & 0xFFFFu;
@@ -127,11 +42,10 @@ static uint32_t features_root(uint64_t p, const uint16_t *roots) {
     return root >> (e / 2 - 1);
 }
 
-/* The power or the magnitude of a complex number. */
-static inline void features_number(const ge_features_params *p, int32_t re, int32_t im, const uint16_t *chords,
-                                   int32_t *q) {
+/* The power of a complex number or, if there are roots, its magnitude. */
+static inline void features_number(const uint16_t *roots, int32_t re, int32_t im, int32_t *q) {
     const uint64_t square = (uint64_t)((int64_t)re * re + (int64_t)im * im);
-    const uint64_t number = p->power != 0 ? square >> 16 : features_root(square, chords + FEATURES_LOGS);
+    const uint64_t number = roots == NULL ? square >> 16 : features_root(square, roots);
     q[0] = (int32_t)(uint32_t)number;
     q[1] = (int32_t)(uint32_t)(number >> 32);
 }
@@ -140,14 +54,13 @@ static inline uint64_t features_of(const int32_t *q) {
     return ((uint64_t)(uint32_t)q[1] << 32) | (uint32_t)q[0];
 }
 
-/* The numbers of all bins that are needed, from the transform of pairs of samples. */
-static void features_bins(const ge_features_params *p, int32_t *z, const int16_t *turns, const uint16_t *chords) {
-    const int32_t half = p->points / 2;
-    const int32_t last = p->first + p->bins - 1;
+/* The numbers of the bins up to `last`, from the transform of pairs of samples: each of 64 bits, the lower word first, where its
+ * complex number was. */
+static void features_bins(int32_t *z, int32_t half, int32_t last, const int16_t *turns, const uint16_t *roots) {
     const int32_t re = z[0] >> 1;
     const int32_t im = z[1] >> 1;
-    features_number(p, re + im, 0, chords, z);
-    features_number(p, re - im, 0, chords, z + p->points);
+    features_number(roots, re + im, 0, z);
+    features_number(roots, re - im, 0, z + 2 * half);
     for (int32_t k = 1; k <= half / 2; k++, turns += 2) {
         int32_t *y = z + 2 * (half - k);
         const int32_t zr = z[2 * k] >> 1;
@@ -156,18 +69,20 @@ static void features_bins(const ge_features_params *p, int32_t *z, const int16_t
         const int32_t yi = y[1] >> 1;
         const int32_t er = (zr + yr) >> 1;
         const int32_t ei = (zi - yi) >> 1;
-        const int32_t tr = features_part(zi + yi, turns[0]) - features_part(yr - zr, turns[1]);
-        const int32_t ti = features_part(yr - zr, turns[0]) + features_part(zi + yi, turns[1]);
+        const int32_t our = zi + yi;
+        const int32_t oi = yr - zr;
+        const int32_t tr = GE_FEATURES_COSINE(our, turns) - GE_FEATURES_SINE(oi, turns);
+        const int32_t ti = GE_FEATURES_COSINE(oi, turns) + GE_FEATURES_SINE(our, turns);
         if (half - k <= last) {
-            features_number(p, er - tr, ei - ti, chords, y);
+            features_number(roots, er - tr, ei - ti, y);
         }
-        features_number(p, er + tr, ei + ti, chords, z + 2 * k);
+        features_number(roots, er + tr, ei + ti, z + 2 * k);
     }
 }
 
 static int32_t features_log2(uint64_t x, const uint16_t *logs) {
     const uint32_t high = (uint32_t)(x >> 32);
-    const int32_t zeros = high != 0u ? features_zeros(high) : 32 + features_zeros((uint32_t)x);
+    const int32_t zeros = high != 0u ? GE_FEATURES_ZEROS(high) : 32 + GE_FEATURES_ZEROS((uint32_t)x);
     const uint32_t t = (uint32_t)((x << zeros) >> 32);
     const uint32_t i = (t >> 25) & 63u;
     const uint32_t rest = (t >> 9) & 0xFFFFu;
@@ -240,13 +155,14 @@ static void features_each(const ge_features_params *p, const features_tables *t,
 static void features_frame(const ge_features_params *p, const features_tables *t, const int16_t *x, int32_t *z,
                            GE_ELEMENT *out) {
     const int32_t half = p->points / 2;
-    const int32_t h = features_headroom(x, p->window);
+    const uint16_t *roots = p->power != 0 ? NULL : t->chords + FEATURES_LOGS;
+    const int32_t h = GE_FEATURES_HEADROOM(x, p->window);
     const int32_t g = p->power != 0 ? 2 * h : h;
     int32_t *values = z + p->points + 2;
-    for (int32_t size = features_first(x, t, half, h, z); size < half; size *= 4) {
-        features_stage(z, half, size, t->turns);
+    for (int32_t size = GE_FEATURES_FIRST(x, t->window, t->order, half, h, z); size < half; size *= 4) {
+        GE_FEATURES_STAGE(z, half, size, t->turns);
     }
-    features_bins(p, z, t->turns + half / 4 * 6, t->chords);
+    features_bins(z, half, p->first + p->bins - 1, t->turns + half / 4 * 6, roots);
     if (p->bands == 0) {
         features_each(p, t, z, g, out);
         return;

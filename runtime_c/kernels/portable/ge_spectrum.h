@@ -1,0 +1,97 @@
+/* The transform of a front end, for features.c: the portable truth.
+ *
+ * The law is that of glowembed/law/spectrum.py. Complex numbers are pairs of words.
+ */
+#ifndef GE_SPECTRUM_H
+#define GE_SPECTRUM_H
+
+#include "ge.h"
+
+#define GE_SPECTRUM_HEADROOM_MAX 14
+
+/* (x * w) >> 16. */
+static inline int32_t ge_spectrum_part(int32_t x, int32_t w) {
+    return (int32_t)(((int64_t)x * w) >> 16);
+}
+
+static inline int32_t ge_spectrum_zeros(uint32_t x) {
+    int32_t n = 0;
+    for (int32_t bits = 16; bits > 0; bits >>= 1) {
+        if (x < ((uint32_t)1 << (32 - bits))) {
+            x <<= bits;
+            n += bits;
+        }
+    }
+    return x == 0u ? 32 : n;
+}
+
+static inline int32_t ge_spectrum_headroom(const int16_t *x, int32_t count) {
+    int32_t signs = 0;
+    for (int32_t i = 0; i < count; i++) {
+        signs |= x[i] ^ (x[i] >> 15);
+    }
+    const int32_t h = ge_spectrum_zeros((uint32_t)signs) - 17;
+    return h < GE_SPECTRUM_HEADROOM_MAX ? h : GE_SPECTRUM_HEADROOM_MAX;
+}
+
+/* The transform of four complex numbers, a with its place, to places that are `apart` words from each other. */
+static inline void ge_spectrum_four(int32_t *z, int32_t apart, const int32_t *a, const int32_t *b, const int32_t *c,
+                                    const int32_t *d) {
+    for (int32_t j = 0; j < 2; j++) {
+        const int32_t turned = j == 0 ? b[1] - d[1] : d[0] - b[0];
+        z[j] = a[j] + b[j] + c[j] + d[j];
+        z[j + apart] = a[j] - c[j] + turned;
+        z[j + 2 * apart] = a[j] - b[j] + c[j] - d[j];
+        z[j + 3 * apart] = a[j] - c[j] - turned;
+    }
+}
+
+/* Two samples in the window. */
+static inline void ge_spectrum_pair(const int16_t *x, const int16_t *window, int32_t n, int32_t *z) {
+    z[0] = x[2 * n] * window[2 * n];
+    z[1] = x[2 * n + 1] * window[2 * n + 1];
+}
+
+/* The transforms of 4 or 2 numbers, raised by the headroom. */
+static inline int32_t ge_spectrum_first(const int16_t *x, const int16_t *window, const uint16_t *order, int32_t half,
+                                        int32_t h, int32_t *z) {
+    const int32_t size = (ge_spectrum_zeros((uint32_t)half) & 1) != 0 ? 4 : 2;
+    const int32_t groups = half / size;
+    for (int32_t g = 0; g < groups; g++) {
+        int32_t in[4][2] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+        for (int32_t j = 0; j < size; j++) {
+            ge_spectrum_pair(x, window, order[g] + j * groups, in[size == 4 ? j : 2 * j]);
+        }
+        int32_t out[8];
+        ge_spectrum_four(out, 2, in[0], in[1], in[2], in[3]);
+        for (int32_t j = 0; j < 2 * size; j++) {
+            *z++ = out[j] * ((int32_t)1 << h);
+        }
+    }
+    return size;
+}
+
+/* z turned by w to the right and divided by 4. */
+static inline void ge_spectrum_turn(const int32_t *z, const int16_t *w, int32_t *out) {
+    out[0] = ge_spectrum_part(z[0], w[0]) + ge_spectrum_part(z[1], w[1]);
+    out[1] = ge_spectrum_part(z[1], w[0]) - ge_spectrum_part(z[0], w[1]);
+}
+
+/* Transforms of `size` become those of 4 * size. */
+static inline void ge_spectrum_stage(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
+    for (int32_t k = 0; k < size; k++) {
+        const int16_t *w = turns + 6 * k * (half / 4 / size);
+        for (int32_t i = 2 * k; i < 2 * half; i += 8 * size) {
+            const int32_t a[2] = {z[i] >> 2, z[i + 1] >> 2};
+            int32_t b[2];
+            int32_t c[2];
+            int32_t d[2];
+            ge_spectrum_turn(z + i + 2 * size, w, b);
+            ge_spectrum_turn(z + i + 4 * size, w + 2, c);
+            ge_spectrum_turn(z + i + 6 * size, w + 4, d);
+            ge_spectrum_four(z + i, 2 * size, a, b, c, d);
+        }
+    }
+}
+
+#endif
