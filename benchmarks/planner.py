@@ -1,6 +1,10 @@
 """The planner alone: how long it takes, what it finds, what is proved about it; for real networks and for random ones.
 
     python benchmarks/planner.py --models ../shared/models [--only kws] [--nodes 50,100,300] [--json FILE]
+    python benchmarks/planner.py --networks all|chain_300,maxpool_220000 [--goals balanced,ram] [--limit SECONDS]
+
+With --networks, networks of benchmarks/networks.py are compiled, each in a process of its own: the processor seconds of each stage
+(`plan` includes replay), the highest memory of the process, and what `compile` says about the plan.
 
 seconds: of processor time, for the plan alone. bound: what whole tensors need. rows: the rows that are alive at once in the steps of
 the plan, or more where the solver proved more: no offsets need less. gap: how much above that the arena is; 0: proved.
@@ -13,6 +17,9 @@ import argparse
 import hashlib
 import json
 import random
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +30,9 @@ from typing import Any
 
 import numpy as np
 import onnx
+from networks import network as sized
 from onnx import TensorProto, helper, numpy_helper
+from run import cpu_name
 
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Optimize, Plan, PlanOptions
@@ -32,9 +41,26 @@ from glowembed.lower.choose import choose, within
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
+from glowembed.ranges.datasets import Dataset
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn")
 GOALS: tuple[Optimize, ...] = ("balanced", "ram")
+SIZED = (
+    *(f"{family}_{count}" for family in ("chain", "branches", "dense") for count in (100, 300, 1000, 3000)),
+    "faces_slim", "faces_rfb", "backbone_240x320", "backbone_512x512", "unet_512x512", "three_256x256", "audio_16000",
+    "maxpool_220000", "points_100000", "conv1d_100000",
+)  # fmt: skip
+"""The networks of benchmarks/networks.py that `--networks all` compiles."""
+
+STAGES = {
+    "read": "import canonicalize",
+    "ranges": "profile quantize simplify",
+    "lower": "lower",
+    "choose": "choose",
+    "plan": "plan",
+}
+"""The columns of seconds, and the stages of the pipeline that each adds up."""
+
 SIZE, CHANNELS, NEAR = 24, (4, 8, 12, 16), 4
 """The numbers of values and channels of random networks; branches begin and end among the last NEAR values."""
 
@@ -62,8 +88,20 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--nodes", default="50,100,300", help="sizes of the random networks")
     parser.add_argument("--target", default="cortex-m4")
+    parser.add_argument("--networks", help="names of benchmarks/networks.py, or `all`")
+    parser.add_argument("--goals", default=",".join(GOALS))
+    parser.add_argument(
+        "--limit", type=int, default=300, help="the processor seconds after which a compilation is ended"
+    )
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     words = parser.parse_args()
+    if words.one is not None:
+        print(json.dumps(compiled(*words.one, words.target, words.limit)))
+        return
+    if words.networks is not None:
+        _sizes(words)
+        return
     print("| network | plan | nodes | values | calls | seconds | arena | bound | rows | gap | hash |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     rows = []
@@ -133,6 +171,79 @@ def digest(graph: Graph, plan: Plan) -> str:
         sorted(plan.scratch.items()), [(s.node, s.first, s.last) for s in plan.steps], plan.size, plan.row_bound,
     ]  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+# ------------------------------------------------------------------------------------------- networks of any size
+
+
+def _sizes(words: argparse.Namespace) -> None:
+    """Prints the table of networks of given sizes."""
+    print(f"{cpu_name()}, processor seconds\n")
+    print(f"| network | plan | nodes | {' | '.join(STAGES)} | in all | MB | arena | calls | hash | remarks |")
+    print("|---" * (len(STAGES) + 9) + "|")
+    for name in SIZED if words.networks == "all" else words.networks.split(","):
+        for goal in words.goals.split(","):
+            command = [
+                sys.executable,
+                __file__,
+                "--one",
+                name,
+                goal,
+                "--target",
+                words.target,
+                "--limit",
+                str(words.limit),
+            ]
+            child = subprocess.run(command, capture_output=True, text=True, check=False)
+            if child.returncode:
+                why = (child.stderr.strip().splitlines() or [f"ended by signal {-child.returncode}"])[-1]
+                print(f"| {name} | {goal} | {why}", flush=True)
+                continue
+            row = json.loads(child.stdout)
+            seconds = " | ".join(f"{row['seconds'][stage]:.1f}" for stage in STAGES)
+            print(
+                f"| {name} | {goal} | {row['nodes']} | {seconds} | {sum(row['seconds'].values()):.1f} | {row['megabytes']:,} | "
+                f"{row['arena']:,} | {row['calls']:,} | {row['hash']} | {row['remarks']} |",
+                flush=True,
+            )
+
+
+class _Planned(Exception):
+    """The stage `plan` is complete."""
+
+
+def compiled(name: str, goal: Optimize, target: str, limit: int) -> dict[str, Any]:
+    """The figures of one network, compiled as far as its plan. This process is ended after `limit` processor seconds."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    proto, at, plans = sized(name), dict[str, float](), list[Plan]()
+    graphs: list[Graph] = []
+
+    def on_stage(stage: str, result: Any) -> None:
+        at[stage] = time.process_time()
+        if isinstance(result, Graph):
+            graphs.append(result)
+        if stage == "plan":
+            plans.append(result)
+            raise _Planned
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model.onnx"
+        model.write_bytes(proto.SerializeToString())
+        shape = tuple(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim)
+        noise = np.random.default_rng(1).normal(size=(2, *shape[1:])).astype(np.float32)
+        options = CompileOptions(target, plan=PlanOptions(optimize=goal))
+        before = time.process_time()
+        with suppress(_Planned):
+            compile_model(
+                model, Path(folder) / "none", options, Dataset({"x": noise}, shapes={"x": shape}), on_stage=on_stage
+            )
+    ends = dict(zip(at, (before, *at.values()), strict=False))
+    seconds = {column: sum(at[s] - ends[s] for s in stages.split()) for column, stages in STAGES.items()}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return {
+        "nodes": len(graphs[-1].nodes), "seconds": seconds, "megabytes": peak, "arena": plans[0].size, "calls": len(plans[0].steps),
+        "hash": digest(graphs[-1], plans[0]), "remarks": plans[0].simpler,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- random networks

@@ -50,7 +50,7 @@ def main() -> int:
     result: dict[str, Any] = {
         "schema": SCHEMA,
         "commit": _commit(),
-        "cpu": _cpu(),
+        "cpu": cpu_name(),
         "peers": peers["provenance"],
         **{part: [] for part in PARTS},
         "absent": [],
@@ -90,7 +90,8 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _cpu() -> str:
+def cpu_name() -> str:
+    """The name of the processor at hand."""
     lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
