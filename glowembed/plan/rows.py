@@ -13,10 +13,15 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glowembed.graph import limits
 from glowembed.graph.ir import OUTSIDE, Graph, Node
 from glowembed.graph.op import KernelOp, Store
 from glowembed.graph.registry import kernel, kernel_ops
+
+Ints = NDArray[np.int64]
 
 Span = tuple[int, int]
 """The rows first..last-1 of a storage."""
@@ -101,6 +106,31 @@ class Work:
         return tuple(accumulate(last, max))
 
 
+    @cached_property
+    def written(self) -> tuple[Ints, Ints]:
+        """For each row of the output's storage, the first and the last row computed that write it; `rows` and -1 where none
+        does.
+        """
+        first = np.full(max((end for _, end in self.writes), default=0), self.rows, np.int64)
+        for y in reversed(range(self.rows)):
+            a, b = self.writes[y]
+            first[a:b] = y
+        return first, _last(self.writes)
+
+    @cached_property
+    def read_last(self) -> tuple[Ints, ...]:
+        """For each input, the last row computed that reads each row of its storage; -1 where none does."""
+        return tuple(_last(spans) for spans in self.reads)
+
+
+def _last(spans: Sequence[Span]) -> Ints:
+    """For each row, the number of the last span that holds it; -1 where none does."""
+    last = np.full(max((end for _, end in spans), default=0), -1, np.int64)
+    for y, (a, b) in enumerate(spans):
+        last[a:b] = y
+    return last
+
+
 @dataclass(frozen=True)
 class Rows:
     """All storages and, in order of execution, the work of all nodes that touch memory (views do not)."""
@@ -125,6 +155,28 @@ class Rows:
         for position, work in enumerate(self.works):
             found[work.output].append(position)
         return tuple(map(tuple, found))
+
+
+    @cached_property
+    def _needs(self) -> dict[tuple[int, int, bool], tuple[tuple[int, int], ...]]:
+        return {}
+
+    def needs(self, position: int, end: int, backwards: bool) -> tuple[tuple[int, int], ...]:
+        """(position, number of its rows) that must be complete before rows up to `end` of a node can be: first the parts
+        written before it, then the producers of its inputs in order, or backwards.
+        """
+        key = position, end, backwards
+        if key not in self._needs:
+            work = self.works[position]
+            own, *inputs = work.needs
+            self._needs[key] = tuple(
+                (producer, self.works[producer].row_that_completes[needed - 1])
+                for storage, up_to in (own, *(inputs[::-1] if backwards else inputs))
+                if (needed := up_to[end])
+                for producer in self.writers[storage]
+                if storage != work.output or producer < position
+            )
+        return self._needs[key]
 
 
 def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS, finest: int = limits.ROWS_OF_A_NODE) -> Rows:

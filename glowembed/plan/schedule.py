@@ -97,37 +97,52 @@ def lives(rows: Rows, calls: Sequence[Call]) -> Lives:
 
 def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_kept: Callable[[int], bool]) -> Lives:
     storages = rows.storages
-    touched = {s for position, _, _ in calls for s in (*rows.works[position].inputs, rows.works[position].output)}
+    spans, ticks = _ticks(calls)
+    touched = {s for position in ticks for s in (*rows.works[position].inputs, rows.works[position].output)}
     touched |= {i for i, s in enumerate(storages) if s.is_input and is_old(i)}
-    birth = {i: [-1 if is_old(i) else NEVER] * storages[i].rows for i in touched}
-    death = {i: [-2] * storages[i].rows for i in touched}
-    tick, spans = 0, []
-    for position, first, last in calls:
-        work = rows.works[position]
-        begin, end = tick, tick + last - first - 1
-        apart = work.store == "disjoint"
-        born, died = birth[work.output], death[work.output]
-        reads = [(death[storage], spans_) for storage, spans_ in zip(work.inputs, work.reads, strict=True)]
-        for y in range(first, last):
-            now = end if apart else tick
-            for dying, spans_ in reads:
-                a, b = spans_[y]
-                dying[a:b] = [now] * (b - a)
-            a, b = work.writes[y]
-            if born[a] == NEVER:
-                born[a:b] = [begin if apart else tick] * (b - a)
-            died[a:b] = [now] * (b - a)
-            tick += 1
-        spans.append((begin, end))
-    for i in touched:
-        if is_kept(i):
-            death[i] = [tick] * len(death[i])
-        if storages[i].is_input and is_old(i):
-            death[i] = [max(last, -1) for last in death[i]]
     births, deaths = [NONE] * len(storages), [NONE] * len(storages)
     for i in touched:
-        births[i], deaths[i] = np.asarray(birth[i], np.int64), np.asarray(death[i], np.int64)
-    return Lives(tuple(births), tuple(deaths), tick, tuple(spans), tuple(sorted(touched)))
+        births[i] = np.full(storages[i].rows, -1 if is_old(i) else NEVER, np.int64)
+        deaths[i] = np.full(storages[i].rows, -2, np.int64)
+    for position, (computed, each, begin, end) in ticks.items():
+        work = rows.works[position]
+        apart = work.store == "disjoint"
+        born, now = np.full(work.rows, NEVER, np.int64), np.full(work.rows + 1, -2, np.int64)
+        born[computed], now[computed] = (begin, end) if apart else (each, each)
+        first, last = work.written
+        written = first < work.rows
+        births[work.output][: first.size][written] = np.minimum(births[work.output][: first.size], born[first % work.rows])[written]
+        for storage, access in ((work.output, last), *zip(work.inputs, work.read_last, strict=True)):
+            died = deaths[storage][: access.size]
+            np.maximum(died, now[access], out=died)
+    total = spans[-1][1] + 1 if spans else 0
+    for i in touched:
+        if is_kept(i):
+            deaths[i][:] = total
+        if storages[i].is_input and is_old(i):
+            np.maximum(deaths[i], -1, out=deaths[i])
+    return Lives(tuple(births), tuple(deaths), total, spans, tuple(sorted(touched)))
+
+
+def _ticks(calls: Sequence[Call]) -> tuple[tuple[tuple[int, int], ...], dict[int, tuple[Ints, Ints, Ints, Ints]]]:
+    """The first and last tick of each call; for each position, the rows computed, with the tick of each, and with the
+    first and the last tick of its call.
+    """
+    if not calls:
+        return (), {}
+    position, first, last = np.asarray(calls, np.int64).T
+    count = last - first
+    end = np.cumsum(count) - 1
+    begin = end - count + 1
+    each = np.arange(end[-1] + 1)
+    owner = np.repeat(np.arange(len(calls)), count)
+    order = np.argsort(position[owner], kind="stable")
+    owner = owner[order]
+    row = first[owner] + order - begin[owner]
+    cuts = np.flatnonzero(np.diff(position[owner])) + 1
+    parts = (np.split(array, cuts) for array in (row, each[order], begin[owner], end[owner]))
+    ticks = {int(position[owner[at]]): part for at, part in zip([0, *cuts.tolist()], zip(*parts, strict=True), strict=True)}
+    return tuple(zip(begin.tolist(), end.tolist(), strict=True)), ticks
 
 
 def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
@@ -151,6 +166,14 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
         for y in range(first, last) if work.in_place else ():
             live[begin + y - first + 1] -= _saved_in_place(rows, work, y, begin + y - first, life)
     return live
+
+
+def _most(live: Ints, spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The most bytes alive during each call."""
+    if not spans:
+        return []
+    begins = np.asarray(spans, np.int64)[:, 0]
+    return np.maximum.reduceat(live[1 : spans[-1][1] + 2], begins).tolist()
 
 
 def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> Ints:
@@ -229,6 +252,8 @@ class _Puller:
 
     def produce(self, position: int, count: int) -> None:
         """Compute the rows of a node up to `count`."""
+        if self.done.get(position, 0) >= count:
+            return
         work = self.rows.works[position]
         while (begin := self.done.get(position, 0)) < count:
             end = min(begin + self.pull.block, work.rows)
@@ -238,20 +263,15 @@ class _Puller:
                 continue
             self.calls.append((position, begin, end))
             self.done[position] = end
-            self._push(work.output)
+            if self.pull.eager:
+                self._push(work.output)
 
-    def _needs(self, position: int, end: int) -> Iterator[tuple[int, int]]:
+    def _needs(self, position: int, end: int) -> list[tuple[int, int]]:
         """(node of this group, number of its rows) that are needed for rows up to `end`; for a row of several parts,
         earlier parts come first.
         """
-        work = self.rows.works[position]
-        own, *inputs = work.needs
-        for storage, up_to in (own, *(inputs[::-1] if position in self.pull.reverse else inputs)):
-            needed = up_to[end]
-            for producer in self.rows.writers[storage] if needed else ():
-                before = storage != work.output or producer < position
-                if before and self.first <= producer < self.last:
-                    yield producer, self.rows.works[producer].row_that_completes[needed - 1]
+        needs = self.rows.needs(position, end, position in self.pull.reverse)
+        return [need for need in needs if self.first <= need[0] < self.last]
 
     def _push(self, storage: int) -> None:
         """Compute eager nodes that have become computable."""
@@ -320,11 +340,12 @@ class _Segments:
 
     def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
         """For each position, the bytes and cycles of its calls with each kernel that may be called this way."""
+        most = _most(live, life.spans)
         floor: dict[int, int] = {}
         counts: dict[int, Counter[int]] = {}
-        alive = live.tolist()
-        for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
-            floor[position] = max(floor.get(position, 0), *alive[begin + 1 : end + 2])
+        for (position, first, last), alive in zip(calls, most, strict=True):
+            if alive > floor.get(position, -1):
+                floor[position] = alive
             counts.setdefault(position, Counter())[last - first] += 1
         return [self._options(p, floor[p], counts[p]) for p in positions]
 
