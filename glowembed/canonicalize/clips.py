@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from glowembed.canonicalize.rewrite import only_reader, origins, replaced
-from glowembed.graph.ir import Graph
+from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.ops.activation import Clip
@@ -35,10 +35,11 @@ def merge_clips(graph: Graph) -> Graph:
 
 
 def fuse_clip(graph: Graph) -> Graph:
-    """Fuse a clip into the op that makes its input, if it is the only reader."""
+    """Fuse each clip into the op that makes its input, if it is the only reader."""
+    changes: dict[str, list[Node]] = {}
     for node in graph.nodes:
         clip = only_reader(graph, node.outputs[0], Clip) if ops()[node.op].fuses_activation else None
-        if clip is None:
+        if clip is None or node.name in changes:
             continue
         low, high = _both((node.attrs.get("act_min", -inf), node.attrs.get("act_max", inf)), clip.attrs)
         fused = replace(
@@ -47,8 +48,8 @@ def fuse_clip(graph: Graph) -> Graph:
             attrs={**node.attrs, "act_min": low, "act_max": high},
             origins=origins(node, clip),
         )
-        return replaced(graph, {node.name: [fused], clip.name: []})
-    return graph
+        changes |= {node.name: [fused], clip.name: []}
+    return replaced(graph, changes) if changes else graph
 
 
 def _both(limits: tuple[float, float], clip: Mapping[str, Any]) -> tuple[float, float]:

@@ -30,26 +30,39 @@ from glowembed.ops.layout import Reshape, Transpose
 
 def cancel_transposes(graph: Graph) -> Graph:
     """Merge T(b) after T(a) into one Transpose of the source; remove the identity."""
+    if (result := _without_identities(graph)) is not graph:
+        return result
+    changes: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        if not is_a(node, Transpose):
-            continue
-        if is_identity(node.attrs["perm"]):
-            if (result := bypassed(graph, node)) is not None:
-                return result
-            continue
-        before = maker(graph, node.inputs[0], Transpose)
+        before = maker(graph, node.inputs[0], Transpose) if is_a(node, Transpose) else None
         if before is not None:
             perm = compose(before.attrs["perm"], node.attrs["perm"])
-            merged = replace(node, inputs=before.inputs, attrs={"perm": perm}, origins=origins(before, node))
-            return replaced(graph, {node.name: [merged]})
-        if (twin := _twin(graph, node)) is not None:
-            return twin
-    return graph
+            changes[node.name] = [
+                replace(node, inputs=before.inputs, attrs={"perm": perm}, origins=origins(before, node))
+            ]
+    if changes:
+        return replaced(graph, changes)
+    twins = (_twin(graph, node) for node in graph.nodes if is_a(node, Transpose))
+    return next((twin for twin in twins if twin is not None), graph)
+
+
+def _without_identities(graph: Graph) -> Graph:
+    """The graph without the Transposes that move nothing, but for those that join an input to an output of the model."""
+    found = [node for node in graph.nodes if is_a(node, Transpose) and is_identity(node.attrs["perm"])]
+    inner = {node.name for node in found if node.outputs[0] not in graph.outputs}
+    if inner:
+        sources: dict[str, str] = {}
+        for node in graph.nodes:
+            if node.name in inner:
+                sources[node.outputs[0]] = sources.get(node.inputs[0], node.inputs[0])
+        return graph.with_nodes(node.reading(sources) for node in graph.nodes if node.name not in inner)
+    results = (bypassed(graph, node) for node in found)
+    return next((result for result in results if result is not None), graph)
 
 
 def _twin(graph: Graph, node: Node) -> Graph | None:
     """Let readers of a repeated Transpose of the same value use the earlier one."""
-    for other in graph.nodes:
+    for other in graph.consumers()[node.inputs[0]]:
         if other is node or node.outputs[0] in graph.outputs:
             return None
         if is_a(other, Transpose) and other.inputs == node.inputs and other.attrs["perm"] == node.attrs["perm"]:
@@ -61,6 +74,8 @@ def _twin(graph: Graph, node: Node) -> Graph | None:
 def sink_transpose(graph: Graph) -> Graph:
     """Rewrite T(perm), op as op', T(perm). Constants of ops with several inputs are permuted together with the data."""
     producer = graph.producer()
+    changes: dict[str, list[Node]] = {}
+    values: dict[str, Value] = {}
     for node in graph.nodes:
         perm = _common_perm(graph, node)
         if perm is None:
@@ -69,10 +84,12 @@ def sink_transpose(graph: Graph) -> Graph:
         if attrs is None:
             continue
         sources = {n: producer[n] for n in node.inputs if n in producer}
-        result = _moved(graph, node, perm, attrs, sources)
-        if result is not None:
-            return result
-    return graph
+        moved = _moved(graph, node, perm, attrs, sources)
+        if moved is None or any(value.name in values for value in moved[1]):
+            continue  # two nodes would make a value of one name: the second one moves in the next pass
+        changes[node.name] = moved[0]
+        values |= {value.name: value for value in moved[1]}
+    return replaced(graph, changes, list(values.values())) if changes else graph
 
 
 def _common_perm(graph: Graph, node: Node) -> Perm | None:
@@ -90,8 +107,12 @@ def _common_perm(graph: Graph, node: Node) -> Perm | None:
     return perms.pop() if len(perms) == 1 else None
 
 
-def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], sources: Mapping[str, Node]) -> Graph | None:
-    """`node` on untransposed inputs, followed by T(perm); None if the shapes show that the result would differ."""
+def _moved(
+    graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], sources: Mapping[str, Node]
+) -> tuple[list[Node], list[Value]] | None:
+    """`node` on untransposed inputs, followed by T(perm), and the values that are new; None if the shapes show that the
+    result would differ.
+    """
     back = inverse(perm)
     constants = _permuted_constants(graph, node, back)
     if constants is None:
@@ -106,7 +127,7 @@ def _moved(graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], sourc
     moved = replace(node, inputs=tuple(inputs), outputs=(inner.name,), attrs=attrs)
     name = fresh_node(graph, f"{node.name}/transpose")
     after = Node(name, "Transpose", (inner.name,), (output.name,), {"perm": perm}, origins(*sources.values()))
-    return replaced(graph, {node.name: [moved, after]}, [*constants.values(), inner])
+    return [moved, after], [*constants.values(), inner]
 
 
 def _permuted_value(graph: Graph, value: Value, perm: Perm) -> Value:

@@ -63,8 +63,14 @@ class Window:
         It has at least one tap, and enough taps that the padding on either side is not negative.
         """
         kernel, dilation, begin, end = self.kernel[axis], self.dilations[axis], self.pads[axis], self.pads[axis + 2]
-        outputs = [self.taps(axis, i) for i in range(self.out_size((size, size))[axis])]
-        taps = [k for k in range(kernel) if any(0 <= at[k] < size for at in outputs)] or [0]
+        stride, outputs = self.strides[axis], self.out_size((size, size))[axis]
+
+        def is_used(tap: int) -> bool:
+            place = tap * dilation - begin
+            first = max(0, -(place // stride))  # the first output that has this tap at or after the begin of the input
+            return first < outputs and place + first * stride < size
+
+        taps = [k for k in range(kernel) if is_used(k)] or [0]
         return range(min(taps[0], begin // dilation), max(taps[-1] + 1, kernel - end // dilation))
 
     def cropped(self, vertical: range, horizontal: range) -> Window:
