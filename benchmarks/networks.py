@@ -27,10 +27,12 @@ OPSET = 17
 
 
 class Net:
-    """A model being made. `shape`: the channels, height and width of each value (or channels and length)."""
+    """A model being made. `shape`: the channels, height and width of each value (or channels and length). gain: a factor of all
+    weights, below 1 for long chains of residual sums, whose values would grow without bound.
+    """
 
-    def __init__(self, name: str, *shape: int) -> None:
-        self.name, self.input = name, shape
+    def __init__(self, name: str, *shape: int, gain: float = 1.0) -> None:
+        self.name, self.input, self.gain = name, shape, gain
         self.random = np.random.default_rng(zlib.crc32(name.encode()))
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
@@ -38,7 +40,7 @@ class Net:
 
     def constant(self, *shape: int) -> str:
         name, fan = f"w{len(self.constants)}", max(1, int(np.prod(shape[1:])))
-        array = self.random.normal(size=shape) / np.sqrt(fan)
+        array = self.gain * self.random.normal(size=shape) / np.sqrt(fan)
         self.constants.append(numpy_helper.from_array(array.astype(np.float32), name))
         return name
 
@@ -105,7 +107,7 @@ def network(name: str) -> onnx.ModelProto:
 
 
 def _chain(name: str, count: int) -> onnx.ModelProto:
-    net = Net(name, 8, 24, 24)
+    net = Net(name, 8, 24, 24, gain=0.3)
     at = "x"
     while len(net.nodes) < count - 1:
         wide = net.relu(net.conv(at, 16, 1))
@@ -115,13 +117,13 @@ def _chain(name: str, count: int) -> onnx.ModelProto:
 
 
 def _branches(name: str, count: int) -> onnx.ModelProto:
-    net = Net(name, 12, 24, 24)
+    net = Net(name, 12, 24, 24, gain=0.3)
     at = "x"
     while len(net.nodes) < count - 1:
         first = net.relu(net.conv(at, 4, 1))
         second = net.relu(net.conv(net.relu(net.conv(at, 4, 1)), 4))
         third = net.conv(net.conv(net.conv(at, 4, 1), 4, depthwise=True), 4, depthwise=True, dilation=2)
-        at = net.concat([first, second, third])
+        at = net.sum(at, net.concat([first, second, third]))
     return net.model(net.mean(at))
 
 
@@ -130,14 +132,14 @@ DENSE = 12
 
 
 def _dense(name: str, count: int) -> onnx.ModelProto:
-    net = Net(name, 8, 16, 16)
+    net = Net(name, 8, 16, 16, gain=0.3)
     at = "x"
     while len(net.nodes) < count - 1:
         parts = [at]
         for _ in range(DENSE):
             joined = net.concat(list(parts)) if len(parts) > 1 else at
             parts.append(net.relu(net.conv(joined, 4)))
-        at = net.conv(net.concat(parts), 8, 1)
+        at = net.sum(at, net.conv(net.concat(parts), 8, 1))
     return net.model(net.mean(at))
 
 

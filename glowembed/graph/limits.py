@@ -14,7 +14,7 @@ FOLDED = 2**26
 FOLDED_IN_ALL = 2**27
 """Elements of all constants that are computed while a model is read; more are refused."""
 
-NODES = 5_000
+NODES = 10_000
 """The most nodes of a model; models with more are refused."""
 
 PARAMETERS = 2**28

@@ -13,7 +13,7 @@ kernels. A limit on flash is met with as few cycles as this search finds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from glowembed.graph.ir import Graph, Node
@@ -213,8 +213,9 @@ class _Search:
             users.setdefault(choice.kernel, set()).add(name)
             users.setdefault(choice.function, set()).add(name)
         for dropped, names in users.items():
-            for known in (False, True):
-                change = {name: self._instead(name, dropped, known) for name in sorted(names)}
+            others = {c.function for c in self.taken.values() if dropped not in (c.kernel, c.function)}
+            for there in (None, others):
+                change = {name: self._instead(name, dropped, there) for name in sorted(names)}
                 if all(change.values()):
                     yield {name: choice for name, choice in change.items() if choice is not None}
         for name, taken in self.taken.items():
@@ -222,13 +223,12 @@ class _Search:
             if smaller:
                 yield {name: smaller[0]}
 
-    def _instead(self, name: str, dropped: str, known: bool) -> Choice | None:
-        """The fastest choice without `dropped`. known: among kernels that are used anyway; otherwise the one with the
-        least code.
+    def _instead(self, name: str, dropped: str, there: Set[str] | None) -> Choice | None:
+        """The fastest choice without `dropped`. there: the functions that are used anyway; the choice is one of them, or the
+        one with the least code.
         """
         rest = [c for c in self.legal[name] if dropped not in (c.kernel, c.function)]
-        if known and rest:
-            there = {c.function for c in self.taken.values() if dropped not in (c.kernel, c.function)}
+        if there is not None and rest:
             rest = [c for c in rest if c.function in there] or [min(rest, key=lambda c: c.code + c.shared)]
         return rest[0] if rest else None
 

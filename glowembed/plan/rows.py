@@ -105,7 +105,6 @@ class Work:
             last[first:end] = [y + 1] * (end - first)
         return tuple(accumulate(last, max))
 
-
     @cached_property
     def written(self) -> tuple[Ints, Ints]:
         """For each row of the output's storage, the first and the last row computed that write it; `rows` and -1 where none
@@ -155,7 +154,6 @@ class Rows:
         for position, work in enumerate(self.works):
             found[work.output].append(position)
         return tuple(map(tuple, found))
-
 
     @cached_property
     def _needs(self) -> dict[tuple[int, int, bool], tuple[tuple[int, int], ...]]:

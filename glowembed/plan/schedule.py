@@ -9,7 +9,7 @@ alive at once as limit and the cycles of additional calls and of slower kernels 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
@@ -111,7 +111,9 @@ def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_
         born[computed], now[computed] = (begin, end) if apart else (each, each)
         first, last = work.written
         written = first < work.rows
-        births[work.output][: first.size][written] = np.minimum(births[work.output][: first.size], born[first % work.rows])[written]
+        births[work.output][: first.size][written] = np.minimum(
+            births[work.output][: first.size], born[first % work.rows]
+        )[written]
         for storage, access in ((work.output, last), *zip(work.inputs, work.read_last, strict=True)):
             died = deaths[storage][: access.size]
             np.maximum(died, now[access], out=died)
@@ -141,7 +143,9 @@ def _ticks(calls: Sequence[Call]) -> tuple[tuple[tuple[int, int], ...], dict[int
     row = first[owner] + order - begin[owner]
     cuts = np.flatnonzero(np.diff(position[owner])) + 1
     parts = (np.split(array, cuts) for array in (row, each[order], begin[owner], end[owner]))
-    ticks = {int(position[owner[at]]): part for at, part in zip([0, *cuts.tolist()], zip(*parts, strict=True), strict=True)}
+    ticks = {
+        int(position[owner[at]]): part for at, part in zip([0, *cuts.tolist()], zip(*parts, strict=True), strict=True)
+    }
     return tuple(zip(begin.tolist(), end.tolist(), strict=True)), ticks
 
 
@@ -315,15 +319,57 @@ class _Segments:
     unit: int
     cycles: Cycles
     known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
+    alike: dict[Hashable, Curve] = field(default_factory=dict)
+    """The curves of segments without the bytes that merely exist meanwhile: repeated blocks of a network have one."""
 
     def cost(self, first: int, last: int, pull: Pull | None) -> _Segment:
         key = (first, last, pull)
         if key not in self.known:
-            calls = self.calls(first, last, pull)
-            rows = self.rows if pull is not None else self.pieces
-            life, live, aside = self._alive(rows, first, last, calls)
-            self.known[key] = _Segment(self.curve(range(first, last), calls, life, live + aside), pull)
+            self.known[key] = _Segment(self._shifted(first, last, pull), pull)
         return self.known[key]
+
+    def _shifted(self, first: int, last: int, pull: Pull | None) -> Curve:
+        """The curve of a segment."""
+        used = dict.fromkeys(
+            s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)
+        )
+        key = self._likeness(first, last, pull, used)
+        if key not in self.alike:
+            calls = self.calls(first, last, pull)
+            life, live = self._alive(self.rows if pull is not None else self.pieces, first, last, calls)
+            self.alike[key] = self.curve(range(first, last), calls, life, live)
+        curve, aside = self.alike[key], self._aside(first, last, used)
+        return replace(curve, needs=tuple(need + aside for need in curve.needs))
+
+    def _likeness(self, first: int, last: int, pull: Pull | None, used: Iterable[int]) -> Hashable:
+        """Equal for two segments whose nodes are alike and are connected in the same way."""
+        number = {s: i for i, s in enumerate(used)}
+        nodes = tuple(
+            (self.kinds[p], *(number[s] for s in (*self.rows.works[p].inputs, self.rows.works[p].output)))
+            for p in range(first, last)
+        )
+        storages = tuple(
+            (replace(self.rows.storages[s], values=()), self.users[s][0] < first, self.users[s][1] >= last)
+            for s in number
+        )
+        if pull is None:
+            return nodes, storages
+        order = (frozenset(p - first for p in positions) for positions in (pull.reverse, pull.eager))
+        return nodes, storages, pull.block, *order
+
+    @cached_property
+    def kinds(self) -> tuple[int, ...]:
+        """A number for each node: equal for nodes with the same accesses and the same kernels at the same cycles."""
+        numbers: dict[Hashable, int] = {}
+        kinds = []
+        for position, work in enumerate(self.rows.works):
+            cycles = tuple(
+                self.cycles(position, i, rows) for i in range(len(work.kernels)) for rows in {1, *BLOCKS, work.rows}
+                if rows <= work.rows
+            )  # fmt: skip
+            kind = replace(work, index=0, name="", inputs=(), output=0), len(work.inputs), cycles
+            kinds.append(numbers.setdefault(kind, len(numbers)))
+        return tuple(kinds)
 
     def curve(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> Curve:
         """The trade-off of a segment. `live`: bytes without scratch, including those before the first call and after
@@ -376,8 +422,8 @@ class _Segments:
         """The pieces if nothing is streamed."""
         return in_one_piece(self.rows, ())
 
-    def _alive(self, rows: Rows, first: int, last: int, calls: Sequence[Call]) -> tuple[Lives, Ints, int]:
-        """The lifetimes while these calls run, the bytes alive, and the bytes of storages that merely exist meanwhile."""
+    def _alive(self, rows: Rows, first: int, last: int, calls: Sequence[Call]) -> tuple[Lives, Ints]:
+        """The lifetimes while these calls run, and the bytes alive, of the storages that the calls use."""
         storages = rows.storages
 
         def is_old(s: int) -> bool:
@@ -388,11 +434,13 @@ class _Segments:
 
         used = {s for p in range(first, last) for s in (*rows.works[p].inputs, rows.works[p].output)}
         life = _lives(rows, calls, lambda s: s in used and is_old(s), is_kept)
+        return life, live_bytes(rows, calls, life, self.unit)
+
+    def _aside(self, first: int, last: int, used: Iterable[int]) -> int:
+        """The bytes of the storages that merely exist while a segment runs, which does not use them."""
         born, dies, size = self.storages
-        aside = size[(born < first) & (dies >= last)].sum() - sum(
-            size[i] for i in used if born[i] < first and dies[i] >= last
-        )
-        return life, live_bytes(rows, calls, life, self.unit), int(aside)
+        mine = sum(size[i] for i in used if born[i] < first and dies[i] >= last)
+        return int(size[(born < first) & (dies >= last)].sum() - mine)
 
     @cached_property
     def storages(self) -> tuple[Ints, Ints, Ints]:

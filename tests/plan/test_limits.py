@@ -158,7 +158,7 @@ def test_simpler_plans_are_told(compiled: tuple[Path, str]) -> None:
     ("make", "words"),
     [
         (lambda: one("Relu", [1, 1 << 14, 1 << 14]), "more than 134217728"),
-        (lambda: chain(limits.NODES + 1), "has 5001 nodes, more than 5000"),
+        (lambda: chain(limits.NODES + 1), "has 10001 nodes, more than 10000"),
     ],
 )
 def test_refused_in_words(make: Any, words: str, tmp_path: Path) -> None:
