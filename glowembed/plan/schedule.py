@@ -19,12 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.plan.curve import NEVER, SLACK, Curve, Option, chosen, curve_of
+from glowembed.plan.pull import Call, Pull, stream
 from glowembed.plan.rows import Rows, Work
 
 Ints = NDArray[np.int64]
-Call = tuple[int, int, int]
-"""The position in Rows.works, the first row, and the last row + 1."""
-
 NONE: Ints = np.zeros(0, np.int64)
 
 SEGMENTS, SHORTEST = 500, 6
@@ -47,17 +45,6 @@ ROOMS = (0.0, 0.06)
 
 STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Limits to try: the smallest possible one, and multiples above it by these shares."""
-
-
-@dataclass(frozen=True)
-class Pull:
-    """How a group pulls its rows. block: rows per call. order: nodes that pull their inputs from the last to the first.
-    eager: nodes that are computed as soon as their inputs are there.
-    """
-
-    block: int = 1
-    reverse: frozenset[int] = frozenset()
-    eager: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -177,7 +164,8 @@ def _most(live: Ints, spans: Sequence[tuple[int, int]]) -> list[int]:
     if not spans:
         return []
     begins = np.asarray(spans, np.int64)[:, 0]
-    return np.maximum.reduceat(live[1 : spans[-1][1] + 2], begins).tolist()
+    most: list[int] = np.maximum.reduceat(live[1 : spans[-1][1] + 2], begins).tolist()
+    return most
 
 
 def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> Ints:
@@ -226,74 +214,6 @@ def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> i
         if last == first + 1 and life.death[work.inputs[k]][first] == tick:
             return rows.storages[work.output].row_bytes
     return 0
-
-
-# ------------------------------------------------------------------------------------------------- pull
-
-
-@dataclass
-class _Puller:
-    """Emits the calls of works[first:last]; everything before them is complete."""
-
-    rows: Rows
-    first: int
-    last: int
-    pull: Pull
-    done: dict[int, int] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
-
-    def run(self) -> list[Call]:
-        for position in reversed(range(self.first, self.last)):
-            if not self._read_inside(position):
-                self.produce(position, self.rows.works[position].rows)
-        for position in range(self.first, self.last):
-            self.produce(position, self.rows.works[position].rows)
-        return self.calls
-
-    def _read_inside(self, position: int) -> bool:
-        readers = self.rows.readers[self.rows.works[position].output]
-        return any(self.first <= r < self.last for r in readers)
-
-    def produce(self, position: int, count: int) -> None:
-        """Compute the rows of a node up to `count`."""
-        if self.done.get(position, 0) >= count:
-            return
-        work = self.rows.works[position]
-        while (begin := self.done.get(position, 0)) < count:
-            end = min(begin + self.pull.block, work.rows)
-            for producer, needed in self._needs(position, end):
-                self.produce(producer, needed)
-            if self.done.get(position, 0) != begin:
-                continue
-            self.calls.append((position, begin, end))
-            self.done[position] = end
-            if self.pull.eager:
-                self._push(work.output)
-
-    def _needs(self, position: int, end: int) -> list[tuple[int, int]]:
-        """(node of this group, number of its rows) that are needed for rows up to `end`; for a row of several parts,
-        earlier parts come first.
-        """
-        needs = self.rows.needs(position, end, position in self.pull.reverse)
-        return [need for need in needs if self.first <= need[0] < self.last]
-
-    def _push(self, storage: int) -> None:
-        """Compute eager nodes that have become computable."""
-        for reader in self.rows.readers[storage]:
-            if reader not in self.pull.eager or not self.first <= reader < self.last:
-                continue
-            while (begin := self.done.get(reader, 0)) < self.rows.works[reader].rows:
-                end = min(begin + self.pull.block, self.rows.works[reader].rows)
-                if any(self.done.get(p, 0) < n for p, n in self._needs(reader, end)):
-                    break
-                self.calls.append((reader, begin, end))
-                self.done[reader] = end
-                self._push(self.rows.works[reader].output)
-
-
-def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
-    """The calls of works[first:last] as one group."""
-    return _Puller(rows, first, last, pull).run()
 
 
 # ------------------------------------------------------------------------------------------------- cuts
