@@ -5,9 +5,10 @@ every kernel that was considered, with its estimated cycles, flash and scratch, 
 
 The search starts with the fastest kernel of each node. From there flash is saved step by step, each time where it costs
 the fewest cycles: it drops a kernel that few nodes need, or packed constants that are larger than the weights. `speed`
-saves nothing; `balanced` and `ram` save as long as it costs at most FLASH_SHARE of the cycles. `size` takes one small
-kernel with plain weights for each op, which together take at most SIZE_LIMIT times the cycles of the fastest such
-kernels. A limit on flash is met with as few cycles as this search finds.
+saves nothing; `balanced` and `ram` save for at most FLASH_SHARE of the cycles, and DEAR_SHARE where flash is dear
+(FLASH_RATE), and then until constants are dense (DENSE). `size` takes one small kernel with plain weights for each op, which
+together take at most SIZE_LIMIT times the cycles of the fastest such kernels. A limit on flash is met with as few cycles
+as this search finds; what it leaves room for is not saved.
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Target
 from glowembed.lower import footprint
 
-FLASH_SHARE = 0.01
-"""The share of the cycles that `balanced` may spend to save flash; the planner may spend more to save RAM
-(memory.BUDGETS).
+FLASH_SHARE, DEAR_SHARE = 0.01, 0.1
+"""The shares of the cycles that `balanced` may spend to save flash: for any flash, and where it is dear (FLASH_RATE). The
+planner may spend more to save RAM (memory.BUDGETS).
 """
 
+FLASH_RATE = 5.0
+"""Flash is dear where a step saves this many times as large a share of the flash as it costs of the cycles."""
+
+DENSE, DENSE_OTHERS = 1.3, 3.0
+"""How many times the bytes of the weights of a network, and of the biases and multipliers beside them, `balanced` spends on
+constants, unless a limit on flash says that there is room. It does not apply to PCs, which load programs into RAM.
+"""
 
 SIZE_LIMIT = 1.5
 """How many times the cycles of the fastest kernels with plain weights `size` may take."""
@@ -42,7 +50,7 @@ class Choice:
 
     legal: whether it could have been taken. function: its C name for these params. constants, code, shared: bytes of
     flash, where it is legal (see op.Cost); code is there once for each function, shared once for each kernel. scratch:
-    bytes of RAM.
+    bytes of RAM. dense: the most bytes that dense constants take.
     """
 
     node: str
@@ -55,6 +63,7 @@ class Choice:
     code: int = 0
     shared: int = 0
     scratch: int = 0
+    dense: float = 0.0
 
 
 def choose(
@@ -77,17 +86,34 @@ def choose(
     search = _Search({n: _plain(cs) for n, cs in legal.items()} if optimize == "size" else legal, share)
     if optimize == "size":
         search.smallest({n.name: n.op for n in graph.nodes}, SIZE_LIMIT)
+    elif optimize == "speed" or flash is not None:
+        search.save(0.0)
     else:
-        search.save(0.0 if optimize == "speed" else FLASH_SHARE, None)
+        search.save(FLASH_SHARE, dear=DEAR_SHARE)
+        if target.word_size < 8:
+            search.make_dense(dense(graph))
     rest = footprint.network(graph)
     if flash is not None and search.flash() + rest > flash:
-        search.save(float("inf"), flash - rest)
+        search.save(float("inf"), limit=flash - rest)
         if search.flash() + rest > flash:
             search.smallest({n.name: n.op for n in graph.nodes}, float("inf"))
     taken = search.taken
     nodes = tuple(replace(n, kernel=taken[n.name].kernel) if n.name in taken else n for n in graph.nodes)
     told = [_told(c, taken[name]) for name, choices in considered.items() for c in choices]
     return replace(graph, nodes=nodes), tuple(told)
+
+
+def dense(graph: Graph) -> float:
+    """The most bytes that constants may take where they must be dense."""
+    return sum(_dense(node) for node in graph.nodes)
+
+
+def _dense(node: Node) -> float:
+    """DENSE times the weights of a node, DENSE_OTHERS times what belongs to its channels, other constants as they are."""
+    arrays = [const.materialize() for const in node.constants.values()]
+    weights = sum(array.nbytes for array in arrays if array.ndim > 1)
+    others = sum(array.nbytes for array in arrays if array.ndim <= 1)
+    return DENSE * weights + (DENSE_OTHERS if weights else 1) * others
 
 
 def _kernels(graph: Graph) -> Mapping[str, Sequence[Kernel]]:
@@ -111,6 +137,7 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
         code=cost.code,
         shared=cost.shared,
         scratch=chosen.scratch(node.params),
+        dense=_dense(node),
     )
 
 
@@ -130,14 +157,16 @@ def _told(choice: Choice, taken: Choice) -> Choice:
 def within(
     choices: Iterable[Choice], optimize: Optimize, flash: int | None
 ) -> Mapping[str, Sequence[tuple[str, float]]]:
-    """Node -> the kernels, with their cycles, that the planner may change to without adding code. If flash is not to be
-    saved, these are all legal kernels.
+    """Node -> the kernels, with their cycles, that the planner may change to: without a limit on flash, and not for speed,
+    those whose constants are dense or no larger; with a limit, those that add neither constants nor code.
     """
     listed = [c for c in choices if c.legal]
+    taken = {c.node: c for c in listed if c.reason is None}
     if optimize == "size" or flash is not None:
-        taken = {c.node: c for c in listed if c.reason is None}
         there = {c.function for c in taken.values()}
         listed = [c for c in listed if c.function in there and c.constants <= taken[c.node].constants]
+    elif optimize != "speed":
+        listed = [c for c in listed if c.constants <= max(c.dense, taken[c.node].constants)]
     legal: dict[str, list[tuple[str, float]]] = {}
     for choice in listed:
         legal.setdefault(choice.node, []).append((choice.kernel, choice.cycles))
@@ -154,6 +183,19 @@ class Part:
 
 def _parts(choice: Choice) -> tuple[Part, Part]:
     return Part(choice.function, choice.code), Part(f"shared by {choice.kernel}", choice.shared)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Other choices for some nodes; the bytes that they save, and the cycles that they cost."""
+
+    change: Mapping[str, Choice]
+    bytes: int
+    cycles: float
+
+    @property
+    def worth(self) -> float:
+        return self.bytes / max(self.cycles, 1e-9)
 
 
 class _Search:
@@ -177,28 +219,53 @@ class _Search:
         parts = {part for c in listed for part in _parts(c)}
         return sum(c.constants for c in listed) + sum(round(self.built * part.bytes) for part in parts)
 
-    def save(self, share: float, limit: int | None) -> None:
-        """Save flash for at most `share` more cycles than the fastest choices take, until it is within the limit."""
-        budget = self.fastest * (1 + share)
+    def save(self, share: float, dear: float = 0.0, limit: int | None = None) -> None:
+        """Save flash for at most `share` more cycles than the fastest choices take, and `dear` where flash is dear, until
+        it is within the limit.
+        """
         flash, cycles = self.flash(), self.cycles()
+
+        def allowed(step: _Step) -> bool:
+            is_dear = step.bytes * cycles >= FLASH_RATE * step.cycles * flash
+            return cycles + step.cycles <= self.fastest * (1 + (max(share, dear) if is_dear else share))
+
         while limit is None or flash > limit:
-            users = Counter(part for c in self.taken.values() for part in _parts(c))
-            best: tuple[float, int, float, dict[str, Choice]] | None = None
-            for change in self._changes():
-                more = sum(c.cycles - self.taken[name].cycles for name, c in change.items())
-                saved = self._saved(change, users)
-                worth = saved / max(more, 1e-9)
-                if saved > 0 and cycles + more <= budget and (best is None or worth > best[0]):
-                    best = worth, saved, more, change
-            if best is None:
+            steps = [step for step in self._steps() if allowed(step)]
+            if not steps:
                 return
-            _, saved, more, change = best
-            self.taken |= change
-            flash, cycles = flash - saved, cycles + more
+            best = max(steps, key=lambda step: step.worth)
+            self.taken |= best.change
+            flash, cycles = flash - best.bytes, cycles + best.cycles
+
+    def make_dense(self, most: float) -> None:
+        """Give nodes smaller constants, each time where that costs the fewest cycles a byte, until all of them take at
+        most `most` bytes.
+        """
+        size = sum(c.constants for c in self.taken.values())
+        while size > most:
+            steps = [(s, fewer) for s in self._steps() if (fewer := self._fewer(s.change)) > 0]
+            if not steps:
+                return
+            best, fewer = max(steps, key=lambda step: step[1] / max(step[0].cycles, 1e-9))
+            self.taken |= best.change
+            size -= fewer
+
+    def _steps(self) -> list[_Step]:
+        """The changes that save flash."""
+        users = Counter(part for c in self.taken.values() for part in _parts(c))
+        steps = []
+        for change in self._changes():
+            more = sum(c.cycles - self.taken[name].cycles for name, c in change.items())
+            steps.append(_Step(change, self._saved(change, users), more))
+        return [step for step in steps if step.bytes > 0]
+
+    def _fewer(self, change: Mapping[str, Choice]) -> int:
+        """The bytes of constants that a change saves."""
+        return sum(self.taken[name].constants - c.constants for name, c in change.items())
 
     def _saved(self, change: Mapping[str, Choice], users: Mapping[Part, int]) -> int:
         """The bytes saved: those of constants, and those of code that is no longer used minus those of new code."""
-        saved = sum(self.taken[name].constants - c.constants for name, c in change.items())
+        saved = self._fewer(change)
         moved: Counter[Part] = Counter(part for c in change.values() for part in _parts(c))
         moved.subtract(part for name in change for part in _parts(self.taken[name]))
         for part, count in moved.items():

@@ -353,7 +353,8 @@ class CompileOptions(NodeOptions):
     plan: PlanOptions = entry(
         PlanOptions(),
         Option(
-            "balanced: least RAM and flash for at most 5 % more cycles; ram: least RAM for at most twice the cycles; "
+            "balanced: least RAM for at most 5 % more cycles, and less flash where it is cheap or dear; "
+            "ram: least RAM for at most twice the cycles; "
             "speed: fewest cycles; size: least flash, one small kernel for each op.",
             one_of(get_args(Optimize)),
             MEMORY,

@@ -14,10 +14,11 @@ from small_models import canonical, model, node, weights
 
 from glowembed.__main__ import main
 from glowembed.graph.ir import Const, Graph, Node
+from glowembed.graph.plan import Optimize
 from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.kernels.dsp import polynomial, winograd
-from glowembed.kernels.thumb import plain
+from glowembed.lower import choose as choose_module
 from glowembed.lower.choose import choose
 from glowembed.lower.nodes import lower
 from glowembed.quantize.types import quantize
@@ -49,6 +50,20 @@ def test_winograd_where_it_is_legal_and_faster(convolutions: Graph) -> None:
     assert taken == ["ge_conv2d_winograd_s8_dsp", "ge_conv2d_strip_s8_dsp"]
     assert any(c.reason and "stride 1" in c.reason for c in choices if c.kernel == taken[0])
     assert not any(n.kernel == taken[0] for n in choose(convolutions, load_target("cortex-m3"), ("winograd",))[0].nodes)
+
+
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3"])
+def test_constants_are_dense_unless_flash_has_room(convolutions: Graph, target: str) -> None:
+    """Packed words take 2.7 bytes a weight; `speed`, and a limit that they fit, take them all the same."""
+
+    def constants(optimize: Optimize, flash: int | None) -> int:
+        _, choices = choose(convolutions, load_target(target), (), optimize, flash)
+        return sum(c.constants for c in choices if c.reason is None)
+
+    most, packed = choose_module.dense(convolutions), constants("speed", None)
+    assert constants("balanced", None) <= most < packed
+    assert constants("ram", None) <= most
+    assert constants("balanced", 200_000) == packed
 
 
 def test_winograd_is_exact_for_the_largest_weights_and_inputs() -> None:
@@ -103,25 +118,14 @@ def test_an_option_that_changes_nothing_says_why(
     )
 
 
-def test_kernels_with_plain_weights_take_all_sums_but_of_64_weights_of_minus_128(convolutions: Graph) -> None:
-    """Sums of 64 products of a word's fields may be 8191 * 128 long, below 2^20; one of 128 * 64 weights is not."""
-    conv = next(n for n in convolutions.nodes if n.op == "conv2d_s8")
-    weights = np.full(conv.constants["weights"].materialize().shape, -128, np.int8)
-    weights.reshape(16, -1)[:, 63::64] = -127
-    largest, target = np.full_like(weights, -128), load_target("cortex-m0")
-    for known in plain.CONV2D:
-        assert known.when(with_weights(conv, weights), target) is None
-        assert "can reach 8192" in str(known.when(with_weights(conv, largest), target))
-
-
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
 @pytest.mark.parametrize("isa", ["armv6m", "armv7m"])
 def test_the_largest_sums_of_plain_weights_are_exact(convolutions: Graph, isa: str) -> None:
     conv = next(n for n in convolutions.nodes if n.op == "conv2d_s8")
     shape = conv.constants["weights"].materialize().shape
-    for sign in (-1, 1):
-        weights = np.full(shape, sign * 127, np.int8)
+    for value in (-128, 127):
+        weights = np.full(shape, value, np.int8)
         found = check_kernels(
             with_weights(conv, weights), convolutions, np.random.default_rng(3), ("low", "high", "extremes"), isa
         )

@@ -7,7 +7,7 @@ and conv2d_laws_s8_dsp.c explain how they work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,10 +40,24 @@ class _Columns:
         tile = DSP_TILE_BYTES // (4 * steps) & ~1
         return cls(runs, run, steps, min(max(tile, 2), most))
 
+    def border(self, p: Conv2dParams) -> float:
+        """The cycles that a run takes on average because some lie partly or wholly in the padding."""
+        taps = self.run // (p.in_c // p.groups)
+        steps = [0] if taps > 1 else [tap * p.dilation_w for tap in range(p.kernel_w)]
+        rows = _inside(p.out_h, p.stride_h, p.pad_top, [tap * p.dilation_h for tap in range(p.kernel_h)], p.in_h)
+        columns = _inside(p.out_w, p.stride_w, p.pad_left, steps, p.in_w - taps + 1)
+        return (1 - rows * columns) * (30 + 14 * taps + 7 * self.run)
+
     def order(self) -> list[int]:
         """The element of the window that each half-word of a column holds; -1 for none."""
         one = dsp.run_order(self.run)
         return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
+
+
+def _inside(pixels: int, stride: int, pad: int, taps: Sequence[int], places: int) -> float:
+    """The share of (pixel, tap) that lie at one of the first `places` elements of an axis."""
+    inside = sum(0 <= pixel * stride - pad + tap < places for pixel in range(pixels) for tap in taps)
+    return inside / (pixels * len(taps))
 
 
 def _dsp_scratch(p: Conv2dParams, most: int = DSP_TILE_MAX) -> int:
@@ -71,7 +85,7 @@ def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_M
     p, c = node.params, _Columns.of(node.params, most)
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
     unaligned = 85 if c.run % 4 else 0  # copied first
-    column = 3.2 * c.steps + (30 + unaligned) * c.runs + 45
+    column = 3.2 * c.steps + (30 + unaligned + c.border(p)) * c.runs + 45
     block = 68 + _GEMM_LAW_CYCLES[mode] + step * c.steps + 4 * -(-c.steps // 8)
     if p.groups > 1:  # tiles end with a row
         tiles, pairs = p.out_h * -(-p.out_w // c.tile), p.out_h * -(-p.out_w // 2)

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, Store
 from glowembed.ops.conv import Conv2dParams
 
-CHUNK = 64
-"""The number of inputs that are packed at a time (GE_PLAIN_CHUNK)."""
+CHUNK = 48
+"""The number of inputs that are packed at a time (GE_PLAIN_CHUNK): 128 * 128 times this is below 2^20."""
 
-LARGEST = 8191
-"""The largest sum of |w| over a chunk: 128 * sum < 2^20."""
+STATE = 128
+"""The bytes of ge_plain."""
 
 
 def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -> Kernel:
@@ -37,17 +35,10 @@ def _inputs(p: Conv2dParams) -> int:
     return int(p.kernel_h * p.kernel_w * p.in_c // p.groups)
 
 
-def _when(node: Node, target: Any) -> str | None:
-    weights = node.constants["weights"].materialize()
-    magnitudes = np.abs(weights.astype(np.int64)).reshape(len(weights), -1)
-    sums = np.add.reduceat(magnitudes, range(0, magnitudes.shape[1], CHUNK), axis=1)
-    return f"the sum of {CHUNK} weights can reach {sums.max()}" if sums.max() > LARGEST else None
-
-
 def _scratch(p: Conv2dParams) -> int:
-    """The scratch: sums of three pixels; the words of a chunk; a tap of zero points."""
+    """The scratch: the state; sums of three pixels; the words of a chunk; a tap of zero points."""
     sums = 12 * (p.out_c // p.groups + 1 & ~1)
-    return int(sums + 8 * min(_inputs(p), CHUNK) + p.in_c // p.groups)
+    return int(STATE + sums + 8 * min(_inputs(p), CHUNK) + p.in_c // p.groups)
 
 
 def _store(p: Conv2dParams) -> Store:
@@ -71,7 +62,7 @@ def _conv2d(isa: str, product: float, pair: float, tap: float, row: float, packe
         )
         return Cost(p.groups * -(-pixels // 3) * three + pixels * p.out_c * output, 1850)
 
-    return _kernel("conv2d", isa, cost, when=_when, scratch=_scratch, store=_store)
+    return _kernel("conv2d", isa, cost, scratch=_scratch, store=_store)
 
 
 CONV2D = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from glowembed.ops.gemm import FcParams
 
 UNROLL = 8
 """Inputs are taken in multiples of this."""
+
+CHUNK = 64
+"""The inputs of a chunk at least: the sum of as many weights is at most LARGEST, whatever they are."""
 
 LARGEST = 8191
 """The largest sum of |w| over a chunk: 255 * sum < 2^21, and 128 * sum < 2^20."""
@@ -73,19 +77,51 @@ def _chunks(weights: Int64) -> list[slice]:
     return [*chunks, slice(start * UNROLL, steps.shape[1] * UNROLL)]
 
 
-def _words(weights: Int64, laws: Callable[[_Group, list[slice]], Int64], begin: bool) -> Array:
+Laws = Callable[[_Group, list[slice]], Int64]
+"""From a group and the chunks to the data that follows the words of the group."""
+
+
+def _words(weights: Int64, laws: Laws, begin: bool) -> Mapping[str, Array]:
     """The words of a matrix; a single channel has no chunks. begin: each group and chunk starts with the values that
-    keep all sums positive. laws: a function from the padded weights of a group and the chunks to the data that follows
-    the words of the group.
+    keep all sums positive.
     """
-    chunks = _chunks(weights)
-    parts = [np.asarray([*(c.stop - c.start for c in chunks), 0], np.int64)]
-    for group in _groups(len(weights), len(chunks)):
+    chunks, groups = _layout(weights)
+    parts = [_lengths(chunks)]
+    for group in groups:
         for chunk in chunks if group.size > 1 else [slice(None)]:
             w = _rows(weights, group)[:, chunk]
-            parts += [_pairs(_offsets(w)[:, None], group.plain).reshape(-1)] if begin else []
+            parts += [_starts_of(w, group)] if begin else []
             parts.append(_pairs(w, group.plain).T.reshape(-1))
         parts.append(laws(group, chunks))
+    return {"words": _uint32(parts)}
+
+
+def _bytes(weights: Int64, laws: Laws, begin: bool) -> Mapping[str, Array]:
+    """The same with the weights as bytes, group by group, [input, channel]; words are what else `_words` has."""
+    chunks, groups = _layout(weights)
+    parts, rows = [_lengths(chunks)], [_rows(weights, group) for group in groups]
+    for group, w in zip(groups, rows, strict=True):
+        for chunk in chunks if group.size > 1 else [slice(None)]:
+            parts += [_starts_of(w[:, chunk], group)] if begin else []
+        parts.append(laws(group, chunks))
+    return {"words": _uint32(parts), "weights": np.concatenate([w.T.reshape(-1) for w in rows]).astype(np.int8)}
+
+
+def _layout(weights: Int64) -> tuple[list[slice], list[_Group]]:
+    chunks = _chunks(weights)
+    return chunks, _groups(len(weights), len(chunks))
+
+
+def _lengths(chunks: Sequence[slice]) -> Int64:
+    return np.asarray([*(c.stop - c.start for c in chunks), 0], np.int64)
+
+
+def _starts_of(w: Int64, group: _Group) -> Int64:
+    """The values of the words of sums before the first input of a chunk."""
+    return _pairs(_offsets(w)[:, None], group.plain).reshape(-1)
+
+
+def _uint32(parts: Sequence[Int64]) -> Array:
     return (np.concatenate(parts) & 0xFFFFFFFF).astype(np.uint32)
 
 
@@ -134,7 +170,13 @@ def _starts(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> list[
     return [_start(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
 
 
-def _arrange_armv7m(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> Mapping[str, Array]:
+Form = Callable[[Int64, Laws, bool], Mapping[str, Array]]
+"""`_words` or `_bytes`."""
+
+
+def _arrange_armv7m(
+    constants: Mapping[str, Array], p: Conv2dParams | FcParams, form: Form = _words
+) -> Mapping[str, Array]:
     starts = [start or (0, 0) for start in _starts(constants, p)]
 
     def laws(group: _Group, chunks: list[slice]) -> Int64:
@@ -149,7 +191,7 @@ def _arrange_armv7m(constants: Mapping[str, Array], p: Conv2dParams | FcParams) 
             numbers += [start & 0xFFFFFFFF, start >> 32 & 0xFFFFFFFF, multiplier]
         return np.asarray(numbers, np.int64)
 
-    return {"words": _words(_matrix(constants), laws, begin=False)}
+    return form(_matrix(constants), laws, False)
 
 
 def _shift_32(node: Node) -> str | None:
@@ -218,7 +260,9 @@ def _laws(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> list[_L
     return [channel_law(b, m, w, p) for b, m, w in zip(bias, multiplier, weights, strict=True)]
 
 
-def _arrange_armv6m(constants: Mapping[str, Array], p: Conv2dParams | FcParams) -> Mapping[str, Array]:
+def _arrange_armv6m(
+    constants: Mapping[str, Array], p: Conv2dParams | FcParams, form: Form = _words
+) -> Mapping[str, Array]:
     laws, weights = _laws(constants, p), _matrix(constants)
     for channel, law in enumerate(laws):
         if law is not None and law.constant:
@@ -231,7 +275,7 @@ def _arrange_armv6m(constants: Mapping[str, Array], p: Conv2dParams | FcParams) 
         table[:, 0] += offsets
         return table.reshape(-1)
 
-    return {"words": _words(weights, words, begin=True)}
+    return form(weights, words, True)
 
 
 def _int32(table: Int64) -> Array:
@@ -290,22 +334,37 @@ def _window_cycles(p: Conv2dParams, cycles: _Cycles) -> float:
     return float(rows * (cycles.row + run * (cycles.odd_byte if p.in_c % 4 else cycles.byte)))
 
 
+def _multiplied(p: Conv2dParams | FcParams, cycles: _Cycles) -> float:
+    """The cycles of multiplying a window with all channels: 3.25 for each word of an input and 3 for the input, in each
+    group; and of the outputs.
+    """
+    groups = _groups(p.out_c, 1)
+    words = sum(group.plain + group.size // 3 * 2 for group in groups)
+    return float(_inputs(p) * (3.25 * words + 2.6 * len(groups)) + p.out_c * cycles.output + len(groups) * cycles.group)
+
+
 def _cost(isa: str, code: int) -> Callable[[Node, Any], Cost]:
-    """The cost: on both cores 3.25 cycles for each word of an input and 3 for the input, in each group."""
     cycles = CYCLES[isa]
 
     def cost(node: Node, target: Any) -> Cost:
         p = node.params
         pixels = p.out_h * p.out_w if hasattr(p, "out_h") else p.rows
-        groups = _groups(p.out_c, 1)
-        words = sum(group.plain + group.size // 3 * 2 for group in groups)
-        each = _inputs(p) * (3.25 * words + 2.6 * len(groups)) + p.out_c * cycles.output + len(groups) * cycles.group
-        return Cost(pixels * (each + cycles.pixel + _window_cycles(p, cycles)), code)
+        each = _multiplied(p, cycles) + cycles.pixel + _window_cycles(p, cycles)
+        return Cost(pixels * each, code)
 
     return cost
 
 
 CODE = {"conv2d_s8_armv6m": 2780, "conv2d_s8_armv7m": 3100, "fc_s8_armv6m": 2220, "fc_s8_armv7m": 2480}
+
+
+BLOCK = 192
+"""The bytes of ge_threes_state."""
+
+
+def _scratch(p: Conv2dParams | FcParams) -> int:
+    """The scratch: an input; a convolution has the state before it."""
+    return _inputs(p) + (BLOCK if isinstance(p, Conv2dParams) else 0)
 
 
 def _kernel(op: str, isa: str) -> Kernel:
@@ -318,13 +377,107 @@ def _kernel(op: str, isa: str) -> Kernel:
         when=_when_armv6m if armv6m else _when_armv7m,
         constants={"words": "uint32_t"},
         arrange=_arrange_armv6m if armv6m else _arrange_armv7m,
-        scratch=_inputs,
+        scratch=_scratch,
         cost=_cost(isa, CODE[f"{op}_{isa}"]),
         store="rows",
     )
 
 
-CONV2D = (_kernel("conv2d_s8", "armv6m"), _kernel("conv2d_s8", "armv7m"))
+# ---------------------------------------------------------------------------------- words made in RAM
+
+BATCH_BYTES, BATCH = 4096, 32
+"""The bytes of windows that are multiplied with a group before the next one is widened, and the most windows
+(CONV2D_WIDENED_S8_THUMB_BYTES, CONV2D_WIDENED_S8_THUMB_PIXELS).
+"""
+
+STATE = BLOCK + 40 + 8 * BATCH
+"""The bytes of conv2d_widened_s8_thumb_state."""
+
+WIDEN = 6.0
+"""The cycles of a weight that becomes part of a word."""
+
+CALL = {"armv6m": 85.0, "armv7m": 70.0}
+"""The cycles of multiplying a window with a group, besides its words: the groups of a window are not taken in one call."""
+
+COLUMN = {"armv6m": 50.0, "armv7m": 40.0}
+"""The cycles of copying one row of one column of windows, besides its bytes."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Windows that share a widened group: how many, the columns that are copied, their bytes in scratch."""
+
+    windows: int
+    columns: int
+    bytes: int
+
+
+@lru_cache(maxsize=1024)
+def _batches(p: Conv2dParams, rows: int) -> tuple[_Batch, ...]:
+    """The batches of a call (conv2d_widened_s8_thumb_windows)."""
+    column, shared = p.kernel_h * p.in_c, p.dilation_w == 1 and p.stride_w < p.kernel_w
+    across = p.stride_w if shared else p.kernel_w
+    step, found, y, x = column * across, [], 0, 0
+    extra = _inputs(p) - step
+    while y < rows:
+        room, windows, columns, used = max(BATCH_BYTES, _inputs(p)), 0, 0, 0
+        while y < rows and windows < BATCH and room - used >= step + extra:
+            count = min(BATCH - windows, (room - used - extra) // step, p.out_w - x)
+            used = used + extra + count * step + 3 & ~3
+            windows, columns = windows + count, columns + (count - 1) * across + p.kernel_w
+            y, x = (y, x + count) if x + count < p.out_w else (y + 1, 0)
+        found.append(_Batch(windows, columns, used))
+    return tuple(found)
+
+
+def _widened_scratch(p: Conv2dParams, starts: bool, law: int) -> int:
+    """The scratch: the state; the largest group: words, start values of as many chunks as any weights need, the law;
+    windows.
+    """
+    inputs, size = _inputs(p), max(group.size for group in _groups(p.out_c, 2))
+    words = 1 if size == 1 else size // 3 * 2
+    group = words * (inputs + starts * -(-inputs // CHUNK)) + law * size
+    return int(STATE + 4 * group + max(batch.bytes for batch in _batches(p, p.out_h)))
+
+
+def _widened_arrange(constants: Mapping[str, Array], p: Conv2dParams, isa: str) -> Mapping[str, Array]:
+    """The constants with the inputs of a window in the order [kw, kh, C]."""
+    by_column = {**constants, "weights": constants["weights"].transpose(0, 2, 1, 3)}
+    return (_arrange_armv6m if isa == "armv6m" else _arrange_armv7m)(by_column, p, _bytes)
+
+
+def _widened_kernel(isa: str) -> Kernel:
+    armv6m, cycles = isa == "armv6m", CYCLES[isa]
+
+    def rows_cost(node: Node, target: Any, rows: int) -> float:
+        """The cost of some rows. A batch that is not full costs as much widening as a full one."""
+        p, groups = node.params, _groups(node.params.out_c, 1)
+        weights, batches = _inputs(p) * sum(group.size for group in groups), _batches(p, rows)
+        copied = sum(batch.columns for batch in batches) * p.kernel_h
+        each = _multiplied(p, cycles) + CALL[isa] * len(groups)
+        widened = len(batches) * (WIDEN * weights + 100 * len(groups) + 200)
+        byte = cycles.odd_byte if p.in_c % 4 else cycles.byte
+        return float(rows * p.out_w * each + widened + copied * (COLUMN[isa] + p.in_c * byte))
+
+    return Kernel(
+        f"ge_conv2d_widened_s8_{isa}",
+        isa=isa,
+        template="ge_conv2d_widened_s8_thumb",
+        folder="thumb",
+        when=_when_armv6m if armv6m else _when_armv7m,
+        constants={"words": "uint32_t", "weights": "int8_t"},
+        arrange=lambda constants, p: _widened_arrange(constants, p, isa),
+        scratch=lambda p: _widened_scratch(p, armv6m, 5 if armv6m else 3),
+        cost=lambda node, target: Cost(rows_cost(node, target, node.params.out_h), 3700),
+        rows_cost=rows_cost,
+        store="rows",
+    )
+
+
+CONV2D = (
+    *(_kernel("conv2d_s8", isa) for isa in CYCLES),
+    *(_widened_kernel(isa) for isa in CYCLES),
+)
 FC = (_kernel("fc_s8", "armv6m"), _kernel("fc_s8", "armv7m"))
 
 

@@ -454,9 +454,10 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
 
 /* clang-format on */
 
-/* Words of a group of nine but those of inputs, in `chunks` chunks: what words of sums begin with in each, and for each output
- * the sum of the lowest output, sums above it that do not saturate, Ml, Mh, R. */
-#define GE_THREES_WORDS(chunks) (6 * (chunks) + 45)
+/* Whether words of sums begin with values of the stream in each chunk, and words of the law: for each output the sum of the lowest
+ * output, sums above it that do not saturate, Ml, Mh, R. */
+#define GE_THREES_STARTS 1
+#define GE_THREES_LAW 5
 
 static inline void ge_threes_layer(ge_threes_block *block, const uint32_t *words, int32_t lo, int32_t hi) {
     block->lo = lo;

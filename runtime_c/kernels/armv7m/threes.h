@@ -332,8 +332,10 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
 
 /* clang-format on */
 
-/* Words of a group of nine but those of inputs: 64 bits and a multiplier for each output. */
-#define GE_THREES_WORDS(chunks) (0 * (chunks) + 27)
+/* Whether words of sums begin with values of the stream in each chunk, and words of the law: 64 bits and a multiplier for each
+ * output. */
+#define GE_THREES_STARTS 0
+#define GE_THREES_LAW 3
 
 static inline void ge_threes_layer(ge_threes_block *block, const uint32_t *words, int32_t lo, int32_t hi) {
     (void)lo;

@@ -11,11 +11,20 @@
 #include "ge_window.h"
 #include "plain.h"
 
-/* Inputs whose products with three pixels fit two words, where the sum of |w| is at most 8191. */
-#define GE_PLAIN_CHUNK 64
+/* Inputs whose products with three pixels fit two words, whatever the weights are: 128 * 128 times this is below 2^20. */
+#define GE_PLAIN_CHUNK 48
 
-/* A group of channels. */
+/* Three outputs, one after the other in their rows: their windows, and where they go; NULL behind the last row. */
 typedef struct {
+    int32_t top[3];
+    int32_t left[3];
+    int8_t *out[3];
+} ge_plain_pixels;
+
+/* A group of channels. It lies in scratch, because the stack is short. */
+typedef struct {
+    ge_plain_block block;
+    ge_plain_pixels at;
     int32_t *sums;         /* three of each channel, of an even number of them */
     uint32_t *words;       /* A, B of the inputs of a chunk */
     int8_t *padding;       /* a tap of zero points */
@@ -26,61 +35,51 @@ typedef struct {
     int32_t filled;        /* inputs in words */
 } ge_plain;
 
-/* Three outputs, one after the other in their rows: their windows, and where they go; NULL behind the last row. */
-typedef struct {
-    int32_t top[3];
-    int32_t left[3];
-    int8_t *out[3];
-} ge_plain_pixels;
-
-static ge_plain ge_plain_open(const ge_conv2d_params *p, void *scratch) {
-    ge_plain s;
-    s.depth = p->in_c / p->groups;
-    s.inputs = p->kernel_h * p->kernel_w * s.depth;
-    s.channels = p->out_c / p->groups;
-    s.filled = 0;
-    s.weights = NULL;
-    s.sums = (int32_t *)scratch;
-    s.words = (uint32_t *)(s.sums + (s.channels + 1) / 2 * 6);
-    s.padding = (int8_t *)(s.words + 2 * (s.inputs < GE_PLAIN_CHUNK ? s.inputs : GE_PLAIN_CHUNK));
-    memset(s.padding, p->in_zero_point, (size_t)s.depth);
+static ge_plain *ge_plain_open(const ge_conv2d_params *p, void *scratch) {
+    ge_plain *const s = (ge_plain *)scratch;
+    s->depth = p->in_c / p->groups;
+    s->inputs = p->kernel_h * p->kernel_w * s->depth;
+    s->channels = p->out_c / p->groups;
+    s->filled = 0;
+    s->weights = NULL;
+    s->sums = (int32_t *)(void *)(s + 1);
+    s->words = (uint32_t *)(s->sums + (s->channels + 1) / 2 * 6);
+    s->padding = (int8_t *)(s->words + 2 * (s->inputs < GE_PLAIN_CHUNK ? s->inputs : GE_PLAIN_CHUNK));
+    memset(s->padding, p->in_zero_point, (size_t)s->depth);
     return s;
 }
 
 /* The three from pixel (*y, *ox) on, which move behind them. What is read behind the last row is not used. */
-static ge_plain_pixels ge_plain_next(const ge_conv2d_params *p, const ge_rows *out, int32_t *y, int32_t *ox,
-                                     int32_t last_row) {
-    ge_plain_pixels at;
+static void ge_plain_next(ge_plain *s, const ge_conv2d_params *p, const ge_rows *out, int32_t *y, int32_t *ox,
+                          int32_t last_row) {
     for (int32_t i = 0; i < 3; i++) {
-        at.top[i] = *y * p->stride_h - p->pad_top;
-        at.left[i] = *ox * p->stride_w - p->pad_left;
-        at.out[i] = *y < last_row ? (int8_t *)ge_row(out, *y) + *ox * p->out_c : NULL;
+        s->at.top[i] = *y * p->stride_h - p->pad_top;
+        s->at.left[i] = *ox * p->stride_w - p->pad_left;
+        s->at.out[i] = *y < last_row ? (int8_t *)ge_row(out, *y) + *ox * p->out_c : NULL;
         *ox += 1;
         if (*ox == p->out_w) {
             *ox = 0;
             *y += 1;
         }
     }
-    return at;
 }
 
 /* Multiplies what is in words with all channels. */
 static GE_NOINLINE void ge_plain_multiply(ge_plain *s) {
-    ge_plain_block block;
     s->weights += s->filled;
-    block.x = s->words;
-    block.weights = s->weights;
-    block.pitch = s->inputs;
-    block.left = -s->filled;
-    block.sums = s->sums;
-    block.pairs = s->channels / 2;
-    if (block.pairs > 0) {
-        ge_plain_pairs(&block);
+    s->block.x = s->words;
+    s->block.weights = s->weights;
+    s->block.pitch = s->inputs;
+    s->block.left = -s->filled;
+    s->block.sums = s->sums;
+    s->block.pairs = s->channels / 2;
+    if (s->block.pairs > 0) {
+        ge_plain_pairs(&s->block);
     }
     if (s->channels % 2 != 0) {
-        block.pitch = 0;
-        block.pairs = 1;
-        ge_plain_pairs(&block);
+        s->block.pitch = 0;
+        s->block.pairs = 1;
+        ge_plain_pairs(&s->block);
     }
     s->filled = 0;
 }
@@ -106,8 +105,7 @@ static GE_NOINLINE void ge_plain_take(ge_plain *s, const int8_t *a, const int8_t
 }
 
 /* The sums of the pixels, without bias: s->sums. weights: of the group; x: its first channel. */
-static void ge_plain_sums(ge_plain *s, const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
-                          const ge_plain_pixels *at) {
+static void ge_plain_sums(ge_plain *s, const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights) {
     const int32_t chunks = (s->inputs + GE_PLAIN_CHUNK - 1) / GE_PLAIN_CHUNK;
     s->weights = weights;
     for (int32_t *sum = s->sums; sum < (int32_t *)(void *)s->words; sum++) {
@@ -116,12 +114,12 @@ static void ge_plain_sums(ge_plain *s, const ge_conv2d_params *p, const ge_rows 
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int8_t *rows[3];
         for (int32_t i = 0; i < 3; i++) {
-            rows[i] = ge_window_row(p, x, at->top[i] + ky * p->dilation_h);
+            rows[i] = ge_window_row(p, x, s->at.top[i] + ky * p->dilation_h);
         }
         for (int32_t kx = 0; kx < p->kernel_w; kx++) {
             const int8_t *taps[3];
             for (int32_t i = 0; i < 3; i++) {
-                taps[i] = ge_window_tap(p, rows[i], at->left[i] + kx * p->dilation_w, s->padding);
+                taps[i] = ge_window_tap(p, rows[i], s->at.left[i] + kx * p->dilation_w, s->padding);
             }
             ge_plain_take(s, taps[0], taps[1], taps[2]);
         }

@@ -19,9 +19,9 @@ static inline int32_t ge_threes_tail(int32_t left, int32_t single) {
     return left == 7 && single ? 5 : (left + 2) / 3 * 2;
 }
 
-/* What all pixels of a layer have in common. */
-static inline void ge_threes_open(ge_threes_block *block, const uint32_t *words, int32_t channels, int32_t lo,
-                                  int32_t hi) {
+/* What all pixels of a layer have in common, but where its groups of nine end. Returns the number of chunks. */
+static inline uint32_t ge_threes_begin(ge_threes_block *block, const uint32_t *words, int32_t channels, int32_t lo,
+                                       int32_t hi) {
     const int32_t left = channels % 9;
     const int32_t single = words[1] == 0;
     const uint32_t *chunk = words;
@@ -33,10 +33,17 @@ static inline void ge_threes_open(ge_threes_block *block, const uint32_t *words,
     block->inputs = (int32_t)inputs;
     memset(block->sums, 0, sizeof block->sums);
     block->stream = chunk + 1;
-    block->nines = block->stream + (uint32_t)(channels / 9) * (6 * inputs + GE_THREES_WORDS((uint32_t)(chunk - words)));
     block->tail = ge_threes_tail(left, single);
     block->before = channels - left;
     block->spared = left == block->tail + block->tail / 2 ? 0 : left;
+    return (uint32_t)(chunk - words);
+}
+
+static inline void ge_threes_open(ge_threes_block *block, const uint32_t *words, int32_t channels, int32_t lo,
+                                  int32_t hi) {
+    const uint32_t chunks = ge_threes_begin(block, words, channels, lo, hi);
+    const uint32_t nine = 6 * (uint32_t)block->inputs + 6 * GE_THREES_STARTS * chunks + 9 * GE_THREES_LAW;
+    block->nines = block->stream + (uint32_t)(channels / 9) * nine;
 }
 
 static inline void ge_threes_pixel(ge_threes_block *block, const int8_t *x, int8_t *out) {

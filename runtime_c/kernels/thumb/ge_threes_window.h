@@ -85,24 +85,31 @@ __attribute__((noinline)) static void ge_threes_window(const ge_conv2d_params *p
     }
 }
 
+/* What a convolution keeps in scratch, because the stack is short; the window follows. */
+typedef union {
+    ge_threes_block block;
+    uint32_t words[48];
+} ge_threes_state;
+
 /* Rows of a convolution in one group. */
 static inline void ge_threes_conv2d(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *words,
                                     const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t in_place = GE_THREES_IN_PLACE && p->kernel_h * p->kernel_w == 1 && p->in_c % 8 == 0 &&
                              p->pad_top == 0 && p->pad_left == 0 && (p->out_w - 1) * p->stride_w < p->in_w &&
                              (p->out_h - 1) * p->stride_h < p->in_h;
-    ge_threes_block block;
-    ge_threes_open(&block, words, p->out_c, p->lo, p->hi);
+    ge_threes_block *const block = &((ge_threes_state *)(void *)scratch)->block;
+    int8_t *const copy = (int8_t *)scratch + sizeof(ge_threes_state);
+    ge_threes_open(block, words, p->out_c, p->lo, p->hi);
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *o = (int8_t *)ge_row(out, y);
         for (int32_t ox = 0; ox < p->out_w; ox++) {
-            const int8_t *window = (const int8_t *)scratch;
+            const int8_t *window = copy;
             if (in_place) {
                 window = (const int8_t *)ge_row(x, y * p->stride_h) + ox * p->stride_w * p->in_c;
             } else {
-                ge_threes_window(p, x, y, ox, (int8_t *)scratch);
+                ge_threes_window(p, x, y, ox, copy);
             }
-            ge_threes_pixel(&block, window, o);
+            ge_threes_pixel(block, window, o);
             o += p->out_c;
         }
         ge_threes_clamp(p->lo, p->hi, (int8_t *)ge_row(out, y), p->out_w * p->out_c);
