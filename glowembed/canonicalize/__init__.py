@@ -15,6 +15,7 @@ from collections.abc import Callable
 from glowembed.canonicalize.affine import affine_into_weights, binary_to_affine, identity_affine, merge_affine
 from glowembed.canonicalize.attention import attention
 from glowembed.canonicalize.clips import fuse_clip, merge_clips
+from glowembed.canonicalize.compositions import compose, extend
 from glowembed.canonicalize.names import restore_names
 from glowembed.canonicalize.pads import crop_window, pad_into_conv
 from glowembed.canonicalize.reshapes import (
@@ -41,6 +42,7 @@ CLEAN: tuple[Pass, ...] = (remove_dead, cancel_transposes, merge_reshapes, no_op
 
 STAGES: tuple[tuple[Pass, ...], ...] = (
     (*CLEAN, attention),
+    (*CLEAN, compose, extend),
     (*CLEAN, sink_transpose, sink_transpose_through_reshape, sink_reshape),
     (*CLEAN, hoist_transpose),
     (
@@ -59,7 +61,7 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
     ),
 )
 """Each stage is repeated until none of its passes changes anything. Attention comes first, because it moves the Transposes of its
-heads; then the order of axes, because Transposes separate ops that could fuse.
+heads; then functions that are written out; then the order of axes, because Transposes separate ops that could fuse.
 """
 
 

@@ -75,7 +75,7 @@ CASES = (
     ("Relu6", [CONV, node("Clip", "c z s", "y")], IMAGE, {**W, "z": 0.0, "s": 6.0}, "Transpose Conv+ Transpose"),
     ("Clip of Clip", [node("Clip", "x a b", "c"), node("Clip", "c d e", "y")], FLAT, {"a": -1.0, "b": 1.0, "d": 0.0, "e": 0.5}, "Clip"),
     ("Clips that do not meet", [node("Clip", "x a b", "c"), node("Clip", "c d e", "y")], FLAT, {"a": -1.0, "b": 0.0, "d": 0.25, "e": 0.5}, "Clip"),
-    ("Relu of a value that others read", [CONV, node("Relu", "c", "r"), node("Add", "c r", "y")], IMAGE, W, "Transpose Conv Clip Add Transpose"),
+    ("Relu of a value that others read", [CONV, node("Relu", "c", "r"), node("Concat", "c r", "y", axis=1)], IMAGE, W, "Transpose Conv Clip Concat Transpose"),
     ("Relu of an output", [CONV, node("Relu", "c", "y"), node("Tanh", "y", "t")], IMAGE, W, "Transpose Conv+ Transpose"),
     ("Add, Relu", [CONV, node("Conv", "x w", "d"), node("Add", "c d", "s"), node("Relu", "s", "y")], IMAGE, W, "Transpose Conv Conv Add+ Transpose"),
     ("Flatten between Gemm and Relu", [node("Gemm", "x m c", "p"), node("Unsqueeze", "p a", "f"), node("Relu", "f", "y")],

@@ -296,7 +296,8 @@ def test_a_rule_for_a_node_that_moves_holds(graph: Graph) -> None:
 
 def test_one_conversion_for_all_readers(tmp_path: Path) -> None:
     nodes = [node("Conv", "x w", "a"), node("Sigmoid", "a", "s"), node("Tanh", "a", "t"), node("Mul", "s t", "y")]
-    graph = canonicalize(load_model(saved(model(nodes, {"x": (1, 3, 8)}, {"w": weights(4, 3, 3)}), tmp_path)))
+    proto = model(nodes, {"x": (1, 3, 8)}, {"w": weights(4, 3, 3)}, outputs=("y", "s"))
+    graph = canonicalize(load_model(saved(proto, tmp_path)))
     done = typed(graph, {"op": ["Sigmoid", "Tanh", "Mul"], "dtype": "int16"})
     assert [(op, dtype) for op, _, dtype in edges(done)] == [("Rescale", "int16")]
     assert {done.values[n].qtype.scale[0] for n in ("s", "t")} == {1 / 32768}
