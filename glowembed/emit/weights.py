@@ -38,11 +38,10 @@ def weights_file(arrays: Sequence[Array], alignment: int) -> WeightsFile:
     return WeightsFile(digest.to_bytes(8, "little") + bytes(HEAD - 8) + content, tuple(offsets), digest)
 
 
-def fnv1a(content: bytes | bytearray) -> int:
+def fnv1a(content: bytes | bytearray, digest: int = FNV_OFFSET) -> int:
     """The hash of http://www.isthe.com/chongo/tech/comp/fnv: it detects every change of a single byte, but is no
-    protection against intent.
+    protection against intent. digest: that of the bytes before these.
     """
-    digest = FNV_OFFSET
     for byte in content:
         digest = (digest ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
     return digest

@@ -16,6 +16,7 @@ RESULTS: dict[str, Any] = {
     "compile": bundles.Manifest,
     "demo": list[validation.Validation],
     "doctor": lists.Doctor,
+    "export": bundles.Export,
     "inspect": inspection.Inspection,
     "inspect-memory": inspection.Memory,
     "inspect-quantization": list[inspection.LayerNumbers],

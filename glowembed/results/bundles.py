@@ -162,3 +162,24 @@ class Combined(TypedDict):
     arena: Arena
     bundles: list[Part]
     sources: list[str]
+
+
+class Selftest(TypedDict):
+    """What a self-test does."""
+
+    runs: Count
+    hash: Annotated[str, "FNV-1a with 64 bits over all outputs of all runs, 16 hexadecimal digits."]
+
+
+class Export(TypedDict):
+    """export.json: a bundle as a package for a build system or a language."""
+
+    schema: Schema
+    kind: str
+    name: str
+    version: Annotated[str, "That of the package."]
+    generator: str
+    target: str
+    bundle: Annotated[str, "The hash of the bundle."]
+    selftest: Selftest
+    files: Annotated[list[str], "All but export.json."]

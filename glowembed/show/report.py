@@ -234,6 +234,14 @@ def combined(manifest: Json, folder: str) -> RenderableType:
     return Group(head, table("", (manifest["name"], ""), rows))
 
 
+def exported(found: Json, folder: str, build: str) -> RenderableType:
+    """The export of a bundle, and how it is built."""
+    rows = [("files", number(len(found["files"]))), ("self-test", f"FNV-1a {found['selftest']['hash']}")]
+    head = Text.assemble(("exported ", GOOD), f"{found['name']} {found['version']} as {found['kind']} into {folder}")
+    build = build.replace("NAME", found["name"]).replace("`", "")
+    return Group(head, table("", (found["name"], ""), rows), Text(f"build it in that folder: {build}"))
+
+
 WEIGHTS_ARE_IN = {"flash": "flash", "ram": "flash and RAM", "file": "file"}
 
 

@@ -24,6 +24,7 @@ LAYERS = [
     {"reference"},
     {"read", "canonicalize", "ranges", "quantize", "lower", "plan", "emit", "image"},
     {"pipeline"},
+    {"export"},
     {"run"},
     {"measure"},
     {"judge"},
