@@ -34,7 +34,7 @@ from glowembed.files.source import read_bytes
 from glowembed.graph.cnames import comment, identifier
 from glowembed.graph.target import Target, target_of
 from glowembed.image import glue
-from glowembed.nest.dtypes import stored_ctype
+from glowembed.nest.dtypes import BOOL, stored_ctype
 from glowembed.pipeline import Bundle
 from glowembed.version import VERSION
 
@@ -201,9 +201,15 @@ def _tensor(tensor: Mapping[str, Any], direction: str) -> dict[str, Any]:
         "lower": tensor["id"].lower(),
         "handed": handed,
         "ctype": stored_ctype(tensor["dtype"]),
+        "array_type": _array_type(tensor["dtype"]),
         "quantized": quantized,
         "fill": selftest.fill_of(tensor["dtype"], quantized),
     }
+
+
+def _array_type(dtype: str) -> str:
+    """The name of a numpy type without extensions, for elements as they are stored."""
+    return "bool" if dtype == BOOL else {"float": "float32", "double": "float64"}.get(c := stored_ctype(dtype), c.removesuffix("_t"))
 
 
 def _rendered(template: str, context: Mapping[str, Any]) -> bytes:
