@@ -127,7 +127,9 @@ def _files(bundle: Bundle, kind: Kind, version: str) -> dict[str, bytes]:
     files = {}
     for file in (*manifest["sources"], *manifest["headers"]):
         if not glue.PLAIN_FILE.fullmatch(file) or not (bundle.path / file).is_file():
-            raise UsageError(f"{bundle.path} names {file!r:.100}, which is not a file of the bundle; compile the model again")
+            raise UsageError(
+                f"{bundle.path} names {file!r:.100}, which is not a file of the bundle; compile the model again"
+            )
         files[_joined(context["public"] if file in public else kind.code, file)] = read_bytes(bundle.path / file)
     for file, place in ((f"{name}_selftest.h", context["public"]), (f"{name}_selftest.c", kind.code)):
         files[_joined(place, file)] = _rendered(f"common/selftest.{file[-1]}.j2", context)
@@ -177,6 +179,8 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
         "compiler": target.compiler,
         "machine": _machine(target),
         "core": target.cpu,
+        "dcores": _dcores(target.cpu),
+        "integers": not any(str(entry.get("dtype")).startswith("float") for entry in manifest["precision"]),
         "flags": glue.cflags(manifest),
     }  # fmt: skip
 
@@ -184,6 +188,12 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
 def _machine(target: Target) -> Sequence[str]:
     """The flags that name the core."""
     return [flag for flag in target.cflags if flag.startswith("-m")]
+
+
+def _dcores(cpu: str) -> list[str]:
+    """The name of a core in a CMSIS-Pack; none for a core that such packs do not know."""
+    number = cpu.removeprefix("cortex-m")
+    return [] if number == cpu else [f"Cortex-M{number.upper().replace('PLUS', '+')}"]
 
 
 def _tensors(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -202,6 +212,7 @@ def _tensor(tensor: Mapping[str, Any], direction: str) -> dict[str, Any]:
         "handed": handed,
         "ctype": stored_ctype(tensor["dtype"]),
         "array_type": _array_type(tensor["dtype"]),
+        "rust": _rust_type(tensor["dtype"]),
         "quantized": quantized,
         "fill": selftest.fill_of(tensor["dtype"], quantized),
     }
@@ -209,7 +220,18 @@ def _tensor(tensor: Mapping[str, Any], direction: str) -> dict[str, Any]:
 
 def _array_type(dtype: str) -> str:
     """The name of a numpy type without extensions, for elements as they are stored."""
-    return "bool" if dtype == BOOL else {"float": "float32", "double": "float64"}.get(c := stored_ctype(dtype), c.removesuffix("_t"))
+    return (
+        "bool"
+        if dtype == BOOL
+        else {"float": "float32", "double": "float64"}.get(c := stored_ctype(dtype), c.removesuffix("_t"))
+    )
+
+
+def _rust_type(dtype: str) -> str:
+    ctype = stored_ctype(dtype)
+    return {"float": "f32", "double": "f64"}.get(
+        ctype, ctype.removesuffix("_t").replace("uint", "u").replace("int", "i")
+    )
 
 
 def _rendered(template: str, context: Mapping[str, Any]) -> bytes:
