@@ -1,4 +1,4 @@
-"""Write the documents that say what the code already says: docs/operators.md, kernels.md, options.md, exit-codes.md, the
+"""Write the documents that say what the code already says: docs/operators.md, kernels.md, options.md, exit-codes.md, exports.md, the
 JSON Schemas in docs/schemas, and the picture of architecture.md.
 
     python scripts/generate_docs.py
@@ -22,6 +22,8 @@ from missing_kernels import missing
 
 from glowembed import errors, resources
 from glowembed.__main__ import BUG, app
+from glowembed.export import selftest
+from glowembed.export.package import kinds
 from glowembed.graph.op import Kernel
 from glowembed.graph.registry import definitions, dtypes_of, importers, kernel_ops
 from glowembed.graph.target import load_target, target_names
@@ -168,6 +170,55 @@ def exit_codes() -> str:
     return f"# Exit codes\n\n{HEAD}\n{table(('code', 'meaning'), ordered)}\n"
 
 
+def exports() -> str:
+    """The kinds of `export`."""
+    rows = [(f"`{kind.name}`", kind.what, kind.build, kind.tested) for kind in kinds().values()]
+    return f"""# Exports
+
+{HEAD}
+    glowembed export BUNDLE --as KIND -o DIR
+
+puts a bundle into a package for a build system, a package manager or a language. Its README.md says how to use it. `--version` gives the
+version of the package, and `export.json` records what was exported.
+
+{table(("kind", "what it makes", "how it is built", "how we test it"), rows)}
+
+Tests are in tests/export. A tool that is not installed is a reason to skip the part that needs it, and the test says so: in CI, cargo,
+CMake, pkg-config and PlatformIO are there; the SDKs of Zephyr, ESP-IDF, Arduino and MicroPython are not. The sources that they would compile
+are compiled by arm-none-eabi-gcc and run on an emulated Cortex-M4 instead, in the folders of the export.
+
+## The self-test
+
+Every export has `NAME_selftest(arena)`, which proves that a compiler, its flags and a core give the bits of the integer reference, without
+a computer at the other end of a cable. It makes its own inputs, runs the network {selftest.RUNS} times, and compares a hash of all outputs with the one
+that the reference in Python gave when the bundle was exported:
+
+- The numbers of an input come from xorshift32 (Marsaglia, 2003; shifts 13, 17, 5). The generator of input i begins with
+  {selftest.SEED} ^ (i * 0x{selftest.SEED_STEP:X} mod 2^32), and goes on from run to run.
+- A quantized element of 8 or 16 bits is the first bits of a number, so that every value occurs. A float is ((number >> 24) + 1) / 256. Any
+  other element is number >> 31, 0 or 1.
+- States begin with 0.
+- The hash is FNV-1a with 64 bits over the bytes of all outputs, in the order of the header, run after run.
+
+A network that answers these inputs with NaN is refused, because processors give NaN different bits.
+
+## What an export needs
+
+The kinds {_listed(k.name for k in kinds().values() if k.runs_here)} run on this computer and take bundles for x86-64 or generic. {_listed(k.name for k in kinds().values() if k.plain)}
+have code of their own around the network and need all tensors in the arena, as they are by default. Weights in a file (`--weights file:NAME`) are
+refused by all: the package would not hold them.
+
+## Another kind
+
+Add a folder to `glowembed/export/kinds` with a `kind.toml` and templates, and its proof to `PROOFS` in tests/export/test_kinds.py.
+"""
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}"
+
+
 def _below(kind: type[errors.GlowembedError]) -> list[type[errors.GlowembedError]]:
     children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
     return [found for child in children for found in (child, *_below(child))]
@@ -193,6 +244,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "kernels.md": kernels,
     "options.md": options,
     "exit-codes.md": exit_codes,
+    "exports.md": exports,
     "architecture.svg": draw_architecture.svg,
     **{f"schemas/{name}": partial(json_schemas.text, name) for name in json_schemas.FILES},
 }

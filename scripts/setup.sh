@@ -47,6 +47,8 @@ missing_tools() {
     need clang clang
     need cmake cmake
     need make make
+    need pkg-config pkg-config
+    need cargo cargo
     need cppcheck cppcheck
     need riscv64-unknown-elf-gcc gcc-riscv64-unknown-elf
     [ -e /usr/lib/picolibc/riscv64-unknown-elf ] || missing="$missing picolibc-riscv64-unknown-elf"

@@ -43,7 +43,11 @@ COMMANDS = {
     "precision": "precision MODEL",
     "build": "build BUNDLE --board host",
     "combine": "combine BUNDLE OTHER --name both -o NEW",
+    "export": "export BUNDLE --as cmake -o NEW",
 }
+
+TAKES_A_FILE = ("export",)
+"""The commands above whose --json takes the name of a file."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,8 @@ def test_a_result_follows_its_schema(
     places = {name: folder / name for name in ("BUNDLE", "OTHER", "REFUSED")}
     places |= {"MODEL": digits / "model.onnx", "DATA": digits / "data.npz", "NEW": tmp_path / "new"}
     capsys.readouterr()
-    code = main([str(places.get(word, word)) for word in f"{COMMANDS[case]} --json".split()])
+    words = f"{COMMANDS[case]} --json {'-' if case in TAKES_A_FILE else ''}"
+    code = main([str(places.get(word, word)) for word in words.split()])
     said = capsys.readouterr()
     assert code == (3 if case == "inspect refused" else 0), said.err
     check_json(case.partition(" ")[0], json.loads(said.out))
