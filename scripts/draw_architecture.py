@@ -74,6 +74,7 @@ BOXES: Mapping[str, Box] = {
     "judge": Box(4, 6, "check"),
     "measure": Box(6, 6, "check"),
     "run": Box(6, 6, "check"),
+    "export": Box(2, 3, "user"),
     "pipeline": Box(0, 5, "stage"),
     "read": Box(1, 1, "stage", 1),
     "canonicalize": Box(0, 0, "stage", 2),
