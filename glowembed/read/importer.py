@@ -376,7 +376,8 @@ def _by_own_op(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
     """Import a node by an op that can be quantized. Raises Refused if there is none, or if it cannot."""
     if any(walk.is_plain(name) for name in node.inputs if name) or (walk.exact and _computes_integers(proto)):
         raise Refused("it computes with a tensor that is not float32")
-    if any(prod(walk.builder.shape(name)) == 0 for name in node.inputs if name in walk.builder.values):
+    given = [walk.builder.values[name] for name in node.inputs if name in walk.builder.values]
+    if any(value.const is None and value.elements == 0 for value in given):
         raise Refused("it reads a tensor without elements")
     if pass_through(walk, proto, node):
         return
