@@ -168,15 +168,18 @@ def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
     if x_type is not None and bias is not None:
         exact = _snapped(bias, x_type.scale[0] * np.asarray(qtype.scale))
         values[b] = replace(values[b], const=exact or bias)
+        qtype = _centered(qtype, const) if x_type.dtype == "int16" else qtype
         qtype = qtype if exact is not None else _finer(qtype, const)
     values[w] = replace(values[w], qtype=qtype)
 
 
 def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
     """Refuse weights that the model stores with more than 8 bits, because they would be rounded a second time without
-    the user's consent.
+    the user's consent. One weight for each channel is exact with any scale that is its own.
     """
     if const is None or const.grid is None or const.grid.shape != const.array.shape:
+        return
+    if np.size(const.array) == len(np.atleast_1d(const.array)):
         return
     stored = np.rint(const.array / const.grid)
     if stored.size and np.abs(stored).max() > 255:
@@ -184,6 +187,15 @@ def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
             f"{node.op} {node.name!r}: its weights {name!r} hold integers from {stored.min():.0f} to {stored.max():.0f};"
             " 8 bits are supported: quantize them to int8 or uint8"
         )
+
+
+def _centered(qtype: QType, const: Const) -> QType:
+    """The type with zero point 0, which int16 needs, of weights of which each channel has one: its number is 127 or -127."""
+    reals = const.materialize().reshape(-1)
+    if not any(qtype.zero_point) or len(qtype.scale) != reals.size:
+        return qtype
+    scales = np.where(reals == 0, 1.0, np.abs(reals.astype(np.float64)) / 127)
+    return replace(qtype, scale=tuple(scales.tolist()), zero_point=(0,) * reals.size)
 
 
 def _finer(qtype: QType, const: Const) -> QType:

@@ -688,3 +688,34 @@ def test_shared_model_on_the_host(file: str, float_io: bool, shared_models: Path
     assert result.bit_exact
     assert result.json["outputs"][0]["cosine"] > 0.9999
     assert bundle.manifest["simplified"]["macs_after"] == bundle.manifest["macs"] or float_io
+
+
+@pytest.mark.parametrize("op", ["Mul", "Div"])
+@pytest.mark.parametrize("number", [0.5, [0.7, -2.5, 0.01]], ids=["one", "per channel"])
+def test_int16_times_a_constant_with_a_zero_point(op: str, number: Any, tmp_path: Path) -> None:
+    """onnxruntime's quantizer stores 0.5 as 32767 with the zero point -32768; a weight of each channel is exact in 8 bits."""
+    real = np.asarray(number, np.float32)
+    scale = np.float32((max(real.max(), 0) - min(real.min(), 0)) / 65535)
+    zero = np.int16(np.rint(-32768 - min(real.min(), 0) / scale))
+    stored = np.clip(np.rint(real / scale) + int(zero), -32768, 32767).astype(np.int16)
+    nodes = [
+        node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), node("DequantizeLinear", "c cs cz", "cd"),
+        node(op, "xd cd", "r"), node("QuantizeLinear", "r t z", "rq"), node("DequantizeLinear", "rq t z", "y"),
+    ]  # fmt: skip
+    constants = {
+        "s": 1e-4,
+        "z": np.int16(7),
+        "c": stored,
+        "cs": scale,
+        "cz": zero,
+        "t": 3.1e-4 if op == "Mul" else 9e-3,
+    }
+    proto = model(nodes, {"x": (2, 4, 3)}, constants, opset=21)
+    graph = lower(imported(proto, tmp_path))
+    assert {n.op for n in graph.nodes} == {"depthwise_s16"}
+    x, y = (graph.values[name].qtype for name in "xy")
+    assert x is not None and y is not None
+    given = np.random.default_rng(3).uniform(-2, 3, (2, 4, 3)).astype(np.float32)
+    theirs = np.rint(from_onnxruntime(proto, {"x": given})["y"] / y.scale[0])
+    ours = run_int(graph, {"x": x.quantize(given)})["y"] - y.zero_point[0]
+    assert np.abs(theirs - ours).max() <= 1

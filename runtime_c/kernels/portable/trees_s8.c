@@ -12,32 +12,38 @@
 #define TREES_S8_KINDS 8 /* rows that are counted before they are added */
 #define TREES_S8_LEFT 0x4000u
 #define TREES_S8_RIGHT 0x8000u
+#define TREES_S8_BOTH (TREES_S8_LEFT | TREES_S8_RIGHT)
 #define TREES_S8_LARGEST ((1u << (14 - TREES_S8_BITS)) - 1u)
 #define TREES_S8_HALF ((14 - TREES_S8_BITS) / 2)
 
 /* The number of the row of the leaf that is reached from node n. */
 static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n) {
-    for (;;) {
-        const uint32_t w = *n++, number = (w >> TREES_S8_BITS) & TREES_S8_LARGEST;
+    uint32_t w, right;
+    for (;; n++) {
+        w = *n;
         if (x[w & ((1u << TREES_S8_BITS) - 1u)] <= (int32_t)w >> 16) {
             if ((w & TREES_S8_LEFT) != 0u) {
-                if ((w & TREES_S8_RIGHT) == 0u) {
-                    return number;
-                }
-                return number == TREES_S8_LARGEST ? *n & 0xFFFFu : number & ((1u << TREES_S8_HALF) - 1u);
+                right = 0;
+                break;
             }
         } else {
             if ((w & TREES_S8_RIGHT) != 0u) {
-                if ((w & TREES_S8_LEFT) == 0u) {
-                    return number;
-                }
-                return number == TREES_S8_LARGEST ? *n >> 16 : number >> TREES_S8_HALF;
+                right = 1;
+                break;
             }
             if ((w & TREES_S8_LEFT) == 0u) {
-                n += number;
+                n += (w >> TREES_S8_BITS) & TREES_S8_LARGEST;
             }
         }
     }
+    const uint32_t number = (w >> TREES_S8_BITS) & TREES_S8_LARGEST;
+    if ((w & TREES_S8_BOTH) != TREES_S8_BOTH) {
+        return number;
+    }
+    if (number == TREES_S8_LARGEST) {
+        return (n[1] >> (16u * right)) & 0xFFFFu;
+    }
+    return (number >> (TREES_S8_HALF * right)) & ((1u << TREES_S8_HALF) - 1u);
 }
 
 /* sums += times * row */
