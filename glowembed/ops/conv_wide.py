@@ -100,7 +100,7 @@ def _conv(node: Node, c: LowerContext) -> None:
 def _affine(node: Node, c: LowerContext) -> None:
     """Lower an Affine to a depthwise convolution with one tap."""
     x, scale, shift = node.inputs
-    y, shape, wq = node.outputs[0], c.shape(x), c.qtype(scale)
+    y, shape, wq = node.outputs[0], c.shape(x) or (1,), c.qtype(scale)
     channels = shape[-1]
     if len(wq.scale) != channels:
         wq = replace(wq, scale=wq.scale * channels, zero_point=wq.zero_point * channels, axis=0)
