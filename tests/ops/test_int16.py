@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small_models
 from checker import SIZES, check_kernels, check_op
 
 from glowembed.errors import UnsupportedModelError
@@ -13,6 +14,7 @@ from glowembed.law import wide
 from glowembed.lower.nodes import lower
 from glowembed.ops import activation_wide
 from glowembed.ops.activation import FORMULAS
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.reference import run_node
 
 pytestmark = pytest.mark.cc
@@ -148,3 +150,13 @@ def test_what_leaves_no_room_is_refused():
         wide.requant([1.0], 2**50)
     with pytest.raises(UnsupportedModelError, match="wider range"):
         wide.requant([2.0**40], 2**20)
+
+
+def test_a_scaling_of_a_scalar_has_one_channel(tmp_path: Path) -> None:
+    """The maximum of a tensor has rank 0, as where DynamicQuantizeLinear is written out."""
+    nodes = [small_models.node("ReduceMax", "x", "m", keepdims=0), small_models.node("Mul", "m c", "y")]
+    path = small_models.saved(small_models.model(nodes, {"x": (1, 6)}, {"c": 0.7}), tmp_path)
+    np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4, 1, 6)).astype(np.float32))
+    bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64", dtype="int16"), data=tmp_path / "d.npy")
+    assert "depthwise_s16" in {n.op for n in bundle.graph.nodes}
+    assert bundle.graph.values["y"].shape == ()
