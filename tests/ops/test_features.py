@@ -52,7 +52,7 @@ def random_graph(chance):
     fft = chance.choice((32, 64, 128, 256, 512))
     document = {
         "kind": chance.choice(("mfcc", "logmel", "spectrogram")), "fft": fft, "window": chance.randint(fft // 2, fft),
-        "hop": chance.randint(fft // 4, fft), "spectrum": chance.choice(("magnitude", "power")), "floor": 10.0 ** chance.randint(-9, -5),
+        "hop": chance.randint(fft // 4, fft), "spectrum": chance.choice(("magnitude", "power")), "floor": 10.0 ** chance.randint(-9, -6),
         "shape": chance.choice(("hann", "hamming", "rectangular")), "log": chance.choice(("ln", "decibel")),
     }  # fmt: skip
     if document["kind"] != "spectrogram":
