@@ -6,6 +6,7 @@
     │   └── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
     ├── UnsupportedModelError 3   the model is valid, but has parts that cannot be compiled; all of them are listed
     ├── ToolError             4   a tool is missing (the message names the Debian package) or it failed
+    ├── LimitExceeded         5   it ran, and a figure is beyond a limit that the user has set
     └── Interrupted         130   Ctrl-C (SIGTERM: 143, SIGHUP: 129) in work of which a part is kept: the message says how to continue
 
 A message names the thing, what was found, what was allowed, and what to do. Programming errors are not among them: they
@@ -64,6 +65,12 @@ class ToolError(GlowembedError):
     def __init__(self, message: str, package: str | None = None) -> None:
         super().__init__(message)
         self.package = package
+
+
+class LimitExceeded(GlowembedError):
+    """The program ran, and a figure is beyond a limit that the user has set: the message says which, and what helps."""
+
+    exit_code = 5
 
 
 class Interrupted(GlowembedError):

@@ -35,6 +35,7 @@ from glowembed.graph.clock import clock_of
 from glowembed.graph.target import TRANSPORTS, Board, load_board
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
+from glowembed.judge.limits import FIGURES, require
 from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
 from glowembed.options.table import CompileOptions
@@ -90,6 +91,17 @@ FlashFirst = Annotated[bool, typer.Option("--flash", help="Flash the firmware fi
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted serial run.")]
 
 
+def _limit(option: str, metavar: str, text: str) -> Any:
+    return typer.Option(option, metavar=metavar, min=0, help=text, rich_help_panel="Limits (exit code 5)")
+
+
+MinAccuracy = Annotated[float | None, _limit("--min-accuracy", "SHARE", "Least share of samples that are right.")]
+MaxDrop = Annotated[float | None, _limit("--max-drop", "SHARE", "Most accuracy that is lost against float.")]
+MaxCycles = Annotated[int | None, _limit("--max-cycles", "N", "Most cycles per inference, measured or estimated.")]
+MaxRam = Annotated[int | None, _limit("--max-ram", "BYTES", "Most RAM: arena and stack.")]
+MaxFlash = Annotated[int | None, _limit("--max-flash", "BYTES", "Most flash: weights, code and constants.")]
+
+
 @takes("random")
 def validate(
     bundle: BundleDir,
@@ -112,19 +124,27 @@ def validate(
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     image_scale: ImageScale = None,
+    min_accuracy: MinAccuracy = None,
+    max_drop: MaxDrop = None,
+    max_cycles: MaxCycles = None,
+    max_ram: MaxRam = None,
+    max_flash: MaxFlash = None,
     **asked: Any,
 ) -> None:
     """Build a bundle, run samples on a board, and compare every bit with the integer reference, and both with the float
     model.
 
-    The exit code is 1 if a bit differs. Emulated boards need qemu-system-arm; the host needs a C compiler. A real board
-    must run the firmware of this bundle (`--flash`, `glowembed flash`) and is selected by `--port`.
+    The exit code is 1 if a bit differs, and 5 if a limit does not hold. Emulated boards need qemu-system-arm; the host
+    needs a C compiler. A real board must run the firmware of this bundle (`--flash`, `glowembed flash`) and is selected
+    by `--port`.
     """
     if transport not in (None, *TRANSPORTS):
         raise unknown_name("transport", str(transport), TRANSPORTS)
     random = CompileOptions.from_words(asked).random
+    limits = dict(zip(FIGURES, (min_accuracy, max_drop, max_cycles, max_ram, max_flash), strict=True))
     if boards is not None:
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
+        own |= {FIGURES[name].option: limit is not None for name, limit in limits.items()}
         refuse_options({**own, "--html": html, "--clock": clock}, f"for one board, and {boards} names several")
         given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
         given |= {"--image-std": image_std, "--image-scale": image_scale}
@@ -134,7 +154,7 @@ def validate(
     opened = pipeline.load_bundle(bundle)
     images = image_options(image_mean, image_std, image_scale, images_of(opened))
     source, place = source_of(data, random, images, labels=labels), board_of(opened, board)
-    link, timed = Link(transport, port, baud, flash, resume), clock is not None
+    link, timed = Link(transport, port, baud, flash, resume), clock is not None or max_cycles is not None
     clock_hz = clock_of(load_board(place), clock)
     with progress_bar() as progress:
         how = (layers, build_dir, progress, model, link, clock_hz, timed)
@@ -143,10 +163,16 @@ def validate(
     write_json(json_file, result.json)
     if html is not None:
         write_file(html, _page(opened, load_board(place), source, model, result))
+    _conclude(result, json_file, limits)
+
+
+def _conclude(result: Validation, json_file: Path | None, limits: Mapping[str, float | None]) -> None:
+    """Show the result, and exit with its code."""
     if json_file != Path("-"):
         show(report.validation(result))
     if not result.bit_exact:
         raise typer.Exit(1)
+    require(result.json, result.manifest, limits)
 
 
 def _page(bundle: Bundle, board: Board, source: Source, model: Path | None, result: Validation) -> str:
