@@ -161,3 +161,6 @@ class RegressRow(TypedDict):
     stack: int | None
     error: str | None
     exit_code: int
+    setting: Annotated[str, "The name of the options of compile; empty where none are set."]
+    cycles: Annotated[int | None, "Measured or estimated, with a clock."]
+    worse: Annotated[list[str], "What is worse than the baseline."]

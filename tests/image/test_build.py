@@ -22,6 +22,7 @@ from glowembed.errors import DoesNotFit, ToolError, UsageError
 from glowembed.graph.target import board_names, load_board
 from glowembed.image.build import build
 from glowembed.judge import regress
+from glowembed.show import regress_view
 
 EMULATED = [name for name in board_names() if name != "host"]
 
@@ -259,7 +260,7 @@ def test_table() -> None:
         regress.Row("kws", "cortex-m4", "mps2-an386", True, 0.9136, 880, 8_473_853, 16_000, 9_000, 22_000, 780),
         regress.Row("kws", "cortex-m0", "microbit", error="does not fit", exit_code=2),
     ]
-    text = regress.table(rows)
+    text = regress_view.table(rows)
     check_json("regress", [asdict(row) for row in rows])
     assert len({len(line) for line in text.splitlines()[:4]}) == 1
     assert "| kws   | cortex-m4 | mps2-an386 |       yes |   0.9136 |" in text

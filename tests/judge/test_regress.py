@@ -1,0 +1,155 @@
+"""Models x targets x settings: what is run again, what is worse than a baseline, and the reports for CI."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from json_result import check_json
+
+from glowembed.__main__ import main
+from glowembed.errors import UsageError
+from glowembed.judge import baseline, regress
+from glowembed.judge.regress import Row
+from glowembed.show import regress_view
+
+GOOD = Row("kws", "cortex-m4", "mps2-an386", True, 0.9, 880, 8_000_000, 16_000, 9_000, 22_000, 780)
+
+SPEC = """
+models:
+  - {model: model.onnx, data: data.npz}
+targets: [generic]
+settings:
+  usual:
+  small: {optimize: size, per_channel: false}
+samples: 10
+limits: {code: 1%, accuracy: 0.01}
+"""
+
+
+@pytest.fixture
+def folder(digits: Path, tmp_path: Path) -> Path:
+    """A regress.yaml with its model and data."""
+    for name in ("model.onnx", "data.npz"):
+        (tmp_path / name).write_bytes((digits / name).read_bytes())
+    (tmp_path / "regress.yaml").write_text(SPEC)
+    return tmp_path
+
+
+@pytest.mark.cc
+def test_an_unchanged_cell_costs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["regress", str(folder / "regress.yaml"), "--build", str(folder / "build")]
+    files = ["--json", str(folder / "rows.json"), "--junit", str(folder / "j.xml"), "--html", str(folder / "page.html")]
+    assert main([*words, *files]) == 0
+    rows = json.loads((folder / "rows.json").read_text())
+    check_json("regress", rows)
+    assert [(row["setting"], row["bit_exact"]) for row in rows] == [("usual", True), ("small", True)]
+    assert rows[1]["code"] < rows[0]["code"]
+    assert (folder / "page.html").read_text().count("<tr>") == 3
+    assert ET.parse(folder / "j.xml").getroot().get("tests") == "2"
+
+    ran: list[tuple[str, ...]] = []
+
+    def refused(*words: str) -> subprocess.CompletedProcess[str]:
+        ran.append(words)
+        return subprocess.CompletedProcess(words, 4, "", "error: not again")
+
+    monkeypatch.setattr(regress, "_glowembed", refused)
+    assert main([*words, "--json", str(folder / "again.json"), "--baseline", str(folder / "rows.json")]) == 0
+    assert (ran, (folder / "again.json").read_text()) == ([], (folder / "rows.json").read_text())
+    (folder / "regress.yaml").write_text(SPEC.replace("optimize: size", "optimize: speed"))
+    assert main(words) == 4  # only the cell whose options have changed
+    assert [call[0] for call in ran] == ["compile"]
+    (folder / "data.npz").write_bytes((folder / "data.npz").read_bytes() + b" ")
+    main(words)
+    assert len(ran) == 3
+
+
+WORSE = {
+    "equal": ({}, {}, None),
+    "better": ({"arena": 20_000, "accuracy": 0.8}, {}, None),
+    "by a byte": ({"arena": 15_999}, {}, "arena is 16,000 and was 15,999"),
+    "within a number": ({"arena": 15_900}, {"arena": 100}, None),
+    "within a share": ({"code": 8_912}, {"code": "1%"}, None),
+    "beyond a share": ({"code": 8_900}, {"code": "1%"}, "may be worse by 1%"),
+    "accuracy": ({"accuracy": 0.91}, {"accuracy": 0.005}, "accuracy is 0.9 and was 0.91"),
+    "accuracy allowed": ({"accuracy": 0.905}, {"accuracy": 0.005}, None),
+    "unknown now": ({"cycles": 5}, {}, "cycles is not known any more"),
+    "unknown before": ({"stack": None}, {}, None),
+    "another setting": ({"setting": "small", "arena": 1}, {}, None),
+}
+"""what the baseline has that differs, tolerances, and what is said."""
+
+
+@pytest.mark.parametrize("case", WORSE)
+def test_a_baseline(case: str) -> None:
+    before, allowed, said = WORSE[case]
+    (row,) = baseline.compared([GOOD], [{**vars(GOOD), **before}], allowed)
+    assert row.exit_code == (5 if said else 0)
+    assert [bool(re.search(said, text)) for text in row.worse] == [True] if said else row.worse == []
+
+
+def test_other_bits_are_graver_than_a_figure() -> None:
+    wrong = Row(**{**vars(GOOD), "bit_exact": False, "exit_code": 1})
+    (row,) = baseline.compared([wrong], [{**vars(GOOD), "arena": 1}], {})
+    assert (row.exit_code, len(row.worse)) == (1, 1)
+
+
+def test_a_report_for_ci() -> None:
+    rows = [
+        GOOD,
+        Row("a", "t", "b", error="no \x00 compiler <here>", exit_code=4),
+        Row(**{**vars(GOOD), "bit_exact": False, "exit_code": 1}),
+        Row(**{**vars(GOOD), "worse": ["arena is 2 and was 1"], "exit_code": 5}),
+    ]
+    suite = ET.fromstring(regress_view.junit(rows))
+    assert [suite.get(key) for key in ("tests", "errors", "failures")] == ["4", "1", "2"]
+    assert [child.get("message") for case in suite for child in case if child.get("message")] == [
+        "no ? compiler <here>",
+        "the bits are not those of the reference",
+        "arena is 2 and was 1",
+    ]
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "no models": ("targets: [generic]", "expected 'models:'"),
+    "key": (SPEC + "boards: []", "unknown key"),
+    "data": ("models: [{model: model.onnx}]", "'model' and 'data'"),
+    "file": (SPEC.replace("model.onnx", "none.onnx"), "there is no file"),
+    "target": (SPEC.replace("[generic]", "[cortex-m5]"), "unknown target"),
+    "targets": (SPEC.replace("[generic]", "generic"), "list of names"),
+    "option": (SPEC.replace("optimize:", "optimise:"), "'optimise'"),
+    "flag": (SPEC.replace("per_channel: false", "per_channel: 3"), "true or false"),
+    "setting": (SPEC.replace("small:", "'../small':"), "needs a name"),
+    "samples": (SPEC.replace("10", "0"), "number of samples"),
+    "figure": (SPEC.replace("code:", "size:"), "unknown figure"),
+    "tolerance": (SPEC.replace("0.01", "-1"), "not negative"),
+    "share": (SPEC.replace("1%", "one"), "a share such as 1%"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_spec_that_is_wrong_runs_nothing(case: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, said = REFUSED[case]
+    (folder / "regress.yaml").write_text(text)
+    assert main(["regress", str(folder / "regress.yaml"), "--build", str(folder / "build")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (folder / "build").exists()
+
+
+def test_a_baseline_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text('{"rows": []}')
+    with pytest.raises(UsageError, match="is no baseline"):
+        baseline.read(tmp_path / "b.json")
+
+
+def test_words_of_a_setting() -> None:
+    given: dict[str, Any] = {"float_io": True, "dtype": "int16", "per_channel": False, "bias_correction": True}
+    words = ["--float-io", "--dtype", "int16", "--per-tensor", "--bias-correction", "on"]
+    assert regress.words_of("x", given) == words
+    assert regress.words_of("x", {"float_io": False, "per_channel": True}) == []
