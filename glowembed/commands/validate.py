@@ -134,9 +134,8 @@ def validate(
     """Build a bundle, run samples on a board, and compare every bit with the integer reference, and both with the float
     model.
 
-    The exit code is 1 if a bit differs, and 5 if a limit does not hold. Emulated boards need qemu-system-arm; the host
-    needs a C compiler. A real board must run the firmware of this bundle (`--flash`, `glowembed flash`) and is selected
-    by `--port`.
+    The exit code is 1 if a bit differs, 5 if a limit does not hold. Emulated boards need qemu-system-arm, the host a C
+    compiler. A real board must run the firmware of this bundle (`--flash`, `glowembed flash`); `--port` selects it.
     """
     if transport not in (None, *TRANSPORTS):
         raise unknown_name("transport", str(transport), TRANSPORTS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
-from html import escape
 
 from glowembed.judge.regress import Row
-from glowembed.show import page
+from glowembed.show.page import Page, Section, paragraph, render
+from glowembed.show.page import table as table_of
 
 COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("model", lambda row: row.model),
@@ -72,17 +72,20 @@ def html(rows: Sequence[Row]) -> str:
     columns = _columns(rows)
     failed = [row for row in rows if row.exit_code]
     verdict = f"{len(failed)} of {len(rows)} cells failed" if failed else f"all {len(rows)} cells are as they should be"
-    parts = [
-        f'<p class="{"bad" if failed else "good"}"><b>{verdict}</b></p>',
-        *(f'<p class="bad">{escape(f"{row.where}: {said}")}</p>' for row in rows for said in _wrong(row)),
-        page.table([title for title, _ in columns], [[show(row) for _, show in columns] for row in rows]),
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>glowembed regress</title><style>{page.STYLE}</style></head><body>\n<h1>Models, targets and settings</h1>\n"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
+    wrong = [block for row in rows for said in _wrong(row) for block in paragraph(f"{row.where}: {said}", "lost")]
+    cells = [[show(row) for _, show in columns] for row in rows]
+    words = TEXT_COLUMNS + (SETTING in columns)
+    made = Page(
+        "glowembed regress",
+        "Models, targets and settings",
+        verdict,
+        "bad" if failed else "good",
+        sections=(
+            Section("What is wrong", tuple(wrong)),
+            Section("Cells", table_of([title for title, _ in columns], cells, words, sortable=True)),
+        ),
     )
+    return render(made)
 
 
 def junit(rows: Sequence[Row]) -> str:
