@@ -56,7 +56,7 @@ def test_the_page_of_a_validation_draws_what_the_values_were(bundle: Bundle, dig
     assert main([*words, "--build-dir", str(tmp_path / "build")]) == 0
     text = page.read_text("utf-8")
     names = [n.outputs[0] for n in bundle.graph.nodes if n.kernel]
-    assert [f"<h3>{name}</h3>" in text for name in names] == [True] * len(names)
+    assert [f"<figcaption>{name}: seen " in text for name in names] == [True] * len(names)
     assert f"{debugging.SEEN} samples, " in text and 'class="held"' in text
 
 
