@@ -5,8 +5,8 @@ every kernel that was considered, with its estimated cycles, flash and scratch, 
 
 The search starts with the fastest kernel of each node. From there flash is saved step by step, each time where it costs
 the fewest cycles: it drops a kernel that few nodes need, or packed constants that are larger than the weights. `speed`
-saves nothing; `balanced` and `ram` save for at most FLASH_SHARE of the cycles, and DEAR_SHARE where flash is dear
-(FLASH_RATE), and then until constants are dense (DENSE). `size` takes one small kernel with plain weights for each op, which
+saves nothing; `ram` saves for at most FLASH_SHARE of the cycles, and `balanced` also for DEAR_SHARE where flash is dear
+(FLASH_RATE), and then until constants are dense (DENSE), if that is worth its scratch (RAM_RATE). `size` takes one small kernel with plain weights for each op, which
 together take at most SIZE_LIMIT times the cycles of the fastest such kernels. A limit on flash is met with as few cycles
 as this search finds; what it leaves room for is not saved.
 """
@@ -35,6 +35,11 @@ FLASH_RATE = 5.0
 DENSE, DENSE_OTHERS = 1.3, 3.0
 """How many times the bytes of the weights of a network, and of the biases and multipliers beside them, `balanced` spends on
 constants, unless a limit on flash says that there is room. It does not apply to PCs, which load programs into RAM.
+"""
+
+RAM_RATE = 6
+"""How many bytes of flash `balanced` must save for each further byte of scratch: microcontrollers have 4 to 16 times as much
+flash as RAM.
 """
 
 SIZE_LIMIT = 1.5
@@ -88,10 +93,10 @@ def choose(
         search.smallest({n.name: n.op for n in graph.nodes}, SIZE_LIMIT)
     elif optimize == "speed" or flash is not None:
         search.save(0.0)
+    elif optimize == "ram":
+        search.save(FLASH_SHARE)
     else:
-        search.save(FLASH_SHARE, dear=DEAR_SHARE)
-        if target.word_size < 8:
-            search.make_dense(dense(graph))
+        search.balance(dense(graph) if target.word_size < 8 else None)
     rest = footprint.network(graph)
     if flash is not None and search.flash() + rest > flash:
         search.save(float("inf"), limit=flash - rest)
@@ -157,15 +162,15 @@ def _told(choice: Choice, taken: Choice) -> Choice:
 def within(
     choices: Iterable[Choice], optimize: Optimize, flash: int | None
 ) -> Mapping[str, Sequence[tuple[str, float]]]:
-    """Node -> the kernels, with their cycles, that the planner may change to: without a limit on flash, and not for speed,
-    those whose constants are dense or no larger; with a limit, those that add neither constants nor code.
+    """Node -> the kernels, with their cycles, that the planner may change to: for `balanced`, those whose
+    constants are dense or no larger; with a limit on flash, those that add neither constants nor code; else all.
     """
     listed = [c for c in choices if c.legal]
     taken = {c.node: c for c in listed if c.reason is None}
     if optimize == "size" or flash is not None:
         there = {c.function for c in taken.values()}
         listed = [c for c in listed if c.function in there and c.constants <= taken[c.node].constants]
-    elif optimize != "speed":
+    elif optimize == "balanced":
         listed = [c for c in listed if c.constants <= max(c.dense, taken[c.node].constants)]
     legal: dict[str, list[tuple[str, float]]] = {}
     for choice in listed:
@@ -219,6 +224,10 @@ class _Search:
         parts = {part for c in listed for part in _parts(c)}
         return sum(c.constants for c in listed) + sum(round(self.built * part.bytes) for part in parts)
 
+    def scratch(self) -> int:
+        """The most bytes of RAM that a node needs while it runs."""
+        return max((c.scratch for c in self.taken.values()), default=0)
+
     def save(self, share: float, dear: float = 0.0, limit: int | None = None) -> None:
         """Save flash for at most `share` more cycles than the fastest choices take, and `dear` where flash is dear, until
         it is within the limit.
@@ -234,8 +243,22 @@ class _Search:
             if not steps:
                 return
             best = max(steps, key=lambda step: step.worth)
-            self.taken |= best.change
+            self.taken = {**self.taken, **best.change}
             flash, cycles = flash - best.bytes, cycles + best.cycles
+
+    def balance(self, most: float | None) -> None:
+        """Save flash that is cheap, and then flash that is dear, with dense constants of at most `most` bytes, if that is
+        worth its scratch.
+        """
+        start = dict(self.taken)
+        self.save(FLASH_SHARE)
+        cheap, flash, scratch = self.taken, self.flash(), self.scratch()
+        self.taken = start
+        self.save(FLASH_SHARE, dear=DEAR_SHARE)
+        if most is not None:
+            self.make_dense(most)
+        if flash - self.flash() < RAM_RATE * (self.scratch() - scratch):
+            self.taken = cheap
 
     def make_dense(self, most: float) -> None:
         """Give nodes smaller constants, each time where that costs the fewest cycles a byte, until all of them take at
@@ -247,7 +270,7 @@ class _Search:
             if not steps:
                 return
             best, fewer = max(steps, key=lambda step: step[1] / max(step[0].cycles, 1e-9))
-            self.taken |= best.change
+            self.taken = {**self.taken, **best.change}
             size -= fewer
 
     def _steps(self) -> list[_Step]:

@@ -23,14 +23,14 @@ from glowembed.pipeline import CompileOptions, compile_model
 @pytest.mark.parametrize("goal", ["balanced", "ram"])
 @pytest.mark.parametrize("target", sorted(BOARDS))
 def test_a_run_keeps_within_the_bound(target: str, goal: str, digits: Path, tmp_path: Path) -> None:
-    """The stack is painted before a run. Of `ram` the plan is streamed: a tape, ring buffers; on M3 its flash weighs more."""
+    """The stack is painted before a run. Of `ram` the plan is streamed: a tape, ring buffers."""
     options = CompileOptions(target=target, plan=PlanOptions("greedy", optimize=goal))
     bundle = compile_model(digits / "model.onnx", tmp_path / "net", options, digits / "data.npz")
-    assert bool(bundle.manifest["schedule"]["groups"]) or goal == "balanced" or target == "cortex-m3"
+    assert bool(bundle.manifest["schedule"]["groups"]) or goal == "balanced"
     result = validate(bundle, digits / "data.npz", BOARDS[target], 2, build_dir=tmp_path / "build").json
     used, bound = result["memory"]["stack"], result["memory"]["stack_computed"]
     assert 0 < used <= bound, (used, bound)
-    assert bound <= used + 64, "a bound that nothing comes near is of no use"
+    assert bound <= used + 96, "a bound that nothing comes near is of no use; some branches this network does not take"
 
 
 CALLS = """

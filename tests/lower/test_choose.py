@@ -53,8 +53,13 @@ def test_winograd_where_it_is_legal_and_faster(convolutions: Graph) -> None:
 
 
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3"])
-def test_constants_are_dense_unless_flash_has_room(convolutions: Graph, target: str) -> None:
-    """Packed words take 2.7 bytes a weight; `speed`, and a limit that they fit, take them all the same."""
+def test_constants_are_dense_unless_flash_has_room(
+    target: str, convolutions: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed words take 2.7 bytes a weight; `speed`, and a limit that they fit, take them all the same. So small a network is
+    not worth the scratch of dense constants, which therefore costs nothing here.
+    """
+    monkeypatch.setattr(choose_module, "RAM_RATE", 0)
 
     def constants(optimize: Optimize, flash: int | None) -> int:
         _, choices = choose(convolutions, load_target(target), (), optimize, flash)
@@ -62,8 +67,21 @@ def test_constants_are_dense_unless_flash_has_room(convolutions: Graph, target: 
 
     most, packed = choose_module.dense(convolutions), constants("speed", None)
     assert constants("balanced", None) <= most < packed
-    assert constants("ram", None) <= most
     assert constants("balanced", 200_000) == packed
+
+
+@pytest.mark.parametrize(("rate", "widened"), [(0, True), (10**6, False)])
+def test_flash_is_not_saved_for_too_much_scratch(
+    rate: int, widened: bool, convolutions: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dense constants need scratch, where weights are widened: `balanced` weighs one against the other, `ram` takes none."""
+
+    def scratch(optimize: Optimize) -> int:
+        _, choices = choose(convolutions, load_target("cortex-m0"), (), optimize)
+        return max(c.scratch for c in choices if c.reason is None)
+
+    monkeypatch.setattr(choose_module, "RAM_RATE", rate)
+    assert (scratch("balanced") > scratch("ram")) == widened
 
 
 def test_winograd_is_exact_for_the_largest_weights_and_inputs() -> None:
