@@ -272,6 +272,11 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
                 walk.builder.rollback(mark)
                 if isinstance(refused, Malformed) or _has_wrong_subgraph(proto):
                     raise
+                if _is_renamed(names, node.outputs):
+                    raise Refused(
+                        "it makes an output of the model from integers that it cannot take",
+                        "end the model before it: --outputs NAME",
+                    ) from refused
                 integers = walk.integers.intersection(proto.input) and not contrib.has_body(proto)
                 if integers and _computes_integers(proto):
                     raise
@@ -287,6 +292,11 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
     except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
         _refuse(walk, proto, mark, f"it is not well formed: {_in_words(error)}", "check it with onnx.checker")
+
+
+def _is_renamed(inputs: Sequence[str], outputs: Sequence[str]) -> bool:
+    """Whether a pass-through's input has already taken the name of its output (_surviving), so that nothing can compute it."""
+    return bool({*filter(None, inputs)}.intersection(outputs))
 
 
 def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:

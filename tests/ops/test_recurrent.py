@@ -50,7 +50,9 @@ def recurrent(
     names = [*arrays][: 5 if op == "LSTM" else 3]
     inputs = [arrays[n] if n in given.split() else (state if f"{n}?" in given.split() else None) for n in names]
     x = (batch, steps, features) if first else (steps, batch, features)
-    weights = (normal(count, rows * hidden, features), normal(count, rows * hidden, hidden))
+    weights = [normal(count, rows * hidden, inputs_of) for inputs_of in (features, hidden)]
+    # a row of one weight near 0 has a scale for which its bias is too large, and is refused
+    weights = [np.where(np.abs(w) < 0.01, np.float32(0.01), w) for w in weights]
     return case(name, op, x, *weights, *inputs, hidden_size=hidden, low=-1.0, high=1.0, **attrs)
 
 

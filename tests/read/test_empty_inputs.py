@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from glowembed.errors import UnsupportedModelError
 from glowembed.judge.validation import validate
 from glowembed.options.table import CompileOptions
 from glowembed.pipeline import Bundle, compile_model
@@ -125,3 +126,22 @@ def test_an_axis_of_size_0(name: str, dtype: str, tmp_path: Path) -> None:
     assert list(bundle.graph.values["y"].shape) == shape
     if "x" in read:
         assert validate(bundle, data, "host").bit_exact
+
+
+def test_an_output_that_dequantizes_nothing_is_refused(tmp_path: Path) -> None:
+    """Its integers would bear the name of the output, which only a renaming gives them; it was a crash."""
+    pair = [
+        helper.make_node(f"{op}Linear", [x, "s", "z"], [y])
+        for op, x, y in (("Quantize", "x", "q"), ("Dequantize", "q", "y"))
+    ]
+    constants = [
+        numpy_helper.from_array(np.array(0.1, np.float32), "s"),
+        numpy_helper.from_array(np.array(0, np.int8), "z"),
+    ]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 0, 4]) for name in "xy"]
+    graph = helper.make_graph(pair, "g", tensors[:1], tensors[1:], constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), tmp_path / "net.onnx"
+    )
+    with pytest.raises(UnsupportedModelError, match="DequantizeLinear 'y': it makes an output"):
+        load(tmp_path / "net.onnx")
