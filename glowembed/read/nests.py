@@ -105,10 +105,13 @@ _FLOATS = ("float", "double", "float16", "bfloat16")
 
 
 def check_types(proto: NodeProto, opset: int, given: Sequence[str | None]) -> None:
-    """Refuse inputs of types that the operator does not take. A float32 may stand for a float of another width."""
+    """Refuse inputs of types that the operator does not take, or that differ where it takes one. A float32 may stand for a
+    float of another width.
+    """
     if proto.domain not in ("", "ai.onnx") or not onnx.defs.has(proto.op_type, opset, ""):
         return
     formal = onnx.defs.get_schema(proto.op_type, opset, "").inputs
+    variables: dict[str, str] = {}
     for i, dtype in enumerate(given):
         if dtype is None or not formal:
             continue
@@ -119,6 +122,10 @@ def check_types(proto: NodeProto, opset: int, given: Sequence[str | None]) -> No
         if own not in names and not (own == "float" and names.intersection(_FLOATS)):
             raise Refused(
                 f"its input {wanted.name} is {dtype}", f"opset {opset} takes {', '.join(sorted(names))} there"
+            )
+        if wanted.is_homogeneous and variables.setdefault(wanted.type_str, dtype) != dtype:
+            raise Refused(
+                f"its inputs are {variables[wanted.type_str]} and {dtype}", "they must have one type: Cast one"
             )
 
 

@@ -194,6 +194,8 @@ BAD = (
         _model(model([node("Conv", "x w", "y")], IMAGE, {"w": weights(2, 3, 9, 9)}))),
     Bad("weights do not fit", MODEL, ("n_y", "do not fit"), _model(model([node("Conv", "x w", "y")], IMAGE, {"w": weights(2, 5, 3, 3)}))),
     Bad("reshape does not fit", MODEL, ("n_y", "cannot become"), _model(model([node("Reshape", "x s", "y")], FLAT, {"s": [3, -1]}))),
+    Bad("types that differ", MODEL, ("n_y", "bool and float32", "Cast one"),
+        _model(model([node("Cast", "x", "c", to=9), node("Concat", "c x", "y", axis=1)], FLAT))),
     Bad("absurd broadcast", MODEL, ("n_y", "elements"),
         _model(model([node("Add", "x z", "y")], {"x": (1, 2**16, 1), "z": (1, 1, 2**16)}))),
     # tensors
