@@ -63,6 +63,8 @@ def fold(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
         name: const.grid for name in inputs if (const := walk.builder.values[name].const) and const.grid is not None
     }
     _check_training(walk, node)
+    if node.op_type == "QuantizeLinear" and len(inputs) > 1:
+        onnxquant.check_scales(inputs[1], walk.arrays[inputs[1]].astype(np.float64))
     feeds = {name: walk.arrays[name] for name in inputs}
     _keep(walk, node, onnxfold.evaluate(walk.file, proto, node.inputs, feeds))
     if grids and node.op_type in onnxquant.moves():

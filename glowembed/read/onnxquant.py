@@ -109,6 +109,13 @@ class _Parameters:
         return QType(stored, (float(self.scale.reshape(())),), (int(self.zero_point.reshape(-1)[0]) - shift,))
 
 
+def check_scales(name: str, values: Array) -> None:
+    """Raise Malformed if there are none, or if one is not finite and above 0."""
+    bad = values.reshape(-1)[~(np.isfinite(values) & (values > 0)).reshape(-1)]
+    if values.size == 0 or bad.size:
+        raise Malformed(f"its scale {name!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
+
+
 def _parameters(
     q: Quantized, scale: str | None, zero: str | None, dtype: str | None, allowed: tuple[str, ...] = ACTIVATIONS
 ) -> _Parameters:
@@ -119,9 +126,7 @@ def _parameters(
     if stored.dtype != np.float32:
         raise Malformed(f"its scale {scale!r} is {stored.dtype}, the real numbers float32", "both have one type")
     values = stored.astype(np.float64)
-    bad = values.reshape(-1)[~(np.isfinite(values) & (values > 0)).reshape(-1)]
-    if values.size == 0 or bad.size:
-        raise Malformed(f"its scale {scale!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
+    check_scales(scale, values)
     if zero is None:
         return _Parameters(values, np.zeros(values.shape, np.int64), dtype or "uint8")
     points = _constant(q, zero, "zero point")
