@@ -55,6 +55,10 @@ class Axis:
         return most, made
 
 
+LONGEST_AXIS = 1 << 16
+"""Tables of more positions are not made; the generated form computes them, if the output has not too many elements."""
+
+
 class Resize(Op):
     """attrs: `rows` and `columns`, an Axis each."""
 
@@ -118,6 +122,8 @@ def _axes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[Axis, ...]:
     scales, sizes = _sizes(node, b, shape)
     if sizes[:2] != shape[:2] or any(scale != 1 for scale in scales[:2]):
         raise Refused("it resizes the batch or the channels", GENERATED)
+    if max(sizes) > LONGEST_AXIS:
+        raise Refused(f"an axis becomes one of {max(sizes)} elements", GENERATED)
     return tuple(_axis(node, mode, shape[a], sizes[a], scales[a]) for a in range(2, len(shape)))
 
 
