@@ -121,13 +121,23 @@ def recognized(
     nodes = Nodes(list(order), dict(tensors), outputs, shapes)
     changes: dict[int, NodeProto] = {}
     for node in nodes.order:
-        made = _replacement(nodes, node) if node.domain in ("", "ai.onnx") else None
+        made = _found(nodes, node) if node.domain in ("", "ai.onnx") else None
         if made is not None:
             changes[id(made[0])] = made[1]
     if not changes:
         return list(order), dict(tensors), frozenset()
     outs = frozenset(node.output[0] for node in changes.values())
     return _needed([changes.get(id(node), node) for node in nodes.order], outputs), nodes.tensors, outs
+
+
+def _found(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:
+    """The pattern that ends in this node. None also where a node has fewer inputs than its operator takes, of which the importer
+    tells the user.
+    """
+    try:
+        return _replacement(nodes, node)
+    except IndexError:
+        return None
 
 
 def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:

@@ -266,6 +266,7 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
             walk.unknown.update(filter(None, node.outputs))
             _supported(proto)
         elif not fold(walk, proto, node):
+            _require_one_kind(walk, proto)
             try:
                 _by_own_op(walk, proto, node)
             except Refused as refused:
@@ -292,6 +293,13 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
         _refuse(walk, proto, mark, refused.reason, refused.hint)
     except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
         _refuse(walk, proto, mark, f"it is not well formed: {_in_words(error)}", "check it with onnx.checker")
+
+
+def _require_one_kind(walk: Walk, proto: NodeProto) -> None:
+    """Refuse a Concat of integers and the real numbers that they, or others, stand for: in the graph both are real numbers."""
+    given = [name in walk.integers for name in proto.input]
+    if proto.op_type == "Concat" and any(given) and not all(given):
+        raise Malformed("its inputs are quantized integers and real numbers", "quantize or dequantize all of them")
 
 
 def _is_renamed(inputs: Sequence[str], outputs: Sequence[str]) -> bool:
