@@ -274,7 +274,9 @@ class _Segments:
         )
         if pull is None:
             return nodes, storages
-        order = (frozenset(p - first for p in positions) for positions in (pull.reverse, pull.eager))
+        order = (
+            frozenset(p - first for p in positions if first <= p < last) for positions in (pull.reverse, pull.eager)
+        )
         return nodes, storages, pull.block, *order
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -439,3 +440,33 @@ def test_input_layout_nhwc_on_the_shared_models(folder: str, shared_models: Path
     dropped = canonicalize(load(shared_models / folder / "model_nchw.onnx", input_layout="nhwc"))
     assert sequence(dropped) == sequence(last)
     assert dropped.values[dropped.inputs[0]].shape == last.values[last.inputs[0]].shape
+
+
+def test_a_pass_rewrites_all_places_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of graphs that are made does not grow with the number of layers, so the time grows in proportion to them."""
+
+    def made(layers: int) -> int:
+        nodes = [
+            one
+            for i in range(layers)
+            for one in (
+                node("Conv", f"t{i} w" if i else "x w", f"c{i}", pads=[1] * 4),
+                node("Relu", f"c{i}", f"t{i + 1}"),
+            )
+        ]
+        (folder := tmp_path / str(layers)).mkdir()
+        path = folder / "model.onnx"
+        onnx.save(model(nodes, IMAGE, {"w": weights(3, 3, 3, 3)}, [f"t{layers}"]), path)
+        graph, calls = load(path), [0]
+        original = Graph.with_nodes
+
+        def counted(self: Graph, *given: Any) -> Graph:
+            calls[0] += 1
+            return original(self, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Graph, "with_nodes", counted)
+            canonicalize(graph)
+        return calls[0]
+
+    assert made(4) == made(20)

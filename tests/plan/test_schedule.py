@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from busy import busy_machine
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from random_networks import Network, branching, network
 from small_models import canonical, model, node, weights
 
 from glowembed.errors import UsageError
-from glowembed.graph.ir import Graph, Node, QType, Value, verify
+from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
 from glowembed.graph.plan import PlanOptions
 from glowembed.graph.target import load_target
 from glowembed.lower.choose import choose
@@ -44,6 +45,62 @@ MAKERS: tuple[Network, ...] = (network, branching)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("schedule")
+
+
+def repeated(rng: random.Random, blocks: int) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
+    """Equal blocks of three layers and a sum."""
+    nodes, constants = [node("Conv", "x w", "t0", pads=[1] * 4)], {"w": weights(4, 1, 3, 3, seed=rng.randrange(99))}
+    for i in range(blocks):
+        output = f"t{i + 1}" if i + 1 < blocks else "y"
+        nodes += [node("Conv", f"t{i} u{i}", f"a{i}"), node("Conv", f"a{i} v{i}", f"b{i}", pads=[1] * 4, group=4)]
+        nodes += [node("Conv", f"b{i} u{i}", f"c{i}"), node("Add", f"t{i} c{i}", output)]
+        constants |= {f"u{i}": weights(4, 4, 1, 1, seed=i), f"v{i}": weights(4, 1, 3, 3, seed=i)}
+    return nodes, constants
+
+
+@pytest.mark.parametrize(("seed", "make"), [(1, network), (2, branching), (3, repeated)])
+def test_lives_are_those_of_each_access(seed: int, make: Network, folder: Path) -> None:
+    """A row is born in the tick that first writes it, and dies in the last one that reads or writes it; a kernel whose output
+    must be apart from its input takes all ticks of its call at once.
+    """
+    rows = rows_of(kernel_graph(seed, 4, folder, make))
+    for pull in (schedule.Pull(), schedule.Pull(3)):
+        calls = schedule.stream(rows, 0, len(rows.works), pull)
+        birth = [[-1 if s.is_input else schedule.NEVER] * s.rows for s in rows.storages]
+        death = [[-1 if s.is_input else -2] * s.rows for s in rows.storages]
+        tick = 0
+        for position, first, last in calls:
+            work, end = rows.works[position], tick + last - first - 1
+            apart, begin = work.store == "disjoint", tick
+            for y in range(first, last):
+                for storage, (a, b) in [(s, reads[y]) for s, reads in zip(work.inputs, work.reads, strict=True)]:
+                    death[storage][a:b] = [end if apart else tick] * (b - a)
+                for row in range(*work.writes[y]):
+                    birth[work.output][row] = min(birth[work.output][row], begin if apart else tick)
+                    death[work.output][row] = end if apart else tick
+                tick += 1
+        life = schedule.lives(rows, calls)
+        assert life.ticks == tick
+        for i, storage in enumerate(rows.storages):
+            assert life.birth[i].tolist() == birth[i], storage.values
+            assert life.death[i].tolist() == ([tick] * storage.rows if storage.is_output else death[i]), storage.values
+
+
+def test_equal_segments_are_costed_once(folder: Path) -> None:
+    """Repeated blocks have one curve, which is that of each of them on its own."""
+    rows = rows_of(kernel_graph(3, 5, folder, repeated))
+
+    def cycles(position: int, number: int, count: int) -> float:
+        return 100.0 + len(rows.works[position].inputs) * count + number
+
+    shared = schedule._Segments(rows, 4, cycles)
+    pulls = (None, schedule.Pull(), schedule.Pull(2), schedule.Pull(1, frozenset({4, 8})))
+    spans = [(a, b) for a in range(len(rows.works)) for b in range(a + 1, min(a + 6, len(rows.works)) + 1)]
+    for first, last in spans:
+        for pull in pulls:
+            alone = schedule._Segments(rows, 4, cycles)
+            assert shared.cost(first, last, pull) == alone.cost(first, last, pull), (first, last, pull)
+    assert len(shared.alike) < len(shared.known) / 2
 
 
 @settings(max_examples=30)
