@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from glowembed import pipeline
 from glowembed.cli import progress_bar, show, source_of, takes, tell_notes
 from glowembed.errors import ValidationDiffers
 from glowembed.graph.target import default_board, target_of
+from glowembed.image.bundles import images_of
 from glowembed.judge import debugging
 from glowembed.options.table import CompileOptions
 from glowembed.pipeline import load_bundle
@@ -47,7 +47,7 @@ def debug(
     layer's error is *cumulated* (including all layers before it) and *isolated* (fed with the float model's own input).
     """
     loaded = load_bundle(bundle)
-    source = source_of(data, CompileOptions.from_words(given).random, pipeline.images_of(loaded))
+    source = source_of(data, CompileOptions.from_words(given).random, images_of(loaded))
     place = board or default_board(target_of(loaded.manifest).name).reference
     with progress_bar() as progress:
         run = debugging.debug(loaded, source, place, samples, build_dir, progress, model)

@@ -33,6 +33,7 @@ from glowembed.cli import (
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
 from glowembed.files.output import is_special, write_file
 from glowembed.graph.target import load_target
+from glowembed.image.bundles import form_of, images_of
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.judge.validation import find_model
@@ -155,8 +156,8 @@ def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
     if not model.is_dir():
         return model, CompileOptions(), ImageOptions()
     bundle = pipeline.load_bundle(model)
-    options = replace(pipeline.form_of(bundle), target=bundle.manifest["target"])
-    return find_model(bundle, None), options, pipeline.images_of(bundle)
+    options = replace(form_of(bundle), target=bundle.manifest["target"])
+    return find_model(bundle, None), options, images_of(bundle)
 
 
 class _Pool(ProcessPoolExecutor):

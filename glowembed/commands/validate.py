@@ -33,13 +33,13 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.clock import clock_of
 from glowembed.graph.target import TRANSPORTS, Board, load_board
+from glowembed.image.bundles import Bundle, images_of
 from glowembed.judge import farm
 from glowembed.judge.debugging import losses, seen
 from glowembed.judge.limits import FIGURES, require
 from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
 from glowembed.options.table import CompileOptions
-from glowembed.pipeline import Bundle, images_of
 from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report

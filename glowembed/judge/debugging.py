@@ -20,6 +20,7 @@ from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.notes import Note
+from glowembed.image.bundles import form_of
 from glowembed.judge import compare
 from glowembed.judge.validation import (
     build_bundle,
@@ -191,7 +192,7 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
 
 def _float_graph(bundle: Bundle, model: Path) -> Graph:
     """The canonical float graph, with the names and layouts of the bundle's tensors."""
-    return pipeline.import_model(model, pipeline.form_of(bundle))
+    return pipeline.import_model(model, form_of(bundle))
 
 
 def _kept(bundle: Bundle, name: str, array: Array) -> Array:

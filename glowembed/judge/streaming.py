@@ -15,10 +15,11 @@ import numpy as np
 from glowembed.errors import GlowembedError, UsageError
 from glowembed.graph.ir import Array, Graph
 from glowembed.graph.notes import Note
+from glowembed.image.bundles import Bundle, cut_of, form_of, window_of
 from glowembed.judge import compare
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.words import Streamed
-from glowembed.pipeline import Bundle, cut_of, form_of, lowered, model_samples, window_of
+from glowembed.pipeline import lowered, model_samples
 from glowembed.progress import Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset

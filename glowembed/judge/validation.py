@@ -24,12 +24,13 @@ from glowembed.graph.op import is_a
 from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image
+from glowembed.image.bundles import Bundle, images_of, load_bundle
 from glowembed.judge import compare, streaming
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.judge.values import logical_of, model_outputs, real_of, stored_of
 from glowembed.measure import Figures, Measurement, Ruler, measure
 from glowembed.ops.layout import View
-from glowembed.pipeline import Bundle, images_of, keep_whole, load_bundle
+from glowembed.pipeline import keep_whole
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Dataset, Source

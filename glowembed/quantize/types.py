@@ -490,3 +490,8 @@ def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None)
         return QType(dtype, scales, fixed.zero_point)
     count = channels // len(scales)
     return QType(dtype, scales * count, fixed.zero_point * count, axis=0)
+
+
+def typed_names(graph: Graph) -> frozenset[str]:
+    """The values that have a type before quantize: those of a model that is quantized already."""
+    return frozenset(name for name, value in graph.values.items() if value.qtype and value.const is None)

@@ -22,6 +22,7 @@ from small_models import model, node, weights
 
 from glowembed import pipeline
 from glowembed.__main__ import main
+from glowembed.read import importer
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL, DATA = str(DIGITS / "model.onnx"), str(DIGITS / "data.npz")
@@ -178,7 +179,7 @@ def test_a_file_that_ends_too_early_is_not_an_abort(
     def load(*_: object, **__: object) -> None:
         raise EOFError("No data left in file")
 
-    monkeypatch.setattr(pipeline.importer, "load", load)
+    monkeypatch.setattr(importer, "load", load)
     refused(capsys, tmp_path, ["compile", MODEL, "--data", DATA, "-o", str(tmp_path / "out")], 2, "ends too early")
 
 

@@ -15,12 +15,13 @@ from glowembed.graph.ir import Array, Graph
 from glowembed.graph.plan import Places
 from glowembed.graph.states import State
 from glowembed.graph.target import load_board
+from glowembed.image.bundles import window_of
 from glowembed.judge.debugging import losses
 from glowembed.judge.streaming import recording
 from glowembed.judge.validation import samples_for, stored_inputs, validate
 from glowembed.lower import stream
 from glowembed.options.words import Streamed, named_stream
-from glowembed.pipeline import Bundle, CompileOptions, compile_model, window_of
+from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.ranges.datasets import graph_runs
 from glowembed.reference import run_int
 from glowembed.run.host import HostModel

@@ -29,8 +29,8 @@ from glowembed.lower.nodes import lower
 from glowembed.nest.dtypes import numpy_type
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.quantize.precision import Config, Rule
-from glowembed.quantize.simplify import simplify, typed_names
-from glowembed.quantize.types import quantize
+from glowembed.quantize.simplify import simplify
+from glowembed.quantize.types import quantize, typed_names
 from glowembed.ranges import datasets
 from glowembed.read import onnxquant
 from glowembed.read.importer import load

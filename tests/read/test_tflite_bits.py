@@ -13,8 +13,8 @@ from glowembed.canonicalize import canonicalize
 from glowembed.graph.ir import Graph
 from glowembed.lower.nodes import lower
 from glowembed.quantize.precision import resolve
-from glowembed.quantize.simplify import simplify, typed_names
-from glowembed.quantize.types import quantize
+from glowembed.quantize.simplify import simplify
+from glowembed.quantize.types import quantize, typed_names
 from glowembed.read.importer import load
 from glowembed.reference import run_int
 

@@ -36,7 +36,7 @@ LAYERS = [
 """Packages and modules from the bottom up. A module that has a line of its own does not lie in its package's layer."""
 
 STAGES = (
-    "read.importer", "canonicalize", "quantize.types", "quantize.biases", "quantize.simplify", "lower.nodes", "lower.choose",
+    "read.model", "canonicalize", "quantize.typed", "quantize.simplify", "lower.nodes", "lower.choose",
     "plan.places", "plan.memory", "emit.bundle",
 )  # fmt: skip
 """The modules that pipeline.py calls in turn: none of them may import another."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from glowembed.graph.ir import Graph, verify
 from glowembed.quantize.simplify.channels import count, drop_channels, figures
-from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips, typed_names
+from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips
 
-__all__ = ["Savings", "of_any_data", "simplify", "typed_names"]
+__all__ = ["Savings", "of_any_data", "simplify"]
 
 
 @dataclass(frozen=True)

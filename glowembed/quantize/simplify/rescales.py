@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glowembed.graph.ir import Graph, Node, QType, Value
+from glowembed.graph.ir import Graph, Node, QType
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.ops.concat import Concat
@@ -155,12 +155,3 @@ def _reading(graph: Graph, rescale: Node) -> Graph:
     """The graph in which the node's readers read its input."""
     rest = [n for n in graph.nodes if n is not rescale]
     return graph.with_nodes([n.reading({rescale.outputs[0]: rescale.inputs[0]}) for n in rest])
-
-
-def typed_names(graph: Graph) -> frozenset[str]:
-    """The values that have a type before quantize: those of a model that is quantized already."""
-    return frozenset(name for name, value in graph.values.items() if _is_typed(value))
-
-
-def _is_typed(value: Value) -> bool:
-    return value.qtype is not None and value.const is None

@@ -1,0 +1,80 @@
+"""The stage `profile`: the ranges of a graph from what a compilation is given: samples, random ones, or a stored profile.
+
+In: a float graph, and a Dataset, a Source, a path or a Profile. Out: a Profile, notes about it, and what bundle.json records of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from glowembed.errors import UsageError
+from glowembed.graph.ir import Graph
+from glowembed.graph.notes import Note
+from glowembed.progress import Progress
+from glowembed.ranges import datachecks, datasets
+from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.profile import Profile, ValueProfile
+from glowembed.ranges.profile import profile as run_profile
+
+Data = Dataset | Source | Path | str | None
+
+
+@dataclass(frozen=True, eq=False)
+class NoProfile(Profile):
+    """Stands for the ranges when there are no samples and types come from the model. It records which values would have
+    needed a range.
+    """
+
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def entry(self, name: str) -> ValueProfile:
+        self.missing[name] = None
+        return ValueProfile(-1.0, 1.0)
+
+
+def samples_of(data: Data, random: int | None) -> Data:
+    """The samples: random ones where --random asks for them."""
+    if data is not None and random is not None:
+        raise UsageError("give either samples (--data) or random ones (--random N), not both")
+    return data if random is None else Source(random=random)
+
+
+def dataset_of(data: Dataset | Source | Path | str, graph: Graph) -> Dataset:
+    """The calibration samples of a graph, with notes about what is odd in them."""
+    samples = datasets.of_graph(data, graph, "calib")
+    return replace(samples, notes=(*samples.notes, *datachecks.calibration(samples)))
+
+
+def ranges_of(
+    graph: Graph, data: Data, profile: Profile | None, progress: Progress, renames: Mapping[str, str]
+) -> Profile:
+    """The ranges of every value: those of the profile, or of the samples, or NoProfile where neither is given."""
+    if profile is not None:
+        return profile.fitted(graph, renames)
+    if data is None:
+        return NoProfile(graph.model_sha256, 0, {})
+    return run_profile(graph, dataset_of(data, graph), progress)
+
+
+def notes_of(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
+    """What is probably not intended about the ranges."""
+    if isinstance(ranges, NoProfile):
+        return ()
+    return (*ranges.notes, *datachecks.few(ranges.samples), *datachecks.calibration_clips(ranges, graph))
+
+
+def recorded(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mapping[str, Any] | None:
+    """The manifest's record of where ranges come from, for comparison in validation; None where the model has its own
+    types.
+    """
+    if isinstance(ranges, NoProfile):
+        return None
+    return {
+        "samples": ranges.samples,
+        "images": None if ranges.images is None else ranges.images.json(),
+        "inputs": datachecks.statistics(ranges, graph),
+        "notes": [note.json() for note in notes],
+    }
