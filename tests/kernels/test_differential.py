@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
 
-from checker import HOST, boards_for, check_kernels
+from kernel_checker import HOST, boards_for, check_kernels
 from random_nodes import equal_numbers, lowered
 
 from glowembed.graph.ir import Graph, Node

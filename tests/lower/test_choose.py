@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checker import check_kernels
+from kernel_checker import check_kernels
 from numpy.typing import NDArray
 from small_models import canonical, model, node, weights
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from checker import check_kernels
+from kernel_checker import check_kernels
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Const, Graph, Node, QType, Value

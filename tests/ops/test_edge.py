@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from checker import SIZES, check_kernels
+from checker import SIZES
+from kernel_checker import check_kernels
 
 from glowembed.graph.ir import Graph, Node, QType, Value
 from glowembed.graph.registry import kernel_ops

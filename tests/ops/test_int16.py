@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_models
-from checker import SIZES, check_kernels, check_op
+from checker import SIZES, check_op
+from kernel_checker import check_kernels
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from checker import Case, case, check_kernels, check_op, imported, one_node_model
+from checker import Case, case, check_op, imported, one_node_model
+from kernel_checker import check_kernels
 from onnx import helper, numpy_helper
 from small_models import saved
 

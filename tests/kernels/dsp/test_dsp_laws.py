@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checker import check_kernels
+from kernel_checker import check_kernels
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.registry import kernel

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checker import check_kernels
+from kernel_checker import check_kernels
 from random_nodes import kernel_node
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value

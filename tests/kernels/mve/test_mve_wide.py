@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checker import case, check_kernels, weights
+from checker import case, weights
+from kernel_checker import check_kernels
 
 pytestmark = pytest.mark.cc
 

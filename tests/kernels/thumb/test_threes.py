@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checker import check_kernels
+from kernel_checker import check_kernels
 from random_nodes import kernel_node
 
 from glowembed.ops.conv import Conv2dParams

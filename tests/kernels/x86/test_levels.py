@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import random_nodes
-from checker import check_kernels
+from kernel_checker import check_kernels
 from small_models import model, node, saved, weights
 
 from glowembed import pipeline
