@@ -199,15 +199,9 @@ def _ceil_extra(size: int, kernel: int, stride: int, dilation: int, begin: int, 
 
 
 @dataclass(frozen=True)
-class ConvParams:
-    """Shapes, window and groups of a convolution."""
+class _WindowParams:
+    """The window of a convolution or a pool. As a base class it stands before the class of the shapes, whose fields come first."""
 
-    in_h: int = i32("input rows")
-    in_w: int = i32("input columns")
-    in_c: int = i32("input channels")
-    out_h: int = i32("output rows")
-    out_w: int = i32("output columns")
-    out_c: int = i32("output channels")
     kernel_h: int = i32("taps down")
     kernel_w: int = i32("taps across")
     stride_h: int = i32("rows from window to window")
@@ -216,12 +210,11 @@ class ConvParams:
     dilation_w: int = i32("columns from tap to tap")
     pad_top: int = i32("rows of padding above; below it is whatever the output needs")
     pad_left: int = i32("columns of padding to the left")
-    groups: int = i32("in_c and out_c are split into this many groups")
 
 
 @dataclass(frozen=True)
-class ConvTransposeParams:
-    """Shapes, window and groups of a transposed convolution."""
+class _ConvShapes:
+    """Input and output of a convolution."""
 
     in_h: int = i32("input rows")
     in_w: int = i32("input columns")
@@ -229,6 +222,19 @@ class ConvTransposeParams:
     out_h: int = i32("output rows")
     out_w: int = i32("output columns")
     out_c: int = i32("output channels")
+
+
+@dataclass(frozen=True)
+class ConvParams(_WindowParams, _ConvShapes):
+    """Shapes, window and groups of a convolution."""
+
+    groups: int = i32("in_c and out_c are split into this many groups")
+
+
+@dataclass(frozen=True)
+class ConvTransposeParams(_ConvShapes):
+    """Shapes, window and groups of a transposed convolution."""
+
     kernel_h: int = i32("taps down")
     kernel_w: int = i32("taps across")
     stride_h: int = i32("output rows from input row to input row")
@@ -241,19 +247,16 @@ class ConvTransposeParams:
 
 
 @dataclass(frozen=True)
-class PoolParams:
-    """Shapes and window of a pool."""
+class _PoolShapes:
+    """Input and output of a pool."""
 
     in_h: int = i32("input rows")
     in_w: int = i32("input columns")
     channels: int = i32("of input and output")
     out_h: int = i32("output rows")
     out_w: int = i32("output columns")
-    kernel_h: int = i32("taps down")
-    kernel_w: int = i32("taps across")
-    stride_h: int = i32("rows from window to window")
-    stride_w: int = i32("columns from window to window")
-    dilation_h: int = i32("rows from tap to tap")
-    dilation_w: int = i32("columns from tap to tap")
-    pad_top: int = i32("rows of padding above; below it is whatever the output needs")
-    pad_left: int = i32("columns of padding to the left")
+
+
+@dataclass(frozen=True)
+class PoolParams(_WindowParams, _PoolShapes):
+    """Shapes and window of a pool."""

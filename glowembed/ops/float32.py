@@ -353,13 +353,9 @@ class UnaryF32(KernelOp[UnaryF32Params]):
 
 
 @dataclass(frozen=True)
-class AvgpoolF32Params(PoolParams):
+class AvgpoolF32Params(pool.CountedParams):
     """The elements that count in an average, and the fused activation."""
 
-    count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
-    count_bottom: int = i32("one behind the last row that counts, at least in_h")
-    count_left: int = i32("first column that counts: 0, or -pad_left")
-    count_right: int = i32("one behind the last column that counts, at least in_w")
     lo: float = f32("smallest output")
     hi: float = f32("largest output")
 

@@ -249,13 +249,19 @@ def window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class AvgpoolParams(PoolParams):
-    """The elements that count in an average, the place of its multiplier, and the constants of the requantization."""
+class CountedParams(PoolParams):
+    """The elements that count in an average."""
 
     count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
     count_bottom: int = i32("one behind the last row that counts, at least in_h")
     count_left: int = i32("first column that counts: 0, or -pad_left")
     count_right: int = i32("one behind the last column that counts, at least in_w")
+
+
+@dataclass(frozen=True)
+class AvgpoolParams(CountedParams):
+    """The elements that count in an average, the place of its multiplier, and the constants of the requantization."""
+
     min_rows: int = i32("fewest rows that count in any window")
     min_columns: int = i32("fewest columns that count in any window")
     table_columns: int = i32(
