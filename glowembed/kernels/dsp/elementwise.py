@@ -14,6 +14,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels.shared.add_each import each
+from glowembed.kernels.shared.elementwise import by_lines, by_rows, by_vectors
 from glowembed.ops.add import AddBroadcastParams
 from glowembed.ops.affine import AffineParams
 from glowembed.ops.shared import broadcast
@@ -31,22 +32,9 @@ def _add_element(p: AddBroadcastParams) -> float:
     return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
 
 
-ADD = Kernel(
-    "ge_add_s8_dsp",
-    isa="dsp",
-    when=_add_why_not,
-    instance=lambda p: {"SHIFT": p.shift},
-    cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 60), 550),
-    store="elements",
-)
+ADD = by_rows("ge_add_s8_dsp", "dsp", 6.3, 60, 550, when=_add_why_not, instance=lambda p: {"SHIFT": p.shift})
 
-ADD_FINE = Kernel(
-    "ge_add_fine_s8_dsp",
-    isa="dsp",
-    instance=lambda p: {"SHIFT": p.shift},
-    cost=lambda n, t: Cost(n.params.rows * (6.8 * n.params.row + 60), 300),
-    store="elements",
-)
+ADD_FINE = by_rows("ge_add_fine_s8_dsp", "dsp", 6.8, 60, 300, instance=lambda p: {"SHIFT": p.shift})
 
 ADD_BROADCAST = Kernel(
     "ge_add_broadcast_s8_dsp",
@@ -61,30 +49,13 @@ def _mul_why_not(node: Node, target: Target) -> str | None:
     return None if node.params.shift == 32 else f"shift is {node.params.shift}, SMMLAR shifts by 32"
 
 
-MUL = Kernel(
-    "ge_mul_s8_dsp",
-    isa="dsp",
-    when=_mul_why_not,
-    cost=lambda n, t: Cost(n.params.rows * (6.3 * n.params.row + 90), 420),
-    store="elements",
-)
+MUL = by_rows("ge_mul_s8_dsp", "dsp", 6.3, 90, 420, when=_mul_why_not)
 
-MUL_BROADCAST = Kernel(
-    "ge_mul_broadcast_s8_dsp",
-    isa="dsp",
-    when=_mul_why_not,
-    cost=lambda n, t: Cost(broadcast.lines_cost(n.params, 6.3, 100), 800),
-    store="elements",
-)
+MUL_BROADCAST = by_lines("ge_mul_broadcast_s8_dsp", "dsp", 6.3, 100, 800, when=_mul_why_not)
 
 # ---------------------------------------------------------------------------------------------- one operand
 
-LUT = Kernel(
-    "ge_lut_s8_dsp",
-    isa="dsp",
-    cost=lambda n, t: Cost(n.params.rows * (5.3 * n.params.row + 25), 190),
-    store="elements",
-)
+LUT = by_rows("ge_lut_s8_dsp", "dsp", 5.3, 25, 190)
 
 TURN = 8
 """The channels of a turn of ge_affine_s8_dsp."""
@@ -118,19 +89,9 @@ AFFINE = Kernel(
     store="elements",
 )
 
-SOFTMAX = Kernel(
-    "ge_softmax_s8_dsp",
-    isa="dsp",
-    cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (24.0 * n.params.n + 90), 450),
-    store="elements",
-)
+SOFTMAX = by_vectors("ge_softmax_s8_dsp", "dsp", 24.0, 90, 450)
 
-SOFTMAX_TFLITE = Kernel(
-    "ge_softmax_tflite_s8_dsp",
-    isa="dsp",
-    cost=lambda n, t: Cost(n.params.rows * n.params.vectors * (26.0 * n.params.n + 250), 800),
-    store="elements",
-)
+SOFTMAX_TFLITE = by_vectors("ge_softmax_tflite_s8_dsp", "dsp", 26.0, 250, 800)
 
 KERNELS = {
     "add_s8": only(ADD, ADD_FINE),

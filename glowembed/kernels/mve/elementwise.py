@@ -10,45 +10,17 @@ from collections.abc import Mapping
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.mve import high_word
 from glowembed.kernels.shared.add_each import each, pairwise_why_not
-from glowembed.ops.shared import broadcast
+from glowembed.kernels.shared.elementwise import by_lines, by_rows, by_vectors
 
-ADD = Kernel(
-    "ge_add_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * (4.5 * node.params.row + 20), 350),
-    store="elements",
-)
+ADD = by_rows("ge_add_s8_mve", "mve", 4.5, 20, 350)
 
-LUT = Kernel(
-    "ge_lut_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * (1.5 * node.params.row + 30), 116),
-    store="elements",
-)
+LUT = by_rows("ge_lut_s8_mve", "mve", 1.5, 30, 116)
 
-MUL = Kernel(
-    "ge_mul_s8_mve",
-    isa="mve",
-    when=high_word,
-    cost=lambda node, target: Cost(node.params.rows * (3.8 * node.params.row + 60), 250),
-    store="elements",
-)
+MUL = by_rows("ge_mul_s8_mve", "mve", 3.8, 60, 250, when=high_word)
 
+MUL_BROADCAST = by_lines("ge_mul_broadcast_s8_mve", "mve", 3.8, 80, 560, when=high_word)
 
-MUL_BROADCAST = Kernel(
-    "ge_mul_broadcast_s8_mve",
-    isa="mve",
-    when=high_word,
-    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 3.8, 80), 560),
-    store="elements",
-)
-
-ADD_BROADCAST = Kernel(
-    "ge_add_broadcast_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(broadcast.lines_cost(node.params, 4.5, 50), 500),
-    store="elements",
-)
+ADD_BROADCAST = by_lines("ge_add_broadcast_s8_mve", "mve", 4.5, 50, 500)
 
 AFFINE = Kernel(
     "ge_affine_s8_mve",
@@ -57,20 +29,9 @@ AFFINE = Kernel(
     store="elements",
 )
 
-SOFTMAX = Kernel(
-    "ge_softmax_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (12.0 * node.params.n + 80), 400),
-    store="elements",
-)
+SOFTMAX = by_vectors("ge_softmax_s8_mve", "mve", 12.0, 80, 400)
 
-
-SOFTMAX_TFLITE = Kernel(
-    "ge_softmax_tflite_s8_mve",
-    isa="mve",
-    cost=lambda node, target: Cost(node.params.rows * node.params.vectors * (9.0 * node.params.n + 220), 460),
-    store="elements",
-)
+SOFTMAX_TFLITE = by_vectors("ge_softmax_tflite_s8_mve", "mve", 9.0, 220, 460)
 
 
 KERNELS: Mapping[str, KernelsOf] = {
