@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checker import check_kernels
+from kernel_checker import check_kernels
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value, verify
