@@ -104,7 +104,7 @@ def validate(
     clock_hz: int | None = None,
     cycles: bool = False,
 ) -> Validation:
-    """Run all samples (or `samples` of them, evenly spaced) on the board and compare.
+    """Run all samples (or `samples` of them, evenly spaced, of a stream the first) on the board and compare.
 
     `model`: the path of the ONNX file. `link`: how to reach the board. clock_hz: for milliseconds; by default that of
     the board. cycles: also estimate the cycles of the first sample on an emulated board, as `layers` does.
@@ -112,7 +112,7 @@ def validate(
     bundle = bundle if isinstance(bundle, Bundle) else load_bundle(bundle)
     place = load_board(board)
     original = find_model(bundle, model)
-    dataset = samples_for(bundle, data, labels).every(samples)
+    dataset = samples_for(bundle, data, labels).every(samples, in_order=bundle.graph.stream is not None)
     with progress.stage("build"):
         image = build_bundle(bundle, board, build_dir, _transport(place, link))
     recording = streaming.recording(bundle.graph, dataset)

@@ -96,20 +96,21 @@ class Dataset:
         results = in_sequence(self.states, first, map(self.model_sample, indices), run)
         return [cast(Outputs, outputs) for _, outputs in results]
 
-    def every(self, count: int | None) -> Dataset:
-        """At most `count` samples, evenly spaced over the whole, so that all classes appear even if they are sorted; of a sequence
-        the first.
+    def every(self, count: int | None, in_order: bool = False) -> Dataset:
+        """At most `count` samples, evenly spaced over the whole, so that all classes appear even if they are sorted; of a sequence,
+        and where the order counts, the first.
         """
         if count is None or count >= len(self):
             return self
         if count < 1:
             raise UsageError(f"{count} samples were asked for; at least 1 is needed")
-        picked = np.arange(count) if self.states else np.arange(count) * len(self) // count
+        first = in_order or bool(self.states)
+        picked = np.arange(count) if first else np.arange(count) * len(self) // count
         inputs = {name: array[picked] for name, array in self.inputs.items()}
         labels = None if self.labels is None else self.labels[picked]
         notes = (
             *self.notes,
-            Note("data", f"{count} of {len(self)} samples, {'the first' if self.states else 'evenly spaced'}"),
+            Note("data", f"{count} of {len(self)} samples, {'the first' if first else 'evenly spaced'}"),
         )
         return replace(self, inputs=inputs, labels=labels, notes=notes)
 

@@ -273,6 +273,38 @@ def test_errors_of_the_api(digits_host: Bundle, tmp_path: Path) -> None:
     assert run(["./errors"], tmp_path).split() == ["-1", "-1", "-2", "-2", "-2", "-2", "0", "0"]
 
 
+SEEN = """
+#include <stdint.h>
+#include <stdio.h>
+#include "digits.h"
+void seen(int32_t layer, int32_t begins);
+void seen(int32_t layer, int32_t begins) { printf("%d:%d ", (int)layer, (int)begins); }
+static DIGITS_ARENA(arena);
+int main(void) { return digits_run(&arena); }
+"""
+
+
+@pytest.mark.cc
+def test_a_profile_sees_every_call_of_a_kernel(digits_host: Bundle, tmp_path: Path) -> None:
+    """Ends follow beginnings of the same layer, and each layer has at least one call; without the flag, the object is that of a text
+    without the calls.
+    """
+    (tmp_path / "main.c").write_text(SEEN)
+    sources = [str(digits_host.path / s) for s in digits_host.manifest["sources"]]
+    flags = ["gcc", "-std=c99", *WARNINGS, "-I", str(digits_host.path)]
+    run([*flags, "-DDIGITS_PROFILE=seen", "main.c", *sources, "-o", "seen"], tmp_path)
+    calls = [tuple(map(int, word.split(":"))) for word in run(["./seen"], tmp_path).split()]
+    begun = [layer for layer, _ in calls[0::2]]
+    assert calls == [(layer, begins) for layer in begun for begins in (1, 0)]
+    assert set(begun) == set(range(len(digits_host.manifest["layers"])))
+    text = (digits_host.path / "digits.c").read_text()
+    (tmp_path / "digits.c").write_text(re.sub(r"^ *DIGITS_PROFILE\(.*\n", "", text, flags=re.MULTILINE))
+    for name, source in (("with", digits_host.path / "digits.c"), ("without", tmp_path / "digits.c")):
+        run([*flags, "-O2", "-c", str(source), "-o", f"{name}.o"], tmp_path)
+        run(["objcopy", "--strip-debug", "-O", "binary", "-j", ".text", f"{name}.o", f"{name}.bin"], tmp_path)
+    assert (tmp_path / "with.bin").read_bytes() == (tmp_path / "without.bin").read_bytes() != b""
+
+
 HOSTILE = ['a"b', "*/ int x; /*", "new\nline", "int", "ä→", "conv/1:0", "conv_1_0", "??/", "%s%n", "\\", "{{ 7 * 7 }}"]
 
 
