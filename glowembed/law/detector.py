@@ -1,0 +1,43 @@
+"""Decisions from a stream of scores: the twin of runtime_c/ge_detector.h. In: stored scores, one after the other. Out: where a
+detection begins.
+
+    sum    = the last `average` scores, those before the first being `rest`
+    begins = sum >= on, no detection goes on, and `pause` scores have followed the last beginning
+    ends   = sum < off
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+AVERAGE_MAX = 64
+"""GE_DETECTOR_AVERAGE_MAX of the header."""
+
+
+@dataclass(frozen=True)
+class DetectorSettings:
+    """The fields of ge_detector_settings, in their order."""
+
+    average: int
+    on: int
+    off: int
+    pause: int
+    rest: int
+
+
+def beginnings(settings: DetectorSettings, scores: Iterable[int]) -> list[int]:
+    """The numbers of the scores with which detections begin, after a reset."""
+    ring, total = [settings.rest] * settings.average, settings.rest * settings.average
+    active, waiting, found = False, 0, list[int]()
+    for i, score in enumerate(scores):
+        place = i % settings.average
+        total += score - ring[place]
+        ring[place] = score
+        if active:
+            active = total >= settings.off
+        elif total >= settings.on and waiting == 0:
+            active, waiting = True, settings.pause + 1
+            found.append(i)
+        waiting = max(0, waiting - 1)
+    return found

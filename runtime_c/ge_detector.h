@@ -1,0 +1,56 @@
+/* Decisions from a stream of scores: a moving average, two thresholds and a pause. The twin of glowembed/law/detector.py.
+ *
+ * It belongs to no bundle: `glowembed detect` writes the settings for one, and this text before them. Call ge_detector_reset once, and
+ * ge_detector_feed with the score of each run or hop, as the bundle stores it; no score is larger than int16.
+ */
+#ifndef GE_DETECTOR_H
+#define GE_DETECTOR_H
+
+#include <stdint.h>
+
+#define GE_DETECTOR_AVERAGE_MAX 64
+
+typedef struct {
+    int32_t average; /* scores in a sum, 1..GE_DETECTOR_AVERAGE_MAX */
+    int32_t on;      /* the least sum with which a detection begins */
+    int32_t off;     /* it goes on until a sum is less than this */
+    int32_t pause;   /* scores after a beginning with which no other one may begin */
+    int32_t rest;    /* the score before the first */
+} ge_detector_settings;
+
+typedef struct {
+    int16_t scores[GE_DETECTOR_AVERAGE_MAX];
+    int32_t sum;
+    int32_t next;
+    int32_t active; /* 1 while a detection goes on */
+    int32_t waiting;
+} ge_detector;
+
+static inline void ge_detector_reset(const ge_detector_settings *settings, ge_detector *detector) {
+    for (int32_t i = 0; i < settings->average; i++) {
+        detector->scores[i] = (int16_t)settings->rest;
+    }
+    detector->sum = settings->rest * settings->average;
+    detector->next = 0;
+    detector->active = 0;
+    detector->waiting = 0;
+}
+
+/* 1 if a detection begins with this score, else 0. */
+static inline int32_t ge_detector_feed(const ge_detector_settings *settings, ge_detector *detector, int32_t score) {
+    int32_t begins = 0;
+    detector->sum += score - detector->scores[detector->next];
+    detector->scores[detector->next] = (int16_t)score;
+    detector->next = detector->next + 1 < settings->average ? detector->next + 1 : 0;
+    if (detector->active != 0) {
+        detector->active = detector->sum >= settings->off;
+    } else if (detector->sum >= settings->on && detector->waiting == 0) {
+        detector->active = 1;
+        detector->waiting = settings->pause + 1;
+        begins = 1;
+    }
+    detector->waiting -= detector->waiting > 0;
+    return begins;
+}
+
+#endif
