@@ -18,10 +18,10 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.cnames import identifier
 from glowembed.graph.ir import QType
+from glowembed.image.bundles import Bundle, form_of
 from glowembed.judge import streaming
 from glowembed.judge.validation import samples_for, stored_inputs
 from glowembed.law.detector import AVERAGE_MAX, DetectorSettings, beginnings
-from glowembed.pipeline import Bundle, form_of
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Source
 from glowembed.reference import run_int
