@@ -43,9 +43,9 @@ from typer.core import TyperGroup
 from glowembed.law import blas  # noqa: F401
 
 # isort: split
+import glowembed
 from glowembed import commands
 from glowembed.errors import GlowembedError, ToolError, UsageError
-from glowembed.graph.registry import use_ops
 from glowembed.version import VERSION
 
 BUG = 70
@@ -59,6 +59,11 @@ class _Group(TyperGroup):
             return super().invoke(ctx)
         except EOFError as error:
             raise UsageError("a file ends too early: it is damaged, or was not written completely") from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is called, whose file is imported now. `--help` and `--version` import none."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else commands.loaded(name, self.rich_markup_mode), rest
 
 
 app = typer.Typer(
@@ -139,7 +144,7 @@ def _run(words: list[str] | None) -> int:
     try:
         words, folder = _own_ops([word for word in words if word != "--debug"])
         if folder is not None:
-            use_ops(folder)
+            glowembed.use_ops(folder)
         app(words, prog_name="glowembed")
     except SystemExit as exit_:
         return _failed("interrupted", INTERRUPTED, False) if _code(exit_) == INTERRUPTED else _code(exit_)

@@ -17,10 +17,9 @@ from typing import Any
 
 import draw_architecture
 import json_schemas
-import typer
 from missing_kernels import missing
 
-from glowembed import errors, resources
+from glowembed import commands, errors, resources
 from glowembed.__main__ import BUG, app
 from glowembed.export import selftest
 from glowembed.export.package import kinds
@@ -137,8 +136,7 @@ def _files(kernels: Iterable[Kernel]) -> str:
 
 def options() -> str:
     """What `--help` of every command says."""
-    command: Any = typer.main.get_command(app)
-    parts = [_command(name, command.commands[name]) for name in command.commands]
+    parts = [_command(name, commands.loaded(name, app.rich_markup_mode)) for name in commands.listed()]
     return f"# Options\n\n{HEAD}\n`glowembed COMMAND --help` prints the same.\n\n" + "\n".join(parts)
 
 

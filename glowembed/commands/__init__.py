@@ -1,19 +1,62 @@
 """The commands of the command line, one file each. A command is added by adding its file to this folder.
 
-Each file has `add_to(app)`, which adds the command to the application, and PLACE, its position in the list that --help
-prints: the order in which a new user needs the commands.
+The first line of each file says what the command does, in the form `glowembed NAME`: what it does. `add_to(app)` adds the command to
+the application, and PLACE is its position in the list that --help prints: the order in which a new user needs the commands.
+A file is imported when its command is called, because most of them import numpy, onnx and onnxruntime.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
-import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import typer
+import typer.main
+
+
+@dataclass(frozen=True, order=True)
+class Listed:
+    """A command in the list that --help prints. module: the name of its file, which is not that of the command where Python
+    has the word for itself."""
+
+    place: int
+    name: str
+    module: str
+    summary: str
+
+
+@cache
+def listed() -> Mapping[str, Listed]:
+    """Every command of this folder by its name, in the order of their places. The files are read, not imported."""
+    files = (path for path in Path(__file__).parent.glob("*.py") if path.name != Path(__file__).name)
+    return {command.name: command for command in sorted(map(_read, files))}
+
+
+def _read(path: Path) -> Listed:
+    parsed = ast.parse(path.read_text("utf-8"))
+    told = (ast.get_docstring(parsed) or "").partition("\n")[0].partition("`: ")[2]
+    assigned = (node for node in parsed.body if isinstance(node, ast.Assign))
+    places = (node.value for node in assigned if [ast.unparse(name) for name in node.targets] == ["PLACE"])
+    return Listed(ast.literal_eval(next(places)), path.stem.rstrip("_"), path.stem, told[:1].upper() + told[1:])
 
 
 def add_all(app: typer.Typer) -> None:
-    """Add every command of this folder, in the order of their places."""
-    names = (module.name for module in pkgutil.iter_modules(__path__))
-    for command in sorted((importlib.import_module(f"{__name__}.{name}") for name in names), key=lambda c: c.PLACE):
-        command.add_to(app)
+    """Add every command to the application, with no more than its name and summary: `loaded` gives the whole command."""
+    for command in listed().values():
+        app.command(command.name, help=command.summary)(_summarized)
+
+
+def _summarized() -> None:
+    """Stands for a command that is not loaded yet."""
+
+
+def loaded(name: str, markup: Any) -> Any:
+    """The command of this name, from its file. markup: how its help is written."""
+    own = typer.Typer(rich_markup_mode=markup)
+    importlib.import_module(f"{__name__}.{listed()[name].module}").add_to(own)
+    return typer.main.get_group(own).commands[name]

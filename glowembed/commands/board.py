@@ -1,4 +1,4 @@
-"""`glowembed board new NAME`: a folder in boards/ from the answers to a few questions."""
+"""`glowembed board`: adds a board of your own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`glowembed boards`: the names that --board accepts."""
+"""`glowembed boards`: lists the boards that --board accepts."""
 
 from __future__ import annotations
 

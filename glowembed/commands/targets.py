@@ -1,4 +1,4 @@
-"""`glowembed targets`: the names that --target accepts."""
+"""`glowembed targets`: lists the targets that --target accepts."""
 
 from __future__ import annotations
 
