@@ -22,7 +22,8 @@ import typer.main
 @dataclass(frozen=True, order=True)
 class Listed:
     """A command in the list that --help prints. module: the name of its file, which is not that of the command where Python
-    has the word for itself."""
+    has the word for itself.
+    """
 
     place: int
     name: str

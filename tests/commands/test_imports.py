@@ -1,0 +1,36 @@
+"""What the command line imports: a command imports its own file, `--help` and `--version` import none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from glowembed import commands
+
+LIGHT = {"glowembed", "glowembed.__main__", "glowembed.commands", "glowembed.errors", "glowembed.law", "glowembed.law.blas", "glowembed.version"}  # fmt: skip
+HEAVY = {"jinja2", "ml_dtypes", "numpy", "onnx", "onnxruntime", "ortools", "pandas", "PIL", "serial", "yaml"}
+
+
+def imported(*words: str) -> set[str]:
+    """The modules that are loaded after a command has run in a process of its own."""
+    told = f"from glowembed.__main__ import main; import sys; main({list(words)!r}); print('|', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("|")[2].split())
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_imports_no_command_and_nothing_heavy(word: str) -> None:
+    found = imported(word)
+    assert {name for name in found if name.partition(".")[0] == "glowembed"} == LIGHT
+    assert not found & HEAVY
+
+
+def test_every_command_is_listed_with_a_sentence_and_can_be_loaded() -> None:
+    listed = commands.listed()
+    assert next(iter(listed)) == "demo", "a new user begins with it"
+    assert [command.place for command in listed.values()] == sorted({command.place for command in listed.values()})
+    for command in listed.values():
+        assert command.summary.endswith(".") and command.summary[0].isupper(), command.name
+        assert commands.loaded(command.name, "markdown").name == command.name
