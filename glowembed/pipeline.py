@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ from glowembed.graph.plan import Plan, PlanOptions, Tradeoff, Weights
 from glowembed.graph.stages import check
 from glowembed.graph.target import Target, target_of, with_isa
 from glowembed.image.bundles import Bundle as Bundle
+from glowembed.image.bundles import build_folder, write_bundle
 from glowembed.image.bundles import load_bundle as load_bundle
-from glowembed.image.bundles import write_bundle
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
@@ -48,14 +48,15 @@ from glowembed.quantize.coverage import coarse_softmaxes
 from glowembed.quantize.simplify import of_any_data, simplify
 from glowembed.quantize.typed import in_first_types, typed
 from glowembed.quantize.types import typed_names
-from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.datasets import Data, Dataset, Source, first_samples
 from glowembed.ranges.form import Form
-from glowembed.ranges.given import Data, dataset_of, notes_of, ranges_of, recorded, samples_of
+from glowembed.ranges.given import dataset_of, notes_of, ranges_of, recorded, samples_of
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
 from glowembed.ranges.sound import heard
 from glowembed.read.model import imported, refuse_unfit
+from glowembed.read.objects import Model, model_file
 from glowembed.reference import run_int
 from glowembed.version import VERSION
 
@@ -93,7 +94,7 @@ def import_model(model: Path, options: CompileOptions) -> Graph:
 
 def profile_model(
     model: Path | str,
-    data: Data,
+    data: Data | None,
     options: CompileOptions,
     progress: Progress = SILENT,
     merged: Sequence[Path] = (),
@@ -126,23 +127,23 @@ def typed_graph(model: Path, ranges: Profile, options: CompileOptions) -> Graph:
 
 
 def compile_model(
-    model: Path | str,
+    model: Model,
     out_dir: Path | str,
     options: CompileOptions | None = None,
-    data: Data = None,
+    data: Data | None = None,
     profile: Profile | Path | str | None = None,
     progress: Progress = SILENT,
     on_stage: Callable[[str, Any], None] = lambda name, result: None,
 ) -> Bundle:
     """Compile `model` into the folder `out_dir`, which is replaced as a whole if it is a bundle and refused if not.
 
-    Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is
-    quantized already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
+    Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is quantized
+    already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
     """
-    model, out_dir = Path(model), Path(out_dir)
+    out_dir = Path(out_dir)
     options, data, profile = _given(options or CompileOptions(), data, profile)
     target = options.core()
-    output.check_out_dir(out_dir)
+    model = _file_of(model, out_dir, options, data)
     stages = _Stages(progress, on_stage)
     with stages.run("import"):
         graph = check(imported(model, options), "import")
@@ -187,6 +188,14 @@ def compile_model(
     return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
 
 
+def _file_of(model: Model, out_dir: Path, options: CompileOptions, data: Data | None) -> Path:
+    """The path of the model, which is written to the build folder of the bundle if it is an object. Refuses an `out_dir` that
+    cannot become a bundle.
+    """
+    output.check_out_dir(out_dir)
+    return model_file(model, build_folder(out_dir), options.name, options.shapes, partial(first_samples, data))
+
+
 def _lowered(typed: Graph, options: CompileOptions, notes: tuple[Note, ...]) -> tuple[Graph, Graph, tuple[Note, ...]]:
     """The kernel-level graph of a run, which is a hop where the options ask for a stream; that of the network as it is; all notes."""
     window = check(lower(typed, options.float_io), "lower")
@@ -198,8 +207,8 @@ def _lowered(typed: Graph, options: CompileOptions, notes: tuple[Note, ...]) -> 
 
 
 def _given(
-    options: CompileOptions, data: Data, profile: Profile | Path | str | None
-) -> tuple[CompileOptions, Data, Profile | None]:
+    options: CompileOptions, data: Data | None, profile: Profile | Path | str | None
+) -> tuple[CompileOptions, Data | None, Profile | None]:
     """The options as the profile was made with, and the data or the profile that the ranges come from."""
     data = samples_of(data, options.random)
     if data is not None and profile is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,30 @@ class Bundle:
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     choices: tuple[Choice, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, which show it for a bundle that is the result of a cell."""
+        manifest = self.manifest
+        rows = {
+            "model": manifest["model"]["file"],
+            "target": manifest["target"],
+            "folder": self.path,
+            "RAM (arena)": f"{manifest['arena']['size']:,} bytes",
+            "weights": f"{manifest['weights_bytes']:,} bytes",
+            "multiply-accumulates": f"{manifest['macs']:,}",
+            "layers": len(manifest["layers"]),
+        }
+        for kind in ("inputs", "outputs"):
+            rows[kind] = ", ".join(f"{t['name']}: {t['dtype']} {t['shape']}" for t in manifest[kind])
+        rows |= {note.code: note.text for note in self.notes if note.level == "warning"}
+        lines = (f"<tr><th>{escape(str(key))}</th><td>{escape(str(value))}</td></tr>" for key, value in rows.items())
+        return f"<table><caption>{escape(manifest['name'])}</caption>{''.join(lines)}</table>"
+
+
+def build_folder(bundle: Path) -> Path:
+    """The folder beside a bundle for what is made from it or for it: programs, and the file of a model that was an object."""
+    place = bundle.resolve()
+    return place.parent / f"{place.name}.build"
 
 
 def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None:

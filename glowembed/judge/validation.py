@@ -24,7 +24,7 @@ from glowembed.graph.op import is_a
 from glowembed.graph.target import Board, default_board, load_board, target_of
 from glowembed.image import build
 from glowembed.image.build import Image
-from glowembed.image.bundles import Bundle, images_of, load_bundle
+from glowembed.image.bundles import Bundle, build_folder, images_of, load_bundle
 from glowembed.judge import compare, streaming
 from glowembed.judge.compare import Accuracy, Difference, OutputMetrics
 from glowembed.judge.values import logical_of, model_outputs, real_of, stored_of
@@ -33,7 +33,7 @@ from glowembed.ops.layout import View
 from glowembed.pipeline import keep_whole
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
-from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.datasets import Data, Dataset
 from glowembed.read import importer
 from glowembed.reference import run_int
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
@@ -86,13 +86,12 @@ def build_bundle(
 
 
 def _build_dir(bundle: Path, board: str, transport: str) -> Path:
-    place = bundle.resolve()
-    return place.parent / f"{place.name}.build" / (board if transport == "semihosting" else f"{board}-{transport}")
+    return build_folder(bundle) / (board if transport == "semihosting" else f"{board}-{transport}")
 
 
 def validate(
     bundle: Bundle | Path | str,
-    data: Path | str | Source | Dataset,
+    data: Data,
     board: str,
     samples: int | None = None,
     labels: str | None = None,
@@ -220,12 +219,9 @@ def find_model(bundle: Bundle, model: Path | None) -> Path:
     return path
 
 
-def samples_for(bundle: Bundle, data: Path | str | Source | Dataset, labels: str | None = None) -> Dataset:
+def samples_for(bundle: Bundle, data: Data, labels: str | None = None) -> Dataset:
     """The samples of a test. Images are read as they were when the bundle was calibrated."""
-    if isinstance(data, Dataset):
-        return datasets.of_graph(data, bundle.graph, "test")
-    source = data if isinstance(data, Source) else Source(Path(data), labels, images_of(bundle))
-    return datasets.of_graph(source, bundle.graph, "test")
+    return datasets.of_graph(datasets.source_of(data, labels, images_of(bundle)), bundle.graph, "test")
 
 
 def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:

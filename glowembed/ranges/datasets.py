@@ -13,24 +13,21 @@ Nothing is ever unpickled, and data that does not fit the model is refused with 
 from __future__ import annotations
 
 import difflib
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
-from PIL import Image
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.arrays import open_npz, read_npy
-from glowembed.files.source import read_bytes
 from glowembed.graph.ir import Array, Graph, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.states import State, in_sequence
 from glowembed.nest.dtypes import numpy_type
-from glowembed.ranges import folders, tables
+from glowembed.ranges import folders, images, tables
 from glowembed.ranges.spec import IMAGE_SCALES as IMAGE_SCALES
 from glowembed.ranges.spec import ImageOptions as ImageOptions
 from glowembed.ranges.spec import InputSpec as InputSpec
@@ -41,15 +38,14 @@ from glowembed.read.onnxdata import read_tensor_proto
 Role = Literal["calib", "test"]
 Outputs = TypeVar("Outputs", bound=Mapping[str, Array])
 
-IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-
 
 @dataclass(frozen=True)
 class Source:
     """Where data is and how to read it.
 
     labels: the name of their array in an .npz; None means test_y if it exists. limit: take at most this many samples,
-    evenly spaced. random: take so many random samples, and read nothing.
+    evenly spaced. random: take so many random samples, and read nothing. arrays: the contents of an .npz file, to be used as
+    if they had been read from `path`.
     """
 
     path: Path = Path("random samples")
@@ -57,6 +53,7 @@ class Source:
     images: ImageOptions = field(default_factory=ImageOptions)
     limit: int | None = None
     random: int | None = None
+    arrays: Mapping[str, Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +149,54 @@ def stored(value: Value, array: Array) -> Array:
     return array if value.layout is None else np.transpose(array, value.layout)
 
 
-def of_graph(data: Path | str | Source | Dataset, graph: Graph, role: Role) -> Dataset:
+Data = Dataset | Source | Path | str | Mapping[str, Any] | Array
+"""What a caller may give as samples: a mapping is what an .npz file with these arrays would be, an array what an .npy file would be."""
+
+
+def source_of(data: Data, labels: str | None = None, options: ImageOptions | None = None) -> Dataset | Source:
+    """`data` as a Dataset or a Source; `labels` and the `options` of images are for data that says nothing about them."""
+    if isinstance(data, Dataset | Source):
+        return data
+    options = options or ImageOptions()
+    if isinstance(data, Path | str):
+        return Source(Path(data), labels, options)
+    named = dict(data) if isinstance(data, Mapping) else {"samples": data}
+    arrays = {str(name): _as_array(str(name), array) for name, array in named.items()}
+    return Source(Path("the arrays"), labels, options, arrays=arrays)
+
+
+def _as_array(name: str, given: Any) -> Array:
+    """An array from what NumPy takes for one: an array, a tensor on the CPU, a list of numbers of equal lengths."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"the arrays: {name} is no array of numbers: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise UsageError(f"the arrays: {name} must hold numbers, found {array.dtype} from {type(given).__name__}")
+    return array
+
+
+def first_samples(data: Data | None, names: Sequence[str]) -> dict[str, Array] | None:
+    """The first calibration sample of each input of a model that is not known yet, with a batch axis of 1; None if `data` holds
+    no arrays.
+    """
+    source = Source() if data is None else source_of(data)
+    arrays = source.inputs if isinstance(source, Dataset) else source.arrays
+    if arrays is None:
+        return None
+    if len(arrays) == len(names) == 1:
+        found = dict(zip(names, arrays.values(), strict=True))
+    else:
+        specs, where = [InputSpec(name, ()) for name in names], Path("the arrays")
+        found = {s.name: arrays[_array_key(where, arrays, s, "calib", len(names) == 1)] for s in specs}
+    return {n: array[:1].astype(np.float32) if array.dtype.kind == "f" else array[:1] for n, array in found.items()}
+
+
+def of_graph(data: Data, graph: Graph, role: Role) -> Dataset:
     """The samples of this role for a graph, whose states need none. Raises UsageError if they do not fit."""
     specs = {spec.name: spec for spec in input_specs(graph)}
     kept = [specs.pop(state.input) for state in graph.states]
-    source = data if isinstance(data, Dataset | Source) else Source(Path(data))
+    source = source_of(data)
     if not kept or graph.stream is not None:
         return source if isinstance(source, Dataset) else load(source, tuple(specs.values()), role)
     limit = None if isinstance(source, Dataset) else source.limit
@@ -214,6 +254,8 @@ def _filled(inputs: Sequence[InputSpec]) -> Sequence[InputSpec]:
 
 def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     path = source.path
+    if source.arrays is not None:
+        return _from_archive(source, source.arrays, _filled(inputs), role)
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
     if path.is_dir() and (tensors := _tensor_folders(path)):
@@ -391,53 +433,12 @@ def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpe
 def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     spec = only(source.path, inputs)
     folder = next((source.path / name for name in (role, "test") if (source.path / name).is_dir()), source.path)
-    files, labels = folders.samples(folder, IMAGE_SUFFIXES)
+    files, labels = folders.samples(folder, images.SUFFIXES)
     if not files:
-        raise UsageError(f"{folder}: holds no images ({' '.join(IMAGE_SUFFIXES)}), no .npy, no .wav and no input_0.pb")
-    channels_last, (height, width, channels) = _image_shape(source.path, spec)
-    pixels = np.stack([_pixels(file, width, height, channels) for file in files])
-    array = _normalized(source, pixels, channels)
-    kind = "grey" if channels == 1 else "RGB"
-    read = Note("data", f"{len(files)} images as {width}x{height}, {kind}, {source.images.scale}")
+        raise UsageError(f"{folder}: holds no images ({' '.join(images.SUFFIXES)}), no .npy, no .wav and no input_0.pb")
+    array, read = images.stacked(source.path, files, source.images, spec)
     notes = (read, *_taken_from_test(spec, folder.name, role)) if folder != source.path else (read,)
-    shaped = array if channels_last else array.transpose(0, 3, 1, 2)
-    return Raw({spec.name: shaped}, labels, notes, source.images)
-
-
-def _image_shape(path: Path, spec: InputSpec) -> tuple[bool, tuple[int, int, int]]:
-    """Whether the model is channels-last, and (height, width, channels)."""
-    shape = spec.sample_shape
-    if len(shape) == 3 and shape[0] in (1, 3):
-        return False, (shape[1], shape[2], shape[0])
-    if len(shape) == 3 and shape[2] in (1, 3):
-        return True, (shape[0], shape[1], shape[2])
-    raise UsageError(
-        f"{path}: is a folder of images, but the input {spec.name!r} has the shape {spec.shape}, not an image"
-    )
-
-
-def _pixels(path: Path, width: int, height: int, channels: int) -> Array:
-    try:
-        with Image.open(io.BytesIO(read_bytes(path))) as image:
-            sized = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UsageError(f"{path}: is not a readable image: {error}") from error
-    return np.asarray(sized, np.uint8).reshape(height, width, channels)
-
-
-def _normalized(source: Source, pixels: Array, channels: int) -> Array:
-    options = source.images
-    if options.scale not in IMAGE_SCALES:
-        raise unknown_name("image scale", options.scale, IMAGE_SCALES)
-    for name, numbers in (("mean", options.mean), ("std", options.std)):
-        if len(numbers) not in (1, channels):
-            raise UsageError(f"image {name} has {len(numbers)} numbers; expected 1 or {channels}, one per channel")
-    if not all(s > 0 for s in options.std):
-        raise UsageError(f"image std must be above 0, found {options.std}")
-    factor, offset = IMAGE_SCALES[options.scale]
-    scaled = pixels * np.float64(factor) + offset
-    result: Array = ((scaled - np.asarray(options.mean)) / np.asarray(options.std)).astype(np.float32)
-    return result
+    return Raw({spec.name: array}, labels, notes, source.images)
 
 
 # ---------------------------------------------------------------------------------------------- checks

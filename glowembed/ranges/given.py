@@ -1,13 +1,12 @@
 """The stage `profile`: the ranges of a graph from what a compilation is given: samples, random ones, or a stored profile.
 
-In: a float graph, and a Dataset, a Source, a path or a Profile. Out: a Profile, notes about it, and what bundle.json records of it.
+In: a float graph, and samples or a Profile. Out: a Profile, notes about it, and what bundle.json records of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from glowembed.errors import UsageError
@@ -15,11 +14,9 @@ from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
 from glowembed.progress import Progress
 from glowembed.ranges import datachecks, datasets
-from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.datasets import Data, Dataset, Source
 from glowembed.ranges.profile import Profile, ValueProfile
 from glowembed.ranges.profile import profile as run_profile
-
-Data = Dataset | Source | Path | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,21 +32,21 @@ class NoProfile(Profile):
         return ValueProfile(-1.0, 1.0)
 
 
-def samples_of(data: Data, random: int | None) -> Data:
+def samples_of(data: Data | None, random: int | None) -> Data | None:
     """The samples: random ones where --random asks for them."""
     if data is not None and random is not None:
         raise UsageError("give either samples (--data) or random ones (--random N), not both")
     return data if random is None else Source(random=random)
 
 
-def dataset_of(data: Dataset | Source | Path | str, graph: Graph) -> Dataset:
+def dataset_of(data: Data, graph: Graph) -> Dataset:
     """The calibration samples of a graph, with notes about what is odd in them."""
     samples = datasets.of_graph(data, graph, "calib")
     return replace(samples, notes=(*samples.notes, *datachecks.calibration(samples)))
 
 
 def ranges_of(
-    graph: Graph, data: Data, profile: Profile | None, progress: Progress, renames: Mapping[str, str]
+    graph: Graph, data: Data | None, profile: Profile | None, progress: Progress, renames: Mapping[str, str]
 ) -> Profile:
     """The ranges of every value: those of the profile, or of the samples, or NoProfile where neither is given."""
     if profile is not None:

@@ -6,6 +6,7 @@ In: a bundle made for x86-64. Out: a HostModel. The arena lies between guard byt
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -16,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import GlowembedError, ToolError, UsageError
+from glowembed.files.source import read_bytes
 from glowembed.graph.ir import Array
 from glowembed.graph.target import target_of
 from glowembed.image.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
 from glowembed.nest.dtypes import NIBBLES, numpy_type
+from glowembed.run import objects
 
 GUARD = 256
 GUARD_BYTE = 0xA5
@@ -32,13 +35,13 @@ class HostModel:
     """
 
     def __init__(self, bundle: Path, built: Path | None = None) -> None:
-        """`built`: the shared library that build.py made of the bundle for the board host; without it, a library is
-        built.
+        """`built`: the shared library that build.py made of the bundle for the board host; without it, a library is built, or
+        taken from the cache of this user if the same C was compiled before.
         """
         self.manifest: Manifest = in_window(read_manifest(bundle))
         with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
             # A copy, as the loader would take a file that it knows for what it has loaded before.
-            library = shutil.copy(built, folder) if built else _compile(bundle, self.manifest, Path(folder))
+            library = shutil.copy(built or _library(bundle, self.manifest), folder)
             self._library = ctypes.CDLL(str(library))
         arena = self.manifest["arena"]
         self._run = self._library.ge_host_run
@@ -133,26 +136,32 @@ def load(bundle: Path | str) -> HostModel:
     return HostModel(Path(bundle))
 
 
-def _compile(bundle: Path, manifest: Manifest, folder: Path) -> Path:
-    """Compile the shared library in `folder`; once it is loaded, the file is no longer needed."""
+def _library(bundle: Path, manifest: Manifest) -> Path:
+    """The shared library of a bundle, which is kept by the hash of its C, the options and the version of the compiler."""
     target = target_of(manifest)
     if target.compiler != "cc":
         raise UsageError(f"{bundle} was compiled for {target.name}; compile it with --target x86-64 to run it here")
     compiler = shutil.which(target.compiler)
     if compiler is None:
         raise ToolError("no C compiler 'cc' on this computer: install the Debian package gcc", "gcc libc6-dev")
-    library = folder / f"{manifest['name']}.so"
-    (folder / "ge_host.c").write_text(host_c(manifest), encoding="ascii")
-    sources = [str(bundle / s) for s in manifest["sources"]] + [str(folder / "ge_host.c")]
-    own_weights = weights_c(manifest, bundle)
-    if own_weights is not None:
-        (folder / "ge_file_weights.c").write_text(own_weights, encoding="ascii")
-        sources.append(str(folder / "ge_file_weights.c"))
-    command = [compiler, *target.cflags, "-I", str(bundle), *sources, *target.ldflags, "-o", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ToolError(f"cc failed on the bundle {bundle}:\n{done.stderr.strip()[-2000:]}")
-    return library
+    ours = {"ge_host.c": host_c(manifest)}
+    if (weights := weights_c(manifest, bundle)) is not None:
+        ours["ge_file_weights.c"] = weights
+    flags = [*target.cflags, "-I", ".", *manifest["sources"], *ours, *target.ldflags]
+    files = {name: text.encode("ascii") for name, text in ours.items()}
+    files |= {path.name: read_bytes(path) for path in sorted(bundle.glob("*.[ch]"))}
+    hashes = [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in files.items()]
+
+    def compiled(folder: Path) -> Path:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        command = [compiler, *flags, "-o", "bundle.so"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ToolError(f"cc failed on the bundle {bundle}:\n{done.stderr.strip()[-2000:]}")
+        return folder / "bundle.so"
+
+    return objects.built([objects.version(compiler), *flags, *hashes], ".so", compiled)
 
 
 def _names(tensors: list[Mapping[str, Any]]) -> str:

@@ -46,7 +46,7 @@ FLAT = 10
 
 ONNX_ALLOWED = {
     "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "body.py", "attentions.py", "labels.py",
-    "doubles.py", "onnxfile.py", "onnxfold.py", "onnxdata.py", "cut.py",
+    "doubles.py", "onnxfile.py", "onnxfold.py", "onnxdata.py", "objects.py", "cut.py",
 }  # fmt: skip
 
 
