@@ -61,7 +61,7 @@ ImageMean = Annotated[
     typer.Option(
         "--image-mean",
         metavar="M[,M,M]",
-        help="Images: subtracted after scaling; by default 0, or as recorded in the bundle.",
+        help="Images: mean to subtract after scaling; by default 0, or as recorded in the bundle.",
         rich_help_panel="Images",
     ),
 ]
@@ -70,7 +70,7 @@ ImageStd = Annotated[
     typer.Option(
         "--image-std",
         metavar="S[,S,S]",
-        help="Images: divisor after that; by default 1, or as recorded in the bundle.",
+        help="Images: divisor after --image-mean; by default 1, or as recorded in the bundle.",
         rich_help_panel="Images",
     ),
 ]
@@ -89,7 +89,7 @@ ClockText = Annotated[
 ]
 HtmlFile = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Also write the result as one page, which needs nothing else."),
+    typer.Option("--html", metavar="FILE", help="Also write the result as one self-contained HTML page."),
 ]
 JsonFile = Annotated[
     Path | None,
@@ -129,7 +129,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def compile_options(given: Mapping[str, Any]) -> CompileOptions:
-    """The options that words on the command line stand for. All are checked before any work begins."""
+    """The options given by words of the command line. All are checked before any work begins."""
     options = CompileOptions.from_words(given)
     load_target(options.target)
     if options.plan.effort == 0:

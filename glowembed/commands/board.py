@@ -16,7 +16,7 @@ from glowembed.files.output import write_folder
 from glowembed.graph.target import COMMON, UART_KINDS, Board, Target, load_target, read_board
 
 TICKS = ("dwt", "systick", "timer_nrf")
-QUESTIONS = """# The questions for `glowembed board new NAME --answers FILE`. Addresses stand in the chip's reference manual.
+QUESTIONS = """# The questions for `glowembed board new NAME --answers FILE`. Addresses are in the chip's reference manual.
 description = "My board, chip: core at so many MHz, flash, RAM"
 target = "cortex-m4"            # glowembed targets
 clock_hz = 16_000_000           # of the core when main() runs
@@ -41,7 +41,7 @@ PLACE = 140
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Add a board.", no_args_is_help=True)
+    group = typer.Typer(help="Add a board of your own.", no_args_is_help=True)
     group.callback()(_group)
     group.command(epilog="Example:  glowembed board new my-board --answers my-board.toml")(new)
     app.add_typer(group, name="board")
@@ -66,7 +66,7 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Make the folder of a board: board.toml, link.ld, startup.c, uart.c. Only clock and pins are left to write."""
+    """Make the folder of a board: board.toml, link.ld, startup.c, uart.c. You only have to add clock and pins."""
     if answers is None:
         typer.echo(QUESTIONS, nl=False)
         return

@@ -29,11 +29,14 @@ def debug(
     data: Annotated[Path | None, typer.Option("--data", metavar="PATH", help="Samples, as for `validate`.")] = None,
     board: Annotated[str | None, typer.Option("--board", help="A board; by default the target's first one.")] = None,
     samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help=f"By default {debugging.SAMPLES}.")
+        int | None,
+        typer.Option("--samples", metavar="N", min=1, help=f"Number of samples; by default {debugging.SAMPLES}."),
     ] = None,
     dump: Annotated[
         Path | None,
-        typer.Option("--dump", metavar="FILE.npz", help="Write all tensors, as board/, reference/ or float/ + name."),
+        typer.Option(
+            "--dump", metavar="FILE.npz", help="Write all tensors, named board/, reference/ or float/ + name."
+        ),
     ] = None,
     build_dir: Annotated[Path | None, typer.Option("--build-dir", metavar="DIR")] = None,
     model: Annotated[

@@ -77,7 +77,7 @@ def _demo_summary(results: list[Mapping[str, Any]], out: Path) -> None:
     show(
         f"{samples} images of handwritten digits that training never saw, each compared with\n"
         f"the float model in onnxruntime and, bit for bit, with the integer reference.\n\n"
-        f"What next, with your own model and samples in the place of these:\n"
+        f"What next, with your own model and samples in place of these:\n"
         f"  {bundle}/digits.h    the bundle: read the header, it is the manual\n"
         + "\n".join(f"  {typed('glowembed', *words)}" for words in commands)
     )

@@ -1,4 +1,4 @@
-"""`glowembed detect`: judges a detector on a recording, and writes it as C."""
+"""`glowembed detect`: evaluates a detector on a recording, and writes it as C."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ def detect(
     data: Annotated[Path, typer.Option("--data", metavar="PATH", help="A recording: samples in their order.")],
     events: Annotated[
         Path | None,
-        typer.Option("--events", metavar="FILE", help="When events happened: begin,end in seconds, a line each."),
+        typer.Option(
+            "--events", metavar="FILE", help="Times of the events: begin,end in seconds, one event in each line."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The C header to write.")] = None,
 ) -> None:
-    """Count what a detector makes of the scores of a bundle: detections, misses, false alarms per hour.
+    """Evaluate a detector on the scores of a bundle: count detections, misses and false alarms per hour.
 
     A detector takes the mean of some scores; a detection begins where it reaches `begin`, ends where it falls below `end`, and no other one
     begins for `pause` seconds. The header is optional C that decides the same, bit for bit.

@@ -26,7 +26,7 @@ def doctor(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Say what is missing: compilers, C libraries, emulators, programs that flash boards, access to serial ports.
+    """List what is missing: compilers, C libraries, emulators, programs that flash boards, access to serial ports.
 
     The last line installs all of it on Debian and Ubuntu. The exit code is 4 if something that building or emulating
     needs is missing, and 0 if only optional parts are.

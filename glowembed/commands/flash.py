@@ -27,7 +27,12 @@ def flash(
         typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD-serial."),
     ] = None,
     transport: Annotated[
-        str, typer.Option("--transport", metavar="serial|mlperf", help="mlperf: for the official tool of MLPerf Tiny.")
+        str,
+        typer.Option(
+            "--transport",
+            metavar="serial|mlperf",
+            help="The protocol of the firmware; mlperf is that of MLPerf Tiny's official tool.",
+        ),
     ] = "serial",
 ) -> None:
     """Build the firmware that validates over the serial line, and flash it with the board's own tool.

@@ -38,7 +38,7 @@ MemoryMap = Annotated[
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
-        str | None, typer.Option("--target", help="Also show which boards of this target it fits.")
+        str | None, typer.Option("--target", help="Also show which boards of this target the model fits.")
     ] = None,
     data: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""`glowembed precision`: shows how each node of a model is computed, and writes the file that says so."""
+"""`glowembed precision`: shows how each node of a model is computed, and writes a template of precision.yaml."""
 
 from __future__ import annotations
 

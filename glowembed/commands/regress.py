@@ -56,17 +56,24 @@ def regress_(
         int | None, typer.Option("--samples", metavar="N", min=1, help="Use only N samples, evenly spaced.")
     ] = None,
     build: Annotated[
-        Path, typer.Option("--build", metavar="DIR", help="Folder for all that is made, and for rows to keep.")
+        Path,
+        typer.Option("--build", metavar="DIR", help="Folder for everything that is built, and for results to keep."),
     ] = Path("build/regress"),
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Cells at once; by default the cores.")
+        int | None,
+        typer.Option("--jobs", metavar="N", min=1, help="Number of parallel cells; by default the number of cores."),
     ] = None,
     baseline_file: Annotated[
         Path | None,
-        typer.Option("--baseline", metavar="FILE", help="What --json wrote earlier: figures may not be worse."),
+        typer.Option(
+            "--baseline", metavar="FILE", help="A file that --json wrote earlier; worse figures are failures."
+        ),
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write a report for CI.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write one page.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write the result as one self-contained HTML page."),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the rows as JSON; - prints only that.")
     ] = None,

@@ -1,4 +1,4 @@
-"""`glowembed try`: shows all about a model with one command."""
+"""`glowembed try`: answers the first questions about a model with one command."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def try_(
     *,
     board: Annotated[
         str | None,
-        typer.Option("--board", help="An emulated board; by default one that it fits, with a Cortex-M4 if possible."),
+        typer.Option(
+            "--board", help="An emulated board; by default one that the model fits, with a Cortex-M4 if possible."
+        ),
     ] = None,
     samples: Annotated[
         int, typer.Option("--samples", metavar="N", min=1, help="Test samples to run, evenly spaced.")
@@ -60,7 +62,7 @@ def try_(
     json_file: JsonFile = None,
     **given: Any,
 ) -> None:
-    """Try a model: on which boards it fits, its bits and accuracy on an emulated board and here, RAM, flash and time.
+    """Try a model: show the boards that it fits, bits and accuracy on an emulated board and here, RAM, flash and time.
 
     It compiles the model for both, writes one page that can be sent to others, and prints the commands for what comes
     next. `--random N` does without samples, and then says nothing about accuracy.
@@ -115,7 +117,7 @@ def _repeated(given: Mapping[str, Any]) -> list[str]:
 
 
 def _next(found: Trial, model: Path, source: Source, options: Sequence[str]) -> list[str]:
-    """Commands for what comes next, with the words that were used here."""
+    """Commands for the next steps, with the words that were used here."""
     run = found.runs[0]
     bundle, target = run.bundle.path, run.bundle.manifest["target"]
     samples = ("--random", source.random) if source.random is not None else ("--data", source.path)

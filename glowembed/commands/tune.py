@@ -57,7 +57,8 @@ def add_to(app: typer.Typer) -> None:
 ModelOrBundle = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", help="The ONNX file, in float; or a bundle, for its model, target, shapes and images."
+        metavar="MODEL",
+        help="The float ONNX file, or a bundle, whose model, target, shapes and image options are used.",
     ),
 ]
 PrecisionFile = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")]
@@ -73,7 +74,9 @@ TargetName = Annotated[
     str | None, typer.Option("--target", help="Target for the costs; by default cortex-m4, or that of the bundle.")
 ]
 SampleCount = Annotated[int | None, typer.Option("--samples", metavar="N", min=1, help="Measure with N samples.")]
-LabelsKey = Annotated[str | None, typer.Option("--labels", metavar="KEY", help="Key of the labels.")]
+LabelsKey = Annotated[
+    str | None, typer.Option("--labels", metavar="KEY", help="Array of the labels; by default test_y.")
+]
 LargestArena = Annotated[str | None, typer.Option("--ram", metavar="BYTES", help="Largest arena, such as 20K.")]
 LargestFlash = Annotated[
     str | None, typer.Option("--flash", metavar="BYTES", help="Largest size of weights and code, such as 64K.")

@@ -75,7 +75,9 @@ FarmFile = Annotated[
 TransportName = Annotated[
     str | None,
     typer.Option(
-        "--transport", metavar="|".join(TRANSPORTS), help="serial: through the board's UART, real or emulated."
+        "--transport",
+        metavar="|".join(TRANSPORTS),
+        help="How to reach the board; serial: through its UART, real or emulated.",
     ),
 ]
 PortName = Annotated[
@@ -95,11 +97,13 @@ def _limit(option: str, metavar: str, text: str) -> Any:
     return typer.Option(option, metavar=metavar, min=0, help=text, rich_help_panel="Limits (exit code 5)")
 
 
-MinAccuracy = Annotated[float | None, _limit("--min-accuracy", "SHARE", "Least share of samples that are right.")]
-MaxDrop = Annotated[float | None, _limit("--max-drop", "SHARE", "Most accuracy that is lost against float.")]
-MaxCycles = Annotated[int | None, _limit("--max-cycles", "N", "Most cycles per inference, measured or estimated.")]
-MaxRam = Annotated[int | None, _limit("--max-ram", "BYTES", "Most RAM: arena and stack.")]
-MaxFlash = Annotated[int | None, _limit("--max-flash", "BYTES", "Most flash: weights, code and constants.")]
+MinAccuracy = Annotated[float | None, _limit("--min-accuracy", "SHARE", "Lowest share of samples that are right.")]
+MaxDrop = Annotated[float | None, _limit("--max-drop", "SHARE", "Largest loss of accuracy against float.")]
+MaxCycles = Annotated[
+    int | None, _limit("--max-cycles", "N", "Largest number of cycles per inference, measured or estimated.")
+]
+MaxRam = Annotated[int | None, _limit("--max-ram", "BYTES", "Largest RAM: arena and stack.")]
+MaxFlash = Annotated[int | None, _limit("--max-flash", "BYTES", "Largest flash: weights, code and constants.")]
 
 
 @takes("random")

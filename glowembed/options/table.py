@@ -1,4 +1,4 @@
-"""The table of options of `compile`: an entry is all that an option needs, besides the place that uses it.
+"""The table of options of `compile`. Apart from the code that uses it, an option is one entry in this table.
 
 NodeOptions are those that precision.yaml may also set for single nodes, CompileOptions adds those of the whole network;
 Settings are the options of one node when all rules have been applied. The command line with its help (cli.takes), the
@@ -67,9 +67,7 @@ def at_least_one(count: float | None) -> bool:
 
 @dataclass(frozen=True)
 class Cut:
-    """Values of the model at which it is cut: those that become its inputs, and its outputs. Where none is named, they are those of
-    the model.
-    """
+    """The values of the model that become its inputs and outputs if it is cut. An empty tuple means those of the model."""
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
@@ -79,7 +77,7 @@ WHOLE = Cut()
 """The model as it is."""
 
 DEFAULTS = "defaults"
-"""Stands in Settings.rules where no rule, but the defaults of the network set something."""
+"""The rule named in Settings.rules for a setting that comes from the defaults of the network."""
 
 ORDER_OF_SETTINGS = (
     "dtype", "weights", "schema", "weights_schema", "calibration", "weights_calibration", "percentile", "per_channel",
@@ -156,7 +154,7 @@ class NodeOptions:
     requantization: str | None = entry(
         None,
         Option(
-            "default: one rounding. onnx: halves to even, as onnxruntime; by default for sums and averages of "
+            "default: one rounding. onnx: halves to even, as in onnxruntime; this is the default for sums and averages of "
             "quantized models. glow, tflite: the bits of a Glow bundle or of TensorFlow Lite Micro.",
             one_of(MODES),
             QUANTIZATION,
@@ -166,7 +164,7 @@ class NodeOptions:
     dtype: str | None = entry(
         None,
         Option(
-            "The type in which all layers compute; by default int8. model: every tensor in the type that the model "
+            "The type in which all layers compute; by default int8. model: every tensor has the type that the model "
             "gives it.",
             one_of(DTYPES, (MODEL_TYPES,)),
             QUANTIZATION,
@@ -176,8 +174,8 @@ class NodeOptions:
     weights_dtype: str | None = entry(
         None,
         Option(
-            "Weights of int16 layers: int8, or int16 where the rounding of weights costs accuracy. int16 keeps as many bits "
-            "of each channel as leave its sums in 32 bits; 'int16 exact' keeps all, with sums of 64 bits, which are slower.",
+            "Weights of int16 layers: int8, or int16 if the rounding of weights costs accuracy. int16 keeps as many bits of each "
+            "channel as fit sums of 32 bits; 'int16 exact' keeps all bits, with sums of 64 bits, which are slower.",
             one_of(("int8", "int16", EXACT)),
             QUANTIZATION,
             Setting("weights", note="of int16 nodes: int8 | int16 | int16 exact", of_weights=True),
@@ -187,10 +185,10 @@ class NodeOptions:
     bias_correction: bool = entry(
         True,
         Option(
-            "Subtract the mean error of rounded weights from the bias, where the profile has the means.",
+            "Subtract the mean error of rounded weights from the bias, if the profile has the means.",
             OnOff(),
             QUANTIZATION,
-            Setting(note="on | off: take the mean error of rounded weights off the bias", of_weights=True),
+            Setting(note="on | off: subtract the mean error of rounded weights from the bias", of_weights=True),
         ),
     )
     per_channel: bool = entry(
@@ -227,7 +225,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions(NodeOptions):
-    """The choices of a user. The defaults are what to take when in doubt."""
+    """The choices of a user, with defaults that suit most networks."""
 
     renames: Mapping[str, str] = entry(
         {},
@@ -286,7 +284,7 @@ class CompileOptions(NodeOptions):
     states: Mapping[str, str] = entry(
         {},
         Option(
-            "The input IN of a run is the output OUT of the run before. Repeatable; none: also where names say so.",
+            "Use the output OUT of each run as the input IN of the next. Repeatable; none: also ignore pairs with names of states.",
             Parsed("OUT=IN", list[str], named_states, dict),
             recorded="given",
             flag="--state",
@@ -296,7 +294,7 @@ class CompileOptions(NodeOptions):
     stream: Streamed | None = entry(
         None,
         Option(
-            "Take HOP new rows of a window in each run, along AXIS of this input; by default 1 and 1.",
+            "Take HOP new rows of a window in each run, along AXIS of this input; both are 1 by default.",
             Parsed("INPUT[:AXIS][:HOP]", str, named_stream, written_stream),
             recorded="given",
         ),
@@ -304,7 +302,7 @@ class CompileOptions(NodeOptions):
     stream_padding: StreamPadding = entry(
         "window",
         Option(
-            "window: the bits of whole windows. causal: cheaper, convolutions see the rows before the window instead of padding.",
+            "window: the bits of whole windows. causal: cheaper; convolutions read the rows before the window instead of padding.",
             one_of(get_args(StreamPadding)),
             recorded="given",
         ),
@@ -320,7 +318,7 @@ class CompileOptions(NodeOptions):
     random: int | None = entry(
         None,
         Option(
-            "N seeded random samples instead of --data, to try things out: ranges and accuracy then say nothing.",
+            "Use N seeded random samples instead of --data, to try things out: ranges and accuracy are then meaningless.",
             Number("N", int, "at least 1", at_least_one),
             recorded="given",
         ),
@@ -332,7 +330,7 @@ class CompileOptions(NodeOptions):
     float64_as_float32: bool = entry(
         False,
         Option(
-            "With --dtype model: compute float64 as float32; without, targets that compute it in software refuse it.",
+            "With --dtype model: compute float64 as float32. Without it, targets without float64 in hardware refuse float64.",
             Flag(),
             QUANTIZATION,
             recorded="given",
@@ -353,9 +351,9 @@ class CompileOptions(NodeOptions):
     plan: PlanOptions = entry(
         PlanOptions(),
         Option(
-            "balanced: least RAM for at most 5 % more cycles, and less flash where it is cheap or dear; "
+            "balanced: least RAM for at most 5 % more cycles, and less flash where that is worth its cycles; "
             "ram: least RAM for at most twice the cycles; "
-            "speed: fewest cycles; size: least flash, one small kernel for each op.",
+            "speed: fewest cycles; size: least flash, with one small kernel for each op.",
             one_of(get_args(Optimize)),
             MEMORY,
             part="optimize",
@@ -385,7 +383,7 @@ class CompileOptions(NodeOptions):
     winograd: bool = entry(
         False,
         Option(
-            "Allow kernels with 3.6 times the flash for 3x3 weights, where they are faster (cortex-m4, m7, m33).",
+            "Allow kernels with 3.6 times the flash for 3x3 weights, if they are faster (cortex-m4, m7, m33).",
             Flag(),
             MEMORY,
         ),
@@ -393,7 +391,7 @@ class CompileOptions(NodeOptions):
     polynomial: bool = entry(
         False,
         Option(
-            "Allow kernels with twice the flash for 1x1 weights, where they are faster (cortex-m4, m7, m33).",
+            "Allow kernels with twice the flash for 1x1 weights, if they are faster (cortex-m4, m7, m33).",
             Flag(),
             MEMORY,
         ),
@@ -427,7 +425,7 @@ class CompileOptions(NodeOptions):
 
     @staticmethod
     def from_words(given: Mapping[str, Any]) -> CompileOptions:
-        """The options that words on the command line stand for, by their names; the others have their defaults."""
+        """The options given by words of the command line, by their names; all others have their defaults."""
         made = CompileOptions()
         for name, words in given.items():
             option = OPTIONS[name]
@@ -461,7 +459,7 @@ class CompileOptions(NodeOptions):
 @dataclass(frozen=True, kw_only=True)
 class Settings(NodeOptions):
     """How one node is computed. `schema` None means asymmetric for int8, symmetric for int16. `calibration` None means
-    mse for int8, which has so few numbers that clipping pays, and minmax for int16. `percentile` applies to the
+    mse for int8, for which clipping reduces the error, and minmax for int16. `percentile` applies to the
     calibration of this name. `rules` maps each setting to the rule that set it; settings that are absent have
     glowembed's default.
     """
