@@ -16,11 +16,11 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "batch": ("note", "The model leaves the batch of an input open, and the bundle takes one sample."),
     "state": (
         "note",
-        "A pair of an output and an input that the bundle keeps as a state from run to run; `--state none` leaves them apart. Or why pairs with such names are none.",
+        "The bundle keeps a pair of an output and an input as a state from run to run (`--state none` prevents this), or the reason why a pair with such names is not a state.",
     ),
     "stream": (
         "note",
-        "What a hop of a stream (`--stream`) computes and keeps, and the layers from which on all is computed whole.",
+        "What a hop of a stream (`--stream`) computes and keeps, and from which layer on everything is computed anew.",
     ),
     "random-data": (
         "warning",
@@ -29,16 +29,16 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "data": ("note", "How the samples were read: which of them were taken, and how they were transposed."),
     "integers-as-numbers": (
         "note",
-        "int8 samples are taken as real numbers; give `x_scale` and `x_zero` where the integers stand for others.",
+        "int8 samples are taken as real numbers; give `x_scale` and `x_zero` if they are quantized.",
     ),
     "few-samples": ("warning", "Calibration saw fewer than 8 samples: ranges of activations are not reliable."),
     "constant-samples": (
         "warning",
-        "Calibration samples hold the same number everywhere, often zero, and so give no range.",
+        "The calibration samples hold the same number everywhere, often zero, so they give no range.",
     ),
     "calibration-is-test": (
         "warning",
-        "The calibration samples are the test samples: accuracy measured with them is too good.",
+        "The calibration samples are the test samples, so the measured accuracy is too optimistic.",
     ),
     "input-clips": (
         "warning",
@@ -59,11 +59,11 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     ),
     "model": (
         "note",
-        "What of the model file is read otherwise than as it stands, such as a state that the caller keeps.",
+        "A part of the model file is interpreted in a way that may surprise, such as a state that the caller must keep.",
     ),
     "float-reference": (
         "note",
-        "Which program computed the outputs of the float model, where it is not onnxruntime on the file itself.",
+        "Which program computed the outputs of the float model, if it was not onnxruntime on the file itself.",
     ),
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
@@ -74,9 +74,12 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "profile-matched": ("note", "A profile of another export was applied; the note lists which values correspond."),
     "simpler-plan": (
         "note",
-        "The network is too long for the best plan; the note says which simpler one was made, and why.",
+        "The network is too large for the best plan; the note says which simpler plan was made, and why.",
     ),
-    "no-emulated-board": ("warning", "`try` found no emulated board for the network here; the note says why."),
+    "no-emulated-board": (
+        "warning",
+        "`try` found no emulated board for the network on this computer; the note says why.",
+    ),
     "estimate": (
         "note",
         "A figure of `inspect` was made without samples, or could not be computed; the note says why.",
