@@ -43,6 +43,11 @@ BLOCKS = (2, 4, 8, 16)
 ROOMS = (0.0, 0.06)
 """Shares of the limit that kernels leave free where they can."""
 
+OWN_SHARE = 0.002
+"""The share of the cycles that nodes' own kernels may cost in place of faster ones, whose flash was not worth it and which
+need as much memory.
+"""
+
 STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Limits to try: the smallest possible one, and multiples above it by these shares."""
 
@@ -498,7 +503,7 @@ def _candidates(
 
 def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> list[Candidate]:
     """All calls, with the kernels that need the least memory within the budget or, with a limit, the fastest ones for
-    the aim.
+    the aim. Without a limit, nodes keep their own kernels where these need no more memory and cost little.
 
     There are also candidates with kernels that leave some room at the peak, because they are easier to place.
     """
@@ -516,13 +521,29 @@ def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float
     found: list[Candidate] = []
     for need, room in product(needs, ROOMS):
         kernels = chosen(options, need, int(need * (1 - room)))
-        extra = (
-            sum(next(o.cycles for o in mine if o.index == i) for mine, i in zip(options, kernels, strict=True)) - whole
-        )
+        extra = _cycles(options, kernels) - whole
+        if limit is None:
+            own = [_own(mine, i) for mine, i in zip(options, kernels, strict=True)]
+            more = _cycles(options, own) - whole
+            if more - extra <= OWN_SHARE * whole and more <= budget + SLACK:
+                kernels, extra = own, more
         candidate = Candidate(calls, groups, tuple(kernels), extra)
         if extra <= budget + SLACK and candidate not in found:
             found.append(candidate)
     return found
+
+
+def _cycles(options: Sequence[Sequence[Option]], kernels: Sequence[int]) -> float:
+    return sum(_option(mine, i).cycles for mine, i in zip(options, kernels, strict=True))
+
+
+def _option(options: Sequence[Option], index: int) -> Option:
+    return next(o for o in options if o.index == index)
+
+
+def _own(options: Sequence[Option], index: int) -> int:
+    """A node's own kernel, where it needs no more memory than this one: a faster one was not worth its flash."""
+    return 0 if any(o.index == 0 and o.need <= _option(options, index).need for o in options) else index
 
 
 def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) -> Pull:

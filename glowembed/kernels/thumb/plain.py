@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from glowembed.graph.ir import Node
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, Store
 from glowembed.ops.conv import Conv2dParams
+from glowembed.ops.gemm import FcParams
 
 CHUNK = 48
 """The number of inputs that are packed at a time (GE_PLAIN_CHUNK): 128 * 128 times this is below 2^20."""
@@ -117,7 +120,34 @@ def _fc(isa: str, products: float, four: float, output: float) -> Kernel:
     return _kernel("fc", isa, cost)
 
 
-FC = (_fc("armv6m", 22.1, 186.0, 48.3), _fc("armv7m", 20.5, 33.9, 41.3))
+def _eights(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
+    """The weights of each eight channels as w + 128, [input, channel], and then those of the last channels as they are."""
+    weights, whole = constants["weights"], p.out_c // 8 * 8
+    raised = (weights[:whole].astype(np.int16) + 128).astype(np.uint8).view(np.int8)
+    blocks = raised.reshape(-1, 8, p.in_c).transpose(0, 2, 1)
+    return {**constants, "weights": np.concatenate([blocks.reshape(-1), weights[whole:].reshape(-1)])}
+
+
+def _eights_cost(node: Node, target: Any) -> Cost:
+    """The cost: an input and eight outputs, eight outputs, an output, an input; the last channels as in the plain kernel."""
+    p = node.params
+    eights, rest = p.out_c // 8, p.out_c % 8
+    last = (rest // 4 + rest % 4) * (p.in_c * 22.1 + 186)
+    return Cost(p.rows * (eights * (p.in_c * 36.5 + 160) + last + p.out_c * 48.3 + p.in_c * 8), 1100)
+
+
+FC = (
+    _fc("armv6m", 22.1, 186.0, 48.3),
+    Kernel(
+        "ge_fc_eights_s8_armv6m",
+        isa="armv6m",
+        when=lambda node, target: None if node.params.out_c >= 8 else f"{node.params.out_c} outputs, fewer than eight",
+        arrange=_eights,
+        cost=_eights_cost,
+        store="rows",
+    ),
+    _fc("armv7m", 20.5, 33.9, 41.3),
+)
 
 
 KERNELS: Mapping[str, KernelsOf] = {
