@@ -204,8 +204,11 @@ def prepare(name: str, folder: Path, setup: Setup) -> Ready | Result:
 
 
 def _finite(array: Any) -> Any:
-    """The array with 0 for what is not finite."""
-    return array if array.dtype.kind in "iub" else np.where(np.isfinite(array), array, np.zeros_like(array))
+    """The array with 0 for what is not finite in float32, in which it is computed."""
+    if array.dtype.kind in "iub":
+        return array
+    with np.errstate(over="ignore"):
+        return np.where(np.isfinite(array.astype(np.float32)), array, np.zeros_like(array))
 
 
 def _calibration(fed: Sequence[Mapping[str, Any]], path: Path) -> Path:

@@ -44,6 +44,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "warning",
         "More than 1 % of an input's numbers lie outside the range of its type and are clipped.",
     ),
+    "output-not-finite": (
+        "warning",
+        "An output is NaN or infinite for a calibration sample; the nodes that compute it stay in float32, because no range holds such numbers.",
+    ),
     "range-differs": (
         "warning",
         "The samples differ in scale or mean from those of the calibration, as if they were preprocessed differently.",

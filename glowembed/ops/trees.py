@@ -179,6 +179,21 @@ class Trees(nest.Nest):
         "one scale for features of different sizes loses those that are small; int16 keeps them if asked for"
     )
 
+    def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The sums that the nest computes, in its order, with all trees walked at a time: a forest has too many for a loop in Python."""
+        forest, columns, trees = attrs["forest"], attrs["columns"], len(attrs["forest"].roots)
+        x = np.asarray(inputs[0], np.float32).reshape(-1, attrs["features"])
+        weights, targets = forest.entries
+        leaves = forest.reached(x)
+        totals = np.zeros((len(x), columns), np.float32)
+        at = np.arange(len(x))
+        for tree in range(trees):
+            for entry in range(weights.shape[1]):
+                totals[at, targets[leaves[:, tree], entry]] += weights[leaves[:, tree], entry]
+        if attrs["average"]:
+            totals /= np.float32(trees)
+        return (totals + np.asarray(attrs["base"], np.float32) if attrs["base"] else totals,)
+
     def lower(self, node: Node, c: LowerContext) -> None:
         x, y, attrs = node.inputs[0], node.outputs[0], node.attrs
         xq, yq, forest = c.qtype(x), c.qtype(y), attrs["forest"]

@@ -1,21 +1,25 @@
-"""Checks that the outputs of a float model are finite for the samples that calibrate it."""
+"""Looks at the outputs of a float model for the samples that calibrate it, and tells of those that are not finite."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph
+from glowembed.graph.notes import Note
 
 
-def refuse_infinite_outputs(graph: Graph, arrays: Mapping[str, Array]) -> None:
-    """Raise UsageError if an output is NaN or infinite. Other values may be so, as where a branch is computed and not chosen."""
-    floats = [name for name in graph.outputs if graph.values[name].dtype == "float32"]
-    bad = next((name for name in floats if not np.isfinite(arrays[name]).all()), None)
-    if bad is not None:
-        made = [name for node in graph.nodes for name in node.outputs if graph.values[name].dtype == "float32"]
-        first = next((name for name in made if not np.isfinite(arrays[name]).all()), bad)
-        begins = "" if first == bad else f", which begins with {first!r}"
-        raise UsageError(f"{bad!r} becomes NaN or infinite in the float model{begins}: check weights and data")
+def unbounded_outputs(graph: Graph, arrays: Mapping[str, Array]) -> Iterator[Note]:
+    """A warning for each output that is NaN or infinite. The nodes that compute it stay in float32 (quantize/floating.py).
+
+    Other values may be so without a warning, as where a branch is computed and not chosen.
+    """
+    made = [name for node in graph.nodes for name in node.outputs if graph.values[name].dtype == "float32"]
+    for name in graph.outputs:
+        if graph.values[name].dtype != "float32" or np.isfinite(arrays[name]).all():
+            continue
+        first = next((value for value in made if not np.isfinite(arrays[value]).all()), name)
+        begins = "" if first == name else f", which begins with {first!r}"
+        text = f"{name!r} becomes NaN or infinite in the float model{begins}"
+        yield Note("output-not-finite", f"{text}; the nodes that compute it stay in float32: check weights and data")

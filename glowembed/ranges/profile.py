@@ -35,7 +35,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.registry import ops
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, graph_runs, stored_sample
-from glowembed.ranges.finite import refuse_infinite_outputs
+from glowembed.ranges.finite import unbounded_outputs
 from glowembed.ranges.form import UNSAID, Form
 from glowembed.reference import run_float
 from glowembed.version import VERSION
@@ -156,8 +156,9 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
     graph, values = _materialized(graph), dict[str, ValueProfile]()
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
+    notes = dict.fromkeys(dataset.notes)
     for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
-        refuse_infinite_outputs(graph, results)
+        notes |= dict.fromkeys(unbounded_outputs(graph, results))
         for name, array in _activations(graph, results):
             seen = observe(array)
             if name in graph.inputs:
@@ -167,7 +168,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
         **{name: values[name] for name in (*graph.values, *_inner_names(graph)) if name in values},
         **_constants(graph),
     }
-    return Profile(graph.model_sha256, len(dataset), values, notes=dataset.notes, images=dataset.images)
+    return Profile(graph.model_sha256, len(dataset), values, notes=tuple(notes), images=dataset.images)
 
 
 def merge(a: Profile, b: Profile) -> Profile:

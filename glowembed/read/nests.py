@@ -69,7 +69,7 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
         name: walk.arrays[own] for name, own in zip([*proto.input, *inner], names, strict=True) if own in walk.arrays
     }
     n.build = Builder(walk.file, n, visible, arrays, walk.onnx_node).graphs_of(proto, walk.file.opset)
-    check_types(proto, walk.file.opset, [None if t is None else t.dtype for t in n.x])
+    check_types(proto, walk.file.opset, [None if t is None else t.dtype for t in n.x], walk.exact)
     rule(n)
     outputs = (*node.outputs, *_found(walk, n))
     walk.builder.start(node.name, outputs)
@@ -104,9 +104,9 @@ _ONNX_NAMES = {"float32": "float", "float64": "double"}
 _FLOATS = ("float", "double", "float16", "bfloat16")
 
 
-def check_types(proto: NodeProto, opset: int, given: Sequence[str | None]) -> None:
+def check_types(proto: NodeProto, opset: int, given: Sequence[str | None], exact: bool) -> None:
     """Refuse inputs of types that the operator does not take, or that differ where it takes one. A float32 may stand for a
-    float of another width.
+    float of another width. exact: types are those of the model; else all floats count as float32.
     """
     if proto.domain not in ("", "ai.onnx") or not onnx.defs.has(proto.op_type, opset, ""):
         return
@@ -123,7 +123,8 @@ def check_types(proto: NodeProto, opset: int, given: Sequence[str | None]) -> No
             raise Refused(
                 f"its input {wanted.name} is {dtype}", f"opset {opset} takes {', '.join(sorted(names))} there"
             )
-        if wanted.is_homogeneous and variables.setdefault(wanted.type_str, dtype) != dtype:
+        kind = "float32" if not exact and own in _FLOATS else dtype
+        if wanted.is_homogeneous and variables.setdefault(wanted.type_str, kind) != kind:
             raise Refused(
                 f"its inputs are {variables[wanted.type_str]} and {dtype}", "they must have one type: Cast one"
             )

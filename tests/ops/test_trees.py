@@ -13,7 +13,8 @@ from checker import Case, case, check_op, imported, one_node_model
 from small_models import saved
 
 from glowembed.graph.ir import QType
-from glowembed.ops.trees import packable, stored_thresholds
+from glowembed.ops.nest import Nest
+from glowembed.ops.trees import Trees, packable, stored_thresholds
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.ranges.datasets import Dataset
 
@@ -192,3 +193,16 @@ def _forest(mode: str, splits: list[float]) -> Any:
 
 def test_weights_that_are_no_numbers_stay_a_loop_nest() -> None:
     assert packable(_forest("BRANCH_LEQ", [0.5]), 1) and not packable(_forest("BRANCH_LEQ", [math.nan]), 1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_calibration_computes_the_sums_of_the_nest(case: Case) -> None:
+    """The walk of all trees at a time gives the bits of the loop nest, also for NaN."""
+    graph = imported(one_node_model(case))
+    tree = next(node for node in graph.nodes if node.op == "Trees")
+    constants = [graph.values[name].const.materialize() for name in tree.inputs[1:]]
+    x = np.random.default_rng(0).normal(size=case.inputs[0]).astype(np.float32) * 2
+    x[0, 0] = np.nan
+    (expected,), (found,) = (op.float_ref(tree.attrs, [x, *constants]) for op in (Nest(), Trees()))
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)

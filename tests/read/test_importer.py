@@ -308,3 +308,12 @@ def test_integers_where_an_operator_computes_with_fractions(attrs: dict[str, obj
         UnsupportedModelError, match=r"Attention 'n_y': it computes with fractions, and its inputs are int8"
     ):
         importer.load(saved(made, tmp_path))
+
+
+def test_floats_of_a_quantized_network_count_as_one_type(tmp_path: Path) -> None:
+    """Constants of bfloat16 are float32 in such a network, beside inputs that keep their type."""
+    made = model([node("Mod", "x c", "y", fmod=1)], {"x": (1, 4)})
+    made.graph.initializer.append(helper.make_tensor("c", TensorProto.BFLOAT16, (1,), [3.0]))
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+    assert importer.load(saved(made, tmp_path)).outputs == ("y",)

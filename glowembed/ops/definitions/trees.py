@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from glowembed.graph.ir import Array
 from glowembed.graph.op import Refused
 from glowembed.nest import dtypes
 from glowembed.nest.dtypes import BOOL, INDEX
@@ -37,6 +39,11 @@ WHOLE = (np.uint8, np.int8, np.uint16, np.int16, np.int32)
 FIRST = {"MIN": math.inf, "MAX": -math.inf}
 
 
+COMPARISONS = {
+    "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Forest:
     """Inner nodes, one entry each; for each leaf, the targets and weights that it adds; the roots."""
@@ -49,6 +56,39 @@ class Forest:
     leaves: Sequence[Sequence[tuple[int, float]]]
     roots: Sequence[int]
     members: Sequence[Sequence[float]] = field(default=())
+
+    @cached_property
+    def entries(self) -> tuple[Array, Array]:
+        """What each leaf adds: weights and their targets, of equal numbers for all leaves; weights of 0 fill the rest."""
+        most = max(map(len, self.leaves), default=0)
+        weights = np.zeros((len(self.leaves), most), np.float32)
+        targets = np.zeros((len(self.leaves), most), np.intp)
+        for number, leaf in enumerate(self.leaves):
+            for entry, (target, weight) in enumerate(leaf):
+                weights[number, entry], targets[number, entry] = weight, target
+        return weights, targets
+
+    @cached_property
+    def _nodes(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Features, thresholds in float32, modes, "NaN goes to the true child", and children."""
+        return (
+            np.asarray(self.feature), np.asarray(self.split, np.float32), np.asarray(self.mode),
+            np.asarray(self.missing, bool), np.asarray(self.children),
+        )  # fmt: skip
+
+    def reached(self, x: Array) -> Array:
+        """The number of the leaf that each sample reaches in each tree, with all trees walked at a time. No mode tests members."""
+        feature, split, mode, missing, children = self._nodes
+        samples, trees = np.indices((len(x), len(self.roots))).reshape(2, -1)
+        node, modes = np.asarray(self.roots)[trees], sorted(set(self.mode))
+        while (waiting := np.flatnonzero(node >= 0)).size:
+            at = node[waiting]
+            value = x[samples[waiting], feature[at]]
+            holds = missing[at] & np.isnan(value)
+            for name in modes:
+                holds |= (mode[at] == name) & COMPARISONS[name](value, split[at])
+            node[waiting] = children[at, np.where(holds, 0, 1)]
+        return -1 - node.reshape(len(x), -1)
 
     def depth(self) -> tuple[int, int]:
         """The most inner nodes from a root to a leaf, and the number of all that are reached. Raises Refused for what is
