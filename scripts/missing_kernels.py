@@ -38,7 +38,7 @@ WHY: Mapping[str, str] = {
 }
 """Family -> the reason why it needs no kernels on some core."""
 
-TYPES = frozenset(("s8", "s16", "s16w", "s32", "w16", "f32"))
+TYPES = frozenset(("s8", "s16", "s16w", "s32", "w4", "w16", "f32"))
 
 
 def family(op: str) -> str:

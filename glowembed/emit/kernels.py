@@ -6,7 +6,8 @@ of numbers, kernels with levels once for each level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from glowembed import resources
@@ -24,6 +25,7 @@ from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import c_struct, struct_name
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.isa import Level
+from glowembed.graph.op import in_mode
 from glowembed.graph.registry import kernel, kernel_ops, levels
 
 FLOATS = """\
@@ -64,7 +66,8 @@ KERNELS_HEAD = """\
 def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> str:
     """The runtime and exactly the kernels that the network calls, all static, in one header."""
     folder = resources.runtime_c()
-    used = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
+    called = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
+    used = {**{kernel(n.kernel or "").symbol_for(n.params): n for n in _inner(called.values())}, **called}
     types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
     guard = f"{bundle.upper()}_KERNELS_H"
     parts = [KERNELS_HEAD.format(bundle=bundle, version=version, guard=guard)]
@@ -73,7 +76,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
         _inlined((folder / "ge_fixedpoint.h").read_text("ascii")),
     ]
     parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
-    nodes = sorted(used.items())
+    nodes = [(s, n) for s, n in sorted(used.items()) if s in called or kernel(n.kernel or "").isa not in levels()]
     parts += [
         "/* The kernels. */\n"
         + "".join(prototype(kernel_ops()[n.op], kernel(n.kernel or ""), symbol, len(n.inputs)) for symbol, n in nodes)
@@ -84,9 +87,19 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     parts += [_inlined(header.read_text("ascii")) for header in _helpers(texts)]
     parts += [_inlined(text, core) for text, core in texts]
     for word in levels_used(graph):
-        parts += _levels(word, [n for _, n in sorted(used.items()) if kernel(n.kernel or "").isa == word])
+        mine = [(s in called, n) for s, n in sorted(used.items()) if kernel(n.kernel or "").isa == word]
+        parts += _levels(word, [n for _, n in mine], [n for own, n in mine if own])
     needs = guards(kernel(n.kernel or "").isa for n in used.values())
     return "\n".join([parts[0], needs, *_pragmas("\n".join(parts)), *parts[1:], "#endif\n"])
+
+
+def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes with the kernels that those of these nodes call."""
+    for node in nodes:
+        inner = kernel(node.kernel or "").inner
+        if inner is not None:
+            mode = kernel_ops()[node.op].requantization
+            yield replace(node, op=in_mode(kernel_ops()[node.op].unpacks, mode), kernel=inner.symbol)
 
 
 def _pragmas(text: str) -> list[str]:
@@ -101,8 +114,8 @@ def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
     return {word: found for word, found in levels().items() if word in words}
 
 
-def _levels(word: str, nodes: list[Node]) -> list[str]:
-    """The kernels of these nodes for each level of an ISA word, and the functions that choose among them."""
+def _levels(word: str, nodes: list[Node], called: list[Node]) -> list[str]:
+    """The kernels of these nodes for each level of an ISA word, and the functions that choose among those that are called."""
     texts = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes]
     portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in levels()[word])
     return [
@@ -112,7 +125,7 @@ def _levels(word: str, nodes: list[Node]) -> list[str]:
         f"#if GE_{word.upper()}_LEVELS\n",
         *(text for level in others for text in level),
         "#endif\n",
-        *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in nodes),
+        *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in called),
     ]
 
 

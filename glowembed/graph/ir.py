@@ -19,18 +19,26 @@ from numpy.typing import NDArray
 from glowembed.graph.notes import Note
 from glowembed.graph.states import State, Stream
 from glowembed.law.fixedpoint import Mode
-from glowembed.nest.dtypes import numpy_type
+from glowembed.nest.dtypes import COMPUTED, NIBBLES, numpy_type
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the largest number of an integer type in which tensors are stored."""
+    computed, bits = NIBBLES.get(dtype, (dtype, 0))
+    info = np.iinfo(computed)
+    unused = info.bits - bits if bits else 0
+    return int(info.min) >> unused, int(info.max) >> unused
 
 
 @dataclass(frozen=True)
 class QType:
     """How numbers are stored: real = scale * (stored - zero_point).
 
-    dtype is a numpy name ("int8", "int32"). With axis None, scale and zero_point hold one element;
-    otherwise one per index along that axis of the stored tensor.
+    dtype is a numpy name ("int8", "int32"), or "int4" for weights, whose arrays are int8. With axis None, scale and
+    zero_point hold one element; otherwise one per index along that axis of the stored tensor.
     """
 
     dtype: str
@@ -46,8 +54,7 @@ class QType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        info = np.iinfo(self.dtype)
-        return int(info.min), int(info.max)
+        return limits(self.dtype)
 
     def _along(self, values: Sequence[float] | Sequence[int], rank: int) -> NDArray[np.float64]:
         shape = [1] * rank
@@ -63,7 +70,7 @@ class QType:
         """
         scale, zero = self._along(self.scale, real.ndim), self._along(self.zero_point, real.ndim)
         stored = np.rint(real.astype(np.float64) / scale) + zero
-        return np.clip(stored, *self.limits).astype(self.dtype)
+        return np.clip(stored, *self.limits).astype(COMPUTED[self.dtype])
 
     def dequantize(self, stored: Array) -> NDArray[np.float32]:
         scale, zero = self._along(self.scale, stored.ndim), self._along(self.zero_point, stored.ndim)

@@ -160,6 +160,9 @@ class Op(ABC):
     has_weights: ClassVar[bool] = False
     """The inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
 
+    weights_of_four_bits: ClassVar[bool] = False
+    """An int8 node of the op may have weights of int4."""
+
     products: ClassVar[tuple[Product, ...]] = ()
     """For an op with several products, which is not one of `has_weights`: weights have the output row as axis 0."""
 
@@ -373,7 +376,8 @@ class Kernel:
     name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them. words: the
     same for #defines that the symbol does not tell, such as a type. headers: the headers of words that it includes in the place
     of those that its file names. law: the requantization that it includes.
-    generated, named: for a kernel without a file: functions from params to its C text, and to its symbol.
+    generated, named: for a kernel without a file: functions from params to its C text, and to its symbol. inner: the kernel that
+    its text calls, with the same params.
     rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
     far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
     call for all rows may write the output exactly where the input lies, though rows are not read in order.
@@ -399,6 +403,7 @@ class Kernel:
     same_place: Callable[[Any], bool] = lambda params: False
     generated: Callable[[Any], str] | None = None
     named: Callable[[Any], str] | None = None
+    inner: Kernel | None = None
 
     def store_of(self, params: Any) -> Store:
         """How far the output may overlap an input that is not read again, with these params."""
@@ -464,6 +469,14 @@ class KernelOp(ABC, Generic[Params]):
     variadic: ClassVar[bool] = False
     """The number of inputs differs from node to node; `inputs` is empty."""
 
+    unpacks: ClassVar[str] = ""
+    """The op with the same params and constants of which this is the form with weights of four bits: each kernel of that op is
+    one of this, behind an unpacking (kernels/unpacked.py).
+    """
+
+    of_vectors: ClassVar[bool] = False
+    """For an op that unpacks: a row of the output is one vector, so that some of its channels can be computed alone."""
+
     accumulates: ClassVar[bool] = False
     """Whether all output rows are the same memory: row 0 begins a sum and each later row adds to it, so rows must be
     computed in order.
@@ -496,6 +509,10 @@ class KernelOp(ABC, Generic[Params]):
     def needs(self, p: Params, y: int) -> tuple[range, ...]:
         """For each input, the rows that output row `y` reads (clipped to those that exist)."""
         return self.geometry.needs(p, y)
+
+    def weights_shape(self, p: Any) -> Shape:
+        """For an op that unpacks: the shape of its weights."""
+        raise NotImplementedError(f"{self.name} has no weights of four bits")
 
     @abstractmethod
     def int_ref(self, p: Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:

@@ -18,7 +18,7 @@ from glowembed.errors import UsageError
 from glowembed.graph import own
 from glowembed.graph.ir import Node
 from glowembed.graph.isa import Isa, Level
-from glowembed.graph.op import Kernel, KernelOp, LowerContext, Lowering, Op, of_law
+from glowembed.graph.op import Kernel, KernelOp, LowerContext, Lowering, Op, in_mode, of_law
 
 T = TypeVar("T")
 
@@ -87,7 +87,16 @@ def levels() -> Mapping[str, tuple[Level, ...]]:
 def kernel_ops() -> Mapping[str, KernelOp[Any]]:
     """Every kernel-level op by name: the list KERNEL_OPS of each module in glowembed/ops, with the kernels of all cores."""
     found = (op for module in _op_modules() for op in getattr(module, "KERNEL_OPS", ()))
-    return _unique("kernel-level ops", map(_with_kernels, found), lambda op: op.name)
+    complete = _unique("kernel-level ops", map(_with_kernels, found), lambda op: op.name)
+    return {name: _unpacking(op, complete) if op.unpacks else op for name, op in complete.items()}
+
+
+def _unpacking(op: KernelOp[Any], known: Mapping[str, KernelOp[Any]]) -> KernelOp[Any]:
+    """The op for weights of four bits with the kernels of the op for weights of bytes."""
+    unpacked = importlib.import_module("glowembed.kernels.unpacked").unpacked
+    plain, complete = known[in_mode(op.unpacks, op.requantization)], copy.copy(op)
+    complete.kernels = tuple(unpacked(kernel, plain, op) for kernel in plain.kernels)
+    return complete
 
 
 def _with_kernels(op: KernelOp[Any]) -> KernelOp[Any]:

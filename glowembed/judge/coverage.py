@@ -94,7 +94,8 @@ def _by_operator(reasons: Mapping[str, str], operators: Mapping[str, str]) -> Ma
 
 
 def _kind(own: Kernel) -> str:
-    return GENERATED if own.generated is not None else FAST if own.isa else PORTABLE
+    made = own.generated is not None and own.inner is None
+    return GENERATED if made else FAST if own.isa else PORTABLE
 
 
 def _operator(node: Node, operators: Mapping[str, str]) -> str:

@@ -41,6 +41,7 @@ class Conv(Op):
     dependence = "sum"
     rounds_once = True
     has_weights = True
+    weights_of_four_bits = True
     fuses_activation = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -207,6 +208,26 @@ class DepthwiseS8(_Conv2dBase):
         return weights - zero_point
 
 
+class Conv2dS8W4(Conv2dS8):
+    """Convolution with weights of four bits, -8..7; all else is as for weights of bytes."""
+
+    name = "conv2d_s8_w4"
+    unpacks = "conv2d_s8"
+
+    def weights_shape(self, p: Conv2dParams) -> Shape:
+        return p.out_c, p.kernel_h, p.kernel_w, p.in_c // p.groups
+
+
+class DepthwiseS8W4(DepthwiseS8):
+    """Depthwise convolution with weights of four bits, -8..7."""
+
+    name = "depthwise_s8_w4"
+    unpacks = "depthwise_s8"
+
+    def weights_shape(self, p: Conv2dParams) -> Shape:
+        return p.kernel_h, p.kernel_w, p.out_c
+
+
 ASYMMETRIC = {**_Conv2dBase.constants, "weight_zero_point": "int32_t"}
 
 
@@ -235,6 +256,5 @@ class DepthwiseAwS8(DepthwiseS8):
 OPS = (Conv(),)
 
 
-KERNEL_OPS = (
-    *(twin for op in (Conv2dS8(), DepthwiseS8(), Conv2dAwS8(), DepthwiseAwS8()) for twin in in_all_modes(op)),
-)
+_ALL = (Conv2dS8(), DepthwiseS8(), Conv2dS8W4(), DepthwiseS8W4(), Conv2dAwS8(), DepthwiseAwS8())
+KERNEL_OPS = (*(twin for op in _ALL for twin in in_all_modes(op)),)

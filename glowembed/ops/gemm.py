@@ -45,6 +45,7 @@ class Gemm(Op):
     dependence = "sum"
     rounds_once = True
     has_weights = True
+    weights_of_four_bits = True
     fuses_activation = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -267,6 +268,17 @@ class FcS8(KernelOp[FcParams]):
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
+class FcS8W4(FcS8):
+    """Fully connected with weights of four bits, -8..7."""
+
+    name = "fc_s8_w4"
+    unpacks = "fc_s8"
+    of_vectors = True
+
+    def weights_shape(self, p: FcParams) -> Shape:
+        return p.out_c, p.in_c
+
+
 class FcAwS8(FcS8):
     """Fully connected with asymmetric weights, whose zero point per output is subtracted in the kernel."""
 
@@ -278,5 +290,6 @@ class FcAwS8(FcS8):
 OPS = (Gemm(),)
 KERNEL_OPS = (
     *in_all_modes(FcS8()),
+    *in_all_modes(FcS8W4()),
     *in_all_modes(FcAwS8()),
 )

@@ -174,11 +174,14 @@ class NodeOptions:
     weights_dtype: str | None = entry(
         None,
         Option(
-            "Weights of int16 layers: int8, or int16 if the rounding of weights costs accuracy. int16 keeps as many bits of each "
-            "channel as fit sums of 32 bits; 'int16 exact' keeps all bits, with sums of 64 bits, which are slower.",
-            one_of(("int8", "int16", EXACT)),
+            "int4: two weights in a byte of flash, for int8 layers that have such a form; each layer unpacks its own in RAM before "
+            "it runs. Weights of int16 layers: int8, or int16 if the rounding of weights costs accuracy. int16 keeps as many bits "
+            "of each channel as fit sums of 32 bits; 'int16 exact' keeps all bits, with sums of 64 bits, which are slower.",
+            one_of(("int4", "int8", "int16", EXACT)),
             QUANTIZATION,
-            Setting("weights", note="of int16 nodes: int8 | int16 | int16 exact", of_weights=True),
+            Setting(
+                "weights", note="int8 | of int8 nodes: int4 | of int16 nodes: int16 | int16 exact", of_weights=True
+            ),
             noun="dtype of weights",
         ),
     )
@@ -473,7 +476,9 @@ class Settings(NodeOptions):
     @property
     def stored_weights(self) -> str:
         """The dtype in which weights are stored."""
-        return "int16" if self.dtype == "int16" and self.weights_dtype != "int8" else "int8"
+        if self.dtype == "int16":
+            return "int8" if self.weights_dtype in ("int8", "int4") else "int16"
+        return "int4" if self.weights_dtype == "int4" else "int8"
 
     @property
     def activation_schema(self) -> str:

@@ -248,8 +248,17 @@ def _resolved(graph: Graph, config: Config) -> Precision:
         for node in matched:
             settings[node.name] = settings[node.name].applied(rule.settings, rule.label)
     for node in graph.nodes:
+        settings[node.name] = _with_known_weights(node, settings[node.name])
         _check(node, settings[node.name])
     return Precision(settings, values)
+
+
+def _with_known_weights(node: Node, settings: Settings) -> Settings:
+    """The settings with weights of int8 in place of int4 where a node has no such form, and no rule names it alone."""
+    known = settings.dtype == "int8" and ops()[node.op].weights_of_four_bits
+    if settings.weights_dtype != "int4" or known or _narrow(settings.rules, "weights", node):
+        return settings
+    return replace(settings, weights_dtype="int8")
 
 
 def left_in_float(
@@ -349,7 +358,9 @@ def _check(node: Node, settings: Settings) -> None:
     for key in of_weights:
         if key in asked and not op.weighted and settings.dtype != "float32" and _narrow(asked, key, node):
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
-    if settings.dtype == "int8" and settings.weights_dtype != "int8" and op.weighted:
+    if settings.weights_dtype == "int4" and op.weighted:
+        _check_four_bits(node, settings)
+    elif settings.dtype == "int8" and settings.weights_dtype != "int8" and op.weighted:
         raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
     if settings.dtype == "int16" and settings.requantization != "default" and "requantization" in asked and op.weighted:
         mode, rule = settings.requantization, settings.rules["requantization"]
@@ -362,11 +373,26 @@ def _check(node: Node, settings: Settings) -> None:
         raise UsageError(f"{settings.rules['weights_schema']}: {where} is int16, which needs symmetric weights_schema")
 
 
+def _check_four_bits(node: Node, settings: Settings) -> None:
+    """Raise UsageError for weights of int4 in a node that has no such form."""
+    where, rule = f"{node.op} {node.name!r}", settings.rules["weights"]
+    if not ops()[node.op].weights_of_four_bits:
+        known = ", ".join(sorted(name for name, op in ops().items() if op.weights_of_four_bits))
+        raise UsageError(f"{rule}: {where} has no form with weights of int4, which {known} have: give it weights: int8")
+    if settings.dtype != "int8":
+        raise UsageError(f"{rule}: {where} is {settings.dtype}; weights of int4 need 'dtype: int8'")
+    if settings.weights_schema in ("asymmetric", "symmetric_with_uint8"):
+        raise UsageError(
+            f"{settings.rules['weights_schema']}: {where} has weights of int4, which have no zero point: they need"
+            " weights_schema: symmetric or symmetric_with_power2_scale"
+        )
+
+
 def _narrow(asked: Mapping[str, str], key: str, node: Node) -> bool:
     """Whether the rule names exactly this node: not by a glob, and not by a position, which may include several kinds
     of nodes.
     """
-    return f"name: {node.name}" in asked[key]
+    return f"name: {node.name}" in asked.get(key, "")
 
 
 # ---------------------------------------------------------------------------------------------- template

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed.graph.ir import Array, QType
+from glowembed.graph.ir import Array, QType, limits
 from glowembed.options.table import Schema
 
 Range = tuple[float, float]
@@ -47,8 +47,7 @@ def choose(low: float, high: float, schema: Schema = "asymmetric", dtype: str = 
     if math.isnan(low) or math.isnan(high) or low > high:
         raise ValueError(f"no range: {low}..{high}")
     low, high = max(min(low, 0.0), -float(FLOAT32.max)), min(max(high, 0.0), float(FLOAT32.max))
-    info = np.iinfo(dtype)
-    qmin, qmax = int(info.min), int(info.max)
+    qmin, qmax = limits(dtype)
     if schema == "asymmetric" or (schema == "symmetric_with_uint8" and low >= 0.0):
         return _asymmetric(low, high, dtype, qmin, qmax)
     scale = max(low / (qmin + narrow), high / qmax)
@@ -103,6 +102,23 @@ def minmax(weights: Array) -> Range:
     return float(weights.min()), float(weights.max())
 
 
+CLIPS = np.arange(32, 65) / 64
+"""The parts of the largest weight of a channel among which the least squares of the rounding errors are searched."""
+
+
+def least_squares(weights: Array) -> Range:
+    """The range of weights of four bits with the least sum of squares of rounding and clipping errors."""
+    highest = limits("int4")[1]
+    peak = float(np.abs(weights).max(initial=0.0))
+    if peak < 2.0 * highest * FLOAT32.tiny:
+        return -peak, peak
+    flat = weights.reshape(1, -1).astype(np.float64)
+    scales = (peak * CLIPS / highest)[:, None]
+    errors = np.square(np.clip(np.rint(flat / scales), -highest, highest) * scales - flat).sum(axis=1)
+    best = float(peak * CLIPS[int(errors.argmin())])
+    return -best, best
+
+
 def weights_type(
     weights: Array,
     bias: Array,
@@ -123,7 +139,7 @@ def weights_type(
     flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
     parts = list(flat) if per_channel else [flat]
     types = [choose(*range_of(part), schema, dtype, narrow=True) for part in parts]
-    least_peak = 2.0 * np.iinfo(dtype).max * FLOAT32.tiny
+    least_peak = 2.0 * limits(dtype)[1] * FLOAT32.tiny
     empty = np.asarray([float(np.abs(part).max()) < least_peak for part in parts])
     least = np.abs(bias.astype(np.float64)).reshape(-1) / (x_scale * bias_limit)
     least = least if least_scales is None else np.maximum(least, least_scales)

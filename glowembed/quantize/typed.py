@@ -19,7 +19,7 @@ from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
 from glowembed.quantize.coverage import Coverage, coverage, require_all_quantized
 from glowembed.quantize.precision import Precision, config_of, left_in_float, resolve
-from glowembed.quantize.schema import Range
+from glowembed.quantize.schema import Range, least_squares
 from glowembed.quantize.states import tied
 from glowembed.quantize.types import quantize, refuse_unused, typed_names
 from glowembed.quantize.weights import requantize_weights
@@ -83,4 +83,6 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 def _weights_range(weights: Array, settings: Settings) -> Range:
     """The range of weights, by the calibration that their node uses for weights."""
     law: Any = settings.weights_schema
+    if settings.stored_weights == "int4" and "weights_calibration" not in settings.rules:
+        return least_squares(weights)
     return calibrate_weights(weights, settings.weights_calibration, law, settings.stored_weights, settings.percentile)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.errors import UsageError
-from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
+from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, limits
 from glowembed.graph.op import FOLLOWS, Product
 from glowembed.graph.registry import ops
 from glowembed.ops.copy import Rescale
@@ -358,6 +358,8 @@ class _Typing:
         dtype = settings.stored_weights
         if given is not None and given.dtype == dtype:
             return w.name
+        if given is not None and dtype == "int4" and (narrow := _in_four_bits(w, given)) is not None:
+            return self.typed(node, w.name, narrow)
         assert w.const is not None and b.const is not None
         x_type = x.qtype if dtype_of(x) == settings.dtype else self.own_type(x.name, settings)
         assert x_type is not None, x.name
@@ -435,6 +437,15 @@ def _stored_rows(const: Const) -> QType | None:
     return QType("int8", tuple(float(s) for s in rows[:, 0]), (0,) * len(rows), axis=0)
 
 
+def _in_four_bits(weights: Value, given: QType) -> QType | None:
+    """The type of weights whose integers, in the type that the model gives, have four bits; None for others."""
+    if given.dtype != "int8" or any(given.zero_point) or weights.const is None:
+        return None
+    stored, narrow = given.quantize(weights.const.materialize()), replace(given, dtype="int4")
+    low, high = narrow.limits
+    return narrow if low <= stored.min(initial=0) and stored.max(initial=0) <= high else None
+
+
 def _law(settings: Settings) -> dict[str, Any]:
     """The attr of the node that names the law of its requantization."""
     other = settings.dtype == "int8" and settings.requantization != "default"
@@ -477,12 +488,10 @@ def _of_dtype(fixed: QType, dtype: str) -> QType:
 def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None) -> QType:
     """The scale and zero point of a rule, for all channels of weights."""
     assert fixed.scale is not None and fixed.zero_point is not None, fixed
-    info = np.iinfo(dtype)
+    low, high = limits(dtype)
     for zero in fixed.zero_point:
-        if not info.min <= zero <= info.max:
-            raise UsageError(
-                f"{fixed.rule}: zero_point {zero} of {name!r} does not fit {dtype}: {info.min}..{info.max}"
-            )
+        if not low <= zero <= high:
+            raise UsageError(f"{fixed.rule}: zero_point {zero} of {name!r} does not fit {dtype}: {low}..{high}")
     scales = tuple(float(np.float32(s)) for s in fixed.scale)
     if not all(s >= np.finfo(np.float32).tiny and np.isfinite(s) for s in scales):
         raise UsageError(f"{fixed.rule}: a scale of {name!r} is none that float32 can hold: {fixed.scale}")

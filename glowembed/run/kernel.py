@@ -277,7 +277,7 @@ def wrapper(
 
     known: the kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
-    texts = [(INCLUDES if kernel.generated else "") + kernel_source(kernel, params) for kernel in kernels]
+    texts = [text for kernel in kernels for text in _texts(kernel, params)]
     if level is not None:
         word = kernels[0].isa
         texts = [*level_names(word, texts), *level_source(word, level, texts)]
@@ -293,6 +293,12 @@ def wrapper(
         "\n".join(texts) + f"\n{constant}{signature};\n\n{signature} {{\n    (void)p;\n    (void)constants;\n"
         f"    switch (number) {{\n{cases}    default:\n        break;\n    }}\n}}\n"
     )
+
+
+def _texts(kernel: Kernel, params: Any) -> list[str]:
+    """Its text and that of the kernel which it calls."""
+    own = (INCLUDES if kernel.generated else "") + kernel_source(kernel, params)
+    return [own] if kernel.inner is None else [*_texts(kernel.inner, params), own]
 
 
 def _call_text(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None, p: str) -> str:

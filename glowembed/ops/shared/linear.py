@@ -32,6 +32,7 @@ class LinearConstants:
     multiplier: Const
     requant: fixedpoint.Requant
     weight_zero_point: Const | None = None
+    form: str = "s8"
 
     def as_dict(self) -> dict[str, Const]:
         constants = {"weights": self.weights, "bias": self.bias, "multiplier": self.multiplier}
@@ -40,10 +41,10 @@ class LinearConstants:
         )
 
     def op(self, stem: str) -> str:
-        """The name of the kernel-level op that takes these constants: `stem`_s8, or `stem`_aw_s8, with the law's
-        suffix.
+        """The name of the kernel-level op that takes these constants: `stem`_s8, `stem`_s8_w4 or `stem`_aw_s8, with the
+        law's suffix.
         """
-        return in_mode(f"{stem}_s8" if self.weight_zero_point is None else f"{stem}_aw_s8", self.requant.mode)
+        return in_mode(f"{stem}_{self.form}", self.requant.mode)
 
 
 def check_bias(bias: Shape, channels: int) -> None:
@@ -81,6 +82,7 @@ def linear_constants(
         Const(np.asarray(requant.multiplier, dtype=np.int32)),
         requant,
         Const(np.ascontiguousarray(zero)) if zero.any() else None,
+        "aw_s8" if zero.any() else "s8_w4" if wq.dtype == "int4" else "s8",
     )
 
 

@@ -1,0 +1,297 @@
+"""Kernels for weights of four bits, two in a byte: they unpack them to scratch and call a kernel of int8 weights.
+
+In: a kernel of a core, for the op whose weights are bytes. Out: the `Kernel` for the op whose weights have four bits. One
+mechanism serves all cores and all orders of weights: the constants that the kernel reads, as words, are searched for those
+that hold four weights in any case, and these take half a word. What such a kernel costs is one pass over the weights in each
+call, and scratch for the weights as bytes; layers whose rows are vectors unpack some output channels at a time.
+runtime_c/ge_unpack.h has the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.cstruct import struct_name
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, KernelOp, Store
+from glowembed.graph.target import Target
+from glowembed.law import fixedpoint
+
+Words = NDArray[np.uint32]
+Run = tuple[int, int, int]
+"""How often it repeats; words as they are, and words of four weights, in each repetition."""
+
+LOWEST, HIGHEST = -8, 7
+"""The numbers of four bits."""
+
+ALIGN = 16
+"""Unpacked constants take a multiple of this many bytes."""
+
+PART_BYTES = 2048
+"""Layers whose rows are vectors unpack about so many weights at a time."""
+
+PART_CHANNELS = 16
+"""A part has a multiple of this many output channels, in which all kernels group them."""
+
+CYCLES = 1.8
+"""Of the Cortex-M4 for each weight."""
+
+CODE, SHARED = 60, 150
+"""Bytes of code: of a function that unpacks and calls, and of ge_unpack."""
+
+SUFFIX = "_w4"
+
+
+@dataclass(frozen=True)
+class _Unpacking:
+    """A kernel of `op` behind an unpacking of its weights, as one of `packed_op`."""
+
+    kernel: Kernel
+    op: KernelOp[Any]
+    packed_op: KernelOp[Any]
+
+    def made(self) -> Kernel:
+        rows_cost = self.kernel.rows_cost
+        return replace(
+            self.kernel,
+            symbol=self.kernel.symbol + SUFFIX,
+            inner=self.kernel,
+            pack={},
+            template="",
+            constants=self.types,
+            when=self.why_not,
+            arrange=self.arranged,
+            scratch=self.scratch,
+            cost=self.cost,
+            rows_cost=None
+            if rows_cost is None
+            else lambda n, t, rows: rows_cost(self.as_bytes(n), t, rows) + self.cycles(n),
+            store=self.store,
+            same_place=lambda p: False,
+            generated=self.text,
+        )
+
+    # -------------------------------------------------------------------------------------------- constants
+
+    @cached_property
+    def types(self) -> Mapping[str, str]:
+        """The constants: those that may hold weights are packed."""
+        own = self.kernel.ctypes(self.op)
+        return {name: "uint32_t" if name in self.ours else ctype for name, ctype in own.items()}
+
+    @cached_property
+    def ours(self) -> tuple[str, ...]:
+        """The constants that may hold weights: not those of the op besides its weights, and no floats."""
+        own = self.kernel.ctypes(self.op).items()
+        return tuple(n for n, t in own if (n == "weights" or n not in self.op.constants) and t != "float")
+
+    def words(self, constants: Mapping[str, Array], p: Any) -> dict[str, Words]:
+        """The constants that may hold weights, as the kernel reads them, in words."""
+        arrays = self.kernel.packed(constants, p)
+        stored = {name: np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8) for name in self.ours}
+        return {name: np.pad(a, (0, -a.size % 4)).view("<u4").astype(np.uint32) for name, a in stored.items()}
+
+    @cached_property
+    def forms(self) -> Callable[[Any], Mapping[str, tuple[Run, ...]]]:
+        """The runs of each of these constants, for any weights of four bits."""
+        return cache(self._forms)
+
+    def _forms(self, p: Any) -> Mapping[str, tuple[Run, ...]]:
+        bias = (np.arange(p.out_c, dtype=np.int64) * 104729 + 1048573).astype(np.int32)
+        multiplier = fixedpoint.requant([2.0**-9] * p.out_c, self.op.requantization).multiplier
+        others = {"bias": bias, "multiplier": np.asarray(multiplier, np.int32)}
+        probes = [self.words({"weights": w, **others}, p) for w in _samples(self.packed_op.weights_shape(p))]
+        return {name: _runs(np.all([_in_nibbles(probe[name]) for probe in probes], axis=0)) for name in self.ours}
+
+    def arranged(self, constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+        """The constants of the kernel, those that may hold weights in the format of ge_unpack.h, part after part."""
+        found: dict[str, list[Words]] = {name: [] for name in self.ours}
+        for channels in self.parts(p):
+            part = _of_size(p, channels)
+            forms, count = self.forms(part), len(channels)
+            for name, words in self.words(_of_channels(constants, channels), part).items():
+                found[name].append(_packed(words, forms[name], count))
+        whole = self.kernel.packed(constants, p) if len(self.types) > len(self.ours) else {}
+        return {**whole, **{name: np.concatenate(parts) for name, parts in found.items()}}
+
+    # -------------------------------------------------------------------------------------------- parts
+
+    def parts(self, p: Any) -> list[range]:
+        """The output channels that are unpacked together."""
+        weights = prod(self.packed_op.weights_shape(p))
+        step = max(PART_BYTES * p.out_c // max(1, weights) // PART_CHANNELS, 1) * PART_CHANNELS
+        if not self.packed_op.of_vectors or len(self.types) not in (1, 3) or step >= p.out_c:
+            return [range(p.out_c)]
+        return [range(first, min(first + step, p.out_c)) for first in range(0, p.out_c, step)]
+
+    def store(self, p: Any) -> Store:
+        """How far the output may overlap the input, which is read again for each part if it has several rows."""
+        again = len(self.parts(p)) > 1 and self.packed_op.rows(p) > 1
+        return "disjoint" if again else self.kernel.store_of(p)
+
+    def scratch(self, p: Any) -> int:
+        """The bytes of the unpacked constants of the largest part, and those that the kernel needs."""
+        part = _of_size(p, self.parts(p)[0])
+        sizes = (sum(repeat * (plain + packed) for repeat, plain, packed in runs) for runs in self.forms(part).values())
+        return sum(map(_aligned, sizes)) + self.kernel.scratch(part)
+
+    # -------------------------------------------------------------------------------------------- when, cost
+
+    def as_bytes(self, node: Node) -> Node:
+        return replace(node, op=self.op.name)
+
+    def why_not(self, node: Node, target: Target) -> str | None:
+        """The reason why the kernel does not apply, or why its order of weights has no form of four bits."""
+        weights, p = node.constants["weights"].materialize(), node.params
+        if weights.min(initial=0) < LOWEST or weights.max(initial=0) > HIGHEST:
+            return f"a weight is outside of {LOWEST}..{HIGHEST}"
+        if (reason := self.kernel.when(self.as_bytes(node), target)) is not None:
+            return reason
+        constants = {name: const.materialize() for name, const in node.constants.items()}
+        for channels in self.parts(p):
+            part = _of_size(p, channels)
+            forms, words = self.forms(part), self.words(_of_channels(constants, channels), part)
+            packed = sum(repeat * count for runs in forms.values() for repeat, _, count in runs)
+            few = 8 * packed * p.out_c < weights.size * len(channels)
+            if few or not all(_fits(words[name], runs) for name, runs in forms.items()):
+                return "its order of weights has no form of four bits"
+        return None
+
+    def cycles(self, node: Node) -> float:
+        """The cycles of the unpacking."""
+        return CYCLES * prod(self.packed_op.weights_shape(node.params))
+
+    def cost(self, node: Node, target: Target) -> Cost:
+        own = self.kernel.cost(self.as_bytes(node), target)
+        return Cost(own.cycles + self.cycles(node), own.code + CODE, own.shared + SHARED)
+
+    # -------------------------------------------------------------------------------------------- text
+
+    def text(self, p: Any) -> str:
+        """The function that unpacks and calls."""
+        struct, types = struct_name(self.op.params), self.kernel.ctypes(self.op)
+        inputs = [f"const ge_rows *{name}" for name in self.op.inputs]
+        constants = [f"const {ctype} *{name}" for name, ctype in self.types.items()]
+        rest = ["const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
+        parameters = ", ".join([f"const {struct} *p", *inputs, *constants, *rest])
+        inner = self.kernel.symbol_for(p)
+        symbol = replace(self.kernel, symbol=self.kernel.symbol + SUFFIX).symbol_for(p)
+        ends = [f"ge_unpack({name}, unpacked_{name})" for name in self.ours]
+        unpack = [f"void *const unpacked_{n} = {at};" for n, at in zip(self.ours, ("scratch", *ends), strict=False)]
+        unpack.append(f"void *const rest = {ends[-1]};")
+        arguments = [f"(const {t} *)unpacked_{name}" if name in self.ours else name for name, t in types.items()]
+        own, out = ("&part", "&columns") if self.packed_op.of_vectors else ("p", "out")
+        names = ", ".join([own, *self.op.inputs, *arguments, out, "first_row", "last_row", "rest"])
+        lines = [*unpack, f"{inner}({names});"]
+        lines = self.in_parts(lines, struct) if self.packed_op.of_vectors else lines
+        return "\n".join(
+            [
+                '#include "ge_unpack.h"',
+                f"/* {inner} with weights of four bits, which are unpacked to scratch. */",
+                f"static void {symbol}({parameters}) {{",
+                *(f"    {line}" for line in lines),
+                "}\n",
+            ]
+        )
+
+    def in_parts(self, lines: Sequence[str], struct: str) -> list[str]:
+        """These lines for some output channels after the other."""
+        strides = {"bias": 1, "multiplier": fixedpoint.WORDS[self.op.requantization]}
+        ahead = [f"{name} += {n} * part.out_c;" for name, n in strides.items() if name in self.types]
+        ahead += [f"{name} += {name}[GE_UNPACK_SIZE];" for name in self.ours]
+        return [
+            f"{struct} part = *p;",
+            "ge_rows columns = *out;",
+            "for (int32_t channel = 0; channel < p->out_c; channel += part.out_c) {",
+            f"    part.out_c = (int32_t){self.ours[0]}[GE_UNPACK_CHANNELS];",
+            *(f"    {line}" for line in lines),
+            "    columns.data = (int8_t *)columns.data + part.out_c;",
+            *(f"    {line}" for line in ahead),
+            "}",
+        ]
+
+
+def unpacked(kernel: Kernel, op: KernelOp[Any], packed_op: KernelOp[Any]) -> Kernel:
+    """The kernel of `packed_op` that unpacks its weights and calls `kernel`, which is one of `op`."""
+    return _Unpacking(kernel, op, packed_op).made()
+
+
+# ------------------------------------------------------------------------------------------------ format
+
+
+def _of_size(p: Any, channels: range) -> Any:
+    """The params of a layer that computes only so many output channels."""
+    return p if len(channels) == p.out_c else replace(p, out_c=len(channels))
+
+
+def _of_channels(constants: Mapping[str, Array], channels: range) -> Mapping[str, Array]:
+    """The constants of some output channels; if these are not all, the channel is the first axis of each."""
+    count = len(constants["bias"])
+    if len(channels) == count:
+        return constants
+    cut = {name: array.reshape(count, -1)[channels.start : channels.stop] for name, array in constants.items()}
+    return {name: array.reshape(-1, *constants[name].shape[1:]) for name, array in cut.items()}
+
+
+def _aligned(words: int) -> int:
+    """The bytes of so many words, with the gap behind them."""
+    return -(-4 * words // ALIGN) * ALIGN
+
+
+def _samples(shape: Sequence[int]) -> list[Array]:
+    """Weights that show what a kernel makes of them: the extremes, and numbers other than 0 in no order."""
+    rng = np.random.default_rng(0)
+    mixed = [rng.integers(1, HIGHEST + 1, shape) * rng.choice([-1, 1], shape) for _ in range(2)]
+    return [a.astype(np.int8) for a in (np.full(shape, HIGHEST), np.full(shape, -HIGHEST), *mixed)]
+
+
+def _in_nibbles(words: Words) -> NDArray[np.bool_]:
+    """For each word, whether all of its bytes are numbers of four bits."""
+    stored = words.astype("<u4").view(np.int8).reshape(-1, 4)
+    return np.asarray(((stored >= LOWEST) & (stored <= HIGHEST)).all(axis=1))
+
+
+def _runs(packable: NDArray[np.bool_]) -> tuple[Run, ...]:
+    """Words as they are and packable words in turn; equal neighbours become one run that repeats."""
+    sizes = [(key, len(list(group))) for key, group in groupby(packable.tolist())]
+    if sizes and sizes[0][0]:
+        sizes.insert(0, (False, 0))
+    if len(sizes) % 2:
+        sizes.append((True, 0))
+    pairs = [(plain[1], packed[1]) for plain, packed in zip(sizes[::2], sizes[1::2], strict=True)]
+    return tuple((len(list(same)), *pair) for pair, same in groupby(pairs))
+
+
+def _pieces(words: Words, runs: Sequence[Run]) -> list[tuple[Words, Words]]:
+    """The words as they are, and the packable ones, of each repetition."""
+    sizes = [size for repeat, plain, packed in runs for _ in range(repeat) for size in (plain, packed)]
+    parts = np.split(words, np.cumsum(sizes).tolist())
+    return list(zip(parts[:-1:2], parts[1::2], strict=True))
+
+
+def _fits(words: Words, runs: Sequence[Run]) -> bool:
+    return all(_in_nibbles(packable).all() for _, packable in _pieces(words, runs))
+
+
+def _packed(words: Words, runs: Sequence[Run], channels: int) -> Words:
+    """Constants in the format of ge_unpack.h."""
+    body = [part for plain, packable in _pieces(words, runs) for part in (plain, _halves(packable))]
+    numbers = np.asarray([number for run in runs for number in run], np.uint32)
+    head = np.asarray([4 + len(numbers) + sum(map(len, body)), _aligned(len(words)), channels, len(runs)], np.uint32)
+    return np.concatenate([head, numbers, *body]).astype(np.uint32)
+
+
+def _halves(words: Words) -> Words:
+    """Two words of four weights in one, the first half of them in the lower halves of its bytes. A last odd one is alone."""
+    stored = (words.astype("<u4").view(np.int8).reshape(-1, 4) - LOWEST).astype(np.uint8)
+    half = len(words) // 2
+    both = stored[:half] | stored[half : 2 * half] << 4
+    return np.concatenate([both, stored[2 * half :]]).view("<u4").reshape(-1).astype(np.uint32)

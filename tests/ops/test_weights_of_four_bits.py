@@ -1,0 +1,28 @@
+"""Weights of int4, two in a byte, in every op that has such a form and in every requantization."""
+
+import pytest
+from checker import case, check_op, weights
+
+from glowembed.law.fixedpoint import MODES
+
+pytestmark = pytest.mark.cc
+
+CASES = [
+    case("1x1 16 to 20", "Conv", (1, 16, 3, 5), weights(20, 16, 1, 1), weights(20)),
+    case("3x3 5 to 7", "Conv", (1, 5, 6, 5), weights(7, 5, 3, 3), weights(7), pads=[1, 1, 1, 1]),
+    case("groups", "Conv", (1, 6, 5, 5), weights(9, 2, 3, 2), None, group=3, pads=[0, 1, 1, 0], strides=[2, 1]),
+    case("few products", "Conv", (1, 1, 13, 6), weights(8, 1, 10, 4), weights(8), pads=[4, 1, 5, 1], strides=[2, 2]),
+    case("depthwise 3x3", "Conv", (1, 8, 6, 5), weights(8, 1, 3, 3), weights(8), group=8, pads=[1, 1, 1, 1]),
+    case("depthwise 5x2, multiplier 2", "Conv", (1, 3, 7, 5), weights(6, 1, 5, 2), None, group=3),
+    case("one vector, in parts", "Gemm", (1, 160), weights(37, 160), weights(37), transB=1),
+    case("rows, in parts", "MatMul", (1, 3, 130), weights(130, 33)),
+    case("a small matrix", "Gemm", (2, 17), weights(7, 17), weights(7), transB=1),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_weights_of_four_bits(case):
+    mode = MODES[case.seed % len(MODES)]
+    for law in {"default", mode}:
+        steps = {"default": 1.01, "onnx": 1.01, "glow": 3.0, "tflite": 1.51}[law]
+        check_op(case, steps=steps, settings={"weights": "int4", "requantization": law})
