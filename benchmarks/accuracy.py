@@ -61,6 +61,7 @@ SINGLE: Mapping[str, Mapping[str, Any]] = {
     "bias correction off": {"bias_correction": False},
     "symmetric_with_uint8": {"schema": "symmetric_with_uint8"},
     "weights asymmetric": {"weights_schema": "asymmetric"},
+    "weights int4": {"weights": "int4"},
     "int16": {"dtype": "int16"},
     "int16, weights int16": {"dtype": "int16", "weights": "int16"},
     "float32": {"dtype": "float32"},

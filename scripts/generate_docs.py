@@ -74,7 +74,7 @@ because it would take zeros for results.
 ## Kernel-level ops in portable C only
 
 Every kernel-level op has portable C. These have no faster kernel for the cores named; [kernels.md](kernels.md) lists the kernels that
-exist. A name ends in the types: s8 and s16 of activations, w16 for weights of int16, f32; aw stands for asymmetric weights.
+exist. A name ends in the types: s8 and s16 of activations, w16 for weights of int16, w4 for weights of int4, f32; aw stands for asymmetric weights.
 
 {table(("reason", *PORTABLE_ON.values()), _portable_rows())}
 

@@ -84,7 +84,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in levels()}
     kernels = [(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
     texts = [(kernel_source(one, params), one.isa) for one, params in kernels]
-    parts += [_inlined(header.read_text("ascii")) for header in _helpers(texts)]
+    parts += [_inlined(header.read_text("ascii")) for header in _helpers([*texts, *_calling(called.values())])]
     parts += [_inlined(text, core) for text, core in texts]
     for word in levels_used(graph):
         mine = [(s in called, n) for s, n in sorted(used.items()) if kernel(n.kernel or "").isa == word]
@@ -100,6 +100,14 @@ def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
         if inner is not None:
             mode = kernel_ops()[node.op].requantization
             yield replace(node, op=in_mode(kernel_ops()[node.op].unpacks, mode), kernel=inner.symbol)
+
+
+def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
+    """The texts of those kernels of these nodes that call another kernel. They are the same at every level."""
+    for node in nodes:
+        own = kernel(node.kernel or "")
+        if own.inner is not None:
+            yield kernel_source(own, node.params), ""
 
 
 def _pragmas(text: str) -> list[str]:

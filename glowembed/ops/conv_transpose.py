@@ -49,6 +49,7 @@ class ConvTranspose(Op):
     dependence = "sum"
     scatters = True
     has_weights = True
+    weights_of_four_bits = True
     fuses_activation = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
@@ -227,6 +228,16 @@ class ConvTranspose2dS8(KernelOp[ConvTranspose2dParams]):
         return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
 
 
+class ConvTranspose2dS8W4(ConvTranspose2dS8):
+    """Transposed convolution with weights of four bits, -8..7; all else is as for weights of bytes."""
+
+    name = "conv_transpose2d_s8_w4"
+    unpacks = "conv_transpose2d_s8"
+
+    def weights_shape(self, p: ConvTranspose2dParams) -> Shape:
+        return p.out_c, p.kernel_h, p.kernel_w, p.in_c // p.groups
+
+
 class ConvTranspose2dAwS8(ConvTranspose2dS8):
     """Transposed convolution with asymmetric weights, whose zero point per output channel is subtracted in the kernel."""
 
@@ -244,4 +255,8 @@ class ConvTranspose2dAwS8(ConvTranspose2dS8):
 
 
 OPS = (ConvTranspose(),)
-KERNEL_OPS = (*in_all_modes(ConvTranspose2dS8()), *in_all_modes(ConvTranspose2dAwS8()))
+KERNEL_OPS = (
+    *in_all_modes(ConvTranspose2dS8()),
+    *in_all_modes(ConvTranspose2dS8W4()),
+    *in_all_modes(ConvTranspose2dAwS8()),
+)

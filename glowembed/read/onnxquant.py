@@ -21,7 +21,7 @@ from glowembed.graph.registry import importers
 from glowembed.read.builder import GraphBuilder
 
 ACTIVATIONS = ("int8", "uint8", "int16")
-CONSTANTS = ("int8", "uint8", "int16", "int32")
+CONSTANTS = ("int4", "uint4", "int8", "uint8", "int16", "int32")
 ONNX_DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 10: "float16", 16: "bfloat16", 17: "float8e4m3fn",
     18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 25: "uint2", 26: "int2",
@@ -184,9 +184,11 @@ def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
     if x in q.arrays:
         array = q.arrays[x]
         _supported(array.dtype.name, CONSTANTS)
-        p = _parameters(q, node.input(1), node.input(2), array.dtype.name, CONSTANTS)
         if node.attrs.get("block_size", 0):
-            raise Refused("blocks with a scale each", "quantize per tensor or per channel")
+            q.arrays[node.outputs[0]] = _of_blocks(node, q, array)
+            q.builder.model_constant(node.outputs[0], q.arrays[node.outputs[0]])
+            return None
+        p = _parameters(q, node.input(1), node.input(2), array.dtype.name, CONSTANTS)
         const = stored_constant(array, p.scale, p.zero_point, axis)
         with np.errstate(over="ignore"):
             real = const.materialize().astype(np.float32)
@@ -223,6 +225,32 @@ def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
             "both must be the same",
         )
     return x
+
+
+def _of_blocks(node: OnnxNode, q: Quantized, array: Array) -> Array:
+    """The real numbers of a constant in blocks along an axis with a scale each. Layers round them to a type of their own."""
+    size, axis = int(node.attrs["block_size"]), int(node.attrs.get("axis", 1))
+    x, name = node.inputs[0], node.input(1) or ""
+    scale = _constant(q, name, "scale")
+    zero = _constant(q, node.input(2) or "", "zero point") if node.input(2) else np.zeros(scale.shape, np.int64)
+    check_scales(name, scale.astype(np.float64))
+    if size < 1 or not -array.ndim <= axis < array.ndim:
+        raise Malformed(f"blocks of {size} along axis {axis} of {list(array.shape)}", "check it with onnx.checker")
+    blocks = list(array.shape)
+    blocks[axis] = -(-array.shape[axis] // size)
+    if list(scale.shape) != blocks or zero.shape != scale.shape:
+        raise Malformed(
+            f"scales of shape {list(scale.shape)} and zero points of {list(zero.shape)} for {x!r} of shape {list(array.shape)} in"
+            f" blocks of {size}",
+            f"both have the shape {blocks}",
+        )
+    parts = (np.repeat(a.astype(np.float64), size, axis) for a in (zero, scale))
+    zeros, scales = (np.take(a, range(array.shape[axis]), axis) for a in parts)
+    with np.errstate(over="ignore"):
+        real: Array = ((array.astype(np.float64) - zeros) * scales).astype(np.float32)
+    if not np.isfinite(real).all():
+        raise Malformed(f"its constant {x!r} times its scales is more than float32 holds", "quantize the model again")
+    return real
 
 
 def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) -> Const:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto
@@ -31,6 +32,12 @@ def qdq(*body: onnx.NodeProto, last: str = "r") -> list[onnx.NodeProto]:
         node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"), *body,
         node("QuantizeLinear", f"{last} t o", "yq"), node("DequantizeLinear", "yq t o", "y"),
     ]  # fmt: skip
+
+
+def nibbles(*shape: int, low: int = -8) -> Array:
+    """Random numbers of four bits: int4, or uint4 where `low` is 0."""
+    kind = ml_dtypes.int4 if low else ml_dtypes.uint4
+    return np.asarray(np.random.default_rng(4).integers(low, low + 16, shape)).astype(kind)
 
 
 CONV = {
@@ -79,6 +86,12 @@ FORMS = [
          UNSIGNED | CONV, ops="Conv"),
     Form("asymmetric uint8 weights", qdq(node("DequantizeLinear", "w ws wz", "wd"), node("Conv", "xd wd", "r")),
          SCALES | {"w": RNG.integers(0, 256, (4, 3, 3, 3)).astype(np.uint8), "ws": 0.01, "wz": np.uint8(90)}, ops="Conv"),
+    Form("int4 weights", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r")),
+         SCALES | PER_CHANNEL | {"w": nibbles(4, 3, 3, 3), "wz": np.zeros(4, ml_dtypes.int4)}, opset=21, ops="Conv"),
+    Form("uint4 weights around 8", qdq(node("DequantizeLinear", "w ws wz", "wd"), node("Conv", "xd wd", "r")),
+         SCALES | {"w": nibbles(4, 3, 3, 3, low=0), "ws": 0.1, "wz": ml_dtypes.uint4(8)}, opset=21, ops="Conv"),
+    Form("int4 weights in blocks", qdq(node("DequantizeLinear", "v vs", "vd", axis=0, block_size=5), node("MatMul", "xd vd", "r")),
+         SCALES | {"v": nibbles(12, 4), "vs": np.linspace(0.02, 0.05, 12, dtype=np.float32).reshape(3, 4)}, FLAT, opset=21, ops="Gemm", same=0.7),
     Form("weights behind a transpose", qdq(
          node("DequantizeLinear", "v ws wz", "vd", axis=0), node("Transpose", "vd", "wd", perm=[1, 0]), node("MatMul", "xd wd", "r")),
          SCALES | {"v": int8(5, 12), "ws": np.linspace(0.01, 0.03, 5, dtype=np.float32), "wz": np.zeros(5, np.int8)}, FLAT, ops="Gemm"),

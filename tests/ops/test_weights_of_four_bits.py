@@ -11,8 +11,22 @@ CASES = [
     case("1x1 16 to 20", "Conv", (1, 16, 3, 5), weights(20, 16, 1, 1), weights(20)),
     case("3x3 5 to 7", "Conv", (1, 5, 6, 5), weights(7, 5, 3, 3), weights(7), pads=[1, 1, 1, 1]),
     case("groups", "Conv", (1, 6, 5, 5), weights(9, 2, 3, 2), None, group=3, pads=[0, 1, 1, 0], strides=[2, 1]),
+    case("1-D, dilated", "Conv", (1, 4, 19), weights(5, 4, 3), weights(5), dilations=[2], pads=[2, 2]),
+    case(
+        "dilated groups of odd channels",
+        "Conv",
+        (1, 6, 9, 7),
+        weights(10, 3, 3, 2),
+        weights(10),
+        group=2,
+        dilations=[2, 3],
+    ),
+    case(
+        "transposed", "ConvTranspose", (1, 3, 4, 5), weights(3, 5, 3, 3), weights(5), strides=[2, 2], pads=[1, 0, 1, 0]
+    ),
     case("few products", "Conv", (1, 1, 13, 6), weights(8, 1, 10, 4), weights(8), pads=[4, 1, 5, 1], strides=[2, 2]),
     case("depthwise 3x3", "Conv", (1, 8, 6, 5), weights(8, 1, 3, 3), weights(8), group=8, pads=[1, 1, 1, 1]),
+    case("depthwise 1-D", "Conv", (1, 5, 17), weights(5, 1, 4), None, group=5, pads=[1, 2]),
     case("depthwise 5x2, multiplier 2", "Conv", (1, 3, 7, 5), weights(6, 1, 5, 2), None, group=3),
     case("one vector, in parts", "Gemm", (1, 160), weights(37, 160), weights(37), transB=1),
     case("rows, in parts", "MatMul", (1, 3, 130), weights(130, 33)),

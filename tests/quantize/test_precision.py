@@ -17,6 +17,7 @@ from glowembed.graph.ir import Graph, QType
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.quantize import schema
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.coverage import coverage, require_all_quantized
 from glowembed.quantize.precision import Config, load, parse, resolve, template
@@ -202,6 +203,39 @@ def test_mistakes(graph: Graph, document: object, words: str) -> None:
     with pytest.raises(UsageError) as error:
         quantize(graph, lambda name, _: RANGES, resolve(graph, parse(document)))
     assert words in str(error.value)
+
+
+FOUR_BITS = [
+    ("Conv", {"dtype": "int16"}, "is int16; weights of int4 need 'dtype: int8'"),
+    ("Conv", {"weights_schema": "asymmetric"}, "has weights of int4, which have no zero point"),
+    ("MaxPool", {}, "has no weights, so it cannot have weights"),
+]
+
+
+@pytest.mark.parametrize(("op", "more", "words"), FOUR_BITS, ids=[words[:30] for *_, words in FOUR_BITS])
+def test_weights_of_int4_where_they_cannot_be(graph: Graph, op: str, more: dict, words: str) -> None:
+    name = by_op(graph, op).name
+    with pytest.raises(UsageError, match=words) as error:
+        resolve(graph, parse({"rules": [{"name": name, "weights": "int4", **more}]}))
+    assert name in str(error.value)
+
+
+def test_weights_of_int4_by_default_are_those_of_the_layers_that_have_them(graph: Graph) -> None:
+    done = typed(graph, {"op": "Gemm", "dtype": "int16"}, weights="int4")
+    types = {n.op: done.values[n.inputs[1]].qtype for n in done.nodes if len(n.inputs) == 3}
+    assert {op: qtype.dtype for op, qtype in types.items() if qtype is not None} == {"Conv": "int4", "Gemm": "int8"}
+
+
+def test_the_clip_of_int4_has_the_least_squared_error() -> None:
+    part = np.float32([*np.linspace(-0.5, 0.5, 63), 1.4])
+    low, high = schema.least_squares(part)
+    assert -low == high < 1.4
+
+    def error(peak: float) -> float:
+        scale = peak / 7
+        return float(np.square(np.clip(np.rint(part / scale), -7, 7) * scale - part).sum())
+
+    assert all(error(high) <= error(1.4 * clip) for clip in schema.CLIPS)
 
 
 def test_the_file_is_named(tmp_path: Path) -> None:

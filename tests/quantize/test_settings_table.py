@@ -39,6 +39,7 @@ MOVING = 2
 SETTINGS = (
     ("schema", "symmetric_with_power2_scale"),
     ("calibration", "percentile"),
+    ("weights", "int4"),
     ("weights", "int16"),
     ("weights_schema", "asymmetric"),
     ("weights_calibration", "percentile"),
