@@ -59,6 +59,14 @@ def int8_weights(chance: random.Random, *shape: int) -> Array:
     return _rng(chance).integers(low, high + 1, shape).astype(np.int8)
 
 
+def some_in_four_bits(op: str, constants: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:
+    """The op, and for one node in eight its twin whose weights have four bits. No number is drawn for it."""
+    weights = constants["weights"]
+    if int(weights.sum(dtype=np.int64)) % 8:
+        return op, constants
+    return f"{op}_w4", {**constants, "weights": weights.clip(-8, 7)}
+
+
 def convolution(chance: random.Random, depthwise: bool) -> Graph:
     """Any window, stride, dilation, padding; groups or channel multipliers."""
     (kh, kw), stride, dilation, pads, (h, w) = _window(chance)
@@ -76,16 +84,16 @@ def convolution(chance: random.Random, depthwise: bool) -> Graph:
         chance.randint(-128, 127), **law,
     )  # fmt: skip
     constants = {"weights": int8_weights(chance, *shape), **constants}
-    op = "depthwise_s8" if depthwise else "conv2d_s8"
+    op, constants = some_in_four_bits("depthwise_s8" if depthwise else "conv2d_s8", constants)
     return _in_any_law(chance, kernel_node(op, p, constants, (h, w, in_c), (out_h, out_w, out_c)))
 
 
 def fully_connected(chance: random.Random) -> Graph:
     rows, in_c, out_c = chance.choice((1, 1, 2, 5)), chance.choice((*CHANNELS, 100, 257)), chance.choice(CHANNELS)
     law, constants = requantization(chance, out_c, in_c * 5000)
-    constants = {"weights": int8_weights(chance, out_c, in_c), **constants}
+    op, constants = some_in_four_bits("fc_s8", {"weights": int8_weights(chance, out_c, in_c), **constants})
     return _in_any_law(
-        chance, kernel_node("fc_s8", FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
+        chance, kernel_node(op, FcParams(rows, in_c, out_c, **law), constants, (rows, in_c), (rows, out_c))
     )
 
 
