@@ -1,4 +1,4 @@
-/* Weights of four bits, two in a byte, become the int8 weights that a kernel reads. glowembed/kernels/unpacked.py packs them. */
+/* Weights of four bits, two in a byte, become the int8 weights that a kernel reads. glowembed/kernels/shared/unpacked.py packs them. */
 #ifndef GE_UNPACK_H
 #define GE_UNPACK_H
 

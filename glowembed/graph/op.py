@@ -471,7 +471,7 @@ class KernelOp(ABC, Generic[Params]):
 
     unpacks: ClassVar[str] = ""
     """The op with the same params and constants of which this is the form with weights of four bits: each kernel of that op is
-    one of this, behind an unpacking (kernels/unpacked.py).
+    one of this, behind an unpacking (kernels/shared/unpacked.py).
     """
 
     of_vectors: ClassVar[bool] = False
@@ -510,7 +510,7 @@ class KernelOp(ABC, Generic[Params]):
         """For each input, the rows that output row `y` reads (clipped to those that exist)."""
         return self.geometry.needs(p, y)
 
-    def weights_shape(self, p: Any) -> Shape:
+    def weights_shape(self, p: Params) -> Shape:
         """For an op that unpacks: the shape of its weights."""
         raise NotImplementedError(f"{self.name} has no weights of four bits")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby
 from math import prod
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,14 @@ CODE, SHARED = 60, 150
 """Bytes of code: of a function that unpacks and calls, and of ge_unpack."""
 
 SUFFIX = "_w4"
+
+
+class OfChannels(Protocol):
+    """The params of a layer with weights."""
+
+    @property
+    def out_c(self) -> int:
+        """The number of output channels."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ class _Unpacking:
         own = self.kernel.ctypes(self.op).items()
         return tuple(n for n, t in own if (n == "weights" or n not in self.op.constants) and t != "float")
 
-    def words(self, constants: Mapping[str, Array], p: Any) -> dict[str, Words]:
+    def words(self, constants: Mapping[str, Array], p: OfChannels) -> dict[str, Words]:
         """The constants that may hold weights, as the kernel reads them, in words."""
         arrays = self.kernel.packed(constants, p)
         stored = {name: np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8) for name in self.ours}
@@ -104,14 +112,14 @@ class _Unpacking:
         """The runs of each of these constants, for any weights of four bits."""
         return cache(self._forms)
 
-    def _forms(self, p: Any) -> Mapping[str, tuple[Run, ...]]:
+    def _forms(self, p: OfChannels) -> Mapping[str, tuple[Run, ...]]:
         bias = (np.arange(p.out_c, dtype=np.int64) * 104729 + 1048573).astype(np.int32)
         multiplier = fixedpoint.requant([2.0**-9] * p.out_c, self.op.requantization).multiplier
         others = {"bias": bias, "multiplier": np.asarray(multiplier, np.int32)}
         probes = [self.words({"weights": w, **others}, p) for w in _samples(self.packed_op.weights_shape(p))]
         return {name: _runs(np.all([_in_nibbles(probe[name]) for probe in probes], axis=0)) for name in self.ours}
 
-    def arranged(self, constants: Mapping[str, Array], p: Any) -> Mapping[str, Array]:
+    def arranged(self, constants: Mapping[str, Array], p: OfChannels) -> Mapping[str, Array]:
         """The constants of the kernel, those that may hold weights in the format of ge_unpack.h, part after part."""
         found: dict[str, list[Words]] = {name: [] for name in self.ours}
         for channels in self.parts(p):
@@ -124,7 +132,7 @@ class _Unpacking:
 
     # -------------------------------------------------------------------------------------------- parts
 
-    def parts(self, p: Any) -> list[range]:
+    def parts(self, p: OfChannels) -> list[range]:
         """The output channels that are unpacked together."""
         weights = prod(self.packed_op.weights_shape(p))
         step = max(PART_BYTES * p.out_c // max(1, weights) // PART_CHANNELS, 1) * PART_CHANNELS
@@ -132,12 +140,12 @@ class _Unpacking:
             return [range(p.out_c)]
         return [range(first, min(first + step, p.out_c)) for first in range(0, p.out_c, step)]
 
-    def store(self, p: Any) -> Store:
+    def store(self, p: OfChannels) -> Store:
         """How far the output may overlap the input, which is read again for each part if it has several rows."""
         again = len(self.parts(p)) > 1 and self.packed_op.rows(p) > 1
         return "disjoint" if again else self.kernel.store_of(p)
 
-    def scratch(self, p: Any) -> int:
+    def scratch(self, p: OfChannels) -> int:
         """The bytes of the unpacked constants of the largest part, and those that the kernel needs."""
         part = _of_size(p, self.parts(p)[0])
         sizes = (sum(repeat * (plain + packed) for repeat, plain, packed in runs) for runs in self.forms(part).values())
@@ -175,7 +183,7 @@ class _Unpacking:
 
     # -------------------------------------------------------------------------------------------- text
 
-    def text(self, p: Any) -> str:
+    def text(self, p: OfChannels) -> str:
         """The function that unpacks and calls."""
         struct, types = struct_name(self.op.params), self.kernel.ctypes(self.op)
         inputs = [f"const ge_rows *{name}" for name in self.op.inputs]
@@ -227,9 +235,10 @@ def unpacked(kernel: Kernel, op: KernelOp[Any], packed_op: KernelOp[Any]) -> Ker
 # ------------------------------------------------------------------------------------------------ format
 
 
-def _of_size(p: Any, channels: range) -> Any:
+def _of_size(p: OfChannels, channels: range) -> OfChannels:
     """The params of a layer that computes only so many output channels."""
-    return p if len(channels) == p.out_c else replace(p, out_c=len(channels))
+    one: Any = p
+    return p if len(channels) == p.out_c else cast(OfChannels, replace(one, out_c=len(channels)))
 
 
 def _of_channels(constants: Mapping[str, Array], channels: range) -> Mapping[str, Array]:
