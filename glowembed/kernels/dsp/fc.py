@@ -1,7 +1,7 @@
 """Fully connected layers on Cortex-M4, M7 and M33: when, their constants and costs.
 
-In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/fc_s8_dsp.c and fc_direct_s8_dsp.c
-explain how they work.
+In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/fc_s8_dsp.c, fc_direct_s8_dsp.c and
+fc_wide_s8_dsp.c explain how they work.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, law_number, others, together
+from glowembed.graph.op import Cost, Kernel, law_number, only, others, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.fixedpoint import Mode
@@ -22,11 +24,13 @@ def _steps(p: FcParams) -> int:
     return (dsp.words(p.in_c) + 1) // 2
 
 
-def _arrange(constants: Mapping[str, Array], p: FcParams, mode: Mode) -> Mapping[str, Array]:
+def _arrange(
+    constants: Mapping[str, Array], p: FcParams, mode: Mode, block: dsp.Block = dsp.shared_block
+) -> Mapping[str, Array]:
     order = dsp.run_order(p.in_c)
     order += [-1] * (4 * _steps(p) - len(order))
     weights, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))
-    return {"stream": dsp.gemm_stream(weights, bias, multiplier, order, p, mode=mode)}
+    return {"stream": dsp.gemm_stream(weights, bias, multiplier, order, p, block, mode=mode)}
 
 
 _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 48, "glow": 22, "tflite": 22}
@@ -71,6 +75,34 @@ def _fc(mode: Mode) -> tuple[Kernel, ...]:
     return expanded, direct
 
 
+def _words(weights: Array, bias: Array, multiplier: Array) -> dsp.Words:
+    """A block as fc_wide_s8_dsp reads it: four sums, for each four k a word of each output, multipliers."""
+    halves = weights.astype(np.int8).reshape(4, -1, 4)[:, :, [0, 2, 1, 3]]
+    parts = [bias.astype("<i4"), np.ascontiguousarray(halves.transpose(1, 0, 2)).reshape(-1), multiplier.astype("<i4")]
+    return np.concatenate([part.view("<u4") for part in parts]).astype(np.uint32)
+
+
+def _wide_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
+    return _arrange(constants, p, "default", _words)
+
+
+def _wide_cost(node: Node, target: Target) -> Cost:
+    p = node.params
+    return Cost(p.rows * (-(-p.out_c // 4) * (43 + 24 * _steps(p)) + 1.6 * p.in_c + 150), 1150)
+
+
+_WIDE = Kernel(
+    "ge_fc_wide_s8_dsp",
+    isa="dsp",
+    when=lambda n, t: dsp.why_not_wide(n),
+    constants={"stream": "uint32_t"},
+    arrange=_wide_arrange,
+    scratch=lambda p: 8 * _steps(p) + 4,
+    cost=_wide_cost,
+    store="rows",
+)
+"""The kernel with any weights and sums of 32 bits."""
+
 _LAWS = Kernel(
     "ge_fc_laws_s8_dsp",
     isa="dsp",
@@ -79,4 +111,4 @@ _LAWS = Kernel(
 )
 """For the laws of other engines where those kernels refuse: scales of 1/2 and more, large sums."""
 
-KERNELS = {"fc_s8": together(_fc, others(_LAWS))}
+KERNELS = {"fc_s8": together(_fc, only(_WIDE), others(_LAWS))}

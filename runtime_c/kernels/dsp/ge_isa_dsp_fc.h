@@ -73,11 +73,15 @@ typedef struct {
 
 /* clang-format off */
 
-#define GE_DSP_FC_END(law)                                                                                             \
+/* The end of the loop. */
+#define GE_DSP_FC_LOOP \
     "    .endr\n"                                                                                                      \
     "    ldr.w r12, [sp, #4*8]\n"                                                                                               \
     "    cmp r0, r12\n"                                                                                                \
-    "    bne.w 3b\n"                                                                                                   \
+    "    bne.w 3b\n"
+
+/* Sums from S and B, shifted up for the requantization. */
+#define GE_DSP_FC_SPLIT \
     "    ldr.w r12, [sp, #4*6]\n"                                                                                               \
     "    sub r2, r2, r3\n"                                                                                             \
     "    sub r4, r4, r5\n"                                                                                             \
@@ -85,7 +89,10 @@ typedef struct {
     "    asr r4, r4, r12\n"                                                                                            \
     "    rsb r12, r12, #8\n"                                                                                           \
     "    lsl r3, r3, r12\n"                                                                                            \
-    "    lsl r5, r5, r12\n"                                                                                            \
+    "    lsl r5, r5, r12\n"
+
+/* From these sums to outputs; the next four. */
+#define GE_DSP_FC_OUTPUTS(law) \
     "    .if %c[law] == 0\n"                                                                                           \
     "    ldr.w r9, [r0, #4]\n"                                                                                         \
     "    ldr.w r10, [r0, #8]\n"                                                                                        \
@@ -117,6 +124,8 @@ typedef struct {
     "    str.w r12, [sp, #4*1]\n"                                                                                               \
     "    bne.w 1b\n" \
     GE_DSP_LEAVE
+
+#define GE_DSP_FC_END(law) GE_DSP_FC_LOOP GE_DSP_FC_SPLIT GE_DSP_FC_OUTPUTS(law)
 
 /* clang-format on */
 
