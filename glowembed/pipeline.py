@@ -80,7 +80,7 @@ class _Stages:
 
 
 def model_samples(model: Path, options: CompileOptions, dataset: Dataset) -> Dataset:
-    """The samples as the model itself takes them: behind a front end, its features."""
+    """The samples as the model itself takes them; after a front end, these are its features."""
     if options.frontend is None:
         return dataset
     return heard(dataset, options.frontend, imported(model, replace(options, frontend=None)))

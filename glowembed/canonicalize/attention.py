@@ -28,7 +28,7 @@ FORBIDDING = -88.7
 """Masks below this forbid a key: they are 2^-128 of the largest probability, or less."""
 
 LOWEST = -1e30
-"""Stands for minus infinity."""
+"""The float that takes the place of minus infinity."""
 
 RANKS = (2, 3, 4)
 

@@ -1,6 +1,6 @@
 """Makes one function of elementwise operators that start from one tensor and meet again, such as x * sigmoid(x).
 
-In and out: Graphs. The new node makes the value of the last operator, under its name; what lies between is gone, so that it needs
+In and out: Graphs. The new node makes the value of the last operator, under its name; the values between are removed, so that it needs
 neither a range nor memory.
 """
 

@@ -53,7 +53,7 @@ def add_all(app: typer.Typer) -> None:
 
 
 def _summarized() -> None:
-    """Stands for a command that is not loaded yet."""
+    """The placeholder of a command that is not loaded yet."""
 
 
 def loaded(name: str, markup: Any) -> Any:

@@ -182,7 +182,7 @@ def level_names(word: str, texts: Iterable[str]) -> list[str]:
 def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     """Kernels in the names of an ISA word with levels, and what they include, as those of one level.
 
-    The names mean ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined behind them.
+    The names mean ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined after them.
     """
     portable = levels()[word][0].headers
     headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]

@@ -179,7 +179,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _swap(fresh: Path, real: Path) -> None:
-    """Put `fresh` in the place of `real`; if that fails, put `real` back."""
+    """Replace `real` by `fresh`; if that fails, put `real` back."""
     if not real.exists():
         fresh.rename(real)
         return

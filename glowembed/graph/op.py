@@ -175,7 +175,7 @@ class Op(ABC):
     """Why the op is computed in float32 unless `--dtype` or a rule gives it another dtype; "" where it is not."""
 
     plain_constants: ClassVar[bool] = False
-    """The constant inputs stay as the model has them in every dtype; the op stores what it needs of them by itself."""
+    """The constant inputs stay as the model has them in every dtype; the op stores what it needs of them."""
 
     rounds_weights: ClassVar[bool] = True
     """For ops with weights: the op computes with the weights as rounded to their QType, whatever the requantization."""
@@ -186,7 +186,7 @@ class Op(ABC):
     """
 
     rounds_operands: ClassVar[Collection[Mode]] = ()
-    """For a pair: the laws in which each operand is rounded by itself, so that a constant one is more than a shift."""
+    """For a pair: the laws in which each operand is rounded separately, so that a constant one is more than a shift."""
 
     law_of_models: ClassVar[Mode] = "default"
     """The requantization that is used where a quantized model gives the type of the output, unless a setting names

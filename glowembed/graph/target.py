@@ -37,7 +37,7 @@ MLPerf Tiny.
 """
 
 COMMON = "{common}/"
-"""Stands for boards/common in the sources of a board.toml."""
+"""The placeholder of boards/common in the sources of a board.toml."""
 
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
 

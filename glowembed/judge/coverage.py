@@ -20,7 +20,7 @@ loop nest, or by nothing, because they are constant, or a part of other nodes.
 """
 
 CONVERSIONS = "(conversions)"
-"""Stands for an operator: nodes between those of the model that change the dtype of a value."""
+"""The name under which coverage lists nodes that change the dtype of a value between operators of the model."""
 
 
 @dataclass(frozen=True)

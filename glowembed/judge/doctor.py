@@ -31,7 +31,7 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is needed. state: `optional` is missing too, but only `wanted_for` needs it. packages: of Debian, that
+    """One item that is needed. state: `optional` is missing too, but only `wanted_for` needs it. packages: of Debian, that
     hold it. hint: what to do where no package helps.
     """
 
@@ -72,7 +72,7 @@ class Checkup:
 
 
 def checkup(targets: Sequence[Target]) -> Checkup:
-    """Look for all that these targets need, each thing once."""
+    """Look for everything that these targets need, each item once."""
     found: dict[str, Finding] = {}
     for finding in (
         *_python(),

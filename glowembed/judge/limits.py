@@ -82,7 +82,7 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def exceeded(result: Json, manifest: Json, limits: Mapping[str, float | None]) -> list[str]:
-    """What is beyond these limits, by the names of FIGURES; a limit of None is none.
+    """The figures that exceed these limits, by the names of FIGURES; None means no limit.
 
     Raises UsageError for a limit of a figure that is not known.
     """

@@ -158,7 +158,7 @@ def _row(job: Job, **more: Any) -> Row:
 
 
 def _remembered(path: Path) -> Row | None:
-    """The row in a file; None if there is none that this version understands."""
+    """The row in a file; None if this version cannot read it."""
     try:
         found = read_json(path) if path.is_file() else None
     except UsageError:

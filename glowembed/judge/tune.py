@@ -60,7 +60,7 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
 """A mapping from change to the settings of a rule that makes it."""
 
 ALL = ""
-"""In place of the name of a node, this stands for all nodes."""
+"""In place of the name of a node, this means all nodes."""
 
 PYTHON = "python:"
 
@@ -259,7 +259,7 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
 
 
 def _recalibrated(search: _Search) -> Lifted:
-    """The calibration of the whole network that leaves the least noise; () stands for the given one."""
+    """The calibration of the whole network that gives the least noise; () is the given one."""
     own = Settings().applied(config_of(search.task.options).defaults, DEFAULTS).activation_calibration
     sets: list[Lifted] = [(), *(((ALL, name),) for name in METHODS if name != own)]
     results = search.all(sets, "calibration")

@@ -234,7 +234,7 @@ def stored_inputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
 def _with_states(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
     """The inputs with those that are states, as the integer reference leaves them from run to run.
 
-    So every run on a board is checked by itself: it begins with the right state, and what it leaves is one of its outputs.
+    So every run on a board is checked separately: it begins with the right state, and what it leaves is one of its outputs.
     """
     if not graph.states:
         return inputs

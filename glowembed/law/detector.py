@@ -1,4 +1,4 @@
-"""Decisions from a stream of scores: the twin of runtime_c/ge_detector.h. In: stored scores, one after the other. Out: where a
+"""Decisions from a stream of scores: the counterpart of runtime_c/ge_detector.h. In: stored scores, one after the other. Out: where a
 detection begins.
 
     sum    = the last `average` scores, those before the first being `rest`

@@ -242,7 +242,7 @@ class Law(ABC):
         raise NotImplementedError(f"{self.name} rescales no operand by itself")
 
     def scaled_each(self, left: Int64, right: Int64, w: Sequence[int]) -> Int64:
-        """The sum of two operands that are rescaled by themselves; w[6] is the sign of the second one."""
+        """The sum of two operands that are rescaled separately; w[6] is the sign of the second one."""
         raise NotImplementedError(f"{self.name} rescales no operand by itself")
 
 

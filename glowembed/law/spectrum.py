@@ -1,4 +1,4 @@
-"""The fixed-point law of spectra: window, Fourier transform, magnitude or power, bands, logarithm. The twin of features.c.
+"""The fixed-point law of spectra: window, Fourier transform, magnitude or power, bands, logarithm. The counterpart of features.c.
 
 In: frames of int16 samples, [frames, samples]. Out: int64 arrays whose numbers are those of C, which holds them in 32 bits unless it says
 otherwise. Every right shift rounds down. A frame of N samples (a power of two, zeros behind the window) goes through:
@@ -197,7 +197,7 @@ def magnitude(re: Ints, im: Ints, table: NDArray[np.uint16]) -> Ints:
 def bands(bins: Ints, counts: NDArray[np.uint16], ramps: NDArray[np.uint16]) -> Ints:
     """Sums of bins [frames, bins] in triangles, with 15 fractional bits, in 64 bits. counts: of bins between one corner and the next.
 
-    ramps: the share of each bin in the band whose middle is the corner behind it; the rest belongs to the band before.
+    ramps: the share of each bin in the band whose middle is the next corner; the rest belongs to the band before.
     """
     ends = np.concatenate([[0], np.cumsum(counts.astype(np.int64))])
     shares, found = ramps.astype(np.int64), np.zeros((len(bins), len(counts) - 1), np.int64)

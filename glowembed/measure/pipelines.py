@@ -34,15 +34,15 @@ class Timing:
     store_by_register: int = 2
     """with a register as offset"""
     same_base: int = 0
-    """additional cycles of an indexed load directly behind an indexed load of the same base, and likewise of stores"""
+    """additional cycles of an indexed load directly after an indexed load of the same base, and likewise of stores"""
     indexed_after_load: int = 0
-    """additional cycles of an indexed load directly behind any load"""
+    """additional cycles of an indexed load directly after any load"""
     indexed_store_after_load: int = 0
-    """additional cycles of an indexed store directly behind a load"""
+    """additional cycles of an indexed store directly after a load"""
     load_after_store: int = 0
-    """additional cycles of a load directly behind a store"""
+    """additional cycles of a load directly after a store"""
     misaligned_load: int = 0
-    """additional cycles of a load with an instruction of 32 bits across two words, directly behind a load"""
+    """additional cycles of a load with an instruction of 32 bits across two words, directly after a load"""
     address_wait: int = 1
     """additional cycles if the preceding instruction computes the address"""
     multiply_accumulate: int = 1
@@ -71,7 +71,7 @@ class Timing:
     """additional cycles of an instruction that uses the result of a load, a multiplication, a DSP instruction or a
     shifted operand just before it"""
     beside_narrow: int = 1
-    """a branch of 16 bits that is not taken, behind another instruction of 16 bits"""
+    """a branch of 16 bits that is not taken, after another instruction of 16 bits"""
     system: int = 2
     float_divide: int = 14
     float_accumulate: int = 3

@@ -49,7 +49,7 @@ def is_unsigned(kind: str) -> bool:
 
 
 def is_integer(kind: str) -> bool:
-    """Whether a type in which elements are computed is an integer; bool is none."""
+    """Whether a type in which elements are computed is an integer; bool is not one."""
     return kind in (*_SIGNED, *_UNSIGNED, INDEX)
 
 

@@ -347,7 +347,7 @@ def to_data(program: Program) -> dict[str, Any]:
 
 
 def from_data(data: Any) -> Program:
-    """The program that `to_data` wrote. Raises ValueError, KeyError, TypeError or IndexError if it is none."""
+    """The program that `to_data` wrote. Raises ValueError, KeyError, TypeError or IndexError if it is not a program."""
     tensors = {
         name: Tensor(name, tuple(shape), dtype, (int(bounds[0][0]), int(bounds[0][1])) if bounds else None)
         for name, dtype, shape, *bounds in data["tensors"]

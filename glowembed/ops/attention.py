@@ -37,7 +37,7 @@ from glowembed.ops import nest
 from glowembed.ops.shared.linear import clamp_limits
 
 UNITS = (6, 5, 4)
-"""Bits of a score behind the point, the finest first."""
+"""Fractional bits of a score, the finest first."""
 
 INT16_HEADROOM = 2.0
 """int16 holds this many times the range that was seen, unless a setting says otherwise."""

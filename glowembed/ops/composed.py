@@ -42,7 +42,7 @@ class Composed(Unary):
 
 
 def _lower_float(node: Node, c: LowerContext) -> None:
-    """Lower each step by itself; intermediate values are named after the output."""
+    """Lower each step separately; intermediate values are named after the output."""
     y, shape, steps = node.outputs[0], c.shape(node.outputs[0]), node.attrs["steps"]
     made = [node.inputs[0]]
     for number, (op, own, operands) in enumerate(steps, start=1):

@@ -34,7 +34,7 @@ F = np.float32
 
 
 def float_limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "act_max") -> tuple[float, float]:
-    """The limits of the fused activation; the largest numbers if there are none."""
+    """The limits of the fused activation; without one, the largest numbers."""
     lo, hi = attrs.get(low, -np.inf), attrs.get(high, np.inf)
     return float(F(max(lo, -LARGEST))), float(F(min(hi, LARGEST)))
 

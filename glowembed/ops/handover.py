@@ -75,7 +75,7 @@ class StoreRows(_Handover):
 
 @dataclass(frozen=True)
 class SlideParams:
-    """What of the old rows stays, and what comes behind it."""
+    """Which old rows stay, and what follows them."""
 
     bytes: int = i32("of the old rows, and of the new ones")
     stays: int = i32("bytes at the end of the old rows that move to their start; may be 0")

@@ -185,7 +185,7 @@ class ReserveF32(Reserve):
 # ---------------------------------------------------------------------------------------------- lowering
 
 SAME = QType("int8", (1.0,), (0,))
-"""Stands for both types if a block is moved unchanged."""
+"""The params in place of both types if a block is moved unchanged."""
 
 
 def _params(p: CopyParams) -> MoveParams:

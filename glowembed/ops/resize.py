@@ -113,7 +113,7 @@ def _column(axis: Axis, tap: int, shape: tuple[int, ...]) -> Array:
 
 
 def _axes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[Axis, ...]:
-    """The tables of the axes behind the channels. Raises Refused for what the generated form must compute."""
+    """The tables of the axes after the channels. Raises Refused for what the generated form must compute."""
     mode = {"bilinear": "linear"}.get(node.attrs.get("mode", "nearest"), node.attrs.get("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise Refused(f"its mode is {mode!r}", GENERATED)

@@ -207,7 +207,7 @@ def named_renames(texts: list[str] | None) -> dict[str, str]:
 
 
 NO_STATES: Mapping[str, str] = {"none": "none"}
-"""The value of --state none: the model has no states, whatever its names say."""
+"""The value of --state none: the model has no states, even if names suggest some."""
 
 
 def named_states(texts: list[str] | None) -> dict[str, str]:

@@ -50,7 +50,7 @@ class Curve:
 
 
 def curve_of(nodes: Sequence[Sequence[Option]], floor: int) -> Curve:
-    """The curve of nodes that run one after the other; `floor` bytes are needed whatever the kernels."""
+    """The curve of nodes that run one after the other; `floor` bytes are needed with any kernels."""
     best = [inf] * len(nodes)
     missing, total = len(nodes), 0.0
     needs: list[int] = []

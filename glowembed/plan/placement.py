@@ -151,7 +151,7 @@ PIECE = 1 << 20
 """The number of pairs of cells that are compared at once."""
 
 NOTHING = 1 << 40
-"""The lowest difference of two cells that do not meet: a number above any arena."""
+"""The lowest difference of two cells that do not overlap in time: a number above any arena."""
 
 
 # ----------------------------------------------------------------------------------------------- greedy
@@ -205,7 +205,7 @@ def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int)
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
-    """Orders of items: large ones first, or those that die last, which leaves the space below to earlier ones."""
+    """Orders of items: large ones first, or those whose life ends last, which leaves the space below to earlier ones."""
     birth = np.asarray([i.birth for i in items])
     death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])

@@ -38,7 +38,7 @@ def place(graph: Graph, places: Places) -> Graph:
 
 
 def _by_rows(graph: Graph) -> Graph:
-    """Add a node after each input that asks for its rows, in the size that the nodes that read it want."""
+    """Add a node after each input that asks for its rows, in the size that its readers need."""
     values, nodes, fed = dict(graph.values), [], {}
     taken = {node.name for node in graph.nodes}
     for name in graph.free_inputs:

@@ -46,7 +46,7 @@ class Storage:
     """The memory of one or several values.
 
     `whole`: its rows must be contiguous, because a reader needs them so. outside: it is not planned, because it belongs to
-    the caller, who does not want an input changed, or is a state, which has a place of its own (states.py).
+    the caller, whose inputs must not be changed, or is a state, which has a place of its own (states.py).
     """
 
     values: tuple[str, ...]

@@ -33,7 +33,7 @@ from glowembed.options.table import DEFAULTS, DTYPES, NODE_SETTINGS, OPTIONS, Co
 POSITIONS = ("first", "last")
 
 LEFT_IN_FLOAT = "the model leaves it in float"
-"""Stands in Settings.rules where the model decides, and no rule of a file."""
+"""The rule named in Settings.rules for a setting that the model decides, and not a rule of a file."""
 
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")

@@ -58,7 +58,7 @@ def requantizer(name: str) -> RequantizeWeights:
 
 
 def requantize_weights(graph: Graph, name: str) -> Graph:
-    """The graph with the types of int8 weights as the target wants them; "" leaves them as they are."""
+    """The graph with the types of int8 weights that the target chooses; "" leaves them unchanged."""
     if not name:
         return graph
     function, values = requantizer(name), dict(graph.values)

@@ -21,7 +21,7 @@ from glowembed.ranges.profile import profile as run_profile
 
 @dataclass(frozen=True, eq=False)
 class NoProfile(Profile):
-    """Stands for the ranges when there are no samples and types come from the model. It records which values would have
+    """Takes the place of the ranges if there are no samples and types come from the model. It records which values would have
     needed a range.
     """
 

@@ -1,4 +1,4 @@
-"""Turns samples of sound into what the model behind a front end takes. In: a Dataset, the model as a Graph. Out: a Dataset."""
+"""Turns samples of sound into the features that the model after a front end takes. In: a Dataset, the model as a Graph. Out: a Dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glowembed.reference import run_float
 
 
 def heard(dataset: Dataset, frontend: Frontend | None, model: Graph) -> Dataset:
-    """The samples with features, by the float reference of the front end, in the place of sound."""
+    """The samples with features in place of sound, computed by the float reference of the front end."""
     if frontend is None:
         return dataset
     name = input_of(model, frontend)

@@ -102,7 +102,7 @@ class Body:
         raise Refused(f"its activation is {kind!r}", "export without the optimizations of onnxruntime")
 
     def turned(self, i: int, last: bool, batch: bool = False) -> str:
-        """Input `i`, with its first axis moved behind those of the batch if `batch`, then with its last two swapped if `last`."""
+        """Input `i`, with its first axis moved after those of the batch if `batch`, then with its last two swapped if `last`."""
         rank = len(self.operand(i).shape)
         perm = list(range(rank))
         if batch and rank > 2:

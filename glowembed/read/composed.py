@@ -66,7 +66,7 @@ class Nodes:
         return found[0] if alone and found[0].op_type == kind else None
 
     def array(self, name: str) -> Array | None:
-        """The content of a small constant, also behind Identity and Cast."""
+        """The content of a small constant, also through Identity and Cast."""
         while (node := self.maker(name, "Identity", "Cast")) is not None:
             name = node.input[0]
         tensor: Any = self.tensors.get(name)
@@ -152,7 +152,7 @@ def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] |
 
 
 def _guarded(nodes: Nodes, node: NodeProto) -> str | None:
-    """The Softmax behind Where(IsNaN(p), 0, p), which exporters write for masks that forbid everything: that gives 0 here anyway."""
+    """The Softmax before Where(IsNaN(p), 0, p), which exporters write for masks that forbid everything: that gives 0 here anyway."""
     if len(node.input) != 3:  # a node that is malformed is refused where it is imported
         return None
     asked = nodes.maker(node.input[0], "IsNaN")
@@ -296,7 +296,7 @@ def _suffix(array: Array, rank: int) -> Array | None:
 
 
 def _reshaped(nodes: Nodes, node: NodeProto) -> Found | None:
-    """The Reshape behind the InstanceNormalization of groups of channels, as exporters write a GroupNormalization."""
+    """The Reshape after the InstanceNormalization of groups of channels, as exporters write a GroupNormalization."""
     norm = nodes.maker(node.input[0], "InstanceNormalization")
     grouped = nodes.maker(norm.input[0], "Reshape") if norm is not None else None
     if norm is None or grouped is None or len(norm.input) != 3:

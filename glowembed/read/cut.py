@@ -66,7 +66,7 @@ def _known(option: str, path: Path, names: Sequence[str], known: Iterable[str], 
 
 
 def _between(graph: GraphProto, outputs: Sequence[str], inputs: set[str]) -> tuple[set[int], set[str]]:
-    """The places of the nodes that the outputs need behind the inputs, and all names that these nodes and the outputs read."""
+    """The places of the nodes that the outputs need after the inputs, and all names that these nodes and the outputs read."""
     maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     needed, reached, waiting = set[int](), set[str](), list(outputs)
     while waiting:

@@ -76,7 +76,7 @@ def _require_bins(frontend: Frontend) -> None:
 
 
 def _prepended(graph: Graph, frontend: Frontend, name: str) -> Graph:
-    """The network behind a Features node, whose output is brought into the order and shape of the input."""
+    """The network after a Features node, whose output is brought into the order and shape of the input."""
     value = graph.values[name]
     _require_bins(frontend)
     frames, turned = _frames(frontend, name, value.shape)

@@ -50,7 +50,7 @@ CONTROL = ("If", "Loop", "Scan")
 """The operators that may have graphs inside."""
 
 INFINITE = np.float32(2.0**124)
-"""Stands for infinity in a network that is quantized, whose float32 kernels clamp. The sum of several such masks is finite."""
+"""This number replaces infinity in a quantized network, whose float32 kernels clamp. The sum of several such masks is finite."""
 
 DEQUANTIZE = "put a DequantizeLinear before it"
 

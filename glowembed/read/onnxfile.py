@@ -320,7 +320,7 @@ def input_shapes(
 
 
 def _is_empty(info: ValueInfoProto, inputs: Sequence[ValueInfoProto]) -> bool:
-    """Whether an input has no elements: a size of 0 on an axis behind the first, or a vector that gives a type or an empty list of
+    """Whether an input has no elements: a size of 0 on an axis after the first, or a vector that gives a type or an empty list of
     axes, and not a batch of 0.
     """
     declared = declared_shape(info)

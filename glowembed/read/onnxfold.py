@@ -136,7 +136,7 @@ def _flattened(call: _Call) -> _Call:
 
 
 def _batch_normalization(call: _Call) -> _Call:
-    """A node with one output is inference, whatever the momentum."""
+    """A node with one output is inference, for every momentum."""
     attributes = _attributes(call.node)
     if attributes.get("spatial", 1) != 1 or any(call.node.output[1:]):
         raise Refused("it is in training mode, or has parameters for each element", "export the model for inference")

@@ -25,7 +25,7 @@ class Board(TypedDict):
 
 
 class Finding(TypedDict):
-    """One thing that glowembed needs."""
+    """One item that glowembed needs."""
 
     name: str
     wanted_for: str

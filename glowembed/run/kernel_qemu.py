@@ -88,7 +88,7 @@ def _loaded(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Bo
 
 
 def close() -> None:
-    """End all firmwares; kernels that are loaded later are built anew."""
+    """End all firmwares; kernels that are loaded later are built again."""
     for session in _STARTED:
         session.end()
     _STARTED.clear()

@@ -29,7 +29,7 @@ LINGER_SECONDS = 2.0
 
 
 class LineClosed(ToolError):
-    """The other end is gone."""
+    """The other end has closed the line."""
 
 
 class Line(Protocol):

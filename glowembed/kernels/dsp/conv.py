@@ -137,7 +137,7 @@ WIDE = Kernel(
 DSP_STRIP_ROWS = 8
 
 WHOLE = 0
-"""Stands for whole rows of windows, and for 1x1 for as many pixels as DSP_TILE_BYTES holds."""
+"""This number of windows means whole rows of them; for 1x1, it means as many pixels as fit DSP_TILE_BYTES."""
 
 
 def _strip_instance(p: Conv2dParams, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:

@@ -24,7 +24,7 @@ MOST = 10
 
 
 def loop(count: int) -> tuple[int, int]:
-    """Turns, and steps of four k in each, that take the fewest cycles for `count` inputs; steps behind them are of zeros."""
+    """Turns, and steps of four k in each, that take the fewest cycles for `count` inputs; further steps are of zeros."""
     steps = -(-count // 4)
     found = [(turns, unroll) for unroll in range(1, MOST + 1) for turns in [-(-steps // unroll)]]
     return min(found, key=lambda f: (19 * f[0] * f[1] + (4 * f[0] if f[0] > 1 else 0), f[1]))

@@ -26,7 +26,7 @@ def _bytes(*parts: Array) -> Array:
 
 
 def _in_eights(weights: Array, dtype: str) -> Array:
-    """[channels, steps, 8], with zeros behind the last weight."""
+    """[channels, steps, 8], with zeros after the last weight."""
     flat = weights.reshape(len(weights), -1)
     return np.pad(flat, ((0, 0), (0, -flat.shape[1] % LANES))).reshape(len(flat), -1, LANES).astype(dtype)
 

@@ -48,7 +48,7 @@ def of_weight(kernel: str, core: str, weight: str) -> dict[str, Any]:
 
 
 def zeros_why_not(node: Node) -> str | None:
-    """The reason why a zero in the place of padding would change a sum of float32; None if it would not.
+    """The reason why a zero in place of padding would change a sum of float32; None if it would not.
 
     No sum is -0 if its bias is not: a + b is -0 only for two of them. And a finite weight times 0 is a zero.
     """

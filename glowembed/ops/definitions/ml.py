@@ -117,7 +117,7 @@ def _feature_vectorizer(n: Definition) -> None:
 
 @operator("ai.onnx.ml:OneHotEncoder")
 def _one_hot_encoder(n: Definition) -> None:
-    """A number that is no category gives zeros, whatever the attribute `zeros` says."""
+    """A number that is not a category gives zeros, for every value of the attribute `zeros`."""
     x, categories = n.input(0), n.attr("cats_int64s")
     if not categories:
         raise Refused("its categories are strings", "encode numbers")

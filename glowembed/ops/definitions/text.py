@@ -85,7 +85,7 @@ def _count(n: Definition, rows: Tensor, found: Tensor, grams: Any, columns: list
 
 
 def _weights(n: Definition, columns: list[int]) -> Any:
-    """The weight of each column, which is that of its n-gram; None where there are none, or where they do not count."""
+    """The weight of each column, which is that of its n-gram; None if there are no weights, or if they are not used."""
     given = n.attr("weights")
     if not given or n.attr("mode") == "TF":
         return None

@@ -134,7 +134,7 @@ class Forest:
 
 
 def _numbers(n: Definition, name: str) -> list[float]:
-    """A list of floats, or the tensor that may stand for it."""
+    """A list of floats, or the tensor that may replace it."""
     given = n.attr(f"{name}_as_tensor", n.attr(name, []))
     return [float(v) for v in np.ravel(given)]
 

@@ -165,7 +165,7 @@ class Definition:
         return tuple(bound)
 
     def tell_found(self, number: Expr) -> None:
-        """Make the number of elements that were found an output of its own, behind those of the node."""
+        """Make the number of elements that were found an output of its own, after those of the node."""
         if self.counted:
             j = len(self.node.outputs)
             self.outputs[j] = Tensor(f"y{j}", (1,), "int32")

@@ -237,7 +237,7 @@ class _Reader:
         return Operator(kind, is_custom, inputs, outputs, self._options(op), custom)
 
     def _options(self, op: Any) -> dict[str, Any]:
-        """The fields of the options by name, whatever their table is."""
+        """The fields of the options by name, for every kind of table."""
         name, table = _names(self.schema.BuiltinOptions).get(op.BuiltinOptionsType()), op.BuiltinOptions()
         kind = getattr(self.schema, name or "", None)
         if table is None or kind is None:

@@ -38,7 +38,7 @@ LONG = 40
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table. value: the number to sort by, if the text is not one. share: of a bar behind the text, 0 to 1."""
+    """A cell of a table. value: the number to sort by, if the text is not one. share: of a bar after the text, 0 to 1."""
 
     text: str
     value: float | None = None
@@ -66,7 +66,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar with its name before it and a text behind it. share: of its length; above 1 it is drawn as too long."""
+    """A bar with its name before it and a text after it. share: of its length; above 1 it is drawn as too long."""
 
     name: str
     share: float
@@ -182,7 +182,7 @@ def pictures(entries: Iterable[tuple[str, str]]) -> tuple[Block, ...]:
 
 
 def code(text: str) -> tuple[Block, ...]:
-    """Text as it stands, in letters of equal width."""
+    """Unchanged text, in letters of equal width."""
     return (_block("code", text),) if text else ()
 
 

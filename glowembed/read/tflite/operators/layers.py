@@ -108,7 +108,7 @@ def transpose_conv(c: Call) -> None:
 
 
 def fully_connected(c: Call) -> None:
-    """y = x w^T + b, with weights [out, in] and whatever shape x has."""
+    """y = x w^T + b, with weights [out, in], for every shape of x."""
     weights_shape, shape, made = c.shape(1), c.shape(0), c.output().shape
     if len(weights_shape) != 2 or prod(weights_shape) == 0 or prod(shape) % weights_shape[1]:
         raise Refused(f"weights of shape {list(weights_shape)} for an input of shape {list(shape)}", "check the file")

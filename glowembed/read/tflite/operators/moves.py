@@ -10,7 +10,7 @@ from glowembed.graph.op import Refused
 from glowembed.read.tflite.translate import Call
 
 LAST = 2**31 - 1
-"""Stands for the end of an axis in a Slice."""
+"""The end of an axis in a Slice."""
 
 
 def reshape(c: Call) -> None:

@@ -15,7 +15,7 @@ from glowembed.read.tflite.translate import Call, State
 
 
 def _variable(subgraph: Subgraph, index: int) -> str:
-    """The name of the variable behind a handle."""
+    """The name of the variable that a handle names."""
     for operator in subgraph.operators:
         if operator.kind == "VAR_HANDLE" and index in operator.outputs:
             names = (operator.options.get(key) or b"" for key in ("Container", "SharedName"))
@@ -24,7 +24,7 @@ def _variable(subgraph: Subgraph, index: int) -> str:
 
 
 def var_handle(c: Call) -> None:
-    """A handle by itself is no tensor."""
+    """A handle is not a tensor."""
 
 
 def call_once(c: Call) -> None:
