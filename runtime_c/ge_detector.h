@@ -1,4 +1,4 @@
-/* Decisions from a stream of scores: a moving average, two thresholds and a pause. The twin of glowembed/law/detector.py.
+/* Decisions from a stream of scores: a moving average, two thresholds and a pause. The counterpart of glowembed/law/detector.py.
  *
  * It belongs to no bundle: `glowembed detect` writes the settings for one, and this text before them. Call ge_detector_reset once, and
  * ge_detector_feed with the score of each run or hop, as the bundle stores it; no score is larger than int16.

@@ -359,7 +359,7 @@ def _of_int16(symbol: str, weight: str, per_product: float) -> Kernel:
         "ge_recurrent_s8",
         "s16",
         symbol,
-        words={"WEIGHT": weight, "SUM": "int64_t"},
+        words={"WEIGHT": weight, "SUM": "int64_t", "PRODUCT": "int_fast32_t"},
         cost=lambda n, t: portable_cost(n, per_product),
         scratch=scratch,
     )

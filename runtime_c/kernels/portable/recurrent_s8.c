@@ -5,8 +5,9 @@
 #include "ge_params.h"
 #include "ge_recurrent.h"
 
-#define RECURRENT_S8_WEIGHT int8_t /* or int16_t */
-#define RECURRENT_S8_SUM int32_t   /* or int64_t, for elements of int16 */
+#define RECURRENT_S8_WEIGHT int8_t   /* or int16_t */
+#define RECURRENT_S8_SUM int32_t     /* or int64_t, for elements of int16 */
+#define RECURRENT_S8_PRODUCT int32_t /* or int_fast32_t: no conversion to int64_t on a core with 64 bits */
 
 typedef struct {
     const RECURRENT_S8_WEIGHT *w;
@@ -23,7 +24,7 @@ static void recurrent_s8_products(const recurrent_s8_matrix *m, const int16_t *x
         const RECURRENT_S8_WEIGHT *const w = m->w + row * m->n;
         RECURRENT_S8_SUM sum = m->start[row];
         for (int32_t i = 0; i < m->n; i++) {
-            sum += x[i] * w[i];
+            sum += (RECURRENT_S8_PRODUCT)x[i] * w[i];
         }
         to[row] = ge_recurrent_product(sum, m->multiplier[row], m->shift);
     }
