@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -56,33 +56,6 @@ MaybeData = Annotated[
 CalibSamples = Annotated[
     int | None, typer.Option("--calib-samples", metavar="N", min=1, help="Use N samples, evenly spaced over the data.")
 ]
-ImageMean = Annotated[
-    str | None,
-    typer.Option(
-        "--image-mean",
-        metavar="M[,M,M]",
-        help="Images: mean to subtract after scaling; by default 0, or as recorded in the bundle.",
-        rich_help_panel="Images",
-    ),
-]
-ImageStd = Annotated[
-    str | None,
-    typer.Option(
-        "--image-std",
-        metavar="S[,S,S]",
-        help="Images: divisor after --image-mean; by default 1, or as recorded in the bundle.",
-        rich_help_panel="Images",
-    ),
-]
-ImageScale = Annotated[
-    str | None,
-    typer.Option(
-        "--image-scale",
-        metavar="|".join(IMAGE_SCALES),
-        help="Images: range of pixels; by default 0..1, or as recorded in the bundle.",
-        rich_help_panel="Images",
-    ),
-]
 ClockText = Annotated[
     str | None,
     typer.Option("--clock", metavar="120MHz", help="Clock of the core, for milliseconds; by default the board's."),
@@ -101,11 +74,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines in
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def takes(*names: str, **after: str) -> Callable[[Command], Command]:
+def takes(*names: str, images: bool = False, **after: str) -> Callable[[Command], Command]:
     """Give a command these options of `compile`, or all of them if none is named, as keywords.
 
-    `--help` lists them where the command's own parameters have their `*`. after: the option that it lists before an own
-    parameter, where that is not the previous parameter.
+    `--help` lists them where the command's own parameters have their `*`. images: also give it the options of
+    ImageWords. after: the option that `--help` lists before an own parameter, where that is not the previous parameter.
     """
 
     def decorate(command: Command) -> Command:
@@ -113,6 +86,7 @@ def takes(*names: str, **after: str) -> Callable[[Command], Command]:
         listed = table(CompileOptions)
         found = {name: _parameter(listed[name]) for name in names or listed}
         found |= {name: p for name, p in own.items() if p.kind is p.KEYWORD_ONLY}
+        found |= IMAGE_PARAMETERS if images else {}
         first = [p for p in own.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         order = arranged((name, after.get(name, "")) for name in found)
         command.__signature__ = inspect.Signature([*first, *(found[name] for name in order)])  # type: ignore[attr-defined]
@@ -139,18 +113,57 @@ def compile_options(given: Mapping[str, Any]) -> CompileOptions:
     return options
 
 
-def image_options(
-    mean: str | None, std: str | None, scale: str | None, recorded: ImageOptions | None = None
-) -> ImageOptions:
-    """How images become inputs. Every word is checked; `recorded` is used for options that are not given."""
-    if scale is not None and scale not in IMAGE_SCALES:
-        raise unknown_name("image scale", scale, IMAGE_SCALES)
-    recorded = recorded or ImageOptions()
-    return ImageOptions(
-        scale or recorded.scale,
-        recorded.mean if mean is None else _floats("--image-mean", mean),
-        recorded.std if std is None else _floats("--image-std", std),
+def _image_parameter(part: str, metavar: str, text: str) -> inspect.Parameter:
+    told = typer.Option(f"--image-{part}", metavar=metavar, help=f"Images: {text}", rich_help_panel="Images")
+    return inspect.Parameter(
+        f"image_{part}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, told]
     )
+
+
+IMAGE_PARAMETERS = {
+    p.name: p
+    for p in (
+        _image_parameter(
+            "mean", "M[,M,M]", "mean to subtract after scaling; by default 0, or as recorded in the bundle."
+        ),
+        _image_parameter("std", "S[,S,S]", "divisor after --image-mean; by default 1, or as recorded in the bundle."),
+        _image_parameter(
+            "scale", "|".join(IMAGE_SCALES), "range of pixels; by default 0..1, or as recorded in the bundle."
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class ImageWords:
+    """The words of --image-mean, --image-std and --image-scale; None for those that were not given."""
+
+    mean: str | None
+    std: str | None
+    scale: str | None
+
+    @staticmethod
+    def taken_from(given: dict[str, Any]) -> ImageWords:
+        """Remove these words from the keywords of a command."""
+        return ImageWords(*(given.pop(name) for name in IMAGE_PARAMETERS))
+
+    def options(self, recorded: ImageOptions | None = None) -> ImageOptions:
+        """How images become inputs. Every word is checked; `recorded` is used for options that are not given."""
+        if self.scale is not None and self.scale not in IMAGE_SCALES:
+            raise unknown_name("image scale", self.scale, IMAGE_SCALES)
+        recorded = recorded or ImageOptions()
+        return ImageOptions(
+            self.scale or recorded.scale,
+            recorded.mean if self.mean is None else _floats("--image-mean", self.mean),
+            recorded.std if self.std is None else _floats("--image-std", self.std),
+        )
+
+    def unused(self, data: Path | None) -> tuple[Note, ...]:
+        """A note if options say how to read images but no images are read."""
+        if self == ImageWords(None, None, None) or (data is not None and data.is_dir()):
+            return ()
+        what = data or "a profile"
+        return (Note("image-options-unused", f"--image-* have no effect: {what} is not a folder of images"),)
 
 
 def source_of(
@@ -166,13 +179,6 @@ def source_of(
         raise UsageError(f"give samples with --data PATH, or random ones with --random N; {found} is given")
     images = images or ImageOptions()
     return Source(random=random) if data is None else Source(data, labels, images, limit)
-
-
-def unused_image_options(data: Path | None, *given: str | None) -> tuple[Note, ...]:
-    """A note if options say how to read images but no images are read."""
-    if all(text is None for text in given) or (data is not None and data.is_dir()):
-        return ()
-    return (Note("image-options-unused", f"--image-* have no effect: {data or 'a profile'} is not a folder of images"),)
 
 
 def _floats(option: str, text: str) -> tuple[float, ...]:

@@ -14,19 +14,15 @@ from glowembed import pipeline
 from glowembed.cli import (
     AsJson,
     CalibSamples,
-    ImageMean,
-    ImageScale,
-    ImageStd,
+    ImageWords,
     MaybeData,
     Model,
     Plot,
     compile_options,
-    image_options,
     progress_bar,
     show,
     takes,
     tell_notes,
-    unused_image_options,
 )
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
@@ -85,7 +81,7 @@ class _Stop(Exception):
     """Raised after the stage that --stop-after names."""
 
 
-@takes(plot="bias_correction", curve="plan_effort")
+@takes(images=True, plot="bias_correction", curve="plan_effort")
 def compile_(
     model: Model,
     out: Out = None,
@@ -95,9 +91,6 @@ def compile_(
     calib_samples: CalibSamples = None,
     stop_after: StopAfter = None,
     dump: Dump = False,
-    image_mean: ImageMean = None,
-    image_std: ImageStd = None,
-    image_scale: ImageScale = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
     plot: Plot = None,
@@ -110,20 +103,20 @@ def compile_(
     channel, activations int8 asymmetric, biases int32.
     """
     _check(stop_after, out, dump, curve)
+    images = ImageWords.taken_from(given)
     options = compile_options(given)
     if options.random is not None and data is not None:
         raise UsageError("give samples with --data PATH, or random ones with --random N, not both")
     if options.renames and profile is None:
         raise UsageError("--rename names values of a profile: give it, with --profile FILE")
-    images = image_options(image_mean, image_std, image_scale)
-    source = None if data is None else Source(data, images=images, limit=calib_samples)
+    source = None if data is None else Source(data, images=images.options(), limit=calib_samples)
 
     made: dict[str, Any] = {}
     with suppress(_Stop):
         with progress_bar() as progress:
             watch = _watch(made, stop_after, dump)
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
-        tell_notes((*bundle.notes, *unused_image_options(data, image_mean, image_std, image_scale)))
+        tell_notes((*bundle.notes, *images.unused(data)))
         if plot is not None:
             write_file(plot, views.profile(made["profile"], pipeline.typed_graph(model, made["profile"], options)))
         _tell(bundle, options, verbose, as_json)

@@ -10,19 +10,15 @@ import typer
 from glowembed import pipeline
 from glowembed.cli import (
     CalibSamples,
-    ImageMean,
-    ImageScale,
-    ImageStd,
+    ImageWords,
     MaybeData,
     Model,
     Plot,
     compile_options,
-    image_options,
     progress_bar,
     show,
     takes,
     tell_notes,
-    unused_image_options,
 )
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
@@ -37,7 +33,9 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed profile model.onnx --data data.npz -o model.profile.yaml")(profile)
 
 
-@takes("calibration", "percentile", "schema", "shapes", "inputs", "outputs", "states", "frontend", "random")
+@takes(
+    "calibration", "percentile", "schema", "shapes", "inputs", "outputs", "states", "frontend", "random", images=True
+)
 def profile(
     model: Model,
     data: MaybeData = None,
@@ -49,9 +47,6 @@ def profile(
     plot: Plot = None,
     *,
     calib_samples: CalibSamples = None,
-    image_mean: ImageMean = None,
-    image_std: ImageStd = None,
-    image_scale: ImageScale = None,
     **given: Any,
 ) -> None:
     """Run calibration samples through the float model and record the range of every value.
@@ -62,8 +57,8 @@ def profile(
     """
     if out is None and plot is None:
         raise UsageError("name the file for the profile: -o FILE")
-    images = image_options(image_mean, image_std, image_scale)
-    source = None if data is None else Source(data, images=images, limit=calib_samples)
+    images = ImageWords.taken_from(given)
+    source = None if data is None else Source(data, images=images.options(), limit=calib_samples)
     options = compile_options(given)
     with progress_bar() as progress:
         ranges = pipeline.profile_model(model, source, options, progress, merge or ())
@@ -71,6 +66,5 @@ def profile(
         ranges.save(out)
     if plot is not None:
         write_file(plot, views.profile(ranges, pipeline.typed_graph(model, ranges, options)))
-    unused = unused_image_options(data, image_mean, image_std, image_scale)
-    tell_notes((*ranges.assumed, *ranges.notes, *few(ranges.samples), *unused))
+    tell_notes((*ranges.assumed, *ranges.notes, *few(ranges.samples), *images.unused(data)))
     show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")

@@ -19,16 +19,12 @@ import typer
 from glowembed import pipeline
 from glowembed.cli import (
     HtmlFile,
-    ImageMean,
-    ImageScale,
-    ImageStd,
-    image_options,
+    ImageWords,
     progress_bar,
     show,
     source_of,
     takes,
     tell_notes,
-    unused_image_options,
 )
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
 from glowembed.files.output import is_special, write_file
@@ -92,7 +88,7 @@ Workers = Annotated[
 ]
 
 
-@takes("shapes", "inputs", "outputs", "states", "frontend", "random")
+@takes("shapes", "inputs", "outputs", "states", "frontend", "random", images=True)
 def command(
     model: ModelOrBundle,
     out: PrecisionFile,
@@ -108,9 +104,6 @@ def command(
     cycles: MostCycles = None,
     workers: Workers = None,
     html: HtmlFile = None,
-    image_mean: ImageMean = None,
-    image_std: ImageStd = None,
-    image_scale: ImageScale = None,
     **given: Any,
 ) -> None:
     """Find the nodes that lose accuracy in int8, and lift as few of them as possible to int16 or float32.
@@ -131,11 +124,12 @@ def command(
     state = out.with_name(out.name + ".state.json")
     model, options, recorded = _start(model)
     options = replace(options, target=load_target(target or options.target).name)
+    images = ImageWords.taken_from(given)
     asked = CompileOptions.from_words(given)
     cut = Cut(asked.cut.inputs or options.cut.inputs, asked.cut.outputs or options.cut.outputs)
     frontend = asked.frontend or options.frontend
     options = replace(options, shapes={**options.shapes, **asked.shapes}, cut=cut, frontend=frontend)
-    source = source_of(data, asked.random, image_options(image_mean, image_std, image_scale, recorded), labels=labels)
+    source = source_of(data, asked.random, images.options(recorded), labels=labels)
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         profile = Path(folder) / "profile.yaml"
         seen = pipeline.profile_model(model, replace(source, labels=None), options, progress)
@@ -148,8 +142,7 @@ def command(
                 for worker in active_children():
                     worker.terminate()
                 raise Interrupted("\n".join(["interrupted", *_kept(state)])) from stopped
-    unused = unused_image_options(data, image_mean, image_std, image_scale)
-    tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *unused))
+    tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *images.unused(data)))
     show(report.tuned(result))
     _write(out, html, result, model.name)
 

@@ -14,19 +14,15 @@ from glowembed.cli import (
     ClockText,
     Data,
     HtmlFile,
-    ImageMean,
-    ImageScale,
-    ImageStd,
+    ImageWords,
     JsonFile,
     board_of,
-    image_options,
     progress_bar,
     refuse_options,
     show,
     source_of,
     takes,
     tell_notes,
-    unused_image_options,
     write_json,
 )
 from glowembed.errors import UsageError, unknown_name
@@ -106,7 +102,7 @@ MaxRam = Annotated[int | None, _limit("--max-ram", "BYTES", "Largest RAM: arena 
 MaxFlash = Annotated[int | None, _limit("--max-flash", "BYTES", "Largest flash: weights, code and constants.")]
 
 
-@takes("random")
+@takes("random", images=True)
 def validate(
     bundle: BundleDir,
     data: Data = None,
@@ -125,9 +121,6 @@ def validate(
     flash: FlashFirst = False,
     resume: Resume = False,
     clock: ClockText = None,
-    image_mean: ImageMean = None,
-    image_std: ImageStd = None,
-    image_scale: ImageScale = None,
     min_accuracy: MinAccuracy = None,
     max_drop: MaxDrop = None,
     max_cycles: MaxCycles = None,
@@ -143,26 +136,27 @@ def validate(
     """
     if transport not in (None, *TRANSPORTS):
         raise unknown_name("transport", str(transport), TRANSPORTS)
+    words = ImageWords.taken_from(asked)
     random = CompileOptions.from_words(asked).random
     limits = dict(zip(FIGURES, (min_accuracy, max_drop, max_cycles, max_ram, max_flash), strict=True))
     if boards is not None:
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
         own |= {FIGURES[name].option: limit is not None for name, limit in limits.items()}
         refuse_options({**own, "--html": html, "--clock": clock}, f"for one board, and {boards} names several")
-        given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": image_mean}
-        given |= {"--image-std": image_std, "--image-scale": image_scale}
-        words = _words(given, {"--layers": layers, "--flash": flash, "--resume": resume})
-        _farm(_places(boards, bundle, data), words, json_file)
+        given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": words.mean}
+        given |= {"--image-std": words.std, "--image-scale": words.scale}
+        forwarded = _words(given, {"--layers": layers, "--flash": flash, "--resume": resume})
+        _farm(_places(boards, bundle, data), forwarded, json_file)
         return
     opened = pipeline.load_bundle(bundle)
-    images = image_options(image_mean, image_std, image_scale, images_of(opened))
+    images = words.options(images_of(opened))
     source, place = source_of(data, random, images, labels=labels), board_of(opened, board)
     link, timed = Link(transport, port, baud, flash, resume), clock is not None or max_cycles is not None
     clock_hz = clock_of(load_board(place), clock)
     with progress_bar() as progress:
         how = (layers, build_dir, progress, model, link, clock_hz, timed)
         result = run_validation(opened, source, place, samples, None, *how)
-    tell_notes(unused_image_options(data, image_mean, image_std, image_scale))
+    tell_notes(words.unused(data))
     write_json(json_file, result.json)
     if html is not None:
         write_file(html, _page(opened, load_board(place), source, model, result))

@@ -99,11 +99,17 @@ class Sub(Add):
 
 
 @dataclass(frozen=True)
-class AddParams:
-    """The number of rows and the constants of ge_requantize_pair."""
+class _Rows:
+    """The sizes of three tensors of one shape."""
 
     rows: int = i32("rows of each of the three tensors")
     row: int = i32("elements of a row")
+
+
+@dataclass(frozen=True)
+class _PairConstants:
+    """The constants of ge_requantize_pair. As a base class it stands before the sizes, whose fields come first."""
+
     multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
     multiplier_b: int = i32("of the second operand; negative for a difference")
     offset: int = i32("zero points and rounding")
@@ -113,15 +119,13 @@ class AddParams:
 
 
 @dataclass(frozen=True)
-class AddBroadcastParams(broadcast.LoopParams):
-    """The loops of Broadcasting and the constants of ge_requantize_pair."""
+class AddParams(_PairConstants, _Rows):
+    """The number of rows and the constants of ge_requantize_pair."""
 
-    multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
-    multiplier_b: int = i32("of the second operand; negative for a difference")
-    offset: int = i32("zero points and rounding")
-    shift: int = i32("1..22")
-    lo: int = i32("smallest output, the fused activation included")
-    hi: int = i32("largest output")
+
+@dataclass(frozen=True)
+class AddBroadcastParams(_PairConstants, broadcast.LoopParams):
+    """The loops of Broadcasting and the constants of ge_requantize_pair."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class AddEachParams(broadcast.LoopParams):
     hi: int = i32("largest output")
 
 
-def _sum(p: AddParams | AddBroadcastParams, a: Array, b: Array) -> Array:
+def _sum(p: _PairConstants, a: Array, b: Array) -> Array:
     q = fixedpoint.PairRequant((p.multiplier_a, p.multiplier_b), p.offset, p.shift)
     return fixedpoint.requantize_pair(a, b, q, p.lo, p.hi)
 
