@@ -25,6 +25,19 @@ typedef struct {
     int32_t lo, hi;     /* smallest and largest output; the loops know only those of int8 */
 } ge_dsp_product;
 
+/* The law of params of Mul, without the places of a call. */
+#define GE_DSP_PRODUCT_LAW(p, multiplier)                                                                              \
+    {NULL,                                                                                                             \
+     NULL,                                                                                                             \
+     NULL,                                                                                                             \
+     NULL,                                                                                                             \
+     ge_dsp_minus((p)->zero_point_a),                                                                                  \
+     ge_dsp_minus((p)->zero_point_b),                                                                                  \
+     multiplier,                                                                                                       \
+     (p)->out_zero_point,                                                                                              \
+     (p)->lo,                                                                                                          \
+     (p)->hi}
+
 /* clang-format off */
 
 /* The next four products, in lr, r12, r11, r9. */

@@ -21,16 +21,7 @@ static void mul_broadcast_s8_dsp_line(const ge_mul_broadcast_params *p, const ge
 static void ge_mul_broadcast_s8_dsp(const ge_mul_broadcast_params *p, const ge_rows *a, const ge_rows *b,
                                     const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
                                     void *scratch) {
-    const ge_dsp_product law = {NULL,
-                                NULL,
-                                NULL,
-                                NULL,
-                                ge_dsp_minus(p->zero_point_a),
-                                ge_dsp_minus(p->zero_point_b),
-                                multiplier[0],
-                                p->out_zero_point,
-                                p->lo,
-                                p->hi};
+    const ge_dsp_product law = GE_DSP_PRODUCT_LAW(p, multiplier[0]);
     ge_lines lines = GE_LINES(p, a, b, out, first_row, last_row);
     (void)scratch;
     for (; ge_lines_more(&lines); ge_lines_step(&lines)) {

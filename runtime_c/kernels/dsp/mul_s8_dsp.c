@@ -7,16 +7,7 @@
 
 static void ge_mul_s8_dsp(const ge_mul_params *p, const ge_rows *a, const ge_rows *b, const int32_t *multiplier,
                           const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    const ge_dsp_product law = {NULL,
-                                NULL,
-                                NULL,
-                                NULL,
-                                ge_dsp_minus(p->zero_point_a),
-                                ge_dsp_minus(p->zero_point_b),
-                                multiplier[0],
-                                p->out_zero_point,
-                                p->lo,
-                                p->hi};
+    const ge_dsp_product law = GE_DSP_PRODUCT_LAW(p, multiplier[0]);
     (void)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         ge_dsp_product_each(&law, (const int8_t *)ge_row(a, y), (const int8_t *)ge_row(b, y), (int8_t *)ge_row(out, y),

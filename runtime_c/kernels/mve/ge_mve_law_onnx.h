@@ -4,6 +4,8 @@
  * words of a (2 m + 1) and a (2 m - 1), rounded. Where they differ, a half lies between them and the even one is meant.
  * (At the lower end a half goes down; as 2 m - 1 is odd, no half has a high word of its own.) 12 instructions.
  */
+#include "ge_mve_law_outputs.h"
+
 #define GE_MVE_LAW_VECTORS 2
 
 #define GE_MVE_LAW_LOAD(stream, free)                                                                                  \
@@ -24,12 +26,3 @@
     "vbic " sums ", q3, q0\n"                                                                                          \
     "vpst\n"                                                                                                           \
     "vnegt.s32 " sums ", " sums "\n"
-
-#define GE_MVE_LAW_OUTPUTS(bias, stream, free, third, zero)                                                            \
-    "vadd.i32 q5, q5, " bias "\n" third "vadd.i32 q6, q6, " bias "\n" GE_MVE_LAW_LOAD(stream, free)                    \
-        GE_MVE_LAW_SCALE("q7", free) GE_MVE_LAW_SCALE("q5", free) "vqmovnb.s32 q7, q7\n" GE_MVE_LAW_SCALE(             \
-            "q6", free) "vqmovnb.s32 q5, q5\n" zero "vqadd.s16 q7, q7, " free "\n"                                     \
-                        "vqmovnt.s32 q5, q6\n"                                                                         \
-                        "vqmovnb.s16 q7, q7\n"                                                                         \
-                        "vqadd.s16 q5, q5, " free "\n"                                                                 \
-                        "vqmovnb.s16 q5, q5\n"

@@ -3,6 +3,8 @@
  * VQRDMULH is the first rounding and cannot saturate, as multipliers are not negative. Halves go away from zero, and
  * VRSHL takes them up: a negative number is made less by one, and is more than -2^31 before. 4 instructions.
  */
+#include "ge_mve_law_outputs.h"
+
 #define GE_MVE_LAW_VECTORS 2
 
 #define GE_MVE_LAW_LOAD(stream, free)                                                                                  \
@@ -14,12 +16,3 @@
     "vshr.s32 q0, " sums ", #31\n"                                                                                     \
     "vadd.i32 " sums ", " sums ", q0\n"                                                                                \
     "vrshl.s32 " sums ", " sums ", q2\n"
-
-#define GE_MVE_LAW_OUTPUTS(bias, stream, free, third, zero)                                                            \
-    "vadd.i32 q5, q5, " bias "\n" third "vadd.i32 q6, q6, " bias "\n" GE_MVE_LAW_LOAD(stream, free)                    \
-        GE_MVE_LAW_SCALE("q7", free) GE_MVE_LAW_SCALE("q5", free) "vqmovnb.s32 q7, q7\n" GE_MVE_LAW_SCALE(             \
-            "q6", free) "vqmovnb.s32 q5, q5\n" zero "vqadd.s16 q7, q7, " free "\n"                                     \
-                        "vqmovnt.s32 q5, q6\n"                                                                         \
-                        "vqmovnb.s16 q7, q7\n"                                                                         \
-                        "vqadd.s16 q5, q5, " free "\n"                                                                 \
-                        "vqmovnb.s16 q5, q5\n"
