@@ -6,7 +6,7 @@
     python benchmarks/onnx_backend.py --board mps2-an386                    on an emulated board: a row of the document
     python benchmarks/onnx_backend.py --dtype int8                          the cases with float inputs, quantized: a row
 
-Each case is compiled as it is given, in its own types. Cases share calls of the C compiler, and on a board they share a
+Each case is compiled unchanged, in its own types. Cases share calls of the C compiler, and on a board they share a
 firmware. A case passes if its outputs have the types and shapes that the suite expects and its values within the tolerance
 of the suite, and if the numpy reference has the same bits (NaN beside NaN). Where data decides the size of an output, the
 output that says how many elements were found must say what the suite has, and zeros must follow them. A case that is refused
@@ -393,8 +393,8 @@ def document(results: Iterable[Result], others: str) -> str:
         [
             "# ONNX's backend suite",
             "",
-            f"Written by benchmarks/onnx_backend.py with onnx {onnx.__version__}. Each case is compiled as it is given, in its own types",
-            "(`--dtype model`), for x86-64, built with gcc -O1 and run; outputs must be within the suite's tolerances, and the bits those of the",
+            f"Written by benchmarks/onnx_backend.py with onnx {onnx.__version__}. Each case is compiled unchanged, in its own types",
+            "(`--dtype model`), for x86-64, built with gcc -O1 and run. Outputs must be within the suite's tolerances, with the same bits as the",
             "numpy reference.",
             "",
             f"**{counts[PASS]} of {len(results)} cases pass**; the others: {_counted(counts)}.",
@@ -434,8 +434,8 @@ def with_row(table: str, setup: Setup, results: Sequence[Result], note: str) -> 
         [
             OTHERS,
             "",
-            "The same cases on emulated boards, whose outputs must have the bits of the reference, and in other types: cases with",
-            "a float input, which is its own calibration sample, by the bits of the reference alone. One row for each call with",
+            "The same cases on emulated boards and in other types. On boards, outputs must have the bits of the reference. In int8 and int16, cases with",
+            "a float input, which is also the calibration sample, are compared with the bits of the reference only. There is one row for each call with",
             "`--board` or `--dtype`.",
             "",
             "| board | dtype | passed / cases | others |",

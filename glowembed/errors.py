@@ -26,7 +26,7 @@ class GlowembedError(Exception):
 
 
 class ValidationDiffers(GlowembedError):
-    """The program that ran does not give what the reference gives."""
+    """The outputs of the program differ from those of the reference."""
 
     exit_code = 1
 
@@ -38,7 +38,7 @@ class UsageError(GlowembedError):
 
 
 class DoesNotFit(UsageError):
-    """A board is too small. This is a usage error because another board or a smaller model solves it.
+    """A board is too small. This is a usage error, because another board or a smaller model helps.
 
     `overflows` maps the name of each memory of the board to the bytes by which it is exceeded.
     """
@@ -68,7 +68,7 @@ class ToolError(GlowembedError):
 
 
 class LimitExceeded(GlowembedError):
-    """The program ran, and a figure is beyond a limit that the user has set: the message says which, and what helps."""
+    """A figure exceeds a limit that the user has set; the message says which, and what helps."""
 
     exit_code = 5
 

@@ -43,43 +43,44 @@ def operators() -> str:
     return f"""# Operators
 
 {HEAD}
-The operators of the default ONNX domain that are computed by kernels, from opset 7 on, in the meaning of the model's own opset.
-Every dtype has portable C for all targets, and faster kernels for the cores in [kernels.md](kernels.md). What a node
-may not be (a shape, an attribute, a computed weight) is said by `glowembed inspect MODEL`, all of it at once; with `--coverage` it says how
-each operator of a model is computed, and its share of the estimated cycles.
+The table lists the operators of the default ONNX domain that are computed by kernels, from opset 7 on, with the meaning of the model's
+own opset. Every dtype has portable C for all targets; [kernels.md](kernels.md) lists the cores with faster kernels. `glowembed inspect
+MODEL` lists every node that is not supported, with the reason, such as a shape, an attribute or a computed weight. With `--coverage` it
+shows how each operator of a model is computed, and its share of the estimated cycles.
 
 {table(("ONNX operator", "computed as", "meaning", *DTYPES), rows)}
 
 ## Generated operators
 
-These are computed by C that is made from a loop nest, for every type of elements that ONNX allows, every rank and batch. In a
-quantized network those that only move, compare or select numbers (Gather, Tile, Pad, Where, TopK, ArgMax ...) do so with the stored
-integers, whose type is that of the input, or that of the output where there are several inputs; between two float32 nodes they are
+These operators are computed by C that is made from a loop nest, for every element type that ONNX allows, every rank and batch. In a
+quantized network, operators that only move, compare or select numbers (Gather, Tile, Pad, Where, TopK, ArgMax and others) work on the stored
+integers, whose type is that of the input, or that of the output if there are several inputs; between two float32 nodes they are
 float32 too. A function of one number (Sin, a power) is a table of 256 entries in int8, and straight
-lines in int16. The others run in float32: the conversions before and after them are layers too, and `inspect` lists each with its reason. An operator of the
-first table runs in this way too where it computes with integers, or in a form that its kernels do not have. `compile --dtype
-model` computes every value in the type that the model gives it, float64 and float16 too, and takes any batch. Operators that have neither are expanded by the function bodies that ONNX gives, such as
-LayerNormalization; strings, sequences, optionals and random numbers are refused.
+lines in int16. The others run in float32. The conversions before and after them are layers too, and `inspect` lists each with its reason. An operator of the
+first table is generated too if it computes with integers, or in a form that its kernels do not support. `compile --dtype
+model` computes every value in the type that the model gives it, float64 and float16 too, and takes any batch. Other operators are expanded
+by the function bodies that ONNX defines. Strings, sequences, optionals and random numbers are refused.
 
 Operators of com.microsoft, which the optimizer and the quantizer of onnxruntime write, are expanded into standard operators:
 {", ".join(sorted(contrib.BODIES))}. Those of its integer arithmetic are in [quantized-models.md](quantized-models.md).
 
-Where data decides the size of an output (NonZero, Compress, Unique, NonMaxSuppression), the shape that the model declares is taken. If it
-declares none, an output of the model has the largest size that the operator can give: what is found comes first, zeros follow, and an
-output `<name>_found` (int32) holds the number found. The header says so at each of them. A node that reads such a tensor is refused,
-because it would take zeros for results.
+If the size of an output depends on data (NonZero, Compress, Unique, NonMaxSuppression), the shape that the model declares is used. If it
+declares none, an output of the model has the largest size that the operator can give: the elements that were found come first, zeros
+follow, and an output `<name>_found` (int32) holds the number of elements. The header says so for each of them. A node that reads such a
+tensor is refused, because it would take the zeros for results.
 
 {table(("family", "operators"), generated)}
 
 ## Kernel-level ops in portable C only
 
-Every kernel-level op has portable C. These have no faster kernel for the cores named; [kernels.md](kernels.md) lists the kernels that
-exist. A name ends in the types: s8 and s16 of activations, w16 for weights of int16, w4 for weights of int4, f32; aw stands for asymmetric weights.
+Every kernel-level op has portable C. The ops in this table have no faster kernel for the cores named, for the reason given;
+[kernels.md](kernels.md) lists the kernels that exist. A name ends in its types: s8, s16 and f32 are those of activations, w16 means weights of
+int16, w4 weights of int4, and aw asymmetric weights.
 
 {table(("reason", *PORTABLE_ON.values()), _portable_rows())}
 
-Besides these: Identity, Dropout and Cast of floats are removed, whatever depends on constants alone is computed when the model is
-compiled, and quantized models are read in the forms of [quantized-models.md](quantized-models.md).
+Identity, Dropout and Cast of floats are removed. Nodes that depend only on constants are computed when the model is compiled. Quantized
+models are read in the forms of [quantized-models.md](quantized-models.md).
 """
 
 
@@ -108,12 +109,13 @@ def kernels() -> str:
     return f"""# Kernels
 
 {HEAD}
-A kernel is one C function; its file in `runtime_c/kernels/<core>` begins with what it computes, what it needs and its idea. Each op
-has portable C, which every target can take. The other columns name files for an instruction set:
+A kernel is one C function. Its file in `runtime_c/kernels/<core>` begins with a comment that says what it computes, what it needs and
+how it works. Each op has portable C for every target. The other columns name files for an instruction set:
 
 {chr(10).join(lines)}
 
-`compile --verbose` says which kernel each layer takes, and why not another. Laws: the requantizations for which an op exists.
+`compile --verbose` lists the kernels that were considered for each layer, and why they were not taken. The last column lists the laws
+([glossary.md](glossary.md)) in which an op exists.
 
 {table(("op", "portable", *sorted(_words()), "laws"), rows)}
 """
@@ -176,14 +178,14 @@ def exports() -> str:
 {HEAD}
     glowembed export BUNDLE --as KIND -o DIR
 
-puts a bundle into a package for a build system, a package manager or a language. Its README.md says how to use it. `--version` gives the
-version of the package, and `export.json` records what was exported.
+This command puts a bundle into a package for a build system, a package manager or a language. The README.md of the package says how to
+use it. `--version` sets the version of the package, and `export.json` records what was exported.
 
 {table(("kind", "what it makes", "how it is built", "how we test it"), rows)}
 
-Tests are in tests/export. A tool that is not installed is a reason to skip the part that needs it, and the test says so: in CI, cargo,
-CMake, pkg-config and PlatformIO are there; the SDKs of Zephyr, ESP-IDF, Arduino and MicroPython are not. The sources that they would compile
-are compiled by arm-none-eabi-gcc and run on an emulated Cortex-M4 instead, in the folders of the export.
+The tests are in tests/export. If a tool is not installed, the part of a test that needs it is skipped, and the test says so. In CI, cargo,
+CMake, pkg-config and PlatformIO are installed; the SDKs of Zephyr, ESP-IDF, Arduino and MicroPython are not. The sources that they would
+compile are compiled by arm-none-eabi-gcc and run on an emulated Cortex-M4 instead, in the folders of the export.
 
 ## The self-test
 
@@ -192,23 +194,24 @@ a computer at the other end of a cable. It makes its own inputs, runs the networ
 that the reference in Python gave when the bundle was exported:
 
 - The numbers of an input come from xorshift32 (Marsaglia, 2003; shifts 13, 17, 5). The generator of input i begins with
-  {selftest.SEED} ^ (i * 0x{selftest.SEED_STEP:X} mod 2^32), and goes on from run to run.
+  {selftest.SEED} ^ (i * 0x{selftest.SEED_STEP:X} mod 2^32), and continues from run to run.
 - A quantized element of 8 or 16 bits is the first bits of a number, so that every value occurs. A float is ((number >> 24) + 1) / 256. Any
-  other element is number >> 31, 0 or 1.
+  other element is number >> 31, that is 0 or 1.
 - States begin with 0.
 - The hash is FNV-1a with 64 bits over the bytes of all outputs, in the order of the header, run after run.
 
-A network that answers these inputs with NaN is refused, because processors give NaN different bits.
+A network that gives NaN for these inputs is refused, because processors give NaN different bits.
 
 ## What an export needs
 
 The kinds {_listed(k.name for k in kinds().values() if k.runs_here)} run on this computer and take bundles for x86-64 or generic. {_listed(k.name for k in kinds().values() if k.plain)}
-have code of their own around the network and need all tensors in the arena, as they are by default. Weights in a file (`--weights file:NAME`) are
-refused by all: the package would not hold them.
+have code of their own around the network and need all tensors in the arena, which is the default. All kinds refuse bundles with weights in a
+file (`--weights file:NAME`), because the package would not contain them.
 
 ## Another kind
 
-Add a folder to `glowembed/export/kinds` with a `kind.toml` and templates, and its proof to `PROOFS` in tests/export/test_kinds.py.
+To add a kind, add a folder to `glowembed/export/kinds` with a `kind.toml` and templates, and its test to `PROOFS` in
+tests/export/test_kinds.py.
 """
 
 
