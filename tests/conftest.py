@@ -55,7 +55,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def digits() -> Path:
-    """The folder of the carried example: model.onnx and data.npz."""
+    """The folder of the included example: model.onnx and data.npz."""
     return ROOT / "examples" / "digits"
 
 

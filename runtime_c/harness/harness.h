@@ -32,7 +32,7 @@ typedef struct {
     uint8_t *arena; /* GE_GUARD_BYTES of guard lie directly before and after it */
     uint32_t arena_size;
     uint32_t
-        window; /* bytes from the start of the arena that the host may use: behind the guard, what lies outside it */
+        window; /* bytes from the start of the arena that the host may use: after the guard, what lies outside it */
     uint32_t input_count, output_count, layer_count;
     const ge_span *inputs;
     const ge_span *outputs;

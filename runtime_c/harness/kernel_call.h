@@ -1,4 +1,4 @@
-/* Kernels behind one signature: the wrapper that the host makes around it (run/kernel.py). */
+/* Kernels with one signature: the wrapper that the host makes around them (run/kernel.py). */
 #ifndef GE_KERNEL_CALL_H
 #define GE_KERNEL_CALL_H
 

@@ -130,7 +130,7 @@ static void put_blocks(outbox *out, const frame *sent) {
         at += count;
         more = (at < total);
         if (more && count < BLOCK - 1u) {
-            ++at; /* the zero that the code stands for */
+            ++at; /* the zero that the code represents */
         }
     }
 }

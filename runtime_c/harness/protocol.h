@@ -40,7 +40,7 @@ typedef struct {
     uint8_t broken;     /* 1: the frame is too long or no COBS; waits for the next zero */
 } ge_receiver;
 
-#define GE_RECEIVE_MORE (-1)   /* the frame goes on */
+#define GE_RECEIVE_MORE (-1)   /* the frame continues */
 #define GE_RECEIVE_BROKEN (-2) /* a frame has ended that cannot be one */
 
 /* Forgets what has been received. */

@@ -44,7 +44,7 @@ static void say_hex(uint8_t byte) {
     ge_uart_put((uint8_t)"0123456789abcdef"[byte & 15u]);
 }
 
-/* Three digits behind the point; what lies beyond is cut to the largest number that fits. */
+/* Three digits after the point; larger numbers become the largest one that fits. */
 static void say_thousandths(float value) {
     const float most = 2.0e9f;
     const float scaled = ((value < 0.0f) ? -value : value) * 1000.0f + 0.5f;
@@ -88,7 +88,7 @@ static int32_t digit(char character) {
     return (lower >= 'a' && lower <= 'f') ? lower - 'a' + 10 : -1;
 }
 
-/* A whole decimal number; -1 where it is none. */
+/* A whole decimal number; -1 if it is not one. */
 static int32_t decimal(const char *text) {
     int32_t number = 0;
     for (const char *at = text; *at != '\0'; ++at) {

@@ -424,7 +424,7 @@ def test_every_export_of_a_network_is_the_same_ops(
 
 
 def shared_samples(folder: Path, shape: tuple[int, ...]) -> list[Array]:
-    """Two samples, in the order of axes that the model wants."""
+    """Two samples, in the order of axes of the model."""
     data = np.load(folder / "data.npz")
     samples = data["test_x"][:2].astype(np.float32)
     if "x_scale" in data:

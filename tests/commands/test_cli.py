@@ -214,7 +214,7 @@ def test_build_and_validate_on_an_emulated_board(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.cc
 def test_a_bit_that_differs_is_found(host_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The C of a bundle is changed behind its back: the first layer that is wrong is named."""
+    """The C of a bundle is changed after compilation; the first wrong layer is named."""
     weights = next(host_bundle.glob("*_weights.c"))
     text = weights.read_text()
     broken = re.sub(r"(?<=\{\n)( *)(-?\d+),", r"\1 0,", text, count=1)

@@ -45,7 +45,7 @@ def test_the_same_bits_on_the_host(weights: Weights, digits: Path, tmp_path: Pat
 @pytest.mark.qemu
 @pytest.mark.parametrize("weights", PLACES[1:], ids=str)
 def test_the_same_bits_on_an_emulated_board(weights: Weights, digits: Path, tmp_path: Path) -> None:
-    """Weights in RAM are where the linker puts variables; layers are looked at in a twin with the same weights."""
+    """Weights in RAM are where the linker puts variables; layers are checked in a second build with the same weights."""
     bundle = compiled(digits, tmp_path, "cortex-m4", weights)
     result = validate(bundle, digits / "data.npz", "mps2-an386", 3, layers=True)
     assert result.bit_exact

@@ -1,4 +1,4 @@
-"""The carried example is what its README says: its data, its layers, its accuracy in float."""
+"""The included example agrees with its README: its data, its layers, its accuracy in float."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ LOSS = 0.003
 """The share of samples that a classifier may lose against float with the default settings."""
 
 OTHER_WEIGHTS = {("kws", "model_tflite_float"), ("ad01", "model_tflite_float")}
-"""Files of other weights than their siblings (see their README): only their bits are judged."""
+"""Files with other weights than the other files of their model (see their README); only their bits are compared."""
 
 
 @pytest.mark.shared

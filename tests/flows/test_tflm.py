@@ -60,7 +60,7 @@ def test_the_tflite_file_itself_gives_them_by_default(name: str, compiled, share
 
 @pytest.mark.shared
 def test_it_takes_the_law(compiled, shared_models: Path) -> None:
-    """With one rounding, outputs behind a softmax differ, so the test above would fail."""
+    """With one rounding, outputs after a softmax differ, so the test above would fail."""
     assert differences(compiled(shared_models / "resnet8", "default"), shared_models / "resnet8", 10).max() > 0
 
 

@@ -125,7 +125,7 @@ def set_attribute(chance: random.Random, m: onnx.ModelProto) -> None:
 
 
 def mild_attribute(chance: random.Random, m: onnx.ModelProto) -> None:
-    """Another small number in the place of one of an existing attribute."""
+    """Another small number in place of one of an existing attribute."""
     node = _node(chance, m)
     if node is None or not node.attribute:
         return
@@ -445,7 +445,7 @@ def quantization(chance: random.Random, m: onnx.ModelProto) -> None:
 
 
 def quantize_output(chance: random.Random, m: onnx.ModelProto) -> None:
-    """QuantizeLinear and DequantizeLinear behind some value."""
+    """QuantizeLinear and DequantizeLinear after some value."""
     readers = [n for n in m.graph.node if n.input]
     if not readers:
         return

@@ -1,7 +1,7 @@
 """Runs cases in forked workers with limits of memory and time. In: a function of a case's number. Out: findings and
 counts.
 
-A finding is what no user should meet: an exception that is not a GlowembedError, a warning of numpy, a hang, too much
+A finding is something that no user should see: an exception that is not a GlowembedError, a warning of numpy, a hang, too much
 memory, a crash of the process, and whatever the function itself reports by raising Wrong.
 """
 

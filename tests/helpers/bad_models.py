@@ -136,7 +136,7 @@ def _large(op: str, constants: Mapping[str, object], **attrs: object) -> onnx.Mo
 
 
 def _several() -> onnx.ModelProto:
-    """Three unsupported operators, with supported ones between and behind them."""
+    """Three unsupported operators, with supported ones between and after them."""
     return model(
         [
             node("RandomNormalLike", "x", "a"),

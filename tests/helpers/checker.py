@@ -248,7 +248,7 @@ def _rounding(graph: Graph) -> float:
 
 
 def _with_stored_constants(graph: Graph, typed: Graph) -> Graph:
-    """Constants as the integers hold them, so that only the arithmetic is judged."""
+    """Constants as the integers represent them, so that only the arithmetic is compared."""
 
     def rounded(value: Value) -> Value:
         qtype = typed.values[value.name].qtype

@@ -58,7 +58,7 @@ class Call:
         return self.op.row_bytes(self.params)[1]
 
     def output(self, at: int) -> Placement:
-        """The output in one piece at `at`; the rows of a sum that goes on are all one row."""
+        """The output in one piece at `at`; the rows of a running sum are all one row."""
         if self.op.accumulates:
             return Placement((at,) * self.rows, self.row_bytes)
         return in_one_piece(at, self.rows, self.row_bytes)
@@ -313,7 +313,7 @@ def _check_same_place(kernel: HostKernel, call: Call) -> None:
 
 
 def _overlapped(call: Call, i: int, distance: int) -> tuple[list[Placement], Placement, int]:
-    """Input `i` begins `distance` bytes after the output; the other inputs lie behind both."""
+    """Input `i` begins `distance` bytes after the output; the other inputs lie after both."""
     begin = max(0, -distance)
     output = call.output(begin)
     at = _aligned(max(output.end, begin + distance + call.inputs[i].nbytes) + GUARD)

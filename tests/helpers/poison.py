@@ -1,4 +1,4 @@
-"""A bundle run call by call on the host while all that is dead is garbage, and forbidden.
+"""Runs a bundle call by call on the host while all bytes that are not alive are garbage and must not be read.
 
 In: a graph with kernels, its plan, inputs. Out: the outputs, or PoisonError. Before each call every byte of the arena that no live
 buffer covers, because its value has died or is not born, gets garbage and is poisoned for AddressSanitizer, which stops

@@ -62,7 +62,7 @@ def saved(proto: onnx.ModelProto, folder: Path, name: str = "model.onnx") -> Pat
 
 
 def canonical(proto: onnx.ModelProto, folder: Path, twice: bool = True, **options: Any) -> Graph:
-    """Loaded, canonicalized, and compared with onnxruntime before and after, value by value; `twice`: and once more."""
+    """Loaded, canonicalized, and compared with onnxruntime before and after, value by value; `twice`: canonicalized twice."""
     graph = load(saved(proto, folder), **options)
     result = canonicalize(graph)
     sample = {name: _sample(graph, name) for name in graph.inputs}

@@ -25,7 +25,7 @@ BOARD = "mps2-an386"
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory, root: Path) -> list[Bundle]:
-    """The carried example, and a convolution with its input handed over by rows."""
+    """The included example, and a convolution with its input handed over by rows."""
     folder, digits = tmp_path_factory.mktemp("combine"), root / "examples" / "digits"
     first = compile_model(
         digits / "model.onnx", folder / "first", CompileOptions("cortex-m4", name="digits"), digits / "data.npz"

@@ -1,4 +1,4 @@
-"""debug: the layer that differs in bits is named, and errors are charged to the layer that makes them."""
+"""debug names the layer whose bits differ, and attributes errors to the layers that cause them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detectors: the C header decides as its twin, on the host and on a board; what is counted; and what is refused."""
+"""Detectors: the C header makes the decisions of the Python law, on the host and on a board; what is counted; and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`inspect --target` says what a build and a run say: of networks that fit, that fit with an option, and that do not."""
+"""The verdicts of `inspect --target` agree with a build and a run, for networks that fit, that fit with an option, and that do not fit."""
 
 from __future__ import annotations
 

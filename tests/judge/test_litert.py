@@ -34,7 +34,7 @@ def samples(model: Path, tmp_path: Path) -> Dataset:
 
 
 class Interpreter:
-    """Stands for LiteRT's: its output is its input plus one, and its reference kernels lack the operator if `lacking`."""
+    """A substitute for LiteRT's: its output is its input plus one, and its reference kernels lack the operator if `lacking`."""
 
     lacking = False
     resets = 0

@@ -1,4 +1,4 @@
-"""tune: a net that int8 hurts gets back its accuracy with few nodes lifted, the same way every time."""
+"""tune: a network that loses accuracy in int8 gets it back with few lifted nodes, with the same result every time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def known(task: Task) -> tune.Tuned:
-    """The answer that the tests share: it is the same every time, which one of them shows."""
+    """The result that the tests share; one of them shows that it is the same every time."""
     return tune.tune(task, drop=0.05)
 
 
@@ -117,7 +117,7 @@ def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
 def test_an_interrupted_search_goes_on(
     task: Task, known: tune.Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Evaluations from before the interruption are not made again, and the answer is the same."""
+    """Evaluations before the interruption are not repeated, and the result is the same."""
     state, real = tmp_path / "state.json", tune.evaluate
     done: list[tune.Lifted] = []
 

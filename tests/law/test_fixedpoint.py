@@ -1,4 +1,4 @@
-"""The integer law against exact rational arithmetic, and its C twin against it, bit for bit."""
+"""The integer law against exact rational arithmetic, and its C counterpart against the law, bit for bit."""
 
 import ctypes
 from fractions import Fraction

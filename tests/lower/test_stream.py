@@ -28,7 +28,7 @@ from glowembed.run.host import HostModel
 
 ROWS, CHANNELS = 20, 6
 FULL, DEPTH = (CHANNELS, 8), (8, 8)
-"""Channels of the first layer and of those behind it."""
+"""Channels of the first layer and of the layers after it."""
 
 
 def convolution(

@@ -274,7 +274,7 @@ def measured(image: Image, hot: int = 0, count: int = 3) -> measuring.Measuremen
 def test_counts_and_cycles_on_every_board(make: Make, board: str) -> None:
     """A loop of known length: M4 `ldr; nop; n x (subs, bne); movs; bx` is 2 + 1 + 3 n - 1 + 1 + 3 cycles.
 
-    On the M33, LDR takes 1, and a taken branch behind SUBS folds into it.
+    On the M33, LDR takes 1, and a taken branch after SUBS folds into it.
     """
     rounds = 70_001  # no constant of a MOV
     found = measured(make(board, fake_bundle.whole(LOOP.format(rounds=rounds))), hot=2)

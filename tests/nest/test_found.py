@@ -1,4 +1,4 @@
-"""Outputs whose size depends on data: the most that there can be, how many were found, zeros behind them. Against onnxruntime, and in C."""
+"""Outputs whose size depends on data: the most that there can be, how many were found, and zeros after them. Against onnxruntime, and in C."""
 
 from __future__ import annotations
 

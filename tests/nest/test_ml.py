@@ -91,7 +91,7 @@ def forest(
 
 
 def as_tensors(attributes: Attributes, *names: str) -> Attributes:
-    """The attributes with tensors of float64 in the place of these lists."""
+    """The attributes with tensors of float64 in place of these lists."""
     tensors = {f"{n}_as_tensor": numpy_helper.from_array(np.array(attributes[n], np.float64)) for n in names}
     return {n: v for n, v in attributes.items() if n not in names} | tensors
 

@@ -124,7 +124,7 @@ def network(case: Case) -> Graph:
 
 
 def exact(case: Case, q: Array, k: Array, v: Array) -> Array:
-    """The attention of each batch and head by itself, in float64."""
+    """The attention of each batch and head separately, in float64."""
     outputs = np.zeros((case.batches, case.queries, case.heads, case.width))
     ahead = case.keys if case.ahead is None else case.ahead
     mask = np.zeros((1, 1, case.keys)) if case.mask is None else case.mask.astype(np.float64)

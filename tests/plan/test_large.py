@@ -54,7 +54,7 @@ def network_c(bundle: Bundle) -> str:
 @pytest.mark.parametrize("target", ON)
 @pytest.mark.parametrize(("size", "slot"), [(120, "uint16_t"), (270, "int32_t")])
 def test_rows_are_found_wherever_they_lie(size: int, slot: str, target: str, tmp_path: Path) -> None:
-    """The input fills the front of the arena: rows of the layers between lie behind it, below and above 256 KB."""
+    """The input fills the front of the arena: rows of the layers between lie after it, below and above 256 KB."""
     nodes = [node("Conv", "x w0", "t", pads=[1] * 4), node("Conv", "t w1", "y", pads=[1] * 4)]
     constants = {"w0": weights(16, 4, 3, 3), "w1": weights(3, 16, 3, 3)}
     options = CompileOptions(target=target, plan=PlanOptions("greedy", optimize="ram"))

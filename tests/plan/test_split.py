@@ -64,7 +64,7 @@ def test_the_same_bits_on_the_host(io: str, digits: Path, tmp_path: Path) -> Non
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
 def test_two_memories_of_an_emulated_board(digits: Path, tmp_path: Path) -> None:
-    """The linker puts each part where board.toml says; the layers are looked at in a twin with one arena."""
+    """The linker puts each part where board.toml says; the layers are checked in a second build with one arena."""
     bundle = compiled(digits, tmp_path, "cortex-m4", TWO)
     sizes = {ram["name"]: ram["size"] for ram in bundle.manifest["rams"]}
     assert set(sizes) == {"zbt_data", "psram"}

@@ -46,7 +46,7 @@ def test_problems_names_every_node_and_what_to_do(tmp_path: Path) -> None:
 
 
 def test_problems_go_on_behind_a_node_that_is_not_supported(tmp_path: Path) -> None:
-    """The shape behind the first node is known to onnx, so that the Conv after it is looked at too."""
+    """The shape after the first node is known to onnx, so that the Conv after it is checked too."""
     proto = model(
         [node("RandomNormalLike", "x", "a"), node("Conv", "a w", "y", dilations=[2**31, 1])],
         IMAGE,

@@ -46,7 +46,7 @@ def imported(proto: onnx.ModelProto, folder: Path) -> Graph:
 
 
 def from_onnxruntime(proto: onnx.ModelProto, feed: Mapping[str, Array]) -> dict[str, Array]:
-    """Unoptimized: each operator by itself, in float between DequantizeLinear and QuantizeLinear."""
+    """Unoptimized: each operator separately, in float between DequantizeLinear and QuantizeLinear."""
     session = unoptimized(proto)
     return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(feed)), strict=True))
 
@@ -296,7 +296,7 @@ def test_weights_are_the_very_integers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("largest", [2**23 + 1, 2**30 + 1])
 def test_large_biases_are_exact(largest: int, tmp_path: Path) -> None:
-    """More than float32 holds: conv, and a matmul with an add behind it."""
+    """More than float32 holds: conv, and a matmul with an add after it."""
     bias = np.array([largest, -largest, 1, 0], np.int32)
     for form in (FORMS[1], next(f for f in FORMS if f.name == "matmul, add, relu")):
         proto = model(form.nodes, form.inputs or IMAGE, {**form.constants, "b": bias})

@@ -1,4 +1,4 @@
-"""The C of the README compiles against a bundle of the carried example, as any firmware would compile it."""
+"""The C of the README compiles with a bundle of the included example, as firmware would compile it."""
 
 from __future__ import annotations
 

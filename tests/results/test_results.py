@@ -52,7 +52,7 @@ TAKES_A_FILE = ("export",)
 
 @pytest.fixture(scope="module")
 def folder(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two bundles of the carried example, and a model that is refused."""
+    """Two bundles of the included example, and a model that is refused."""
     made = tmp_path_factory.mktemp("results")
     for name in ("BUNDLE", "OTHER"):
         words = [

@@ -1,4 +1,4 @@
-"""A device that keeps the frames of the protocol and lies in them: every answer that is too short, too long or odd is reported."""
+"""A device with correct frames and wrong contents: every answer that is too short, too long or inconsistent is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line against a board at the end of a port: real firmware in QEMU behind a terminal, a socket, RFC 2217,
+"""The command line against a board at the end of a port: real firmware in QEMU, reached by a terminal, a socket, RFC 2217,
 a labgrid. Ctrl-C and --resume, scons, flash tools.
 """
 
@@ -128,7 +128,7 @@ class Writer:
 
 @pytest.fixture
 def bridge(command: list[str]) -> Iterator[Callable[..., Bridge]]:
-    """`bridge()`: the board behind a TCP port."""
+    """`bridge()`: the board, reached by a TCP port."""
     with ExitStack() as stack:
 
         def start(telnet: bool = False) -> Bridge:
