@@ -99,14 +99,6 @@ class Sub(Add):
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The sizes of three tensors of one shape."""
-
-    rows: int = i32("rows of each of the three tensors")
-    row: int = i32("elements of a row")
-
-
-@dataclass(frozen=True)
 class _PairConstants:
     """The constants of ge_requantize_pair. As a base class it stands before the sizes, whose fields come first."""
 
@@ -119,7 +111,7 @@ class _PairConstants:
 
 
 @dataclass(frozen=True)
-class AddParams(_PairConstants, _Rows):
+class AddParams(_PairConstants, broadcast.PairRows):
     """The number of rows and the constants of ge_requantize_pair."""
 
 

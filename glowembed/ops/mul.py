@@ -67,11 +67,11 @@ class Mul(Op):
 
 
 @dataclass(frozen=True)
-class MulParams:
-    """The number of rows and the constants of ge_requantize for the product of (a - zero point) and (b - zero point)."""
+class _ProductConstants:
+    """The constants of ge_requantize for the product of (a - zero point) and (b - zero point). As a base class it stands
+    before the sizes, whose fields come first.
+    """
 
-    rows: int = i32("rows of each of the three tensors")
-    row: int = i32("elements of a row")
     zero_point_a: int = i32("-128..127")
     zero_point_b: int = i32("-128..127")
     shift: int = i32("of the requantization, 1..32")
@@ -81,18 +81,16 @@ class MulParams:
 
 
 @dataclass(frozen=True)
-class MulBroadcastParams(broadcast.LoopParams):
+class MulParams(_ProductConstants, broadcast.PairRows):
+    """The number of rows and the constants of ge_requantize for the product of (a - zero point) and (b - zero point)."""
+
+
+@dataclass(frozen=True)
+class MulBroadcastParams(_ProductConstants, broadcast.LoopParams):
     """The loops of Broadcasting and the constants of ge_requantize."""
 
-    zero_point_a: int = i32("-128..127")
-    zero_point_b: int = i32("-128..127")
-    shift: int = i32("of the requantization, 1..32")
-    out_zero_point: int = i32("-128..127")
-    lo: int = i32("smallest output, the fused activation included")
-    hi: int = i32("largest output")
 
-
-def _product(p: MulParams | MulBroadcastParams, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) -> Array:
+def _product(p: _ProductConstants, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) -> Array:
     acc = (a.astype(np.int32) - p.zero_point_a) * (b.astype(np.int32) - p.zero_point_b)
     q = fixedpoint.Requant(tuple(words.tolist()), p.shift, mode)
     return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)

@@ -109,6 +109,14 @@ def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
+class PairRows:
+    """The sizes of two operands of one shape, and of the output."""
+
+    rows: int = i32("rows of each of the three tensors")
+    row: int = i32("elements of a row")
+
+
+@dataclass(frozen=True)
 class LoopParams:
     """The fields for the loops of Broadcasting."""
 
