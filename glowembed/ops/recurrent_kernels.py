@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,7 +45,7 @@ HIDDEN_SCALES = {"int8": 1 / 128, "int16": 1 / 32768}
 SHIFT = 24
 KINDS = ("LSTM", "GRU", "RNN")
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-RESULTS = ("all", "last", "cell")
+RESULTS = ("all", "last", "cell", "all and cell", "last and cell")
 MOST_BEYOND = 1.5
 """Times what int16 holds: arguments beyond that are only rarely brought back by the product of the state."""
 
@@ -56,7 +57,9 @@ class RecurrentParams:
     """One direction of a recurrent layer. Offsets count elements; arguments count in steps of g."""
 
     kind: int = i32("0: LSTM, 1: GRU, 2: RNN")
-    result: int = i32("0: the state after each step, 1: after the last one, 2: the cell after the last one")
+    result: int = i32(
+        "0: the state after each step, 1: after the last one, 2: the cell after the last one, 3: 0 and 2, 4: 1 and 2"
+    )
     steps: int = i32("of the input")
     batch: int = i32("sequences")
     in_c: int = i32("input features")
@@ -175,7 +178,50 @@ def _exponent(node: Node, c: LowerContext, reach: Array) -> int:
 
 
 def lower(node: Node, c: LowerContext) -> None:
-    """Add the kernel-level node of a node in int8 or int16."""
+    """Add the kernel-level node of a node in int8 or int16; states and cell of one run are the result of one node."""
+    pair, result, y = _same_run(node, c), node.attrs["result"], node.outputs[0]
+    if node not in pair:
+        _add(node, c, result, y, c.qtype(y) if result == "cell" else None)
+        return
+    if any(y in made.outputs for made in c.nodes):
+        return  # made with the other one
+    states, cell = pair
+    (y,), (memory,) = states.outputs, cell.outputs
+    count, ends = prod(c.shape(y)), prod(c.shape(memory))
+    both = c.derive(y, "and_cell", (count + ends,), c.qtype(y))
+    _add(states, c, f"{states.attrs['result']} and cell", both, c.qtype(memory))
+    retyped = c.derive(memory, "and_states", (count + ends,), c.qtype(memory))
+    c.add(cell, "view", [both], retyped, shares=0, role="type")
+    _take(states, c, both, 0, count)
+    _take(cell, c, retyped, count, ends)
+
+
+def _same_run(node: Node, c: LowerContext) -> tuple[Node, ...]:
+    """The nodes that make the states and the cell of one run, to which the node belongs; () if one of them is all.
+
+    Their biases may differ, because the mean of a cell says nothing about its states: those of the states are taken.
+    """
+
+    def run(n: Node) -> tuple[object, ...]:
+        own = {key: value for key, value in n.attrs.items() if key != "result"}
+        return n.origins, n.inputs[:3], n.inputs[5:], hidden_type(c, n), own
+
+    runs = [n for n in c.graph.nodes if n.attrs.get("kind") == node.attrs["kind"] and run(n) == run(node)]
+    parts = [[n for n in runs if (n.attrs["result"] == "cell") == is_cell] for is_cell in (False, True)]
+    return tuple(part[0] for part in parts) if all(parts) else ()
+
+
+def _take(node: Node, c: LowerContext, x: str, begin: int, size: int) -> None:
+    """Make the output of a node from elements of x."""
+    y = node.outputs[0]
+    part = c.derive(y, "part", (size,), c.qtype(y))
+    attrs = {"starts": (begin,), "steps": (1,), "sizes": (size,)}
+    lower_node(Node(part, "Slice", (x,), (part,), attrs, node.origins), c)
+    c.add(node, "view", [part], y, shares=0, role="shape")
+
+
+def _add(node: Node, c: LowerContext, result: str, output: str, cell: QType | None) -> None:
+    """Add the kernel-level node. cell: the type of the cell in the result."""
     attrs, x, y = node.attrs, node.inputs[0], node.outputs[0]
     functions = gate_functions(attrs)
     hidden = c.shape(node.inputs[2])[1]
@@ -198,20 +244,20 @@ def lower(node: Node, c: LowerContext) -> None:
     }  # fmt: skip
     sizes = _sizes(c.shape(x), hidden, attrs)
     params = RecurrentParams(
-        kind=KINDS.index(attrs["kind"]), result=RESULTS.index(attrs["result"]), **sizes,
+        kind=KINDS.index(attrs["kind"]), result=RESULTS.index(result), **sizes,
         reverse=int(attrs["reverse"]), before_reset=attrs["linear_before_reset"], input_forget=attrs["input_forget"],
         has_initial=int("h" in operands) + 2 * int("c" in operands), has_peephole=int("P" in operands),
         has_lengths=int(bool(attrs["lengths"])), x_shift=x_shift, h_shift=h_shift, exponent=exponent,
         functions=(*numbers, 0, 0)[:3], limits=_limits(attrs["clip"], units),
         zero_point=own.operand.zero_point[0], multiplier_h=_state_multiplier(node, own.operand),
         multiplier_0=min(int(round_half_up(own.operand.scale[0] * 2.0**31)), 2**31 - 1),
-        **_cell(node, c, first if "c" in operands else None), peephole_shifts=peephole_shifts,
+        **_cell(first if "c" in operands else None, cell), peephole_shifts=peephole_shifts,
     )  # fmt: skip
     states = [_initial(node, c, operands.get("h"), "h", own.operand), _initial(node, c, operands.get("c"), "c", first)]
     weights = c.qtype(node.inputs[1]).dtype
     op = "recurrent_s8" if not wide_sums else "recurrent_s16" if weights == "int8" else "recurrent_s16w"
     macs = params.steps * params.batch * len(rows) * (params.in_c + hidden)
-    c.add(node, op, [x, *states], y, params, constants, macs=macs)
+    c.add(node, op, [x, *states], output, params, constants, macs=macs)
 
 
 def _sizes(shape: Sequence[int], hidden: int, attrs: Mapping[str, Any]) -> dict[str, int]:
@@ -242,16 +288,15 @@ def _state_multiplier(node: Node, hidden: QType) -> int:
     return multiplier
 
 
-def _cell(node: Node, c: LowerContext, initial: QType | None) -> dict[str, int]:
+def _cell(initial: QType | None, last: QType | None) -> dict[str, int]:
     """How the cell is made from c0, and how the result is made from the cell."""
     first, result = (0, 0, 1), (0, 0, 1)
     if initial is not None:
         q = wide.requant([initial.scale[0] * 2.0**24], 2**17)
         first = (initial.zero_point[0], q.multiplier[0], q.shift)
-    if node.attrs["result"] == "cell":
-        qtype = c.qtype(node.outputs[0])
-        q = wide.requant([2.0**-24 / qtype.scale[0]], 2**31)
-        result = (qtype.zero_point[0], q.multiplier[0], q.shift)
+    if last is not None:
+        q = wide.requant([2.0**-24 / last.scale[0]], 2**31)
+        result = (last.zero_point[0], q.multiplier[0], q.shift)
     names = [f"{what}_{field}" for what in ("c0", "cell") for field in ("zero", "multiplier", "shift")]
     return dict(zip(names, (*first, *result), strict=True))
 
@@ -329,10 +374,15 @@ def portable_cost(node: Node, per_mac: float) -> Cost:
     return Cost(per_mac * node.macs + 120.0 * p.steps * p.batch * p.units * GATES[KINDS[p.kind]], 2400)
 
 
+def _results(p: RecurrentParams) -> int:
+    """The number of states and cells of each unit in the result."""
+    return (p.steps if p.result % 3 == 0 else 1) + (p.result > 2)
+
+
 def _elements(p: RecurrentParams) -> Elements:
     state = p.batch * p.units
     given = (state if p.has_initial & bit else 1 for bit in (1, 2))
-    return (p.steps * p.batch * p.in_c, *given), state * (p.steps if p.result == 0 else 1)
+    return (p.steps * p.batch * p.in_c, *given), state * _results(p)
 
 
 class RecurrentS8(KernelOp[RecurrentParams]):
@@ -400,7 +450,7 @@ class _Reference:
         rows = GATES[KINDS[p.kind]] * p.units
         lengths = self.constants["lengths"].astype(np.int64) if p.has_lengths else np.full(p.batch, p.steps)
         state = self.first(h0, c0)
-        out = np.full((p.batch * p.units * (p.steps if p.result == 0 else 1),), p.zero_point, np.int64)
+        out = np.full((p.batch * p.units * _results(p),), p.zero_point, np.int64)
         for step in range(p.steps):
             runs = step < lengths
             time = np.where(runs, lengths - 1 - step, step) if p.reverse else np.full(p.batch, step)
@@ -409,14 +459,16 @@ class _Reference:
             new = (self.lstm if p.kind == 0 else self.gru if p.kind == 1 else self.rnn)(px, state)
             hidden = np.clip(new.hidden, low, high)
             state = _State(np.where(runs[:, None], hidden, state.hidden), np.where(runs[:, None], new.kept, state.kept))
-            if p.result == 0:
+            if p.result % 3 == 0:
                 places = (time * p.y_step + at * p.y_batch)[:, None] + np.arange(p.units)
                 out[places] = np.where(runs[:, None], hidden, p.zero_point)
-        if p.result == 1:
-            out = state.hidden
-        elif p.result == 2:
-            out = np.clip(gates.scaled(state.kept, p.cell_multiplier, p.cell_shift) + p.cell_zero, low, high)
-        return out.reshape(-1).astype(self.dtype)
+        ends = p.batch * p.units
+        if p.result % 3 == 1:
+            out[:ends] = state.hidden.reshape(-1)
+        if p.result >= 2:
+            cells = np.clip(gates.scaled(state.kept, p.cell_multiplier, p.cell_shift) + p.cell_zero, low, high)
+            out[-ends:] = cells.reshape(-1)
+        return out.astype(self.dtype)
 
     def first(self, h0: Array, c0: Array) -> _State:
         """The states before the first step."""

@@ -142,6 +142,34 @@ def test_arguments_far_beyond_int16(op: str) -> None:
             check_kernels(node, lowered, np.random.default_rng(1), known=False, thorough=False)
 
 
+def without(which: Case, *dropped: int) -> Any:
+    """The lowered graph of a node without these outputs."""
+    proto = one_node_model(which)
+    for i in sorted(dropped, reverse=True):
+        proto.graph.node[0].output[i] = ""
+        del proto.graph.output[i]
+    while not proto.graph.node[0].output[-1]:
+        del proto.graph.node[0].output[-1]
+    return lower(quantize(imported(proto), lambda name, _: (-1.0, 1.0)))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_states_and_cell_of_one_run_are_computed_once(direction: str, batch: int) -> None:
+    """The bits are those of two nodes, of which one has only the states as its result, and the other only the cell."""
+    which = recurrent("both", "LSTM", 3, batch, given="B h", outputs=3, direction=direction)
+    alone = {"y0": without(which, 1, 2), "y1": without(which, 0, 2), "y2": without(which, 0, 1)}
+    x = alone["y0"].values["x0"].qtype.quantize(normal(3, batch, 3))
+    bits = {name: run_int(graph, {"x0": x})[name] for name, graph in alone.items()}
+    for graph, result in ((without(which), 3), (without(which, 0), 4)):
+        made = [n for n in graph.nodes if n.op == "recurrent_s8"]
+        assert [n.params.result for n in made] == [result]
+        check_kernels(made[0], graph, np.random.default_rng(1), ("random",), known=False, thorough=False)
+        found = run_int(graph, {"x0": x})
+        for name in graph.outputs:
+            np.testing.assert_array_equal(found[name], bits[name])
+
+
 # ------------------------------------------------------------------------------------------- whole networks
 
 

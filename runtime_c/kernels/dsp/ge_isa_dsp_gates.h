@@ -112,17 +112,24 @@ static inline void ge_dsp_gates_first(const ge_recurrent_params *p, const ge_dsp
     }
 }
 
+/* Where the cells begin in the result: behind the states, if it has both. */
+static inline int32_t ge_dsp_gates_cells(const ge_recurrent_params *p) {
+    return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
+}
+
 /* What lies behind the last step of a sequence: its result, or zeros in the steps that it does not have. */
 static inline void ge_dsp_gates_last(const ge_recurrent_params *p, const ge_dsp_gates_job *job, int32_t length,
-                                     int8_t *out) {
+                                     int8_t *out, int8_t *cells) {
     for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        out[u] = job->hidden[u];
-        if (p->result == 2) {
-            out[u] = (int8_t)ge_gates_scaled(((const int32_t *)job->kept)[u], p->cell_multiplier, p->cell_shift,
-                                             p->cell_zero, INT8_MIN, INT8_MAX);
+        if (p->result % 3 == 1) {
+            out[u] = job->hidden[u];
+        }
+        if (p->result >= 2) {
+            cells[u] = (int8_t)ge_gates_scaled(((const int32_t *)job->kept)[u], p->cell_multiplier, p->cell_shift,
+                                               p->cell_zero, INT8_MIN, INT8_MAX);
         }
     }
-    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
+    for (int32_t step = length; p->result % 3 == 0 && step < p->steps; step++) {
         memset(out + step * p->y_step, p->zero_point, (size_t)p->units);
     }
 }
@@ -142,11 +149,11 @@ ge_dsp_gates_run(const ge_recurrent_params *p, const ge_dsp_gates_job *job, uint
             ge_dsp_gates_expand(from + time * p->x_step, p->in_c, vectors, x_words);
             ge_dsp_gates_expand(job->hidden, p->units, vectors + x_words, h_words);
             units(job);
-            if (p->result == 0) {
+            if (p->result % 3 == 0) {
                 ge_dsp_copy(to + time * p->y_step, job->hidden, p->units);
             }
         }
-        ge_dsp_gates_last(p, job, length, to);
+        ge_dsp_gates_last(p, job, length, to, (int8_t *)ge_row(out, 0) + ge_dsp_gates_cells(p) + b * p->units);
     }
 }
 

@@ -178,16 +178,23 @@ static void recurrent_lstm_s8_mve_first(const ge_recurrent_params *p, const ge_r
     }
 }
 
+/* Where the cells begin in the result: behind the states, if it has both. */
+static inline int32_t recurrent_lstm_s8_mve_cells(const ge_recurrent_params *p) {
+    return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
+}
+
 static void recurrent_lstm_s8_mve_last(const ge_recurrent_params *p, const int32_t *cells, const int8_t *hidden,
-                                       int32_t length, int8_t *out) {
+                                       int32_t length, int8_t *out, int8_t *last_cells) {
     for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        out[u] = hidden[u];
-        if (p->result == 2) {
-            out[u] = (int8_t)ge_gates_scaled(cells[recurrent_lstm_s8_mve_place(u)], p->cell_multiplier, p->cell_shift,
-                                             p->cell_zero, INT8_MIN, INT8_MAX);
+        if (p->result % 3 == 1) {
+            out[u] = hidden[u];
+        }
+        if (p->result >= 2) {
+            last_cells[u] = (int8_t)ge_gates_scaled(cells[recurrent_lstm_s8_mve_place(u)], p->cell_multiplier,
+                                                    p->cell_shift, p->cell_zero, INT8_MIN, INT8_MAX);
         }
     }
-    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
+    for (int32_t step = length; p->result % 3 == 0 && step < p->steps; step++) {
         ge_mve_fill(out + step * p->y_step, p->zero_point, p->units);
     }
 }
@@ -213,10 +220,11 @@ static void ge_recurrent_lstm_s8_mve(const ge_recurrent_params *p, const ge_rows
                 recurrent_lstm_s8_mve_input(input, (p->in_c + 15) / 16, stream, arguments, units);
             (void)recurrent_lstm_s8_mve_state(hidden, (p->units + 15) / 16, rest, arguments, units);
             recurrent_lstm_s8_mve_units(p, arguments, lines, cells, hidden, units);
-            if (p->result == 0) {
+            if (p->result % 3 == 0) {
                 ge_mve_copy(to + time * p->y_step, hidden, p->units);
             }
         }
-        recurrent_lstm_s8_mve_last(p, cells, hidden, length, to);
+        recurrent_lstm_s8_mve_last(p, cells, hidden, length, to,
+                                   (int8_t *)ge_row(out, 0) + recurrent_lstm_s8_mve_cells(p) + b * p->units);
     }
 }

@@ -133,12 +133,14 @@ static inline int32_t ge_recurrent_time(const ge_recurrent_params *p, int32_t le
     return p->reverse != 0 && step < length ? length - 1 - step : step;
 }
 
-/* The result 1 or 2 of a unit. */
-static inline int32_t ge_recurrent_end(const ge_recurrent *r, int32_t u) {
+/* Where the cells begin in the result: behind the states, if it has both. */
+static inline int32_t ge_recurrent_cells(const ge_recurrent_params *p) {
+    return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
+}
+
+/* The cell of a unit as a result. */
+static inline int32_t ge_recurrent_cell(const ge_recurrent *r, int32_t u) {
     const ge_recurrent_params *const p = r->p;
-    if (p->result == 1) {
-        return r->h[u];
-    }
     return ge_gates_scaled(r->kept[u], p->cell_multiplier, p->cell_shift, p->cell_zero, r->lo, r->hi);
 }
 

@@ -51,8 +51,8 @@ static void recurrent_s8_step(const ge_recurrent *r, const recurrent_s8_matrix *
 }
 
 static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matrix *given,
-                                  const recurrent_s8_matrix *own, const GE_ELEMENT *x, int32_t length,
-                                  GE_ELEMENT *out) {
+                                  const recurrent_s8_matrix *own, const GE_ELEMENT *x, int32_t length, GE_ELEMENT *out,
+                                  GE_ELEMENT *cells) {
     const ge_recurrent_params *const p = r->p;
     for (int32_t step = 0; step < length; step++) {
         const int32_t time = ge_recurrent_time(p, length, step);
@@ -64,14 +64,17 @@ static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matr
             r->px[row] = ge_gates_sat16(r->px[row]);
         }
         recurrent_s8_step(r, own);
-        for (int32_t u = 0; p->result == 0 && u < p->units; u++) {
+        for (int32_t u = 0; p->result % 3 == 0 && u < p->units; u++) {
             out[time * p->y_step + u] = (GE_ELEMENT)r->h[u];
         }
     }
-    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        out[u] = (GE_ELEMENT)ge_recurrent_end(r, u);
+    for (int32_t u = 0; p->result % 3 == 1 && u < p->units; u++) {
+        out[u] = (GE_ELEMENT)r->h[u];
     }
-    for (int32_t step = length; p->result == 0 && step < p->steps; step++) {
+    for (int32_t u = 0; p->result >= 2 && u < p->units; u++) {
+        cells[u] = (GE_ELEMENT)ge_recurrent_cell(r, u);
+    }
+    for (int32_t step = length; p->result % 3 == 0 && step < p->steps; step++) {
         for (int32_t u = 0; u < p->units; u++) {
             out[step * p->y_step + u] = (GE_ELEMENT)p->zero_point;
         }
@@ -88,15 +91,16 @@ static void ge_recurrent_s8(const ge_recurrent_params *p, const ge_rows *x, cons
     const recurrent_s8_matrix given = {weights, start, multiplier, p->x_shift, p->in_c};
     const recurrent_s8_matrix own = {recurrent, start + rows, multiplier + rows, p->h_shift, p->units};
     const GE_ELEMENT *const hidden = (const GE_ELEMENT *)ge_row(h0, 0);
-    const GE_ELEMENT *const cells = (const GE_ELEMENT *)ge_row(c0, 0);
+    const GE_ELEMENT *const first_cells = (const GE_ELEMENT *)ge_row(c0, 0);
     for (int32_t b = 0; first_row < last_row && b < p->batch; b++) {
         for (int32_t u = 0; u < p->units; u++) {
             const int32_t at = b * p->units + u;
             ge_recurrent_first(&r, u, (p->has_initial & 1) != 0 ? hidden[at] : 0,
-                               (p->has_initial & 2) != 0 ? cells[at] : 0);
+                               (p->has_initial & 2) != 0 ? first_cells[at] : 0);
         }
         recurrent_s8_sequence(&r, &given, &own, (const GE_ELEMENT *)ge_row(x, 0) + b * p->x_batch,
                               p->has_lengths != 0 ? lengths[b] : p->steps,
-                              (GE_ELEMENT *)ge_row(out, 0) + b * p->y_batch);
+                              (GE_ELEMENT *)ge_row(out, 0) + b * p->y_batch,
+                              (GE_ELEMENT *)ge_row(out, 0) + ge_recurrent_cells(p) + b * p->units);
     }
 }
