@@ -1,5 +1,5 @@
 """Finds what a network needs besides plain int8 to keep its accuracy: a calibration, and the fewest nodes in int16 or
-float32.
+float32; where a budget of flash is too small for int8 weights, the nodes that can have int4.
 
 In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration, and the score and
 cost of every configuration that was tried. The search is deterministic: the same input gives the same answer with any
@@ -55,9 +55,13 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
     "int16": {"dtype": "int16"},
     "int16 weights": {"dtype": "int16", "weights": "int16"},
     "float32": {"dtype": "float32"},
+    "int4 weights": {"weights": "int4"},
     **{name: {"calibration": name} for name in METHODS},
 }
 """A mapping from change to the settings of a rule that makes it."""
+
+NARROW = "int4 weights"
+"""The change that saves flash."""
 
 ALL = ""
 """In place of the name of a node, this means all nodes."""
@@ -248,6 +252,9 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
     base = _recalibrated(search)
     if affordable(base):
         return base
+    narrowed = _narrowed(search, graph, base, budget) if good(base) else None
+    if narrowed is not None and affordable(narrowed):
+        return narrowed
     for change in lifts:
         ranked = _ranked(search, graph, change, base)
         length = _shortest(lambda n: good(_set([*base, *ranked[:n]])), len(ranked))  # noqa: B023  used at once
@@ -256,6 +263,24 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
             if affordable(found):
                 return found
     return None
+
+
+def _narrowed(search: _Search, graph: Graph, base: Lifted, budget: Budget) -> Lifted | None:
+    """The set with weights of int4 in as many nodes as the budget of flash takes, those first that add the least noise
+    for each byte that they save; None if the flash is no reason, or if all of them are too few.
+    """
+    plain = search.one(base)
+    if budget.flash is None or plain.flash <= budget.flash:
+        return None
+    limit, names = budget.flash, [n.name for n in graph.nodes if ops()[n.op].weights_of_four_bits]
+    results = search.all([_set([*base, (name, NARROW)]) for name in names], "weights of int4")
+    prices = [(e.noise - plain.noise) / (plain.flash - e.flash) for e in results if e.flash < plain.flash]
+    saving = [(name, NARROW) for name, e in zip(names, results, strict=True) if e.flash < plain.flash]
+    ranked = [node for _, node in sorted(zip(prices, saving, strict=True))]
+    if not ranked:
+        return None
+    length = _shortest(lambda n: search.one(_set([*base, *ranked[:n]])).flash <= limit, len(ranked))
+    return None if length is None else _set([*base, *ranked[:length]])
 
 
 def _recalibrated(search: _Search) -> Lifted:

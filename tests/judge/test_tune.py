@@ -114,6 +114,15 @@ def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
     assert tune.tune(task, drop=9.0).lifted == ()
 
 
+def test_weights_of_int4_where_the_flash_is_too_small(task: Task) -> None:
+    plain = tune.tune(task, drop=9.0).base
+    result = tune.tune(task, drop=9.0, budget=Budget(flash=plain.flash - 500))
+    assert result.lifted
+    assert {change for _, change in result.lifted} == {"int4 weights"}
+    assert result.tried[result.lifted].flash <= plain.flash - 500
+    assert "weights: int4" in result.yaml()
+
+
 def test_an_interrupted_search_goes_on(
     task: Task, known: tune.Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,8 +106,29 @@ def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
 
 def bounds_of(node: Node, axis: int | tuple[int, ...]) -> Array:
     """The largest absolute sum of each channel; `axis`: the axes of the weights that are summed."""
-    weights = np.abs(node.constants["weights"].materialize().astype(np.int64)).sum(axis=axis)
+    weights = np.abs(weights_of(node)).sum(axis=axis)
     return np.asarray(128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64)))
+
+
+def without_zero_points(constants: Mapping[str, Array]) -> dict[str, Array]:
+    """The constants with the weights less their zero points, as int16; weights [channels, ..], or [kh, kw, channels] of
+    depthwise.
+    """
+    weights, zero = constants["weights"].astype(np.int16), constants["weight_zero_point"].astype(np.int16)
+    first = weights.ndim != 3
+    less = zero.reshape(-1, *[1] * (weights.ndim - 1)) if first else zero
+    return {
+        name: weights - less if name == "weights" else a for name, a in constants.items() if name != "weight_zero_point"
+    }
+
+
+def weights_of(node: Node) -> Array:
+    """The weights less their zero points."""
+    constants = {
+        name: node.constants[name].materialize() for name in ("weights", "weight_zero_point") if name in node.constants
+    }
+    whole: Array = (without_zero_points(constants) if "weight_zero_point" in constants else constants)["weights"]
+    return whole.astype(np.int64)
 
 
 def why_not(node: Node, mode: Mode = "default") -> str | None:
@@ -140,7 +161,7 @@ def unroll(steps: int) -> int:
 
 def why_not_wide(node: Node) -> str | None:
     """The reason why ge_dsp_gemm_wide cannot take the weights; None if it can."""
-    p, weights = node.params, node.constants["weights"].materialize().astype(np.int64)
+    p, weights = node.params, weights_of(node)
     if p.shift not in SHIFTS:
         return f"the shift of the requantization is {p.shift}, not {SHIFTS.start}..{SHIFTS.stop - 1}"
     sums = 128 * np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1)
@@ -204,6 +225,13 @@ def wide_block(weights: Array, bias: Array, multiplier: Array) -> Words:
     pairs = weights.astype(np.int8).reshape(2, 2, -1, 2).transpose(2, 0, 3, 1)
     parts = [bias.astype("<i4"), np.ascontiguousarray(pairs).reshape(-1), multiplier.astype("<i4")]
     return np.concatenate([part.view("<u4") for part in parts]).astype(np.uint32)
+
+
+def pairs_block(weights: Array, bias: Array, multiplier: Array) -> Words:
+    """A block as ge_dsp_gemm_pairs reads it: four sums, for each pair of k a word of each channel, multipliers."""
+    words = (weights[:, 0::2] & 0xFFFF) | ((weights[:, 1::2] & 0xFFFF) << 16)
+    block = np.concatenate([bias, words.T.reshape(-1), multiplier.astype(np.int64)])
+    return (block & 0xFFFFFFFF).astype(np.uint32)
 
 
 def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:

@@ -8,7 +8,7 @@ and conv2d_laws_s8_dsp.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,10 +71,12 @@ def _dsp_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) ->
     return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, mode=mode) for group in groups])}
 
 
-def _wide_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+def _wide_arrange(
+    constants: Mapping[str, Array], p: Conv2dParams, block: dsp.Block = dsp.wide_block
+) -> Mapping[str, Array]:
     order = _Columns.of(p).order()
     groups = [(w.reshape(len(w), -1), b, m) for w, b, m in dsp.grouped(constants, p.groups)]
-    return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, dsp.wide_block) for group in groups])}
+    return {"stream": np.concatenate([dsp.gemm_stream(*group, order, p, block) for group in groups])}
 
 
 _GEMM_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 115, "glow": 60, "tflite": 60}
@@ -130,6 +132,14 @@ WIDE = Kernel(
     store="rows",
 )
 """The kernel with columns and weights of 16 bits."""
+
+ASYMMETRIC = replace(
+    WIDE,
+    symbol="ge_conv2d_aw_s8_dsp",
+    arrange=lambda constants, p: _wide_arrange(dsp.without_zero_points(constants), p, dsp.pairs_block),
+    cost=lambda n, t: _dsp_cost(n, t, 16),
+)
+"""The kernel with columns for asymmetric weights, which are stored less their zero points, with 16 bits."""
 
 
 # Convolution by dsp kernels from a strip of rows (runtime_c/kernels/dsp/ge_isa_dsp_strip.h), `wide` pixels at a time.
@@ -300,4 +310,7 @@ vertically adjacent.
 """
 
 
-KERNELS = {"conv2d_s8": together(others(LAWS), column_kernels, only(WIDE), strip_kernels)}
+KERNELS = {
+    "conv2d_s8": together(others(LAWS), column_kernels, only(WIDE), strip_kernels),
+    "conv2d_aw_s8": only(ASYMMETRIC),
+}

@@ -111,4 +111,29 @@ _LAWS = Kernel(
 )
 """For the laws of other engines where those kernels refuse: scales of 1/2 and more, large sums."""
 
-KERNELS = {"fc_s8": together(_fc, only(_WIDE), others(_LAWS))}
+
+def _asymmetric_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
+    whole = dsp.without_zero_points(constants)
+    parts = (whole[name] for name in ("weights", "bias", "multiplier"))
+    return {"stream": dsp.gemm_stream(*parts, dsp.run_order(p.in_c), p, dsp.pairs_block)}
+
+
+def _asymmetric_cost(node: Node, target: Target) -> Cost:
+    p, steps = node.params, dsp.words(node.params.in_c)
+    pairs = -(-p.rows // 2)
+    return Cost(pairs * (-(-p.out_c // 4) * (68 + 16.5 * steps) + 3.2 * p.in_c + 260), 900)
+
+
+ASYMMETRIC = Kernel(
+    "ge_fc_aw_s8_dsp",
+    isa="dsp",
+    when=lambda n, t: "it has fewer than 4 outputs" if n.params.out_c < 4 else dsp.why_not_wide(n),
+    constants={"stream": "uint32_t"},
+    arrange=_asymmetric_arrange,
+    scratch=lambda p: 8 + 8 * dsp.words(p.in_c),
+    cost=_asymmetric_cost,
+    store="rows",
+)
+"""The kernel for asymmetric weights, which are stored less their zero points, with 16 bits."""
+
+KERNELS = {"fc_s8": together(_fc, only(_WIDE), others(_LAWS)), "fc_aw_s8": only(ASYMMETRIC)}

@@ -8,6 +8,7 @@ depthwise_s8_dsp.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,6 +64,16 @@ def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Map
     packed[:, 2:5] = bytes_.reshape(p.out_c, 12).view(np.int32)
     order = [c for start in dsp.block_starts(p.out_c) for c in range(start, start + 4)]
     return {"stream": packed[order].reshape(-1)}
+
+
+def _pairs_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+    """For each channel: bias, multiplier, and for each tap row (w0, w2) and (w1, 0) as int16."""
+    taps = constants["weights"].transpose((1, 0, 2) if _down(p) else (0, 1, 2)).transpose(2, 0, 1).astype(np.int64)
+    rows = np.stack([(taps[..., 0] & 0xFFFF) | (taps[..., 2] & 0xFFFF) << 16, taps[..., 1] & 0xFFFF], axis=-1)
+    scale = np.stack([constants["bias"], constants["multiplier"]], axis=1).astype(np.int64)
+    packed = np.concatenate([scale, rows.reshape(p.out_c, 6)], axis=1) & 0xFFFFFFFF
+    order = [c for start in dsp.block_starts(p.out_c) for c in range(start, start + 4)]
+    return {"stream": packed[order].astype(np.uint32).view(np.int32).reshape(-1)}
 
 
 def _any_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
@@ -148,8 +159,27 @@ ANY = Kernel(
 """The kernel for any window, tap by tap."""
 
 
+_LINES = lines_kernel()
+ASYMMETRIC = (
+    replace(
+        _LINES,
+        symbol="ge_depthwise3x3_aw_s8_dsp",
+        template=_LINES.symbol,
+        words={"PAIRS": "1"},
+        arrange=lambda constants, p: _pairs_arrange(dsp.without_zero_points(constants), p),
+    ),
+    replace(
+        ANY,
+        symbol="ge_depthwise_aw_s8_dsp",
+        template=ANY.symbol,
+        arrange=lambda constants, p: _any_arrange(dsp.without_zero_points(constants), p),
+    ),
+)
+"""The same kernels for asymmetric weights, which are stored less their zero points, with 16 bits."""
+
+
 def _lines(mode: Mode) -> tuple[Kernel, ...]:
     return (lines_kernel(mode),) if mode in _LAW_CYCLES else ()
 
 
-KERNELS = {"depthwise_s8": together(only(ANY), _lines)}
+KERNELS = {"depthwise_s8": together(only(ANY), _lines), "depthwise_aw_s8": only(*ASYMMETRIC)}

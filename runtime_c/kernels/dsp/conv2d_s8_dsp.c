@@ -24,6 +24,6 @@ __attribute__((unused, noinline)) static void conv2d_s8_dsp_gemm(const ge_dsp_ge
 static void ge_conv2d_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream, const ge_rows *out,
                              int32_t first_row, int32_t last_row, void *scratch) {
     static const ge_dsp_gemm_kind kind = {CONV2D_S8_DSP_LAW == 0 ? ge_dsp_gemm : conv2d_s8_dsp_gemm, GE_DSP_GEMM_STEP,
-                                          CONV2D_S8_DSP_TILE, CONV2D_S8_DSP_LAW};
+                                          CONV2D_S8_DSP_TILE, CONV2D_S8_DSP_LAW, 2};
     ge_dsp_columns(p, x, stream, out, first_row, last_row, scratch, &kind);
 }

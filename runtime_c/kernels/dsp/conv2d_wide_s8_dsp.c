@@ -10,6 +10,6 @@
 
 static void ge_conv2d_wide_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream,
                                   const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    static const ge_dsp_gemm_kind kind = {ge_dsp_gemm_wide, GE_DSP_GEMM_WIDE_STEP, GE_DSP_COLUMNS_TILE_MAX, 0};
+    static const ge_dsp_gemm_kind kind = {ge_dsp_gemm_wide, GE_DSP_GEMM_WIDE_STEP, GE_DSP_COLUMNS_TILE_MAX, 0, 2};
     ge_dsp_columns(p, x, stream, out, first_row, last_row, scratch, &kind);
 }

@@ -19,7 +19,8 @@
 #define DEPTHWISE3X3_S8_DSP_STEP 8 /* bytes from output to output along a line; at most 1023 */
 #define DEPTHWISE3X3_S8_DSP_DOWN 0 /* 1: lines are columns */
 #define DEPTHWISE3X3_S8_DSP_STRIDE 1
-#define DEPTHWISE3X3_S8_DSP_LAW 0 /* see ge_isa_dsp_law.h: that of ONNX would need more registers */
+#define DEPTHWISE3X3_S8_DSP_PAIRS 0 /* 1: weights are int16, (w0, w2) and (w1, 0) for each row */
+#define DEPTHWISE3X3_S8_DSP_LAW 0   /* see ge_isa_dsp_law.h: that of ONNX would need more registers */
 
 /* Words of a channel that the law has besides a multiplier. */
 #define DEPTHWISE3X3_S8_DSP_MORE (DEPTHWISE3X3_S8_DSP_LAW == 0 ? 0 : 2)
@@ -285,8 +286,13 @@ static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x
         int8_t *to = (int8_t *)ge_row(out, first) + c;
         int32_t in = top;
         int32_t wanted = top + 3;
-        ge_dsp_unpack_taps(packed, DEPTHWISE3X3_S8_DSP_LAW == 0 ? 32 - p->shift : 1, DEPTHWISE3X3_S8_DSP_MORE, taps);
-        packed += GE_DSP_PACKED_WORDS + 4 * DEPTHWISE3X3_S8_DSP_MORE;
+        if (DEPTHWISE3X3_S8_DSP_PAIRS) {
+            ge_dsp_unpack_wide_taps(packed, 32 - p->shift, taps);
+        } else {
+            ge_dsp_unpack_taps(packed, DEPTHWISE3X3_S8_DSP_LAW == 0 ? 32 - p->shift : 1, DEPTHWISE3X3_S8_DSP_MORE,
+                               taps);
+        }
+        packed += GE_DSP_PACKED_WORDS + 4 * (DEPTHWISE3X3_S8_DSP_PAIRS ? 3 : DEPTHWISE3X3_S8_DSP_MORE);
         slot = padding >= 0 ? padding : slot;
         for (int32_t line = begin; line < end; line++) {
             for (; in < wanted; in++) {

@@ -174,11 +174,9 @@ static inline void ge_dsp_pack_line(const ge_conv2d_params *p, const ge_dsp_line
     }
 }
 
-/* A tap row: bytes w0 w1 w2 0, times 2^up, as (w0, w1) and (w1, w2) in two places. */
-static inline void ge_dsp_tap_row(uint32_t w, int32_t up, uint32_t *to, uint32_t *again) {
-    uint32_t even, odd;
-    __asm__("sxtb16 %0, %1" : "=r"(even) : "r"(w));
-    __asm__("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(w));
+/* A tap row (w0, w2) and (w1, 0), times 2^up, as (w0, w1) and (w1, w2) in two places. */
+static inline void ge_dsp_tap_pairs(uint32_t even, uint32_t odd, int32_t up, uint32_t *to, uint32_t *again) {
+    uint32_t w;
     for (int32_t i = 0; i < up; i++) {
         __asm__("sadd16 %0, %0, %0" : "+r"(even));
         __asm__("sadd16 %0, %0, %0" : "+r"(odd));
@@ -189,6 +187,14 @@ static inline void ge_dsp_tap_row(uint32_t w, int32_t up, uint32_t *to, uint32_t
     to[1] = odd;
     again[0] = w;
     again[1] = odd;
+}
+
+/* The same of a row of bytes w0 w1 w2 0. */
+static inline void ge_dsp_tap_row(uint32_t w, int32_t up, uint32_t *to, uint32_t *again) {
+    uint32_t even, odd;
+    __asm__("sxtb16 %0, %1" : "=r"(even) : "r"(w));
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(w));
+    ge_dsp_tap_pairs(even, odd, up, to, again);
 }
 
 /* Four channels' weights as the loops read them, times 2^up: bias, multiplier, `more` words of the law, tap rows. */
@@ -203,6 +209,19 @@ static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, int32_t
         ge_dsp_tap_row((uint32_t)packed[3], up, taps + 2, taps + 8);
         ge_dsp_tap_row((uint32_t)packed[4], up, taps + 4, taps + 4);
         packed += 5 + more;
+        taps += GE_DSP_TAPS_WORDS - 2;
+    }
+}
+
+/* The same from words (w0, w2) and (w1, 0) for each tap row, in the default law. */
+static inline void ge_dsp_unpack_wide_taps(const int32_t *packed, int32_t up, uint32_t *taps) {
+    for (int32_t c = 0; c < 4; c++) {
+        *taps++ = (uint32_t)packed[0] << up;
+        *taps++ = (uint32_t)packed[1];
+        ge_dsp_tap_pairs((uint32_t)packed[2], (uint32_t)packed[3], up, taps, taps + 6);
+        ge_dsp_tap_pairs((uint32_t)packed[4], (uint32_t)packed[5], up, taps + 2, taps + 8);
+        ge_dsp_tap_pairs((uint32_t)packed[6], (uint32_t)packed[7], up, taps + 4, taps + 4);
+        packed += 8;
         taps += GE_DSP_TAPS_WORDS - 2;
     }
 }

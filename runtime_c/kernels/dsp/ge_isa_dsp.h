@@ -201,6 +201,26 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
     __asm__ volatile(GE_DSP_GEMM(ge_dsp_gemm, 0) : "+r"(r0) : [law] "i"(0) : GE_DSP_GEMM_CHANGES(0));
 }
 
+/* From the end of the unrolled loop on, for sums that need no sorting out. */
+#define GE_DSP_GEMM_WIDE_END                                                                                           \
+    "    ldr.w r12, [sp, #4*10]\n"                                                                                     \
+    "    cmp r0, r12\n"                                                                                                \
+    "    bne.w 3b\n"                                                                                                   \
+    "    str.w r1, [sp, #4*11]\n"                                                                                      \
+    "    ldr.w r12, [sp, #4*8]\n"                                                                                      \
+    "    rsbs r12, r12, #8\n"                                                                                          \
+    "    bne 5f\n" GE_DSP_GEMM_END(0) "5:\n" /* shift below 32 */                                                      \
+                                      "    lsl r2, r2, r12\n"                                                          \
+                                      "    lsl r3, r3, r12\n"                                                          \
+                                      "    lsl r4, r4, r12\n"                                                          \
+                                      "    lsl r5, r5, r12\n"                                                          \
+                                      "    lsl r6, r6, r12\n"                                                          \
+                                      "    lsl r7, r7, r12\n"                                                          \
+                                      "    lsl r8, r8, r12\n"                                                          \
+                                      "    lsl r9, r9, r12\n"                                                          \
+                                      "    b 4b\n"                                                                     \
+                                      "6:\n" GE_DSP_LEAVE
+
 #define GE_DSP_GEMM_WIDE_STEP 64
 
 /* The same job for weights that do not share a half-word: w has for each group 4 sums to begin with, two words for each
@@ -208,45 +228,54 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
  * bits, also shifted up by 8 - down. 18 cycles for 16 products. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
-    __asm__ volatile(
-        GE_DSP_GEMM_BEGIN(ge_dsp_gemm_wide, 0) "    .rept 8\n"
-                                               "    ldr.w r10, [r0], #4\n"
-                                               "    ldr.w lr, [r1, #4]\n"
-                                               "    ldr.w r12, [r1], #8\n"
-                                               "    sxtb16 r11, r10\n"
-                                               "    sxtb16 r10, r10, ror #8\n"
-                                               "    smlad r2, r11, r12, r2\n"
-                                               "    smlad r3, r11, lr, r3\n"
-                                               "    smlad r4, r10, r12, r4\n"
-                                               "    smlad r5, r10, lr, r5\n"
-                                               "    ldr.w r10, [r0], #4\n"
-                                               "    sxtb16 r11, r10\n"
-                                               "    sxtb16 r10, r10, ror #8\n"
-                                               "    smlad r6, r11, r12, r6\n"
-                                               "    smlad r7, r11, lr, r7\n"
-                                               "    smlad r8, r10, r12, r8\n"
-                                               "    smlad r9, r10, lr, r9\n"
-                                               "    .endr\n"
-                                               "    ldr.w r12, [sp, #4*10]\n"
-                                               "    cmp r0, r12\n"
-                                               "    bne.w 3b\n"
-                                               "    str.w r1, [sp, #4*11]\n"
-                                               "    ldr.w r12, [sp, #4*8]\n"
-                                               "    rsbs r12, r12, #8\n"
-                                               "    bne 5f\n" GE_DSP_GEMM_END(0) "5:\n" /* shift below 32 */
-                                                                                 "    lsl r2, r2, r12\n"
-                                                                                 "    lsl r3, r3, r12\n"
-                                                                                 "    lsl r4, r4, r12\n"
-                                                                                 "    lsl r5, r5, r12\n"
-                                                                                 "    lsl r6, r6, r12\n"
-                                                                                 "    lsl r7, r7, r12\n"
-                                                                                 "    lsl r8, r8, r12\n"
-                                                                                 "    lsl r9, r9, r12\n"
-                                                                                 "    b 4b\n"
-                                                                                 "6:\n" GE_DSP_LEAVE
-        : "+r"(r0)
-        : [law] "i"(0)
-        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    __asm__ volatile(GE_DSP_GEMM_BEGIN(ge_dsp_gemm_wide, 0) "    .rept 8\n"
+                                                            "    ldr.w r10, [r0], #4\n"
+                                                            "    ldr.w lr, [r1, #4]\n"
+                                                            "    ldr.w r12, [r1], #8\n"
+                                                            "    sxtb16 r11, r10\n"
+                                                            "    sxtb16 r10, r10, ror #8\n"
+                                                            "    smlad r2, r11, r12, r2\n"
+                                                            "    smlad r3, r11, lr, r3\n"
+                                                            "    smlad r4, r10, r12, r4\n"
+                                                            "    smlad r5, r10, lr, r5\n"
+                                                            "    ldr.w r10, [r0], #4\n"
+                                                            "    sxtb16 r11, r10\n"
+                                                            "    sxtb16 r10, r10, ror #8\n"
+                                                            "    smlad r6, r11, r12, r6\n"
+                                                            "    smlad r7, r11, lr, r7\n"
+                                                            "    smlad r8, r10, r12, r8\n"
+                                                            "    smlad r9, r10, lr, r9\n"
+                                                            "    .endr\n" GE_DSP_GEMM_WIDE_END
+                     : "+r"(r0)
+                     : [law] "i"(0)
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+}
+
+#define GE_DSP_GEMM_PAIRS_STEP 56
+
+/* The same job for weights of more than 8 bits: w has for each group 4 sums to begin with, four words for each pair of k,
+ * one of each channel with two weights as int16, 4 multipliers. Sums as in ge_dsp_gemm_wide. 16 cycles for 16 products. */
+__attribute__((unused, noinline)) static void ge_dsp_gemm_pairs(const ge_dsp_gemm_job *job) {
+    register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
+    __asm__ volatile(GE_DSP_GEMM_BEGIN(ge_dsp_gemm_pairs, 0) "    .rept 8\n"
+                                                             "    ldr.w r10, [r0, #4]\n"
+                                                             "    ldr.w r11, [r0, #8]\n"
+                                                             "    ldr.w lr, [r1, #4]\n"
+                                                             "    ldr.w r12, [r1], #8\n"
+                                                             "    smlad r4, r10, r12, r4\n"
+                                                             "    smlad r5, r10, lr, r5\n"
+                                                             "    smlad r6, r11, r12, r6\n"
+                                                             "    smlad r7, r11, lr, r7\n"
+                                                             "    ldr.w r11, [r0, #12]\n"
+                                                             "    ldr.w r10, [r0], #16\n"
+                                                             "    smlad r8, r11, r12, r8\n"
+                                                             "    smlad r9, r11, lr, r9\n"
+                                                             "    smlad r2, r10, r12, r2\n"
+                                                             "    smlad r3, r10, lr, r3\n"
+                                                             "    .endr\n" GE_DSP_GEMM_WIDE_END
+                     : "+r"(r0)
+                     : [law] "i"(0)
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
 /* The stores of four elements at GAP bytes from word to word; the source word is in `word`. */

@@ -16,9 +16,10 @@
 /* A matrix product: ge_dsp_gemm or one with the same job. */
 typedef struct {
     void (*run)(const ge_dsp_gemm_job *job);
-    int32_t step; /* bytes of a step in its loop of GE_DSP_GEMM_UNROLL */
-    int32_t tile; /* pixels at a time, even: as many at most */
-    int32_t law;  /* see ge_isa_dsp_law.h */
+    int32_t step;  /* bytes of a step in its loop of GE_DSP_GEMM_UNROLL */
+    int32_t tile;  /* pixels at a time, even: as many at most */
+    int32_t law;   /* see ge_isa_dsp_law.h */
+    int32_t words; /* of weights in a step */
 } ge_dsp_gemm_kind;
 
 #define GE_DSP_COLUMNS_TILE_BYTES 2048
@@ -130,13 +131,13 @@ ge_dsp_columns_multiply(const ge_conv2d_params *p, const ge_dsp_columns_shape *s
                         int32_t g, const ge_dsp_gemm_kind *kind) {
     const int32_t channels = p->out_c / p->groups;
     const int32_t rest = channels & 3;
-    const int32_t words = s->steps * 2 + GE_DSP_LAW_WORDS(kind->law); /* of four channels */
+    const int32_t words = s->steps * kind->words + GE_DSP_LAW_WORDS(kind->law); /* of four channels */
     ge_dsp_gemm_job job = {s->columns,
                            s->pixels,
                            (count + 1) / 2,
                            channels / 4,
                            w,
-                           (uint32_t)s->steps * 8u,
+                           (uint32_t)(s->steps * kind->words) * 4u,
                            ge_dsp_gemm_skip(s->steps, kind->step),
                            p->out_zero_point,
                            kind->law == 0 ? p->shift - 24 : 7,

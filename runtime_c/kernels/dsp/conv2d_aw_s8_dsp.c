@@ -1,0 +1,15 @@
+/* Convolution of int8 [H, W, C] with asymmetric weights and any window, stride, dilation and group, for Cortex-M4, M7 and M33.
+ *
+ * By columns (ge_isa_dsp_columns.h says how, and what is in scratch). The stream has the weights less their zero points, as
+ * int16, so nothing is left to do here: ge_dsp_gemm_pairs takes 16 cycles for 16 products. Needs shift 25..32. */
+#include "ge.h"
+#include "ge_fixedpoint.h"
+#include "ge_isa_dsp.h"
+#include "ge_isa_dsp_columns.h"
+#include "ge_params.h"
+
+static void ge_conv2d_aw_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream, const ge_rows *out,
+                                int32_t first_row, int32_t last_row, void *scratch) {
+    static const ge_dsp_gemm_kind kind = {ge_dsp_gemm_pairs, GE_DSP_GEMM_PAIRS_STEP, GE_DSP_COLUMNS_TILE_MAX, 0, 4};
+    ge_dsp_columns(p, x, stream, out, first_row, last_row, scratch, &kind);
+}
