@@ -266,20 +266,17 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
 
 
 def _narrowed(search: _Search, graph: Graph, base: Lifted, budget: Budget) -> Lifted | None:
-    """The set with weights of int4 in as many nodes as the budget of flash takes, those first that add the least noise
-    for each byte that they save; None if the flash is no reason, or if all of them are too few.
+    """The set with weights of int4 in so many nodes that the flash fits the budget, those first that add the least noise for
+    each of their weights; None if the flash is no reason, or if all nodes save too little.
     """
     plain = search.one(base)
     if budget.flash is None or plain.flash <= budget.flash:
         return None
-    limit, names = budget.flash, [n.name for n in graph.nodes if ops()[n.op].weights_of_four_bits]
-    results = search.all([_set([*base, (name, NARROW)]) for name in names], "weights of int4")
-    prices = [(e.noise - plain.noise) / (plain.flash - e.flash) for e in results if e.flash < plain.flash]
-    saving = [(name, NARROW) for name, e in zip(names, results, strict=True) if e.flash < plain.flash]
-    ranked = [node for _, node in sorted(zip(prices, saving, strict=True))]
-    if not ranked:
-        return None
-    length = _shortest(lambda n: search.one(_set([*base, *ranked[:n]])).flash <= limit, len(ranked))
+    limit, nodes = budget.flash, [n for n in graph.nodes if ops()[n.op].weights_of_four_bits]
+    results = search.all([_set([*base, (n.name, NARROW)]) for n in nodes], "weights of int4")
+    added = [(e.noise - plain.noise) / graph.values[n.inputs[1]].elements for n, e in zip(nodes, results, strict=True)]
+    ranked = [(nodes[i].name, NARROW) for i in sorted(range(len(nodes)), key=lambda i: (added[i], i))]
+    length = _shortest(lambda n: search.one(_set([*base, *ranked[:n]])).flash <= limit, len(ranked)) if ranked else None
     return None if length is None else _set([*base, *ranked[:length]])
 
 

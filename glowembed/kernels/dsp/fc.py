@@ -114,8 +114,8 @@ _LAWS = Kernel(
 
 def _asymmetric_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
     whole = dsp.without_zero_points(constants)
-    parts = (whole[name] for name in ("weights", "bias", "multiplier"))
-    return {"stream": dsp.gemm_stream(*parts, dsp.run_order(p.in_c), p, dsp.pairs_block)}
+    weights, bias, multiplier = (whole[name] for name in ("weights", "bias", "multiplier"))
+    return {"stream": dsp.gemm_stream(weights, bias, multiplier, dsp.run_order(p.in_c), p, dsp.pairs_block)}
 
 
 def _asymmetric_cost(node: Node, target: Target) -> Cost:
