@@ -45,7 +45,10 @@ CAUTIOUS = {
     "ge_mean_s32": "one pixel",
     "ge_conv2d_winograd": "it computes two rows at a time, for some channels after the others",
     "ge_conv2d_plain_s8": "one group after the other goes through all rows",
-    "ge_depthwise3x3_s8_dsp": "four channels at a time go through all rows: exactly over the input or not at all",
+    **dict.fromkeys(
+        ("ge_depthwise3x3_s8_dsp", "ge_depthwise3x3_aw_s8_dsp"),
+        "four channels at a time go through all rows: exactly over the input or not at all",
+    ),
     "ge_conv2d_down": "blocks of rows that have other rows between them",
     "ge_depthwise_down": "the same",
     **dict.fromkeys(
