@@ -42,6 +42,7 @@ from glowembed.options.table import Cut
 from glowembed.plan import memory, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
+from glowembed.plan.slices import Slices, cut
 from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.coverage import coarse_softmaxes
@@ -177,12 +178,14 @@ def compile_model(
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _proved(*_plan(graph, target, options, choices))
+        slices = _slices(graph, plan, target, options.plan.slice)
         notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
+        notes += (Note("slices", slices.text()),) if slices is not None else ()
     on_stage("plan", plan)
     with stages.run("emit"):
         entries = tuple(entry.json() for entry in table)
         origin = Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
-        files = emit.emit(graph, plan, target, origin, options.weights, window)
+        files = emit.emit(graph, plan, target, origin, options.weights, window, slices)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
@@ -232,6 +235,15 @@ def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
     return graph, plan
 
 
+def _slices(graph: Graph, plan: Plan, target: Target, limit: int | None) -> Slices | None:
+    """The calls of a run in slices of at most `limit` cycles, proved by a replay; None without a limit."""
+    if limit is None:
+        return None
+    found = cut(graph, plan, Costs(target), limit)
+    replay.check(graph, replace(plan, steps=found.steps(graph, plan)))
+    return found
+
+
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
     """A lowered graph with kernels, in order, and its plan. Raises UsageError where --ram or --flash allow none."""
     target = options.core()
@@ -274,7 +286,7 @@ def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
     """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
     reserved = weights_bytes(graph) if options.weights.place == "ram" else 0
-    state = block_size(graph, _alignment(graph, target))
+    state = block_size(graph, _alignment(graph, target), options.plan.slice)
     wanted, limit = replace(options.plan, reserved=reserved, state=state), options.flash
     costs = Costs(target, within(choices, wanted.optimize, limit))
     flag, elsewhere = "-Os" if wanted.optimize == "size" else "-O2", options.weights.place == "file"

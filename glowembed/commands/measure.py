@@ -13,6 +13,7 @@ from glowembed.cli import BundleDir, ClockText, HtmlFile, JsonFile, board_of, pr
 from glowembed.files.output import write_file
 from glowembed.graph.clock import clock_of
 from glowembed.graph.target import load_board
+from glowembed.judge.slicing import measured_slices
 from glowembed.judge.validation import build_bundle, measure_bundle
 from glowembed.measure import Ruler, noise, shown
 from glowembed.show.page import views
@@ -65,7 +66,8 @@ def measure(
             image = build_bundle(opened, place, build_dir)
         with progress.stage("measure"):
             found = measure_bundle(opened, image, noise(opened.manifest, samples), hot, ruler)
-    found = replace(found, clock_hz=clock_hz)
+            slices = measured_slices(opened, image, noise(opened.manifest), ruler)
+    found = replace(found, clock_hz=clock_hz, slices=slices)
     write_json(json_file, found.json())
     if html is not None:
         write_file(html, views.measurement(found, opened))

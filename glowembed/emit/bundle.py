@@ -17,6 +17,7 @@ import jinja2
 
 from glowembed.emit import buildfiles, graphfile
 from glowembed.emit import schedule as emit_schedule
+from glowembed.emit import slices as emit_slices
 from glowembed.emit import states as emit_states
 from glowembed.emit.constants import Stored, arrays_of, constants_of
 from glowembed.emit.kernels import kernels_header, levels_used
@@ -31,6 +32,7 @@ from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.plan.rows import outside
+from glowembed.plan.slices import Slices
 
 OFFSET_MAX = 2**31 - 1
 """The most bytes of an arena, and of a tensor."""
@@ -48,11 +50,14 @@ def emit(
     origin: Origin,
     weights: Weights = IN_FLASH,
     window: Graph | None = None,
+    slices: Slices | None = None,
 ) -> dict[str, bytes]:
-    """A mapping from file name to content, for the whole bundle. window: of a stream, the network on whole windows."""
+    """A mapping from file name to content, for the whole bundle. window: of a stream, the network on whole windows. slices: those of
+    NAME_step, if there is one.
+    """
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
-    context = _context(graph, plan, target, origin, weights)
+    context = _context(graph, plan, target, origin, weights, slices)
     own = context["weights_file"]
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
@@ -79,7 +84,9 @@ def emit(
     return dict(sorted(built.items()))
 
 
-def _context(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights) -> dict[str, Any]:
+def _context(
+    graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights, slices: Slices | None
+) -> dict[str, Any]:
     """The values that the templates print."""
     name = identifier(graph.name)
     constants = constants_of(graph, name)
@@ -104,6 +111,7 @@ def _context(graph: Graph, plan: Plan, target: Target, origin: Origin, weights: 
         "plan": plan,
         "state": emit_states.entry(graph, plan),
         "stream": graph.stream,
+        "slices": emit_slices.entry(graph, plan, slices, layers),
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],

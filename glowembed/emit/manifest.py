@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from glowembed.emit import schedule as emit_schedule
+from glowembed.emit import slices as emit_slices
 from glowembed.emit import states as emit_states
 from glowembed.emit.tensors import tensor_entry
 from glowembed.graph.ir import Graph, Value
@@ -76,6 +77,7 @@ def manifest_of(
         "layers": layers,
         **({"state": emit_states.recorded(context["state"])} if context["state"] else {}),
         **({"stream": asdict(graph.stream)} if graph.stream is not None else {}),
+        **({"slices": emit_slices.recorded(context["slices"])} if context["slices"] else {}),
         "levels": [level.word for levels in context["levels"].values() for level in levels],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),

@@ -38,7 +38,7 @@ def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
                 "last": layer[nodes[-1]],
                 "count": len(nodes),
                 "block": block,
-                "tape": _lines(tape, 24),
+                "tape": lines(tape, 24),
                 "calls": len(tape),
             }
         )
@@ -75,7 +75,7 @@ def slot_tables(plan: Plan) -> list[dict[str, Any]]:
     """The row tables, each once."""
     ids = slot_ids(plan)
     tables = {ids[name]: _slots(plan, offsets) for name, offsets in plan.slots.items()}
-    return [{"id": ident, "count": len(slots), "lines": _lines(slots, 16)} for ident, slots in tables.items()]
+    return [{"id": ident, "count": len(slots), "lines": lines(slots, 16)} for ident, slots in tables.items()]
 
 
 def slot_type(plan: Plan) -> str:
@@ -99,7 +99,8 @@ def group_types(found: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict
     }
 
 
-def _lines(numbers: Sequence[int], width: int) -> list[str]:
+def lines(numbers: Sequence[int], width: int) -> list[str]:
+    """Numbers as lines of a table in C."""
     return [", ".join(map(str, numbers[i : i + width])) + "," for i in range(0, len(numbers), width)]
 
 

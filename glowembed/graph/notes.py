@@ -22,6 +22,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "What a hop of a stream (`--stream`) computes and keeps, and from which layer on everything is computed anew.",
     ),
+    "slices": (
+        "note",
+        "Into how many slices a run is cut (`--slice`), how long the longest one is, and the cycles that this adds, all estimated.",
+    ),
     "random-data": (
         "warning",
         "Samples are random numbers (`--random`): ranges, accuracy and the comparison with float say nothing about real data.",

@@ -380,7 +380,9 @@ class Kernel:
     its text calls, with the same params.
     rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
     far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
-    call for all rows may write the output exactly where the input lies, though rows are not read in order.
+    call for all rows may write the output exactly where the input lies, though rows are not read in order. row_scratch: bytes of
+    scratch of a call for one row, if it needs less. blocks: it computes the first `groups` of the channels of every pixel, which may
+    be any multiple of this number; its constants are in the order of channels. 0: always all of them.
     """
 
     symbol: str
@@ -401,6 +403,8 @@ class Kernel:
     law: Mode = "default"
     rows_cost: Callable[[Node, Target, int], float] | None = None
     same_place: Callable[[Any], bool] = lambda params: False
+    row_scratch: Callable[[Any], int] | None = None
+    blocks: Callable[[Any], int] = lambda params: 0
     generated: Callable[[Any], str] | None = None
     named: Callable[[Any], str] | None = None
     inner: Kernel | None = None

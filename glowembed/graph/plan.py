@@ -31,7 +31,7 @@ class PlanOptions:
     5 % more cycles, `ram` = least RAM for at most twice the cycles, `speed` and `size` = no layer is called more than
     once (choose.py says which kernels). ram: a limit in bytes, of which `reserved` are not available to the arena, and
     `state` of the arena are kept from run to run.
-    rams: further memories, the fastest first.
+    rams: further memories, the fastest first. slice: the most estimated cycles of a call of NAME_step, if there is one.
     """
 
     mode: PlanMode = "exact"
@@ -41,6 +41,7 @@ class PlanOptions:
     reserved: int = 0
     state: int = 0
     rams: tuple[Ram, ...] = ()
+    slice: int | None = None
 
     @property
     def arena_limit(self) -> int | None:

@@ -128,6 +128,11 @@ SCHEMA = {
             "required": ["input", "axis", "rows", "hop"],
             "properties": {"input": {"type": "string"}, "axis": _COUNT, "rows": _COUNT, "hop": _COUNT},
         },
+        "slices": {
+            "type": "object",
+            "required": ["limit", "count", "longest", "position"],
+            "properties": {"limit": _COUNT, "count": _COUNT, "longest": _COUNT, "position": _COUNT},
+        },
         "state": {
             "type": "object",
             "required": ["offset", "size", "pairs"],
@@ -258,13 +263,13 @@ def _aligned(offset: int) -> int:
 
 def entries(manifest: Manifest) -> tuple[str, str]:
     """The functions that the harness calls: those of the bundle, or wrappers that pass the addresses of all data
-    outside the arena.
+    outside the arena, and that run a bundle with slices slice by slice.
     """
     ends = (*manifest["inputs"], *manifest["outputs"])
     outside = (
         has_weights_file(manifest) or manifest.get("rams") or any(t.get("handed", "arena") in OUTSIDE for t in ends)
     )
-    name = "ge_window" if outside else manifest["name"]
+    name = "ge_window" if outside or "slices" in manifest else manifest["name"]
     return f"{name}_run", f"{name}_run_layers"
 
 
@@ -278,7 +283,9 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
     ]
     own_weights, rams = has_weights_file(manifest), manifest.get("rams", [])
     if not ends and not own_weights and not rams:
-        return run, run_layers, ""
+        if "slices" not in manifest:
+            return run, run_layers, ""
+        return run, run_layers, _wrappers(manifest, "", "")
     rows = "".join(_rows_c(t) for t, _ in ends if t["handed"] == "rows")
     members = "".join(f"        .{kind}_{t['id'].lower()} = {_member(t)},\n" for t, kind in ends)
     members += "        .weights = ge_file_weights,\n" if own_weights else ""
@@ -287,21 +294,51 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
     rows += "\nextern const uint8_t ge_file_weights[];\n" if own_weights else ""
     window = "    uint8_t *const window = arena;\n" if ends else ""
     places = f"{window}    const {name}_places places = {{\n{members}    }};\n"
-    return (
-        run,
-        run_layers,
-        f"""
+    return run, run_layers, _wrappers(manifest, rows, places)
+
+
+def by_slices(manifest: Manifest) -> Manifest:
+    """The manifest in which every slice is what the harness calls a layer, without outputs."""
+    layers = [{"name": f"slice {i}", "outputs": []} for i in range(manifest["slices"]["count"])]
+    return {**manifest, "layers": layers, "by_slices": True}
+
+
+def _wrappers(manifest: Manifest, rows: str, places: str) -> str:
+    """The functions that the harness calls. rows: definitions before them; places: that of the data outside the arena, if there is any."""
+    name, (run, run_layers) = manifest["name"], entries(manifest)
+    passed = ", &places" if places else ""
+    whole, layers = (
+        f"    return {name}_run(arena{passed});\n",
+        f"    return {name}_run_layers(arena{passed}, first, count);\n",
+    )
+    begin, end = (
+        f"memset((uint8_t *)arena + {name.upper()}_POSITION_OFFSET, 0, 4u);",
+        "    return status > 0 ? 0 : status;\n",
+    )
+    if "slices" in manifest:
+        whole = f"""    int32_t status;
+    {begin}
+    do {{
+        status = {name}_step(arena{passed});
+    }} while (status == {name.upper()}_MORE);
+{end}"""
+    if manifest.get("by_slices"):
+        layers = f"""    int32_t status;
+    if (first == 0) {{
+        {begin}
+    }}
+    status = {name}_step(arena{passed});
+    (void)count;
+{end}"""
+    return f"""
 #include <string.h>
 {rows}
 static int32_t {run}(void *arena) {{
-{places}    return {name}_run(arena, &places);
-}}
+{places}{whole}}}
 
 static int32_t {run_layers}(void *arena, int32_t first, int32_t count) {{
-{places}    return {name}_run_layers(arena, &places, first, count);
-}}
-""",
-    )
+{places}{layers}}}
+"""
 
 
 def _ram_c(ram: Mapping[str, Any], align: int) -> str:

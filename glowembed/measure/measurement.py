@@ -95,6 +95,7 @@ class Measurement:
     ruler: Ruler = "table"
     clock_hz: int | None = None
     """the clock for milliseconds"""
+    slices: tuple[Figures, ...] = ()
 
     @property
     def milliseconds(self) -> float | None:
@@ -123,6 +124,7 @@ class Measurement:
             "milliseconds": self.milliseconds,
             "layers": [{**found.json(), **{k: layer.get(k) for k in keys}} for layer, found in rows],
             "functions": [function.json() for function in self.functions],
+            **({"slices": [one.json() for one in self.slices]} if self.slices else {}),
         }
 
 

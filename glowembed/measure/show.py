@@ -31,10 +31,20 @@ def shown(found: Measurement) -> RenderableType:
         head,
         _table("Layers, each called by itself", LAYER_COLUMNS, _layers(found), left=(0, 1)),
         *([_table("Functions", FUNCTION_COLUMNS, _functions(found))] if found.functions else []),
+        *([_slices(found)] if found.slices else []),
         *(_hot(spot) for spot in found.hot),
         *([Text(f"note: {found.note}", style="dim")] if found.note else []),
     ]
     return Group(*parts)
+
+
+def _slices(found: Measurement) -> Text:
+    """How many slices a run has, and the longest of them."""
+    longest = max(found.slices, key=lambda one: one.cycles.point if one.cycles else one.instructions)
+    return Text(
+        f"{len(found.slices)} slices of at most {found.manifest['slices']['limit']:,} cycles; the longest, {longest.name!r}, has"
+        f" {longest.instructions:,} instructions, {_cycles(longest)} cycles"
+    )
 
 
 def _layers(found: Measurement) -> list[tuple[str, ...]]:

@@ -244,7 +244,9 @@ class FcParams:
     hi: int = i32("largest output")
 
 
-FC = sliding(per_row(lambda p: ((p.in_c,), p.out_c)))
+FC = replace(
+    sliding(per_row(lambda p: ((p.in_c,), p.out_c))), outputs=lambda p, elements: replace(p, out_c=len(elements))
+)
 
 
 class FcS8(KernelOp[FcParams]):

@@ -65,6 +65,11 @@ def at_least_one(count: float | None) -> bool:
     return count is None or count >= 1
 
 
+def at_least_a_thousand(cycles: float | None) -> bool:
+    """Whether a number of cycles, if one is given, is a thousand or more."""
+    return cycles is None or cycles >= 1000
+
+
 @dataclass(frozen=True)
 class Cut:
     """The values of the model that become its inputs and outputs if it is cut. An empty tuple means those of the model."""
@@ -377,6 +382,13 @@ class CompileOptions(NodeOptions):
             MEMORY,
             part="rams",
             flag="--memory",
+        ),
+        Option(
+            "Add NAME_step, which computes a run in slices of at most this many estimated cycles.",
+            Number("CYCLES", int, "at least 1000", at_least_a_thousand),
+            MEMORY,
+            part="slice",
+            recorded="given",
         ),
     )
     flash: int | None = entry(

@@ -44,10 +44,10 @@ class Costs:
         own = kernel(node.kernel)
         if own.rows_cost is not None:
             return own.rows_cost(node, self.target, count) + CALL_CYCLES
-        return own.cost(_smaller(node, count), self.target).cycles + CALL_CYCLES
+        return own.cost(smaller(node, count), self.target).cycles + CALL_CYCLES
 
 
-def _smaller(node: Node, count: int) -> Node:
+def smaller(node: Node, count: int) -> Node:
     """The node with `count` output rows; its `macs` are reduced in proportion."""
     op = kernel_ops()[node.op]
     total = op.rows(node.params)

@@ -90,7 +90,7 @@ def plan_network(
     """
     ordered = best_order(graph)
     best, plan = _best(_ways(ordered, options, costs), alignment, options)
-    plan = with_block(best, plan)
+    plan = with_block(best, plan, options.slice)
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     text = simpler(best, options.optimize != "speed" or options.ram is not None)
     return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
@@ -109,7 +109,8 @@ def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) 
     placed = _placed(prepared, every=True)
     _solve(sorted(placed, key=lambda p: p.placement.size), options)
     found: list[Tradeoff] = []
-    fastest, base, kept = _fastest(ordered, costs), _whole(ordered, costs), block_size(graph, alignment)
+    fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
+    kept = block_size(graph, alignment, options.slice)
     for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
         cycles = base + one.extra
         if not found or cycles < found[-1].cycles - SLACK:
@@ -145,7 +146,7 @@ def _fastest(graph: Graph, costs: Costs) -> float:
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
     """The smallest plan for this order of nodes and these kernels."""
     made, best = _best([_variant(graph, options, costs)], alignment, options)
-    return with_block(made, best)
+    return with_block(made, best, options.slice)
 
 
 def _shares(options: PlanOptions) -> tuple[float, ...]:

@@ -16,7 +16,10 @@ from glowembed.graph.states import State
 from glowembed.plan.rows import stored_together
 
 COUNTER = 4
-"""Bytes of the number of hops, at the end of the block."""
+"""Bytes of the number of hops, behind the states."""
+
+POSITION = 4
+"""Bytes of the number of slices of a run that are done, behind the number of hops."""
 
 
 def keep(graph: Graph) -> Graph:
@@ -68,15 +71,16 @@ def block(graph: Graph, alignment: int) -> dict[str, int]:
     return found
 
 
-def block_size(graph: Graph, alignment: int) -> int:
-    """The bytes of the block: the states, and of a stream the number of hops since the reset."""
+def block_size(graph: Graph, alignment: int, slice_: int | None = None) -> int:
+    """The bytes of the block: the states, of a stream the number of hops since the reset, and the position in a run of slices."""
     counter = aligned(COUNTER, alignment) if graph.stream is not None else 0
-    return counter + sum(aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
+    position = aligned(POSITION, alignment) if slice_ is not None else 0
+    return position + counter + sum(aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
 
 
-def with_block(graph: Graph, plan: Plan) -> Plan:
-    """The plan with the block of states in front of it."""
-    size = block_size(graph, plan.alignment)
+def with_block(graph: Graph, plan: Plan, slice_: int | None = None) -> Plan:
+    """The plan with the block in front of it."""
+    size = block_size(graph, plan.alignment, slice_)
     if not size:
         return plan
     together, offsets = stored_together(graph), {name: offset + size for name, offset in plan.offsets.items()}

@@ -51,3 +51,6 @@ class Measurement(TypedDict):
     milliseconds: Milliseconds
     layers: list[Layer]
     functions: list[Function]
+    slices: NotRequired[
+        Annotated[list[Function], "Each slice with all functions that it calls, of a bundle that has slices."]
+    ]

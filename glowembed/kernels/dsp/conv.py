@@ -269,6 +269,7 @@ def _strip(wide: int = WHOLE, mode: Mode = "default") -> Kernel:
         arrange=lambda constants, p: _strip_arrange(constants, p, mode),
         instance=lambda p: _strip_instance(p, wide, mode),
         scratch=lambda p: _strip_scratch(p, wide),
+        row_scratch=lambda p: _strip_scratch(replace(p, out_h=1), wide),
         cost=lambda n, t: Cost(
             _strip_rows_cost(n, t, n.params.out_h, wide, mode), *_strip_code(_strip_instance(n.params))
         ),

@@ -144,6 +144,7 @@ def lines_kernel(mode: Mode = "default") -> Kernel:
         cost=lambda n, t: _cost(n, t, mode),
         rows_cost=lambda n, t, rows: _rows_cost(n, t, rows, mode),
         same_place=_same_place,
+        blocks=lambda p: 0 if p.out_c % 4 else 4,
     )
 
 

@@ -24,11 +24,21 @@ def window_of(p: ConvParams | PoolParams) -> Window:
 
 def windowed(elements: Callable[[Any], Elements]) -> Geometry:
     """An output row needs the input rows that its windows cover."""
-    return Geometry(lambda p: int(p.out_h), elements, lambda p, y: (window_of(p).rows(y, p.in_h),), _part)
+    return Geometry(
+        lambda p: int(p.out_h),
+        elements,
+        lambda p, y: (window_of(p).rows(y, p.in_h),),
+        _part,
+        lambda p, columns: _columns(p, columns, elements),
+        _outputs,
+    )
 
 
 COUNTED = ("count_top", "count_bottom")
 """Params of pools that are numbers of input rows."""
+
+COUNTED_ACROSS = ("count_left", "count_right")
+"""Params of pools that are numbers of input columns."""
 
 
 def _part(p: ConvParams | PoolParams, out: range, rows: range) -> ConvParams | PoolParams:
@@ -36,6 +46,29 @@ def _part(p: ConvParams | PoolParams, out: range, rows: range) -> ConvParams | P
     counted = {name: getattr(p, name) - rows.start for name in COUNTED if hasattr(p, name)}
     pad_top = rows.start - (out.start * p.stride_h - p.pad_top)
     return replace(p, in_h=len(rows), out_h=len(out), pad_top=pad_top, **counted)
+
+
+def _columns(
+    p: ConvParams | PoolParams, out: range, elements: Callable[[Any], Elements]
+) -> tuple[ConvParams | PoolParams, int, int] | None:
+    """The columns `out` of each row from just the columns of the input that they need: what they see to the left is padding."""
+    window = window_of(p)
+    needed = [x for column in out for x in window.taps(1, column) if 0 <= x < p.in_w]
+    if not needed:
+        return None
+    first, last = min(needed), max(needed) + 1
+    counted = {name: getattr(p, name) - first for name in COUNTED_ACROSS if hasattr(p, name)}
+    pad_left = first - (out.start * p.stride_w - p.pad_left)
+    params = replace(p, in_w=last - first, out_w=len(out), pad_left=pad_left, **counted)
+    (row,), written = elements(p)
+    return params, row // p.in_w * first, written // p.out_w * out.start
+
+
+def _outputs(p: ConvParams | PoolParams, out: range) -> ConvParams | PoolParams | None:
+    """These channels of a row of one pixel; only a convolution in one group has weights for each of them alone."""
+    if not isinstance(p, ConvParams) or p.groups != 1 or p.out_w != 1:
+        return None
+    return replace(p, out_c=len(out))
 
 
 CONVOLUTION = windowed(lambda p: ((p.in_w * p.in_c,), p.out_w * p.out_c))

@@ -269,7 +269,7 @@ static depthwise3x3_s8_dsp_job depthwise3x3_s8_dsp_job_of(const ge_conv2d_params
     return job;
 }
 
-/* Rows first..last-1, all channels. */
+/* Rows first..last-1, the first `groups` channels of each pixel. */
 static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x, const int32_t *packed,
                                      const ge_rows *out, int32_t first, int32_t last, uint32_t *taps) {
     const ge_dsp_lines g = ge_dsp_lines_of(p, x, DEPTHWISE3X3_S8_DSP_DOWN, first, last);
@@ -282,7 +282,7 @@ static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x
     int32_t padding = 0;                                              /* a slot that is full of it */
     int32_t slot = 0;                                                 /* the next one, the oldest of three */
     ge_dsp_fill(p, 3 * g.pairs, 4, ring);
-    for (int32_t c = 0; c < p->out_c; c += c == 0 && (p->out_c & 3) != 0 ? p->out_c & 3 : 4) {
+    for (int32_t c = 0; c < p->groups; c += c == 0 && (p->groups & 3) != 0 ? p->groups & 3 : 4) {
         int8_t *to = (int8_t *)ge_row(out, first) + c;
         int32_t in = top;
         int32_t wanted = top + 3;
@@ -327,7 +327,14 @@ static void ge_depthwise3x3_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, 
     }
     if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
         for (int32_t y = first_row; y < last_row; y++) {
-            ge_dsp_clamp((int8_t *)ge_row(out, y), p->out_w * p->out_c, p->lo, p->hi);
+            int8_t *const row = (int8_t *)ge_row(out, y);
+            if (p->groups == p->out_c) {
+                ge_dsp_clamp(row, p->out_w * p->out_c, p->lo, p->hi);
+            } else {
+                for (int32_t i = 0; i < p->out_w; i++) {
+                    ge_dsp_clamp(row + i * p->out_c, p->groups, p->lo, p->hi);
+                }
+            }
         }
     }
 }

@@ -1,0 +1,68 @@
+"""Turns the slices of a run into tables and parts of layers, for the C and the manifest of a bundle.
+
+In: a kernel-level graph, its Slices and the layers as the template has them. Out: rows for the templates, the entry of bundle.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from glowembed.emit.schedule import layer_numbers, lines
+from glowembed.graph.cstruct import c_initialiser, counting_type
+from glowembed.graph.ir import Graph
+from glowembed.graph.plan import Plan
+from glowembed.graph.registry import kernel, kernel_ops
+from glowembed.plan.slices import Division, Slices
+from glowembed.plan.states import block_size
+
+
+def entry(
+    graph: Graph, plan: Plan, slices: Slices | None, layers: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The tables of NAME_step; None for a bundle without it."""
+    if slices is None:
+        return None
+    number = layer_numbers(graph)
+    calls = [(number[node], call) for node, call in slices.calls]
+    ends = [*slices.starts, len(calls)]
+    rows = {number[node]: one.rows for node, one in slices.divisions.items()}
+    divided = {number[node]: one for node, one in slices.divisions.items() if one.parts}
+    parts = {layer: len(one.parts) for layer, one in divided.items()}
+    return {
+        "limit": slices.limit,
+        "count": len(slices.starts),
+        "longest": round(slices.longest),
+        "extra": slices.extra,
+        "position": block_size(graph, plan.alignment),
+        "layers": _table([layer for layer, _ in calls]),
+        "numbers": _table([call for _, call in calls]),
+        "ends": _table(ends),
+        "rows": _table([rows[layer] for layer in range(len(layers))]),
+        "parts": _table([parts.get(layer, 1) for layer in range(len(layers))]),
+        "divided": [_divided(graph, layer, layers[layer], one) for layer, one in sorted(divided.items())],
+    }
+
+
+def _table(numbers: Sequence[int]) -> dict[str, Any]:
+    return {"type": counting_type(max(numbers, default=0)), "count": len(numbers), "lines": lines(numbers, 24)}
+
+
+def _divided(graph: Graph, layer: int, texts: Mapping[str, Any], one: Division) -> dict[str, Any]:
+    """A layer of which parts of a row are a call. Equal params are stored once."""
+    node = one.parts[0].node
+    names = list(kernel(node.kernel or "").ctypes(kernel_ops()[node.op]))
+    params: list[str] = []
+    rows = []
+    for part in one.parts:
+        text = c_initialiser(part.node.params)
+        if text not in params:
+            params.append(text)
+        first = [part.first.get(name, 0) for name in names]
+        rows.append(f"{{ {', '.join(map(str, [params.index(text), part.read, part.written, *first]))} }},")
+    return {"layer": layer, **texts, "part_params": params, "parts": rows, "numbers": 3 + len(names)}
+
+
+def recorded(slices: Mapping[str, Any]) -> dict[str, Any]:
+    """The slices for the manifest."""
+    return {key: slices[key] for key in ("limit", "count", "longest", "extra", "position")}
