@@ -107,7 +107,7 @@ def profile_model(
     for run in runs:
         run.require_fit(graph)
     if data is not None:
-        form = Form(options.shapes, options.cut.inputs, options.cut.outputs)
+        form = Form(options.shapes, options.cut.inputs, options.cut.outputs, options.frontend)
         runs.append(replace(run_profile(graph, dataset_of(data, graph), progress), form=form))
     if not runs:
         raise UsageError("give samples (--data, or --random N to try things out) or profiles (--merge)")
@@ -115,9 +115,14 @@ def profile_model(
 
 
 def _as_profiled(options: CompileOptions, form: Form) -> CompileOptions:
-    """The options with the shapes and the cut of a profile, as far as they say nothing else."""
+    """The options with the shapes, the cut and the front end of a profile, as far as they say nothing else."""
     cut = Cut(options.cut.inputs or form.inputs, options.cut.outputs or form.outputs)
-    return replace(options, shapes={**form.shapes, **options.shapes}, cut=cut)
+    frontend = options.frontend or form.frontend
+    if form.frontend is not None and frontend != form.frontend:
+        raise UsageError(
+            "--frontend differs from the front end that the profile was made with: leave it out, or make another profile"
+        )
+    return replace(options, shapes={**form.shapes, **options.shapes}, cut=cut, frontend=frontend)
 
 
 def typed_graph(model: Path, ranges: Profile, options: CompileOptions) -> Graph:
@@ -178,9 +183,7 @@ def compile_model(
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _proved(*_plan(graph, target, options, choices))
-        slices = _slices(graph, plan, target, options.plan.slice)
-        notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
-        notes += (Note("slices", slices.text()),) if slices is not None else ()
+        slices, notes = _slices(graph, plan, options, notes)
     on_stage("plan", plan)
     with stages.run("emit"):
         entries = tuple(entry.json() for entry in table)
@@ -235,13 +238,18 @@ def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
     return graph, plan
 
 
-def _slices(graph: Graph, plan: Plan, target: Target, limit: int | None) -> Slices | None:
-    """The calls of a run in slices of at most `limit` cycles, proved by a replay; None without a limit."""
-    if limit is None:
-        return None
-    found = cut(graph, plan, Costs(target), limit)
+def _slices(
+    graph: Graph, plan: Plan, options: CompileOptions, notes: tuple[Note, ...]
+) -> tuple[Slices | None, tuple[Note, ...]]:
+    """The calls of a run in slices of as many cycles as the options allow, None if they set no limit; and the notes, with those about
+    the plan.
+    """
+    notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
+    if options.plan.slice is None:
+        return None, notes
+    found = cut(graph, plan, Costs(options.core()), options.plan.slice)
     replay.check(graph, replace(plan, steps=found.steps(graph, plan)))
-    return found
+    return found, (*notes, Note("slices", found.text()))
 
 
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:

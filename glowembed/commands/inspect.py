@@ -34,7 +34,7 @@ MemoryMap = Annotated[
 ]
 
 
-@takes("shapes", "inputs", "outputs", "random", "input_layout")
+@takes("shapes", "inputs", "outputs", "frontend", "random", "input_layout")
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
@@ -79,6 +79,7 @@ def inspect(
         "--shape": given["shapes"],
         "--inputs": given["inputs"],
         "--outputs": given["outputs"],
+        "--frontend": given["frontend"],
         "--random": given["random"],
         "--input-layout": given["input_layout"] != "model",
     }
@@ -91,7 +92,8 @@ def inspect(
     asked = data is not None or options.random is not None
     source = source_of(data, options.random) if asked else None
     clock_hz = None if clock is None else hertz(clock)
-    found = inspect_model(model, options.shapes, target, options.input_layout, source, coverage, options.cut, clock_hz)
+    layout, cut, frontend = options.input_layout, options.cut, options.frontend
+    found = inspect_model(model, options.shapes, target, layout, source, coverage, cut, clock_hz, frontend)
     _tell(found, as_json, html)
 
 

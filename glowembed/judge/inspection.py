@@ -29,10 +29,12 @@ from glowembed.judge.coverage import Row, refused
 from glowembed.judge.coverage import coverage as covered
 from glowembed.judge.fitting import Fit, fits, needs
 from glowembed.ops.layout import Transpose
+from glowembed.options.frontend import Frontend
 from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
 from glowembed.read import importer
+from glowembed.read.frontend import with_frontend
 from glowembed.read.importer import NO_SHAPES
 from glowembed.read.walk import Problem
 
@@ -103,13 +105,13 @@ def inspect_model(
     coverage: bool = False,
     at: Cut = WHOLE,
     clock_hz: int | None = None,
+    frontend: Frontend | None = None,
 ) -> Inspection:
     """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples, `coverage` adds how
-    each operator is computed, `clock_hz` adds the time of an inference at this clock.
+    each operator is computed, `clock_hz` adds the time of an inference at this clock, `frontend` puts a front end before it.
     """
-    options = CompileOptions(
-        load_target(target or DEFAULT_TARGET).name, shapes=shapes, input_layout=input_layout, cut=at
-    )
+    core = load_target(target or DEFAULT_TARGET).name
+    options = CompileOptions(core, shapes=shapes, input_layout=input_layout, cut=at, frontend=frontend)
     model = Path(model)
     info = importer.describe(model)
     problems = tuple(importer.problems(model, shapes, at))
@@ -127,7 +129,7 @@ def inspect_model(
     operators = importer.operators(model, at) if coverage else {}
     if problems:
         return replace(head, coverage=refused(operators, [(p.op, p.reason) for p in problems]) if coverage else ())
-    imported = importer.load(model, shapes, input_layout, at=at)
+    imported = with_frontend(importer.load(model, shapes, input_layout, at=at), frontend)
     samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
     told = (*imported.assumed, *(note for note in (samples.notes if samples else ()) if note.level == "warning"))
     head = replace(head, notes=(*head.notes, *told))

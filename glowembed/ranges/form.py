@@ -1,4 +1,4 @@
-"""Reads and writes how a model was profiled: its shapes and its cut. In: YAML. Out: a Form."""
+"""Reads and writes how a model was profiled: its shapes, its cut and its front end. In: YAML. Out: a Form."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import Any
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Shape
+from glowembed.options.frontend import Frontend, from_document, written_frontend
 
 
 @dataclass(frozen=True)
 class Form:
-    """The part of the model that was profiled, and its shapes: `compile` does not ask for it again."""
+    """The part of the model that was profiled, its shapes and the front end before it: `compile` does not ask for them again."""
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    frontend: Frontend | None = None
 
     def json(self) -> dict[str, Any]:
         """The entries that are not empty."""
         shapes = {name: list(self.shapes[name]) for name in sorted(self.shapes)}
-        entries = {"shapes": shapes, "inputs": list(self.inputs), "outputs": list(self.outputs)}
+        frontend = written_frontend(self.frontend)
+        entries = {"shapes": shapes, "inputs": list(self.inputs), "outputs": list(self.outputs), "frontend": frontend}
         return {key: value for key, value in entries.items() if value}
 
     @classmethod
@@ -34,7 +37,8 @@ class Form:
             raise UsageError(
                 f"{where}: 'form' must hold 'shapes', 'inputs' and 'outputs', found {entry!r:.80}"
             ) from error
-        return cls(shapes, inputs, outputs)
+        frontend = from_document(entry["frontend"], f"{where}: frontend") if "frontend" in entry else None
+        return cls(shapes, inputs, outputs, frontend)
 
 
 UNSAID = Form()

@@ -9,10 +9,12 @@ import pytest
 from small_models import model, node, saved, weights
 
 from glowembed.errors import UsageError
+from glowembed.judge.inspection import inspect_model
 from glowembed.judge.validation import validate
 from glowembed.options.frontend import from_document, named_frontend
 from glowembed.options.words import Streamed
-from glowembed.pipeline import CompileOptions, compile_model, import_model
+from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
+from glowembed.ranges.datasets import Source
 
 FRAMES, BANDS = 9, 6
 FRONTEND = {"kind": "logmel", "window": 48, "hop": 32, "fft": 64, "bands": BANDS, "low_hz": 0.0, "high_hz": 8000.0}
@@ -140,3 +142,26 @@ def test_the_word_is_a_kind_or_a_file(tmp_path: Path) -> None:
     assert named_frontend("mfcc") == from_document({"kind": "mfcc"}, "")
     with pytest.raises(UsageError, match="'mfc': is no file, and no kind of front end: mfcc, logmel, spectrogram, raw"):
         named_frontend("mfc")
+
+
+def test_a_profile_knows_its_front_end(tmp_path: Path) -> None:
+    """Nothing is asked again when it is compiled; another front end is refused."""
+    frontend = from_document(FRONTEND, "front end")
+    data, path = sound(tmp_path, frontend), saved(network(SHAPES["frames, bands"]), tmp_path)
+    profile_model(path, data, CompileOptions("x86-64", frontend=frontend)).save(tmp_path / "profile.yaml")
+    stored = tmp_path / "profile.yaml"
+    with_profile = compile_model(path, tmp_path / "a", CompileOptions("x86-64"), profile=stored)
+    with_data = compile_model(path, tmp_path / "b", CompileOptions("x86-64", frontend=frontend), data=data)
+    assert with_profile.manifest["hash"] == with_data.manifest["hash"]
+    other = CompileOptions("x86-64", frontend=from_document({**FRONTEND, "scale": 2.0}, "front end"))
+    with pytest.raises(UsageError, match="--frontend differs from the front end that the profile was made with"):
+        compile_model(path, tmp_path / "c", other, profile=stored)
+
+
+def test_inspect_takes_a_front_end(tmp_path: Path) -> None:
+    frontend = from_document(FRONTEND, "front end")
+    path = saved(network(SHAPES["frames, bands"]), tmp_path)
+    assert [t.name for t in inspect_model(path).inputs] == ["x"]
+    found = inspect_model(path, data=Source(sound(tmp_path, frontend)), frontend=frontend)
+    assert [(t.name, t.shape) for t in found.inputs] == [("pcm", (1, frontend.rows(FRAMES), frontend.step))]
+    assert not found.unsupported and found.arena_estimate is not None
