@@ -84,6 +84,8 @@ class _Unpacking:
             else lambda n, t, rows: rows_cost(self.as_bytes(n), t, rows) + self.cycles(n),
             store=self.store,
             same_place=lambda p: False,
+            row_scratch=None,
+            blocks=lambda p: 0,
             generated=self.text,
         )
 
