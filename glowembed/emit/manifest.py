@@ -40,7 +40,18 @@ def manifest_of(
     graph: Graph, plan: Plan, target: Target, origin: Origin, sources: Mapping[str, bytes], context: Mapping[str, Any]
 ) -> dict[str, Any]:
     digest = hashlib.sha256(b"".join(f.encode() + b"\0" + sources[f] + b"\0" for f in sorted(sources))).hexdigest()
-    drop = ("comment", "scale_text", "ctype", "direction", "member", "declaration", "where", "found_id", "labels_text")
+    drop = (
+        "comment",
+        "scale_text",
+        "scale_exact",
+        "ctype",
+        "direction",
+        "member",
+        "declaration",
+        "where",
+        "found_id",
+        "labels_text",
+    )
     owners = outside(graph)
     layers = [
         {

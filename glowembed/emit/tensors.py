@@ -164,6 +164,7 @@ def tensor_entry(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
         "ctype": stored_ctype(dtype_of(value)),
         "scale": qtype.scale[0] if qtype else None,
         "scale_text": float_literal(qtype.scale[0]) if qtype else None,
+        "scale_exact": repr(float(qtype.scale[0])) if qtype else None,
         "zero_point": qtype.zero_point[0] if qtype else None,
         "elements": value.elements,
         "offset": plan.offsets.get(value.name),
