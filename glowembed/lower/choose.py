@@ -228,15 +228,16 @@ class _Search:
         """The most bytes of RAM that a node needs while it runs."""
         return max((c.scratch for c in self.taken.values()), default=0)
 
-    def save(self, share: float, dear: float = 0.0, limit: int | None = None) -> None:
+    def save(self, share: float, dear: float = 0.0, limit: int | None = None, fastest: float | None = None) -> None:
         """Save flash for at most `share` more cycles than the fastest choices take, and `dear` where flash is dear, until
-        it is within the limit.
+        it is within the limit. fastest: other cycles to begin from.
         """
         flash, cycles = self.flash(), self.cycles()
+        base = self.fastest if fastest is None else fastest
 
         def allowed(step: _Step) -> bool:
             is_dear = step.bytes * cycles >= FLASH_RATE * step.cycles * flash
-            return cycles + step.cycles <= self.fastest * (1 + (max(share, dear) if is_dear else share))
+            return cycles + step.cycles <= base * (1 + (max(share, dear) if is_dear else share))
 
         while limit is None or flash > limit:
             steps = [step for step in self._steps() if allowed(step)]
@@ -257,6 +258,7 @@ class _Search:
         self.save(FLASH_SHARE, dear=DEAR_SHARE)
         if most is not None:
             self.make_dense(most)
+            self.save(FLASH_SHARE, fastest=self.cycles())
         if flash - self.flash() < RAM_RATE * (self.scratch() - scratch):
             self.taken = cheap
 

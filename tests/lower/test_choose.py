@@ -70,6 +70,20 @@ def test_constants_are_dense_unless_flash_has_room(
     assert constants("balanced", 200_000) == packed
 
 
+def test_no_layer_keeps_a_kernel_of_its_own_when_constants_have_become_dense(tmp_path: Path) -> None:
+    """Once the other layers have dense constants, packed words of the smallest one would still be within the limit."""
+    sizes = (640, 128, 128, 8, 128, 640)
+    names = ["x", *(f"t{i}" for i in range(1, len(sizes) - 1)), "y"]
+    nodes = [node("MatMul", f"{names[i]} w{i}", names[i + 1]) for i in range(len(sizes) - 1)]
+    constants = {f"w{i}": weights(*sizes[i : i + 2]) for i in range(len(sizes) - 1)}
+    graph = canonical(model(nodes, {"x": (1, sizes[0])}, constants), tmp_path, twice=False)
+    ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
+    taken, _ = choose(
+        lower(quantize(graph, lambda name, settings: ranges[name])), load_target("cortex-m0"), (), "balanced"
+    )
+    assert {n.kernel for n in taken.nodes if n.op == "fc_s8"} == {"ge_fc_eights_s8_armv6m"}
+
+
 @pytest.mark.parametrize(("rate", "widened"), [(0, True), (10**6, False)])
 def test_flash_is_not_saved_for_too_much_scratch(
     rate: int, widened: bool, convolutions: Graph, monkeypatch: pytest.MonkeyPatch

@@ -161,6 +161,19 @@ static inline const int32_t *fc_eights_s8_armv6m_next(const ge_fc_params *p, con
     return blocks->fours.sums;
 }
 
+/* The sum of the inputs, four in each turn. */
+static inline int32_t fc_eights_s8_armv6m_sum(const int8_t *row, int32_t count) {
+    const int8_t *const end = row + count;
+    int32_t sum = 0;
+    for (; end - row >= 4; row += 4) {
+        sum += row[0] + row[1] + row[2] + row[3];
+    }
+    while (row < end) {
+        sum += *row++;
+    }
+    return sum;
+}
+
 static void ge_fc_eights_s8_armv6m(const ge_fc_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
                                    const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
                                    void *scratch) {
@@ -169,16 +182,13 @@ static void ge_fc_eights_s8_armv6m(const ge_fc_params *p, const ge_rows *x, cons
     for (int32_t y = first_row; y < last_row; y++) {
         const int8_t *const row = (const int8_t *)ge_row(x, y);
         int8_t *const o = (int8_t *)ge_row(out, y);
-        uint32_t sum = 0;
+        const int32_t sum = fc_eights_s8_armv6m_sum(row, p->in_c);
         blocks.eights.x = row;
         blocks.eights.inputs = p->in_c;
-        for (int32_t i = 0; i < p->in_c; i++) {
-            sum += (uint32_t)row[i];
-        }
         for (int32_t oc = 0; oc < p->out_c;) {
             const int32_t left = p->out_c - oc;
             const int32_t *sums = fc_eights_s8_armv6m_next(p, row, weights + oc * p->in_c, left, &blocks);
-            const uint32_t excess = left < 8 ? 0 : 128u * sum;
+            const uint32_t excess = left < 8 ? 0 : 128u * (uint32_t)sum;
             const int32_t end = oc + (left < 4 ? 1 : (left < 8 ? 4 : 8));
             for (; oc < end; oc++) {
                 const int32_t acc = (int32_t)((uint32_t)bias[oc] + (uint32_t)*sums++ - excess);
