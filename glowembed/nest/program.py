@@ -284,18 +284,20 @@ def without_stores(body: Sequence[Statement], dropped: frozenset[str]) -> tuple[
 def _without_locals(body: Sequence[Statement]) -> tuple[Statement, ...]:
     """The statements without variables that no store depends on."""
     live: set[str] = set()
+    read: set[int] = set()
 
     def needed(s: Statement) -> bool:
-        inside = [needed(inner) for inner in s.body]
+        inside = [needed(inner) for inner in reversed(s.body)]
         needs = any(inside) or s.kind == "store" or (s.kind in ("declare", "set") and s.args[0] in live)
-        if needs:
+        if needs and id(s) not in read:
+            read.add(id(s))
             live.update(one.value for root in expressions(s) for one in parts(root) if one.op == "variable")
         return needs
 
     count = -1
     while count < len(live):
         count = len(live)
-        for statement in body:
+        for statement in reversed(body):  # most variables are read behind their declaration
             needed(statement)
 
     def kept(inner: Sequence[Statement]) -> Iterator[Statement]:

@@ -175,6 +175,7 @@ def _resize(n: Definition) -> None:
     mode = {"bilinear": "linear"}.get(n.attr("mode", "nearest"), n.attr("mode", "nearest"))
     cropping = n.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
     unit = [a for a in s.axes if s.scales[a].op == "constant" and s.scales[a].value == 1.0]
+    unit += [a for a in s.axes if x.shape[a] == 1 and not s.fixed]  # the only element has the weight 1 at any scale
     live = [a for a in s.axes if cropping or a not in unit or s.shape[a] != x.shape[a]]
     y = n.output(0, s.shape, x.dtype)
     with k.each(s.shape) as at:
