@@ -1,4 +1,4 @@
-"""Trees: the ensembles of ai.onnx.ml over stored int8 or int16 features. Kernel-level: trees_s8, trees_s16; in float32 it is the loop
+"""Trees: the ensembles of ai.onnx.ml over stored int8 or int16 features. Kernel-level: trees_s8, trees_s16, trees_u8_s8, trees_u8_s16; in float32 it is the loop
 nest of ops/definitions/trees.py.
 
 A node is a word of 32 bits: the threshold in bits 31..16, "the right child is a leaf" 15, "the left child is a leaf" 14, then a
@@ -12,6 +12,10 @@ child is the next word. The law:
 
 k is the largest for which no row exceeds int16 and no sum reaches 2^30. Where all rows have the same sum, as those of probabilities
 have, the last column is not stored: S[last] = base[last] - the sum of all other S, and base[last] holds what they add up to.
+
+Such rows of LEAST_TREES trees and more, without a negative weight, more than KINDS of them and no base, are shares of their sum, in units of 1/255 of it instead of
+2^-k: row[c] = round_half_up(shares up to c) - round_half_up(shares up to c - 1), a uint8, so that no share is negative and they add up to 255.
+Rows that become alike are stored once. A share is less than one unit wrong (trees_u8_s8, trees_u8_s16).
 
 The rows are numbered, those of most leaves first. The number in a node is that of its leaf; of two leaves it holds both, in one half
 each. Two that do not fit are in the next word, left | right << 16, and the number is the largest that there is. A leaf beside an inner
@@ -44,6 +48,12 @@ FEATURES = 128
 KINDS = 8
 """The most rows whose leaves are counted before their rows are added."""
 
+SHARES = 255
+"""The sum of the shares of a row."""
+
+LEAST_TREES = 50
+"""The fewest trees whose rows may be shares: their errors must cancel out in the mean."""
+
 FREE = 14
 """The bits of a node that hold its number and its feature."""
 
@@ -62,7 +72,7 @@ def packable(forest: Forest, columns: int) -> bool:
         return False
     if any(math.isinf(weight) for leaf in forest.leaves for _, weight in leaf):
         return False
-    codes = _codes(forest, columns)
+    codes = _codes(forest, _found(forest, columns))
     layout = _Layout(forest, dict.fromkeys(range(len(forest.split)), 0), -1, 1, codes)
     return all(layout.skipped(node) <= codes.largest for tree in layout.trees for node in tree)
 
@@ -92,11 +102,26 @@ class _Codes:
         return [a | b << half] if fits else [self.largest, a | b << 16]
 
 
-def _codes(forest: Forest, columns: int) -> _Codes:
+def _found(forest: Forest, columns: int) -> Array:
+    """The row of each leaf, as real numbers."""
     found = np.zeros((len(forest.leaves), columns))
     for row, leaf in zip(found, forest.leaves, strict=True):
         for target, weight in leaf:
             row[target] += np.float32(weight)
+    return found
+
+
+def _shares(found: Array, base: Array, trees: int) -> tuple[Array, float] | None:
+    """Rows that are shares of one sum, in units of 1/255 of it, and that unit; None if they are no shares, or few."""
+    sums = found.sum(axis=1)
+    alike = found.shape[1] > 1 and sums.min() > 0 and np.ptp(sums) <= 1e-5 * sums.max()
+    if trees < LEAST_TREES or not alike or found.min() < 0 or base.any() or len(np.unique(found, axis=0)) <= KINDS:
+        return None
+    edges = round_half_up(np.cumsum(found, axis=1) / sums[:, np.newaxis] * SHARES)
+    return np.diff(edges, axis=1, prepend=0), float(sums.mean()) / SHARES
+
+
+def _codes(forest: Forest, found: Array) -> _Codes:
     rows, number, counts = np.unique(found, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     place = np.argsort(order)
@@ -199,7 +224,8 @@ class Trees(nest.Nest):
         xq, yq, forest = c.qtype(x), c.qtype(y), attrs["forest"]
         thresholds = stored_thresholds(forest, xq)
         params, constants = _tables(node, forest, thresholds, xq, yq, c.shape(y)[0])
-        kind = "trees_s8" if xq.dtype == "int8" else "trees_s16"
+        kind = "trees_u8" if constants["rows"].array.dtype == np.uint8 else "trees"
+        kind += "_s8" if xq.dtype == "int8" else "_s16"
         c.add(node, kind, [x], y, params, constants, macs=params.rows * params.trees * forest.depth()[0])
 
 
@@ -240,11 +266,10 @@ def _tables(
     node: Node, forest: Forest, thresholds: Mapping[int, int], xq: QType, yq: QType, samples: int
 ) -> tuple[TreesParams, dict[str, Const]]:
     attrs, columns, trees = node.attrs, node.attrs["columns"], len(forest.roots)
-    codes = _codes(forest, columns)
     base = np.asarray(attrs["base"] or [0.0] * columns, np.float64) * (trees if attrs["average"] else 1)
-    k = _fraction_bits(codes.rows, base, trees)
+    rows, codes, unit, sums, stored = _stored_rows(forest, _found(forest, columns), base, trees)
     words, starts = _words(_Layout(forest, thresholds, *xq.limits, codes), forest, thresholds)
-    real = 2.0**-k / float(yq.scale[0]) / (trees if attrs["average"] else 1)
+    real = unit / float(yq.scale[0]) / (trees if attrs["average"] else 1)
     shift = min(31 - math.frexp(real)[1], 62)
     if shift < 1:
         raise UnsupportedModelError(
@@ -252,12 +277,6 @@ def _tables(
             " widen the range of the output, or give the node {dtype: float32} in a precision.yaml"
         )
     multiplier = min(int(round_half_up(np.float64(real * 2.0**shift))), 2**31 - 1)
-    sums = round_half_up(base * 2.0**k).astype(np.int64)
-    rows = round_half_up(codes.rows * 2.0**k).astype(np.int64)
-    stored = columns
-    if (whole := _common_sum(codes.rows, sums, k, trees)) is not None:
-        stored -= 1
-        sums[-1] = whole
     kinds = len(rows) if len(rows) <= KINDS else 0
     params = TreesParams(
         samples, attrs["features"], columns, trees, stored, kinds, codes.bits, multiplier, shift, yq.zero_point[0],
@@ -266,9 +285,29 @@ def _tables(
     return params, {
         "nodes": Const(np.asarray(words, np.uint32)),
         "starts": Const(np.asarray(starts, np.uint32)),
-        "rows": Const(rows[:, :stored].astype(np.int16).reshape(-1)),
+        "rows": Const(rows[:, :stored].reshape(-1)),
         "base": Const(sums.astype(np.int32)),
     }
+
+
+def _stored_rows(forest: Forest, found: Array, base: Array, trees: int) -> tuple[Array, _Codes, float, Array, int]:
+    """The different rows as they are stored, their codes, the unit of rows and sums, what the sums begin with, and how many columns
+    of a row are stored.
+    """
+    columns = found.shape[1]
+    if (shares := _shares(found, base, trees)) is not None:
+        codes = _codes(forest, shares[0])
+        sums = np.zeros(columns, np.int64)
+        sums[-1] = trees * SHARES
+        return codes.rows.astype(np.uint8), codes, shares[1], sums, columns - 1
+    codes = _codes(forest, found)
+    k = _fraction_bits(codes.rows, base, trees)
+    sums = round_half_up(base * 2.0**k).astype(np.int64)
+    rows = round_half_up(codes.rows * 2.0**k).astype(np.int16)
+    if (whole := _common_sum(codes.rows, sums, k, trees)) is None:
+        return rows, codes, 2.0**-k, sums, columns
+    sums[-1] = whole
+    return rows, codes, 2.0**-k, sums, columns - 1
 
 
 def _fraction_bits(rows: Array, base: Array, trees: int) -> int:
@@ -337,6 +376,14 @@ def _instance(p: TreesParams) -> Mapping[str, int]:
     return {"BITS": p.bits}
 
 
+def _kernel(symbol: str, **words: str) -> Kernel:
+    """A kernel for other types of elements and rows, from the one text."""
+    template = "ge_trees_s8" if words else ""
+    return Kernel(
+        symbol, template=template, words=words, instance=_instance, cost=_cost, scratch=_scratch, store="rows"
+    )
+
+
 class TreesS8(KernelOp[TreesParams]):
     """Walks each tree for each sample."""
 
@@ -349,9 +396,7 @@ class TreesS8(KernelOp[TreesParams]):
         "rows": "int16_t",
         "base": "int32_t",
     }
-    kernels: tuple[Kernel, ...] = (
-        Kernel("ge_trees_s8", instance=_instance, cost=_cost, scratch=_scratch, store="rows"),
-    )
+    kernels: tuple[Kernel, ...] = (_kernel("ge_trees_s8"),)
 
     def int_ref(self, p: TreesParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         nodes, starts = ([int(v) for v in constants[name]] for name in ("nodes", "starts"))
@@ -393,19 +438,25 @@ class TreesS16(TreesS8):
 
     name, dtype = "trees_s16", "int16"
     element_bytes = (2, 2)
-    kernels = (
-        Kernel(
-            "ge_trees_s16",
-            template="ge_trees_s8",
-            words={"ELEMENT": "int16_t"},
-            instance=_instance,
-            cost=_cost,
-            scratch=_scratch,
-            store="rows",
-        ),
-    )
+    kernels = (_kernel("ge_trees_s16", ELEMENT="int16_t"),)
+
+
+class TreesU8S8(TreesS8):
+    """The op with rows that are shares."""
+
+    name = "trees_u8_s8"
+    constants: ClassVar[Mapping[str, str]] = {**TreesS8.constants, "rows": "uint8_t"}
+    kernels = (_kernel("ge_trees_u8_s8", ROW="uint8_t"),)
+
+
+class TreesU8S16(TreesS16):
+    """The op with int16 input and output, and rows that are shares."""
+
+    name = "trees_u8_s16"
+    constants: ClassVar[Mapping[str, str]] = TreesU8S8.constants
+    kernels = (_kernel("ge_trees_u8_s16", ELEMENT="int16_t", ROW="uint8_t"),)
 
 
 OPS = (Trees(),)
 LOWERINGS = {("Trees", "int16"): Trees().lower, ("Trees", "float32"): nest.Nest().lower}
-KERNEL_OPS = (TreesS8(), TreesS16())
+KERNEL_OPS = (TreesS8(), TreesS16(), TreesU8S8(), TreesU8S16())

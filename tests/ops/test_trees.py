@@ -1,4 +1,4 @@
-"""Trees: trees_s8 and trees_s16, whose nodes are words."""
+"""Trees: trees_s8, trees_s16 and those with shares, whose nodes are words."""
 
 from __future__ import annotations
 
@@ -94,6 +94,8 @@ CASES = [
     trees("chains to the left", [chain(127, True), chain(5, True)]),
     trees("rows of the same sum", [balanced(5)] * 8, alike=True),
     trees("rows of the same sum, and a base", [balanced(2)] * 3, alike=True, base_values=[0.5, -1.0, 2.0]),
+    trees("shares", [balanced(3)] * 50, alike=True),
+    trees("shares of two targets", [balanced(2), chain(3, True)] * 30, targets=2, features=20, alike=True),
     trees("127 skipped", [(balanced(6), balanced(6)), (chain(127, True), balanced(1))], features=128, votes=True, turns=True),
     trees("more skipped where features are few", [(chain(500, True), balanced(1))], features=16),
     trees("more rows than a node has numbers for", [balanced(5), chain(140, False), chain(9, True)], features=128),
@@ -111,12 +113,13 @@ SMALL = (
     trees("small", [balanced(1)] * 2, targets=2, features=2, samples=3),
     trees("fewer outputs", [balanced(1)] * 3, targets=1, features=3, samples=3),
     trees("more outputs", [balanced(1)] * 2, targets=4, features=2, samples=3),
+    trees("shares", [balanced(1)] * 50, targets=4, features=2, samples=3, alike=True),
 )
 """Each output depends on each feature of its sample."""
 
 
 def random_case(chance: Any) -> Case:
-    shapes = [balanced(chance.randrange(6)) for _ in range(chance.randrange(1, 8))]
+    shapes = [balanced(chance.randrange(6)) for _ in range(chance.choice((1, 2, 3, 5, 7, 50)))]
     targets, features = chance.choice((1, 2, 3, 9)), chance.choice((1, 5, 20))
     return trees(
         "node",
@@ -150,6 +153,14 @@ def test_integers_are_asked_for(dtype: Any, op: str, tmp_path: Path) -> None:
 def test_other_types(case: Case, dtype: str) -> None:
     """An int16 output has steps of about two units of the rows, each of which is rounded."""
     check_op(case, steps=2.0 if dtype == "int16" else 1.01, settings={"dtype": dtype})
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_shares_are_bytes_and_cost_little(dtype: str) -> None:
+    """A share is less than 1/255 wrong, and the errors of 50 trees mostly cancel out: a score is within a thousandth of their sum."""
+    case = trees("shares", [balanced(3)] * 50, samples=64, alike=True)
+    steps = 1.01 if dtype == "int8" else 0.001 * 65536
+    check_op(case, steps=steps, settings={"dtype": dtype})
 
 
 GENERIC = [

@@ -7,6 +7,7 @@
 #include "ge_params.h"
 
 #define TREES_S8_ELEMENT int8_t /* or int16_t */
+#define TREES_S8_ROW int16_t    /* or uint8_t, of shares */
 #define TREES_S8_BITS 7         /* of the number of a feature in a node */
 
 #define TREES_S8_KINDS 8 /* rows that are counted before they are added */
@@ -47,7 +48,7 @@ static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n) {
 }
 
 /* sums += times * row */
-static void trees_s8_add(int32_t *sums, const int16_t *row, int32_t columns, int32_t times) {
+static void trees_s8_add(int32_t *sums, const TREES_S8_ROW *row, int32_t columns, int32_t times) {
     for (int32_t c = 0; c < columns; c++) {
         sums[c] += times * row[c];
     }
@@ -55,11 +56,11 @@ static void trees_s8_add(int32_t *sums, const int16_t *row, int32_t columns, int
 
 /* The sums of a sample; sums begin with the base values. Behind them there is room to count rows. */
 static void trees_s8_sums(const ge_trees_params *p, const TREES_S8_ELEMENT *x, const uint32_t *nodes,
-                          const uint32_t *starts, const int16_t *rows, int32_t *sums) {
+                          const uint32_t *starts, const TREES_S8_ROW *rows, int32_t *sums) {
     int32_t *const count = sums + p->columns;
     if (p->kinds == 0) {
         for (int32_t t = 0; t < p->trees; t++) {
-            const int16_t *row = rows + (int32_t)trees_s8_row(x, nodes + starts[t]) * p->stored;
+            const TREES_S8_ROW *row = rows + (int32_t)trees_s8_row(x, nodes + starts[t]) * p->stored;
             trees_s8_add(sums, row, p->stored, 1);
         }
     } else {
@@ -81,7 +82,7 @@ static void trees_s8_sums(const ge_trees_params *p, const TREES_S8_ELEMENT *x, c
 }
 
 static void ge_trees_s8(const ge_trees_params *p, const ge_rows *x, const uint32_t *nodes, const uint32_t *starts,
-                        const int16_t *rows, const int32_t *base, const ge_rows *out, int32_t first_row,
+                        const TREES_S8_ROW *rows, const int32_t *base, const ge_rows *out, int32_t first_row,
                         int32_t last_row, void *scratch) {
     int32_t *const sums = (int32_t *)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
