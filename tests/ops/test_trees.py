@@ -113,7 +113,7 @@ SMALL = (
     trees("small", [balanced(1)] * 2, targets=2, features=2, samples=3),
     trees("fewer outputs", [balanced(1)] * 3, targets=1, features=3, samples=3),
     trees("more outputs", [balanced(1)] * 2, targets=4, features=2, samples=3),
-    trees("shares", [balanced(1)] * 50, targets=4, features=2, samples=3, alike=True),
+    trees("shares", [balanced(1)] * 50, targets=4, features=2, samples=3, alike=True, aggregate_function="AVERAGE"),
 )
 """Each output depends on each feature of its sample."""
 
