@@ -57,7 +57,7 @@ def test_kernels_of_cortex_m4_need_no_fpu(build: str, tmp_path: Path) -> None:
         k.symbol: (op, k)
         for op in kernel_ops().values()
         for k in op.kernels
-        if k.isa == "dsp" and "_f32" not in k.symbol
+        if k.isa == "dsp" and "_f32" not in k.symbol and k.generated is None
     }
     files = [written(op, k, tmp_path) for op, k in kernels.values()]
     (tmp_path / "ge_params.h").write_text("")
