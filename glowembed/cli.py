@@ -78,7 +78,7 @@ def takes(*names: str, images: bool = False, **after: str) -> Callable[[Command]
     """Give a command these options of `compile`, or all of them if none is named, as keywords.
 
     `--help` lists them where the command's own parameters have their `*`. images: also give it the options of
-    ImageWords. after: the option that `--help` lists before an own parameter, where that is not the previous parameter.
+    ImageWords. after: the option that `--help` lists before an own parameter, if that is not the previous parameter.
     """
 
     def decorate(command: Command) -> Command:

@@ -52,7 +52,7 @@ SILENT: Progress = Silent()
 
 
 class TimeLeft(ProgressColumn):
-    """The remaining time, from the speed of the last half minute; empty where work cannot be counted or has just begun."""
+    """The remaining time, from the speed of the last half minute; empty if work cannot be counted or has just begun."""
 
     max_refresh = 0.5
 
@@ -95,7 +95,7 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(console: Console) -> Iterator[Progress]:
-    """Bars on this console while the context lasts; SILENT where it is not a terminal."""
+    """Bars on this console while the context lasts; SILENT if it is not a terminal."""
     if not console.is_terminal:
         yield SILENT
         return

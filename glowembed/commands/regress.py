@@ -107,7 +107,7 @@ def _told(row: regress.Row) -> regress.Row:
 
 
 def _spec(path: Path | None, models: str | None) -> Spec:
-    """What is asked for, in a file or by --models."""
+    """What is requested, in a file or by --models."""
     if (path is None) == (models is None):
         raise UsageError("name a regress.yaml, or models with --models MODEL.onnx:DATA.npz; not both")
     if path is None:

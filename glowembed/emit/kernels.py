@@ -173,7 +173,7 @@ INTRINSICS = ("#include <arm_mve.h>", "#include <cpuid.h>", "#include <immintrin
 
 def _inlined(text: str, core: str = "") -> str:
     """The text of runtime files as a part of one file: without include guards and #include lines, except those of
-    intrinsics, and with the words of headers without a guard in the place of their #include lines.
+    intrinsics, and with the words of headers without a guard in place of their #include lines.
     """
     lines: list[str] = []
     for line in text.splitlines():

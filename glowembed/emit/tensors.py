@@ -20,7 +20,7 @@ OWN_MACROS = frozenset(
     """OK MORE STREAM_ROWS STREAM_HOP STATE_OFFSET STATE_SIZE ERROR_ARENA ERROR_LAYER ERROR_PLACES ERROR_WEIGHTS IO_ALIGN API ARENA ARENA_SIZE ARENA_ALIGN ALIGNED CAST HIDDEN LAYER_COUNT H GLOW_H KERNELS_H WEIGHTS_H
     MEM_ALIGN WEIGHTS_SIZE WEIGHTS_ALIGN WEIGHTS_SECTION CONSTANT_MEM_SIZE MUTABLE_MEM_SIZE ACTIVATIONS_MEM_SIZE""".split()
 )
-"""The suffixes of a bundle's macros, besides those of inputs and outputs."""
+"""The suffixes of a bundle's macros, in addition to those of inputs and outputs."""
 
 MACROS = ("OFFSET", "ROWS", "ROW_SIZE", "SIZE", "COUNT", "RANK", "SHAPE", "SCALE", "ZERO_POINT", "LABELS")
 """The suffixes of the macros of an input or output."""

@@ -25,7 +25,7 @@ def hertz(text: str) -> int:
 
 
 def clock_of(board: Board, given: str | None) -> int | None:
-    """The clock that was given or else that of the board, in hertz; None where neither is known, as on a PC."""
+    """The clock that was given or else that of the board, in hertz; None if neither is known, as on a PC."""
     return hertz(given) if given is not None else board.clock_hz or None
 
 

@@ -18,10 +18,10 @@ Elements = tuple[tuple[int, ...], int]
 class Geometry:
     """count: rows of the output. elements: of a row. needs: for each input, the rows that output row y reads, clipped to those that
     exist. part: the params of the op that computes only some rows of the output from only some rows of its inputs, which are all
-    that these need; None where a row depends on more than the rows that it needs, such as on its number. across: the params of the op
+    that these need; None if a row depends on more than the rows that it needs, such as on its number. across: the params of the op
     that computes only these columns of each row, and how many elements of a row of the input, and of the output, lie before them; None
-    where a row has no columns that can be computed alone. outputs: the params of the op that computes only these elements of a row, each
-    of which has an index of the first axis of every constant to itself; None where that is not so.
+    if a row has no columns that can be computed alone. outputs: the params of the op that computes only these elements of a row, each
+    of which has its own index of the first axis of every constant; None if that is not so.
     """
 
     count: Callable[[Any], int]

@@ -16,7 +16,7 @@ class Level:
 
     `word` is part of its names; `instructions` are the instruction sets that the compiler may use beyond the baseline. headers: the
     headers that define its names, in order. cpu: the flags of /proc/cpuinfo that it needs. instead: headers that it has of its own
-    in the place of those that kernels include.
+    in place of those that kernels include.
     """
 
     word: str

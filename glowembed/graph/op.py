@@ -172,7 +172,7 @@ class Op(ABC):
     """
 
     float_by_default: ClassVar[str] = ""
-    """Why the op is computed in float32 unless `--dtype` or a rule gives it another dtype; "" where it is not."""
+    """Why the op is computed in float32 unless `--dtype` or a rule gives it another dtype; "" if it is not."""
 
     plain_constants: ClassVar[bool] = False
     """The constant inputs stay as the model has them in every dtype; the op stores what it needs of them."""
@@ -229,7 +229,7 @@ class Op(ABC):
         return attrs if self.elementwise else None
 
     def limits(self, attrs: Mapping[str, Any]) -> Sequence[float]:
-        """For a shared type: the real numbers, besides those of constants and outputs, that it must hold."""
+        """For a shared type: the real numbers, in addition to those of constants and outputs, that it must hold."""
         return ()
 
     def chooses(self, attrs: Mapping[str, Any]) -> bool:

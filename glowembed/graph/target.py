@@ -75,7 +75,7 @@ class Target:
     weights: str = ""
     """a function of weights.py, or package.module:function, that chooses the types of weights; "": as quantized"""
     pipeline: str = ""
-    """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" where there is none"""
+    """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" if there is none"""
     emulator: Tool | None = None
     """QEMU for boards of this target"""
     disassembler: Tool | None = None

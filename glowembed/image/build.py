@@ -47,7 +47,7 @@ class Image:
     """zeroed variables of the bundle; the arena is the caller's and not in here"""
     weights: int
     deepest: Depth | None
-    """the deepest stack of a run by the compiler's figures; None where it gives none"""
+    """the deepest stack of a run by the compiler's figures; None if it gives none"""
     symbols: tuple[str, ...]
     """what the bundle needs from elsewhere: no libm and no float support may show here in an int8 bundle"""
     transport: str

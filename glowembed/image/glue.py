@@ -169,7 +169,7 @@ def c_sources(manifest: Manifest) -> list[str]:
 
 
 def cflags(manifest: Manifest) -> list[str]:
-    """The flags for the C files besides those of the target, limited to flags that glowembed writes."""
+    """The flags for the C files in addition to those of the target, limited to flags that glowembed writes."""
     return [flag for flag in manifest.get("cflags", ()) if flag == "-Os"]
 
 

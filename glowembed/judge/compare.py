@@ -213,7 +213,7 @@ def run_float_model(
 
 
 def reference_notes(model: Path) -> Iterator[Note]:
-    """Which program computed the outputs of the float model, where that is not onnxruntime on the file itself."""
+    """Which program computed the outputs of the float model, if that is not onnxruntime on the file itself."""
     if own.folder() is not None or not onnxfile.is_translated(model):
         return
     if litert.is_installed():

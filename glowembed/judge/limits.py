@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that may be limited. of: from the result of `validate` and bundle.json; None where it is not known.
+    """A figure that may be limited. of: from the result of `validate` and bundle.json; None if it is not known.
 
     least: whether the limit is the least that is allowed, not the most. missing: why it may be unknown, and what to do.
     """

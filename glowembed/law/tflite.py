@@ -43,7 +43,7 @@ DIVISION_32_17 = -1010580540
 
 
 def softmax_table(scale: float) -> NDArray[np.int32]:
-    """exp(-scale * d) in Q0 for d = 0..255; 0 where TensorFlow Lite Micro leaves the element out."""
+    """exp(-scale * d) in Q0 for d = 0..255; 0 if TensorFlow Lite Micro leaves the element out."""
     real = min(scale * 2.0 ** (31 - DIFFERENCE_BITS), 2.0**31 - 1)
     multiplier, shift = tflite_words(real)
     radius = math.floor((2**DIFFERENCE_BITS - 1) * 2 ** (31 - DIFFERENCE_BITS) / 2.0**shift)

@@ -68,7 +68,7 @@ def requant(scales: Sequence[float] | NDArray[np.float64], bounds: int | Int64) 
 
 
 def _upper(real: NDArray[np.float64], bounds: NDArray[np.float64]) -> WideRequant | None:
-    """The multipliers for a shift of UPPER, or None where they would be too coarse or too large.
+    """The multipliers for a shift of UPPER, or None if they would be too coarse or too large.
 
     A multiplier is wrong by at most 1/2. That changes the product by bound / 2, which is bound * 2^-33 steps of the output;
     and relatively by 1 / (2 * multiplier), which is 2^14 / multiplier steps of an output of 2^15.

@@ -325,7 +325,7 @@ class _Search:
         return rest[0] if rest else None
 
     def smallest(self, ops: Mapping[str, str], limit: float) -> None:
-        """Take one kernel for each kernel-level op, and the smallest for nodes where it is not legal, for the least
+        """Take one kernel for each kernel-level op, and the smallest for nodes if it is not legal, for the least
         flash.
 
         Then take larger kernels until the network takes at most `limit` times the cycles of the fastest choices.

@@ -48,7 +48,7 @@ def moved(graph: Graph, stream: Stream) -> dict[str, Moved]:
 
 
 def _causal(node: Node, one: Moved) -> Moved | None:
-    """The same with all rows up to the last that moves; None where a row that is new still sees padding above."""
+    """The same with all rows up to the last that moves; None if a row that is new still sees padding above."""
     op, out = kernel_ops()[node.op], range(one.last, one.rows)
     needs = [rows for y in out for rows in op.needs(node.params, y) if rows]
     span = range(min(rows.start for rows in needs), max(rows.stop for rows in needs))

@@ -19,7 +19,7 @@ FUNCTION_COLUMNS = ("function", "instructions", "cycles", "share")
 
 
 def shown(found: Measurement) -> RenderableType:
-    """Totals, layers and functions with instructions and cycles; hot spots where they were asked for."""
+    """Totals, layers and functions with instructions and cycles; hot spots where they were requested."""
     source = "" if found.ruler == "table" else f" by {found.ruler}"
     head = Text.assemble(
         f"{found.bundle} for {found.target} on {found.board}: ",

@@ -27,7 +27,7 @@ Indices = Sequence[Expr | int]
 class Tensor:
     """A tensor in row-major order, stored as `dtype`. Two views of one tensor have the same name.
 
-    bounds: the least and the largest element of a constant of integers; None where they are not known.
+    bounds: the least and the largest element of a constant of integers; None if they are not known.
     """
 
     name: str

@@ -17,8 +17,8 @@ argument of a gate counts in steps of g = 2^-11 where its function is the sigmoi
             h = sat(((H M_H + 2^23) >> 24) + z_h),              M_H = round(2^9 / s_h)
     RNN     H = T(p);    h as in the GRU
 
-Functions and cells are those of law/gates.py. The result may hold the states and, behind them, the last cell. The exponent is
-0 where the profile has no argument px beyond 1.5 times what int16 holds.
+Functions and cells are those of law/gates.py. The result may hold the states and, after them, the last cell. The exponent is
+0 if the profile has no argument px beyond 1.5 times what int16 holds.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def _cell(initial: QType | None, last: QType | None) -> dict[str, int]:
 
 
 def _initial(node: Node, c: LowerContext, name: str | None, role: str, qtype: QType) -> str:
-    """An initial state in this type, or a single 0 where there is none."""
+    """An initial state in this type, or a single 0 if there is none."""
     y = node.outputs[0]
     if name is None:
         return _constant(c, f"{y}/no_{role}", Const(np.zeros(1, qtype.dtype)), qtype)

@@ -40,7 +40,7 @@ class Option:
 
     part: the field within the field's value, where that holds several options. name: in the manifest and in Python, by
     default the name of the field. flag: by default it follows from the name. noun: the option in messages about a word
-    that it does not know. recorded: whether the manifest has it, or only where it was given. after: the option that `--help` shows before this one, where that is not the previous entry.
+    that it does not know. recorded: whether the manifest has it, or only where it was given. after: the option that `--help` shows before this one, if that is not the previous entry.
     field and default are those of the dataclass.
     """
 

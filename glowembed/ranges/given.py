@@ -64,7 +64,7 @@ def notes_of(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
 
 
 def recorded(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mapping[str, Any] | None:
-    """The manifest's record of where ranges come from, for comparison in validation; None where the model has its own
+    """The manifest's record of where ranges come from, for comparison in validation; None if the model has its own
     types.
     """
     if isinstance(ranges, NoProfile):

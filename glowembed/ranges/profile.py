@@ -85,7 +85,7 @@ class Histogram:
 class ValueProfile:
     """The record of one value; a constant has no histogram. Channels: minima and maxima along the last axis.
 
-    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () where they are not known. levels: of an
+    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () if they are not known. levels: of an
     input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known. edited: a person
     changed the range in the file; it is the range to represent, whatever the calibration.
     """

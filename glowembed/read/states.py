@@ -30,7 +30,7 @@ RECURRENT = {"LSTM": ((5, 1), (6, 2)), "GRU": ((5, 1),), "RNN": ((5, 1),)}
 
 
 def with_states(graph: Graph, file: Sequence[State], asked: Mapping[str, str] | None) -> Graph:
-    """The graph with the states that are asked for (output -> input) and, unless NO_STATES is asked for, with those that `file` names or
+    """The graph with the states that are requested (output -> input) and, unless NO_STATES is requested, with those that `file` names or
     whose names say it.
     """
     if asked == NO_STATES:

@@ -20,7 +20,7 @@ class RunResult:
     instructions: int | None
     """of one inference, from the call to its return; the largest of all samples"""
     layer_instructions: tuple[int, ...] | None = None
-    """the same per layer, where layers were asked for"""
+    """the same per layer, where layers were requested"""
     layer_outputs: tuple[tuple[Bytes, ...], ...] | None = None
     """per layer and output of it: (samples, bytes), as they lay there when the layer had just run"""
     stack: int | None = None

@@ -1,4 +1,4 @@
-"""SCons builds the goals that are asked for and no others, and refuses wrong ones with a message; build() reads the
+"""SCons builds the goals that are requested and no others, and refuses wrong ones with a message; build() reads the
 result.
 """
 

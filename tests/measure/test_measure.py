@@ -409,7 +409,7 @@ def test_validate_tells_the_cycles_of_each_layer(tmp_path: Path, root: Path) -> 
 
 @pytest.mark.parametrize("cycles", [True, False])
 def test_layers_are_shown_with_kernel_and_share(cycles: bool) -> None:
-    """Shares are of cycles, and of instructions where there are no cycles."""
+    """Shares are of cycles, and of instructions if there are no cycles."""
     layers = [{"name": "a", "kernel": "ge_conv2d_s8", "macs": 100}, {"name": "b", "kernel": None, "macs": 0}]
     figures = [
         core.Figures(x["name"], 30 + 40 * i, pipelines.Cycles(75, 75, 75) if cycles else None)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cc
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes, a mask or None, and `ahead`, where it is not the number of keys."""
+    """Sizes, a mask or None, and `ahead`, if it is not the number of keys."""
 
     name: str
     queries: int

@@ -171,7 +171,7 @@ def _output_type(last: onnx.NodeProto) -> tuple[str, str]:
 
 
 def test_dynamic_quantization_is_a_float_island(tmp_path: Path) -> None:
-    """Between layers of stored types: weights keep their integers, the rest is float32, no samples are asked for."""
+    """Between layers of stored types: weights keep their integers, the rest is float32, no samples are requested."""
     nodes = [
         *qdq(node("Tanh", "xd", "r")), node("DynamicQuantizeLinear", "y", "dq ds dz"),
         node("MatMulInteger", "dq m dz wz", "i"), node("Cast", "i", "f", to=1), node("Mul", "f ds", "g"),

@@ -1,4 +1,4 @@
-"""Bars where there is a terminal, nothing where there is none."""
+"""Bars where there is a terminal, nothing if there is none."""
 
 import io
 

@@ -39,10 +39,10 @@ def element_type(number: Any) -> str:
 
 @dataclass(eq=False)
 class Definition:
-    """One node: x are its inputs (None where one is absent), k records statements.
+    """One node: x are its inputs (None if one is absent), k records statements.
 
     arrays: the content of each input that is a constant. declared: the shapes that the model or onnx's inference give to
-    the outputs, None where unknown. add_constant: makes a new constant tensor of the node.
+    the outputs, None if unknown. add_constant: makes a new constant tensor of the node.
     """
 
     node: OnnxNode
