@@ -68,6 +68,20 @@ JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that."),
 ]
+StoreUrl = Annotated[
+    str,
+    typer.Option(
+        "--store", metavar="URL", help="Where results are kept: a folder, or a URL such as s3://bucket/store."
+    ),
+]
+SchedulerUrl = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="URL", help="The scheduler of a Dask cluster: tcp://host:8786."),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume/--again", help="Go on from what is kept, or do all of it again."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from glowembed.errors import UsageError, unknown_name
+from glowembed.cli import HtmlFile, Resume, SchedulerUrl, StoreUrl
+from glowembed.errors import Interrupted, UsageError, unknown_name
 from glowembed.files.documents import read_yaml
 from glowembed.files.output import write_file
 from glowembed.graph.clock import hertz
 from glowembed.graph.target import load_target, target_names
+from glowembed.jobs import cluster, identity
+from glowembed.jobs.store import DEFAULT, open_store
 from glowembed.judge import baseline, regress
+from glowembed.read import onnxfile
 from glowembed.show import regress_view
 
 PLACE = 85
@@ -40,56 +47,115 @@ def add_to(app: typer.Typer) -> None:
     app.command(name="regress", epilog="Example:  glowembed regress regress.yaml --baseline baseline.json")(regress_)
 
 
+SpecFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[REGRESS.yaml]", help="Models, targets, settings and limits.", show_default=False),
+]
+Models = Annotated[
+    str | None,
+    typer.Option("--models", metavar="ONNX:DATA,...", help="Models with their datasets instead of a file."),
+]
+Targets = Annotated[
+    str | None, typer.Option("--targets", metavar="A,B", help="Targets; by default those of the file, or all.")
+]
+SampleCount = Annotated[
+    int | None, typer.Option("--samples", metavar="N", min=1, help="Use only N samples, evenly spaced.")
+]
+BuildDir = Annotated[
+    Path, typer.Option("--build", metavar="DIR", help="Folder for everything that is built; a cluster has its own.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Number of parallel cells; by default the number of cores."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, help="Run on a Dask cluster of N workers of this computer."),
+]
+BaselineFile = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="FILE", help="A file that --json wrote earlier; worse figures are failures."),
+]
+JunitFile = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write a report for CI.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the rows as JSON; - prints only that.")
+]
+
+
 def regress_(
-    spec: Annotated[
-        Path | None,
-        typer.Argument(metavar="[REGRESS.yaml]", help="Models, targets, settings and limits.", show_default=False),
-    ] = None,
-    models: Annotated[
-        str | None,
-        typer.Option("--models", metavar="ONNX:DATA,...", help="Models with their datasets instead of a file."),
-    ] = None,
-    targets: Annotated[
-        str | None, typer.Option("--targets", metavar="A,B", help="Targets; by default those of the file, or all.")
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", min=1, help="Use only N samples, evenly spaced.")
-    ] = None,
-    build: Annotated[
-        Path,
-        typer.Option("--build", metavar="DIR", help="Folder for everything that is built, and for results to keep."),
-    ] = Path("build/regress"),
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Number of parallel cells; by default the number of cores."),
-    ] = None,
-    baseline_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--baseline", metavar="FILE", help="A file that --json wrote earlier; worse figures are failures."
-        ),
-    ] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write a report for CI.")] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write the result as one self-contained HTML page."),
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the rows as JSON; - prints only that.")
-    ] = None,
+    spec: SpecFile = None,
+    models: Models = None,
+    targets: Targets = None,
+    samples: SampleCount = None,
+    build: BuildDir = Path("build/regress"),
+    store: StoreUrl = DEFAULT,
+    jobs: Jobs = None,
+    workers: Workers = None,
+    scheduler: SchedulerUrl = None,
+    resume: Resume = True,
+    baseline_file: BaselineFile = None,
+    junit: JunitFile = None,
+    html: HtmlFile = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Compile and validate models x targets x settings, and print one table.
 
-    A cell of which nothing has changed since it last succeeded is not run again. The exit code is the gravest of the
-    cells: 1 for other bits than the reference's, 5 for figures that are worse than the baseline by more than the limits.
+    A cell of which nothing has changed since it last succeeded is not run again: its result is in the store. So a run that
+    was interrupted goes on where it stopped. The exit code is the gravest of the cells: 1 for other bits than the
+    reference's, 5 for figures that are worse than the baseline by more than the limits.
     """
+    if jobs is not None and (workers is not None or scheduler is not None):
+        raise UsageError("--jobs is for this process: on a cluster, each worker runs one cell at a time")
     wanted = _spec(spec, models)
     names = [load_target(name).name for name in (targets.split(",") if targets else wanted.targets or target_names())]
     before = baseline.read(baseline_file) if baseline_file is not None else []
     cells = regress.jobs(wanted.models, names, wanted.settings, samples or wanted.samples, wanted.clock)
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        rows = list(pool.map(lambda job: _told(regress.run(job, build)), cells))
+    kept = open_store(store)
+    try:
+        with _crew(jobs, workers, scheduler) as (executor, tools):
+            place = None if isinstance(executor, cluster.Cluster) else build
+            rows, problem = regress.run_all(cells, executor, kept, tools, place, not resume, _teller(len(cells)))
+    except KeyboardInterrupt as stopped:
+        raise Interrupted(
+            f"interrupted\nwhat was finished is in {store}: the same command goes on from there"
+        ) from stopped
     rows = baseline.compared(rows, before, wanted.limits)
+    _write(rows, json_file, junit, html)
+    if problem is not None:
+        raise problem
+    if code := regress.exit_code(rows):
+        raise typer.Exit(code)
+
+
+@contextmanager
+def _crew(jobs: int | None, workers: int | None, scheduler: str | None) -> Iterator[tuple[Executor, Mapping[str, str]]]:
+    """Who runs the cells, and the tools that are there: threads of this process, or a cluster."""
+    if workers is None and scheduler is None:
+        with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+            try:
+                yield pool, identity.tools()
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return
+    with cluster.cluster(workers, scheduler, onnxfile.beside) as crew:
+        typer.echo(f"dashboard: {crew.link}", err=True)
+        yield crew, crew.tools
+
+
+def _teller(count: int) -> Callable[[regress.Row, int], None]:
+    """Says what became of each cell as soon as it is known, how many are left, and about how long they take."""
+    begun = time.monotonic()
+
+    def tell(row: regress.Row, left: int) -> None:
+        seconds = (time.monotonic() - begun) / (count - left) * left
+        more = f", {left} left, about {timedelta(seconds=round(seconds))}" if left else ""
+        typer.echo(f"{row.where}: {'done' if row.error is None else 'failed'}{more}", err=True)
+
+    return tell
+
+
+def _write(rows: Sequence[regress.Row], json_file: Path | None, junit: Path | None, html: Path | None) -> None:
     written = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
     for path, text in ((junit, regress_view.junit), (html, regress_view.html)):
         if path is not None:
@@ -97,13 +163,6 @@ def regress_(
     if json_file is not None and json_file != Path("-"):
         write_file(json_file, written)
     typer.echo(written if json_file == Path("-") else regress_view.table(rows), nl=False)
-    if code := regress.exit_code(rows):
-        raise typer.Exit(code)
-
-
-def _told(row: regress.Row) -> regress.Row:
-    typer.echo(f"{row.where}: {'done' if row.error is None else 'failed'}", err=True)
-    return row
 
 
 def _spec(path: Path | None, models: str | None) -> Spec:

@@ -2,39 +2,42 @@
 
 Each cell runs the commands that a user would type: `glowembed compile`, then `glowembed validate --json` on the
 target's own board, in processes of their own, several at a time. A cell that fails becomes a row that says why; the
-others continue. The row of a cell that succeeded is kept under the hash of all that it depends on, and taken from there
-as long as nothing of that changes.
+others continue. The row of a cell that succeeded is kept in a store under the hash of all that it depends on, and taken
+from there as long as nothing of that changes. Any executor can run the cells: threads, or the workers of a cluster.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from glowembed import resources
 from glowembed.errors import GlowembedError, UsageError, unknown_name
-from glowembed.files.documents import read_json
-from glowembed.files.output import write_file
-from glowembed.files.source import read_bytes
 from glowembed.graph.target import default_board, load_target
+from glowembed.jobs import identity
+from glowembed.jobs.store import Record, Store
 from glowembed.options.option import table as options_of
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Flag, OnOff
 from glowembed.read import importer
+from glowembed.version import VERSION
 
 MESSAGE_LINES = 3
-CACHE = "cache"
-"""The folder of the rows that are kept, in the build folder."""
+KIND = "regress"
+"""The kind of the records in a store."""
+
+Digests = tuple[Callable[[Path], str], Callable[[Path], str]]
+"""The hash of a model and that of a dataset, by their paths."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,13 @@ class Job:
     words: tuple[str, ...] = ()
     samples: int | None = None
     clock: str | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The resources that a worker must have for this cell."""
+        target = load_target(self.target)
+        commands = [target.compiler, *(target.emulator.command[:1] if target.emulator is not None else ())]
+        return tuple(map(identity.resource, commands))
 
 
 @dataclass(frozen=True)
@@ -135,75 +145,106 @@ def words_of(setting: str, given: Any) -> list[str]:
     return words
 
 
+# ---------------------------------------------------------------------------------------------- all cells
+
+
+def run_all(
+    cells: Sequence[Job],
+    executor: Executor,
+    store: Store,
+    tools: Mapping[str, str],
+    build: Path | None = None,
+    again: bool = False,
+    told: Callable[[Row, int], None] = lambda row, left: None,
+) -> tuple[list[Row], UsageError | None]:
+    """The rows of all cells, in their order, whatever the order in which they end; and why some could not be kept, if so. Rows that
+    a run with the same inputs has kept are taken from the store, unless `again`.
+
+    tools: the versions of compilers and emulators where the cells run. build: the folder for all that is made; by default it is
+    removed. told: what to do with a row as soon as it is there; left: how many are not.
+    """
+    rows: dict[int, Row] = {}
+    fresh: dict[Future[Row], tuple[int, Record]] = {}
+    problem: UsageError | None = None
+    digests = cache(lambda path: importer.describe(path).sha256), cache(identity.of_path)
+    try:
+        for index, job in enumerate(cells):
+            kept, record = _kept(job, store, tools, digests, again)
+            if kept is None:
+                fresh[executor.submit(run, job, build)] = index, record
+            else:
+                rows[index] = kept
+                told(kept, len(cells) - len(rows))
+        for future in as_completed(fresh):
+            index, record = fresh[future]
+            rows[index] = row = _outcome(cells[index], future)
+            told(row, len(cells) - len(rows))
+            if row.exit_code == 0:
+                problem = _keep(store, replace(record, result=asdict(row))) or problem
+    finally:
+        for future in fresh:
+            future.cancel()
+    return [rows[index] for index in range(len(cells))], problem
+
+
+def _kept(job: Job, store: Store, tools: Mapping[str, str], digests: Digests, again: bool) -> tuple[Row | None, Record]:
+    """The row of an earlier run, or of a cell that cannot be run at all, and the record to keep its row in."""
+    try:
+        record = _record(job, tools, digests)
+    except GlowembedError as error:
+        return _row(job, error=str(error), exit_code=error.exit_code), Record(KIND, "", {}, {})
+    found = None if again else store.get(KIND, record.key)
+    if found is not None:
+        with suppress(TypeError):  # of a version with other fields
+            return replace(Row(**found), model=job.name, setting=job.setting), record
+    return None, record
+
+
+def _keep(store: Store, record: Record) -> UsageError | None:
+    """Keep a row; or say why that cannot be done, because the other rows are worth having all the same."""
+    try:
+        store.put(record)
+    except UsageError as error:
+        return error
+    return None
+
+
+def _outcome(job: Job, future: Future[Row]) -> Row:
+    try:
+        return future.result()
+    except GlowembedError as error:  # of the cluster; what goes wrong in a cell is in its row
+        return _row(job, error=str(error), exit_code=error.exit_code)
+
+
+def _record(job: Job, tools: Mapping[str, str], digests: Digests) -> Record:
+    """The hash of all that the row of a cell depends on, and the same for people."""
+    software, used = identity.software(), {need: tools.get(need, "") for need in job.needs}
+    model, data = digests[0](job.model), digests[1](job.data)
+    words = [identity.of_glowembed(), *software.values(), *used.values(), model, data]
+    words += [job.target, job.board, *job.words, str(job.samples), str(job.clock)]
+    about: dict[str, Any] = {"model": job.name, "target": job.target, "board": job.board, "setting": job.setting}
+    about |= {"options": list(job.words), "samples": job.samples, "clock": job.clock, "version": VERSION}
+    about |= {"commit": identity.commit(), "model_sha256": model, "data_sha256": data}
+    about |= {"tools": {name: said.partition("\n")[0] for name, said in used.items()}}
+    return Record(KIND, identity.of_words(words), about, {})
+
+
 # ---------------------------------------------------------------------------------------------- one cell
 
 
-def run(job: Job, build: Path) -> Row:
-    """Compile and validate one cell, unless its row is there from a run with the same inputs."""
+def run(job: Job, build: Path | None = None) -> Row:
+    """Compile and validate one cell. build: the folder for all that is made; by default it is removed."""
     try:
-        kept = build / CACHE / f"{_key(job)}.json"
-        found = _remembered(kept)
-        if found is None:
-            found = _run(job, build)
-            if found.exit_code == 0:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                write_file(kept, json.dumps(asdict(found)) + "\n")
+        if build is not None:
+            return _run(job, build)
+        with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
+            return _run(job, Path(folder))
     except GlowembedError as error:
         return _row(job, error=str(error), exit_code=error.exit_code)
-    return replace(found, model=job.name, target=job.target, board=job.board, setting=job.setting)
 
 
 def _row(job: Job, **more: Any) -> Row:
     return Row(job.name, job.target, job.board, setting=job.setting, **more)
-
-
-def _remembered(path: Path) -> Row | None:
-    """The row in a file; None if this version cannot read it."""
-    try:
-        found = read_json(path) if path.is_file() else None
-    except UsageError:
-        return None
-    return Row(**found) if isinstance(found, dict) and set(found) == {f.name for f in fields(Row)} else None
-
-
-def _key(job: Job) -> str:
-    """The hash of all that the row of a cell depends on: glowembed, its tools, the model, the data and the options."""
-    words = [_of_glowembed(), _of_tools(job), importer.describe(job.model).sha256, _of_data(job.data)]
-    words += [job.target, job.board, *job.words, str(job.samples), str(job.clock)]
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()
-
-
-@cache
-def _of_glowembed() -> str:
-    folders = (resources.PACKAGE, resources.runtime_c(), resources.targets(), resources.boards())
-    return "\n".join(_of_folder(folder) for folder in folders)
-
-
-def _of_data(data: Path) -> str:
-    return _of_folder(data) if data.is_dir() else hashlib.sha256(read_bytes(data)).hexdigest()
-
-
-def _of_folder(folder: Path) -> str:
-    """The hash of the files below a folder, with their names."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        name = path.relative_to(folder).as_posix()
-        digest.update(f"{name}\0{hashlib.sha256(read_bytes(path)).hexdigest()}\n".encode(errors="replace"))
-    return digest.hexdigest()
-
-
-def _of_tools(job: Job) -> str:
-    target = load_target(job.target)
-    commands = [target.compiler, *(target.emulator.command[:1] if target.emulator is not None else ())]
-    packages = [f"{name} {version(name)}" for name in ("numpy", "onnx", "onnxruntime", "ortools")]
-    return "\n".join([sys.version, *packages, *map(_version_of, commands)])
-
-
-@cache
-def _version_of(command: str) -> str:
-    if shutil.which(command) is None:
-        return f"{command} is not there"
-    return subprocess.run([command, "--version"], capture_output=True, text=True, errors="replace", check=False).stdout
 
 
 def _run(job: Job, build: Path) -> Row:

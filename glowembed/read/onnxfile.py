@@ -70,6 +70,19 @@ def read(path: Path) -> File:
     return File(path, _inlined(path, model), opset, digest.hexdigest())
 
 
+def beside(path: Path) -> list[Path]:
+    """The files beside an ONNX model in which it keeps tensors; none for any other file."""
+    if path.suffix != ".onnx" or not path.is_file():
+        return []
+    try:
+        tensors = _tensors(ModelProto.FromString(source.read_bytes(path)))
+    except DecodeError:
+        return []  # `read` says what is wrong with it
+    outside = (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
+    named = {(t.name, item.value) for t in outside for item in t.external_data if item.key == "location"}
+    return sorted({_inside(path, name, location) for name, location in named})
+
+
 def _check_text(path: Path, model: ModelProto) -> None:
     """Check that names are UTF-8; protobuf passes others on as bytes."""
     graph = model.graph

@@ -23,6 +23,7 @@ RESULTS: dict[str, Any] = {
     "measure": measurement.Measurement,
     "precision": inspection.Precision,
     "regress": list[validation.RegressRow],
+    "results": lists.Results,
     "targets": list[lists.Target],
     "try": validation.Trial,
     "validate": validation.Validation,

@@ -1,4 +1,4 @@
-"""The results of `targets`, `boards` and `doctor`."""
+"""The results of `targets`, `boards`, `doctor` and `results`."""
 
 from __future__ import annotations
 
@@ -44,3 +44,30 @@ class Doctor(TypedDict):
     install: Annotated[str, "The command that installs what is missing; empty if there is nothing."]
     install_all: Annotated[str, "The command that installs the optional parts too."]
     findings: list[Finding]
+
+
+class Kept(TypedDict):
+    """A result in a store: what it is of, and its figures."""
+
+    made: Annotated[str, "The time, in UTC."]
+    version: Annotated[str, "The commit of glowembed, or its version where there is none."]
+    model: str
+    target: str
+    setting: str
+    board: str
+    bit_exact: bool | None
+    accuracy: float | None
+    instructions: int | None
+    cycles: int | None
+    arena: int | None
+    code: int | None
+    weights: int | None
+    stack: int | None
+    key: Annotated[str, "The hash of all that the result was made from."]
+
+
+class Results(TypedDict):
+    """The results of a store: the newest of each cell, or all."""
+
+    schema: Schema
+    results: list[Kept]

@@ -14,6 +14,7 @@ from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
+from glowembed.jobs.store import Record, Store
 from glowembed.judge import baseline, regress
 from glowembed.judge.regress import Row
 from glowembed.show import regress_view
@@ -43,7 +44,14 @@ def folder(digits: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.cc
 def test_an_unchanged_cell_costs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["regress", str(folder / "regress.yaml"), "--build", str(folder / "build")]
+    words = [
+        "regress",
+        str(folder / "regress.yaml"),
+        "--build",
+        str(folder / "build"),
+        "--store",
+        str(folder / "store"),
+    ]
     files = ["--json", str(folder / "rows.json"), "--junit", str(folder / "j.xml"), "--html", str(folder / "page.html")]
     assert main([*words, *files]) == 0
     rows = json.loads((folder / "rows.json").read_text())
@@ -70,6 +78,23 @@ def test_an_unchanged_cell_costs_nothing(folder: Path, monkeypatch: pytest.Monke
     (folder / "data.npz").write_bytes((folder / "data.npz").read_bytes() + b" ")
     main(words)
     assert len(ran) == 3
+
+
+@pytest.mark.cc
+def test_a_store_that_becomes_full_loses_no_row(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(store: Store, record: Record) -> None:
+        raise UsageError("the store cannot be written: No space left on device")
+
+    monkeypatch.setattr(Store, "put", full)
+    (folder / "regress.yaml").write_text(SPEC.replace("  usual:\n", ""))
+    words = ["--build", str(folder / "build"), "--store", str(folder / "store"), "--json", str(folder / "rows.json")]
+    assert main(["regress", str(folder / "regress.yaml"), *words]) == 2
+    said = capsys.readouterr()
+    assert "No space left" in said.err
+    assert " on generic, small: done" in said.err
+    assert [row["bit_exact"] for row in json.loads((folder / "rows.json").read_text())] == [True]
 
 
 WORSE = {
@@ -139,9 +164,10 @@ REFUSED: dict[str, tuple[str, str]] = {
 def test_a_spec_that_is_wrong_runs_nothing(case: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, said = REFUSED[case]
     (folder / "regress.yaml").write_text(text)
-    assert main(["regress", str(folder / "regress.yaml"), "--build", str(folder / "build")]) == 2
+    words = ["--build", str(folder / "build"), "--store", str(folder / "store")]
+    assert main(["regress", str(folder / "regress.yaml"), *words]) == 2
     assert said in capsys.readouterr().err
-    assert not (folder / "build").exists()
+    assert not {"build", "store"} & {path.name for path in folder.iterdir()}
 
 
 def test_a_baseline_that_is_none(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from glowembed.graph.registry import importers, kernel_ops, ops
 LAYERS = [
     {"errors", "version", "resources", "progress"},
     {"files"},
+    {"jobs"},
     {"law"},
     {"nest"},
     {"graph"},

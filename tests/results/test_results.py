@@ -19,6 +19,7 @@ ELSEWHERE = {
     "validate": "tests/commands/test_cli.py",
     "validate-boards": "tests/judge/test_farm.py",
     "regress": "tests/image/test_build.py",
+    "results": "tests/judge/test_history.py",
     "demo": "tests/commands/test_cli.py",
     "doctor": "tests/judge/test_doctor.py",
     "try": "tests/judge/test_trial.py",

@@ -1,0 +1,88 @@
+"""Jobs that are sent to other computers: a path in them is replaced by the content of its file or folder.
+
+In: a job, a frozen dataclass that may hold paths and further dataclasses. Out: the same job with a Content for each path, and the
+files by the hash of the content; on the other computer, the job with paths again. A content is written there once, whatever number
+of jobs needs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar, cast
+
+from glowembed.files.source import read_bytes
+
+T = TypeVar("T")
+Files = tuple[tuple[str, bytes], ...]
+"""Names relative to a folder, with slashes, and what is in the files."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Stands for a path. key: the hash of its files and their names. name: of the file or folder itself."""
+
+    key: str
+    name: str
+
+
+def packed(job: T, content_of: Callable[[Path], Content]) -> T:
+    """The job with contents in the place of paths."""
+    return cast(T, _mapped(job, lambda value: content_of(value) if isinstance(value, Path) else value))
+
+
+def unpacked(job: T, files: Mapping[str, Files], folder: Path) -> T:
+    """The job with paths below `folder`, where the contents are written unless they are there."""
+    return cast(T, _mapped(job, lambda value: _written(value, files, folder) if isinstance(value, Content) else value))
+
+
+def contents(job: Any) -> list[Content]:
+    """All contents of a packed job."""
+    found: list[Content] = []
+    _mapped(job, lambda value: found.append(value) if isinstance(value, Content) else value)
+    return found
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value with `change` applied to all that is no dataclass, in it and in the dataclasses below it."""
+    if not is_dataclass(value) or isinstance(value, Content | type):
+        return change(value)
+    changed = {f.name: _mapped(getattr(value, f.name), change) for f in fields(value) if f.init}
+    kept = all(changed[name] is getattr(value, name) for name in changed)
+    return value if kept else replace(value, **changed)
+
+
+def content(path: Path, others: Iterable[Path] = ()) -> tuple[Content, Files]:
+    """The content of a file or folder. others: further files of the same folder that belong to it."""
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        named = [(f"{path.name}/{file.relative_to(path).as_posix()}", file) for file in inside]
+    else:
+        named = [(path.name, path), *((file.relative_to(path.parent.resolve()).as_posix(), file) for file in others)]
+    files = tuple((name, read_bytes(file)) for name, file in named)
+    digest = hashlib.sha256()
+    for name, data in files:
+        digest.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape") + data)
+    return Content(digest.hexdigest(), path.name), files
+
+
+def _written(content: Content, files: Mapping[str, Files], folder: Path) -> Path:
+    place = folder / content.key
+    if not place.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=folder))
+        (fresh / content.name).parent.mkdir(exist_ok=True)
+        for name, data in files[content.key]:
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise ValueError(f"{name!r} lies outside of its folder")
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            (fresh / name).write_bytes(data)
+        try:
+            fresh.rename(place)
+        except OSError:  # another job of this computer was faster
+            if not place.is_dir():
+                raise
+    return place / content.name
