@@ -110,11 +110,11 @@ def regress_(
     names = [load_target(name).name for name in (targets.split(",") if targets else wanted.targets or target_names())]
     before = baseline.read(baseline_file) if baseline_file is not None else []
     cells = regress.jobs(wanted.models, names, wanted.settings, samples or wanted.samples, wanted.clock)
-    kept = open_store(store)
+    kept = open_store(store, afresh=not resume)
     try:
         with _crew(jobs, workers, scheduler) as (executor, tools):
             place = None if isinstance(executor, cluster.Cluster) else build
-            rows, problem = regress.run_all(cells, executor, kept, tools, place, not resume, _teller(len(cells)))
+            rows, problem = regress.run_all(cells, executor, kept, tools, place, _teller(len(cells)))
     except KeyboardInterrupt as stopped:
         raise Interrupted(
             f"interrupted\nwhat was finished is in {store}: the same command goes on from there"

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import active_children, get_context
@@ -20,7 +20,11 @@ from glowembed import pipeline
 from glowembed.cli import (
     HtmlFile,
     ImageWords,
+    Resume,
+    SchedulerUrl,
+    StoreUrl,
     progress_bar,
+    refuse_options,
     show,
     source_of,
     takes,
@@ -30,6 +34,8 @@ from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown
 from glowembed.files.output import is_special, write_file
 from glowembed.graph.target import load_target
 from glowembed.image.bundles import form_of, images_of
+from glowembed.jobs import cluster
+from glowembed.jobs.store import DEFAULT, Store, open_store
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.judge.validation import find_model
@@ -38,6 +44,7 @@ from glowembed.options.words import byte_count
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import ImageOptions
+from glowembed.read import onnxfile
 from glowembed.show import report
 from glowembed.show.page import views
 
@@ -103,6 +110,9 @@ def command(
     flash: LargestFlash = None,
     cycles: MostCycles = None,
     workers: Workers = None,
+    scheduler: SchedulerUrl = None,
+    store: StoreUrl = DEFAULT,
+    resume: Resume = True,
     html: HtmlFile = None,
     **given: Any,
 ) -> None:
@@ -112,16 +122,16 @@ def command(
     most useful ones are taken until the metric is within --drop of the float model's. For top1, --drop is a share of
     samples; for rmse and cosine it is relative to the outputs; for your own function (python:module.function, called
     with outputs by name and labels) it is relative to the function's value for the float model. The search can be
-    interrupted and later continues where it stopped: its state is kept beside the output, in FILE.state.json.
-    FILE.report.md lists what was tried, accuracy against cost.
+    interrupted and later continues where it stopped: what it has tried is in the store. FILE.report.md lists what was
+    tried, accuracy against cost.
     """
     if metric not in tune.METRICS and not metric.startswith(tune.PYTHON):
         raise unknown_name("metric", metric, (*tune.METRICS, "python:module.function"))
     sys.path.insert(0, str(Path.cwd()))
     budget = Budget(byte_count("--ram", ram), byte_count("--flash", flash), cycles)
     if is_special(out):
-        raise UsageError(f"{out}: the search keeps its state and its report beside this file: name a regular file")
-    state = out.with_name(out.name + ".state.json")
+        raise UsageError(f"{out}: the search keeps its report beside this file: name a regular file")
+    kept = open_store(store, afresh=not resume)
     model, options, recorded = _start(model)
     options = replace(options, target=load_target(target or options.target).name)
     images = ImageWords.taken_from(given)
@@ -135,13 +145,11 @@ def command(
         seen = pipeline.profile_model(model, replace(source, labels=None), options, progress)
         seen.save(profile)
         task = Task(model, source, profile, metric, samples, options)
-        with _Pool(workers or os.cpu_count(), get_context("spawn")) as executor:
-            try:
-                result = tune.tune(task, share(drop), budget, executor=executor, state=state, progress=progress)
-            except KeyboardInterrupt as stopped:
-                for worker in active_children():
-                    worker.terminate()
-                raise Interrupted("\n".join(["interrupted", *_kept(state)])) from stopped
+        try:
+            with _crew(workers, scheduler) as executor:
+                result = tune.tune(task, share(drop), budget, executor=executor, store=kept, progress=progress)
+        except KeyboardInterrupt as stopped:
+            raise Interrupted("\n".join(["interrupted", *_kept(kept)])) from stopped
     tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *images.unused(data)))
     show(report.tuned(result))
     _write(out, html, result, model.name)
@@ -154,6 +162,26 @@ def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
     bundle = pipeline.load_bundle(model)
     options = replace(form_of(bundle), target=bundle.manifest["target"])
     return find_model(bundle, None), options, images_of(bundle)
+
+
+@contextmanager
+def _crew(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+    """Who evaluates: processes of this computer, or a cluster."""
+    if scheduler is not None:
+        refuse_options(
+            {"--workers": workers}, "for this computer: each worker of a cluster does one evaluation at a time"
+        )
+        with cluster.cluster(None, scheduler, onnxfile.beside) as crew:
+            typer.echo(f"dashboard: {crew.link}", err=True)
+            yield crew
+        return
+    with _Pool(workers or os.cpu_count(), get_context("spawn")) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:
+            for worker in active_children():
+                worker.terminate()
+            raise
 
 
 class _Pool(ProcessPoolExecutor):
@@ -181,9 +209,10 @@ def _interrupts_held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _kept(state: Path) -> list[str]:
+def _kept(store: Store) -> list[str]:
     """A sentence that says how to continue, if there is anything to continue with."""
-    return [f"what was tried is in {state}: the same command goes on from there"] if state.is_file() else []
+    there = next(store.records(tune.KIND), None) is not None
+    return [f"what was tried is in {store.where}: the same command goes on from there"] if there else []
 
 
 def share(text: str) -> float:

@@ -30,8 +30,8 @@ class Content:
 
 
 def packed(job: T, content_of: Callable[[Path], Content]) -> T:
-    """The job with contents in the place of paths."""
-    return cast(T, _mapped(job, lambda value: content_of(value) if isinstance(value, Path) else value))
+    """The job with contents in the place of paths; a path at which nothing is stays."""
+    return cast(T, _mapped(job, lambda v: content_of(v) if isinstance(v, Path) and v.exists() else v))
 
 
 def unpacked(job: T, files: Mapping[str, Files], folder: Path) -> T:

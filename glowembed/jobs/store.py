@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from glowembed.errors import ToolError, UsageError
-from glowembed.files import documents, output
+from glowembed.files import documents, output, source
 
 SCHEMA = 1
 HEAD = "store.json"
@@ -61,7 +61,7 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         path = self.root / name
-        return path.read_bytes() if path.is_file() else None
+        return source.read_bytes(path) if path.exists() else None
 
     def write(self, name: str, content: bytes) -> None:
         path = self.root / name
@@ -138,15 +138,22 @@ class Store:
             raise UsageError(f"the store {self.where} cannot be written: {said}") from error
 
 
+class Afresh(Store):
+    """A store that takes results and gives none, so that all are found again."""
+
+    def get(self, kind: str, key: str) -> Mapping[str, Any] | None:
+        return None
+
+
 def _name(kind: str, key: str) -> str:
     return f"{kind}/{key[:2]}/{key}.json"
 
 
-def open_store(where: str, make: bool = True) -> Store:
-    """The store at a path or URL. make: whether it is made if it is not there. Raises UsageError if it is not there, cannot be
+def open_store(where: str, make: bool = True, afresh: bool = False) -> Store:
+    """The store at a path or URL. make: whether it is made if it is not there. afresh: whether it gives no results. Raises UsageError if it is not there, cannot be
     written or is of another schema.
     """
-    store = Store(where, _files(where))
+    store = (Afresh if afresh else Store)(where, _files(where))
     try:
         head = store.files.read(HEAD)
     except OSError as error:

@@ -154,11 +154,10 @@ def run_all(
     store: Store,
     tools: Mapping[str, str],
     build: Path | None = None,
-    again: bool = False,
     told: Callable[[Row, int], None] = lambda row, left: None,
 ) -> tuple[list[Row], UsageError | None]:
     """The rows of all cells, in their order, whatever the order in which they end; and why some could not be kept, if so. Rows that
-    a run with the same inputs has kept are taken from the store, unless `again`.
+    a run with the same inputs has kept are taken from the store.
 
     tools: the versions of compilers and emulators where the cells run. build: the folder for all that is made; by default it is
     removed. told: what to do with a row as soon as it is there; left: how many are not.
@@ -169,7 +168,7 @@ def run_all(
     digests = cache(lambda path: importer.describe(path).sha256), cache(identity.of_path)
     try:
         for index, job in enumerate(cells):
-            kept, record = _kept(job, store, tools, digests, again)
+            kept, record = _kept(job, store, tools, digests)
             if kept is None:
                 fresh[executor.submit(run, job, build)] = index, record
             else:
@@ -187,13 +186,13 @@ def run_all(
     return [rows[index] for index in range(len(cells))], problem
 
 
-def _kept(job: Job, store: Store, tools: Mapping[str, str], digests: Digests, again: bool) -> tuple[Row | None, Record]:
+def _kept(job: Job, store: Store, tools: Mapping[str, str], digests: Digests) -> tuple[Row | None, Record]:
     """The row of an earlier run, or of a cell that cannot be run at all, and the record to keep its row in."""
     try:
         record = _record(job, tools, digests)
     except GlowembedError as error:
         return _row(job, error=str(error), exit_code=error.exit_code), Record(KIND, "", {}, {})
-    found = None if again else store.get(KIND, record.key)
+    found = store.get(KIND, record.key)
     if found is not None:
         with suppress(TypeError):  # of a version with other fields
             return replace(Row(**found), model=job.name, setting=job.setting), record

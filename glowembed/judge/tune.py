@@ -28,12 +28,12 @@ import yaml
 
 from glowembed import pipeline
 from glowembed.errors import UsageError
-from glowembed.files import documents
-from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import FOLLOWS
 from glowembed.graph.plan import Plan
 from glowembed.graph.registry import dtypes_of, kernel, ops
+from glowembed.jobs import identity
+from glowembed.jobs.store import Record, Store
 from glowembed.judge import compare
 from glowembed.lower import footprint
 from glowembed.nest.dtypes import numpy_type
@@ -44,8 +44,12 @@ from glowembed.quantize.precision import config_of
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.profile import Profile
+from glowembed.read import importer
 from glowembed.reference import run_int
 from glowembed.version import VERSION
+
+KIND = "tune"
+"""The kind of the records in a store."""
 
 METRICS = ("top1", "rmse", "cosine")
 LIFTS = ("int16", "int16 weights", "float32")
@@ -148,15 +152,15 @@ def tune(
     budget: Budget | None = None,
     lifts: Sequence[str] = LIFTS,
     executor: Executor | None = None,
-    state: Path | None = None,
+    store: Store | None = None,
     progress: Progress = SILENT,
 ) -> Tuned:
     """Find the set. `drop`: the acceptable loss of the float score (a share of samples for top1; relative otherwise).
 
-    `state` remembers evaluations, so that an interrupted search continues where it stopped. Raises UsageError for a
-    metric that does not fit the data or that fails.
+    `store` keeps evaluations, so that an interrupted search continues where it stopped, and another one with a different goal
+    begins with them. Raises UsageError for a metric that does not fit the data or that fails.
     """
-    search = _Search(task, executor, state, progress)
+    search = _Search(task, executor, store, progress)
     loaded = _loaded(task)
     goal = _goal(task.metric, loaded, drop)
     budget = budget or Budget()
@@ -198,26 +202,42 @@ def glob(name: str) -> str:
 
 
 class _Search:
-    """The state of the search: it requests evaluations, and remembers them in memory and in the state file."""
+    """The state of the search: it requests evaluations, and remembers them in memory and in the store."""
 
-    def __init__(self, task: Task, executor: Executor | None, state: Path | None, progress: Progress) -> None:
-        self.task, self.executor, self.state, self.progress = task, executor, state, progress
+    def __init__(self, task: Task, executor: Executor | None, store: Store | None, progress: Progress) -> None:
+        self.task, self.executor, self.store, self.progress = task, executor, store, progress
         self.tried: dict[Lifted, Evaluation] = {}
-        self.identity = _identity(task)
-        self.known = _read_state(state, self.identity)
-        self.remembered = set(self.known)
+        self.identity = _identity(task) if store is not None else ""
+        self.known: dict[Lifted, Evaluation] = {}
+        self.remembered: set[Lifted] = set()
 
     def all(self, wanted: Iterable[Lifted], label: str) -> list[Evaluation]:
         """The evaluations of these sets, in parallel if there is an executor."""
         sets = list(dict.fromkeys(wanted))
-        fresh = [s for s in sets if s not in self.known]
+        fresh = [s for s in sets if s not in self.known and not self.kept(s)]
         with self.progress.counter(label) as count:
             for done, (lifted, result) in enumerate(self.evaluated(fresh), start=1):
                 self.known[lifted] = result
-                _write_state(self.state, self.identity, self.known)
+                self.keep(lifted, result)
                 count(done, len(fresh))
         self.tried |= {s: self.known[s] for s in sets}
         return [self.known[s] for s in sets]
+
+    def kept(self, lifted: Lifted) -> bool:
+        """Whether an earlier search with the same input has evaluated this set; if so, it is known from now on."""
+        found = self.store.get(KIND, _key(self.identity, lifted)) if self.store is not None else None
+        if found is None:
+            return False
+        self.known[lifted] = Evaluation(**found)
+        self.remembered.add(lifted)
+        return True
+
+    def keep(self, lifted: Lifted, result: Evaluation) -> None:
+        """Keep an evaluation in the store."""
+        if self.store is not None:
+            about = {"model": self.task.model.name, "target": self.task.options.target, "metric": self.task.metric}
+            about |= {"lifted": described(lifted), "version": VERSION, "commit": identity.commit()}
+            self.store.put(Record(KIND, _key(self.identity, lifted), about, asdict(result)))
 
     def evaluated(self, sets: Sequence[Lifted]) -> Iterator[tuple[Lifted, Evaluation]]:
         """Evaluations in the order in which they complete, so that an interruption loses only those under way."""
@@ -487,41 +507,18 @@ def _python(metric: str, found: Outputs, labels: Array | None) -> float:
     return score
 
 
-# ---------------------------------------------------------------------------------------------- state
+# ---------------------------------------------------------------------------------------------- store
 
 
 def _identity(task: Task) -> str:
-    """The key on which remembered evaluations depend."""
-    data = [task.data.path] if task.data.random is None else []
-    files = [_digest(path) for path in (task.model, *data, task.profile)]
-    rest = [task.metric, task.samples, repr(task.data), repr(task.options), VERSION]
-    return hashlib.sha256(json.dumps([*files, *rest]).encode()).hexdigest()
+    """The hash of all that the evaluations of a task depend on, besides the set."""
+    given = task.data
+    arrays = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in (given.arrays or {}).items()}
+    data = [identity.of_path(given.path)] if given.random is None and given.arrays is None else [str(arrays)]
+    files = [importer.describe(task.model).sha256, *data, identity.of_path(task.profile)]
+    how = [given.labels, given.images, given.limit, given.random, task.metric, task.samples, task.options]
+    return identity.of_words([*files, *map(repr, how), *identity.software().values()])
 
 
-def _digest(path: Path) -> str:
-    """The hash of a file, or of all files of a folder and their names."""
-    if path.is_file():
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    inside = sorted(file for file in path.rglob("*") if file.is_file())
-    named = [f"{file.relative_to(path)} {_digest(file)}" for file in inside]
-    return hashlib.sha256("\n".join(named).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _read_state(path: Path | None, identity: str) -> dict[Lifted, Evaluation]:
-    """The evaluations of an earlier run with the same input; none if the input differs."""
-    if path is None or not path.exists():
-        return {}
-    try:
-        data = documents.read_json(path)
-        if data["identity"] != identity:
-            return {}
-        return {tuple((n, d) for n, d in e["lifted"]): Evaluation(**e["result"]) for e in data["evaluations"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is not the state of a search ({error}); delete it to begin anew") from error
-
-
-def _write_state(path: Path | None, identity: str, known: Mapping[Lifted, Evaluation]) -> None:
-    if path is None:
-        return
-    entries = [{"lifted": lifted, "result": asdict(result)} for lifted, result in known.items()]
-    write_file(path, json.dumps({"identity": identity, "evaluations": entries}) + "\n")
+def _key(of_task: str, lifted: Lifted) -> str:
+    return identity.of_words([of_task, json.dumps(lifted)])

@@ -249,7 +249,7 @@ NO_FILE = [
     "debug BUNDLE --data DATA --model X",
     "tune X --data DATA -o FOLDER/o.yaml",
     "tune MODEL --data X.npz -o FOLDER/o.yaml",
-    "tune MODEL --data DATA -o FOLDER/state.yaml",
+    "tune MODEL --data DATA -o FOLDER/o.yaml --store FOLDER/kept",
     "precision X",
     "precision MODEL --check X",
     "board new mine --answers X",
@@ -265,7 +265,8 @@ def test_what_is_no_file(
     bad = {"a FIFO": tmp_path / "fifo", "a device": Path("/dev/zero"), "a folder": tmp_path / "empty"}[kind]
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "empty").mkdir()
-    (tmp_path / "state.yaml.state.json").symlink_to(bad)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "store.json").symlink_to(bad)
     words = [_no_file(word, bad, bundle, tmp_path) for word in line.split()]
     capsys.readouterr()
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -21,11 +20,14 @@ from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
+from glowembed.jobs import cluster
+from glowembed.jobs.store import open_store
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task
 from glowembed.pipeline import CompileOptions, profile_model
 from glowembed.quantize import precision
 from glowembed.ranges.datasets import Source
+from glowembed.read import onnxfile
 
 LAYERS = 5
 HURT = 2
@@ -110,6 +112,13 @@ def test_the_answer_does_not_depend_on_who_evaluates(task: Task, known: tune.Tun
     assert (alone.lifted, alone.tried) == (together.lifted, together.tried)
 
 
+@pytest.mark.filterwarnings("ignore")  # those of distributed
+def test_the_answer_of_a_cluster_is_the_same(task: Task, known: tune.Tuned) -> None:
+    with cluster.cluster(2, None, onnxfile.beside) as crew:
+        found = tune.tune(task, drop=0.05, executor=crew)
+    assert (found.lifted, found.tried, found.yaml()) == (known.lifted, known.tried, known.yaml())
+
+
 def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
     assert tune.tune(task, drop=9.0).lifted == ()
 
@@ -135,7 +144,7 @@ def test_an_interrupted_search_goes_on(
     task: Task, known: tune.Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Evaluations before the interruption are not repeated, and the result is the same."""
-    state, real = tmp_path / "state.json", tune.evaluate
+    store, real = open_store(str(tmp_path / "store")), tune.evaluate
     done: list[tune.Lifted] = []
 
     def interrupted(t: Task, lifted: tune.Lifted) -> tune.Evaluation:
@@ -146,10 +155,10 @@ def test_an_interrupted_search_goes_on(
 
     monkeypatch.setattr(tune, "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tune.tune(task, drop=0.05, state=state)
+        tune.tune(task, drop=0.05, store=store)
     first, again = list(done), list[tune.Lifted]()
     monkeypatch.setattr(tune, "evaluate", lambda t, lifted: again.append(lifted) or real(t, lifted))
-    resumed = tune.tune(task, drop=0.05, state=state)
+    resumed = tune.tune(task, drop=0.05, store=store)
     monkeypatch.undo()
     assert not set(first) & set(again)
     assert resumed.lifted == known.lifted
@@ -269,31 +278,35 @@ def test_the_command_writes_the_file_and_says_what_it_did(
 ) -> None:
     out = tmp_path / "precision.yaml"
     words = ["tune", str(task.model), "--data", str(task.data.path), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
-    assert main([*words, "--samples", "10", "--workers", "1"]) == 0
+    store = ["--store", str(tmp_path / "store")]
+    assert main([*words, *store, "--samples", "10", "--workers", "1"]) == 0
     assert precision.load(out).rules
     assert "lifted:" in capsys.readouterr().out
     report = (tmp_path / "precision.yaml.report.md").read_text("utf-8")
     assert report.count("| chosen |") == 1
     assert "| nothing |" in report
-    assert json.loads((tmp_path / "precision.yaml.state.json").read_text("utf-8"))["evaluations"]
+    kept = list(open_store(store[1]).records(tune.KIND))
+    assert len(kept) == report.count("\n") - 4
+    assert {record.about["model"] for record in kept} == {task.model.name}
 
 
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The signal goes to the workers too, as from a terminal. None of them prints anything."""
-    out, state = tmp_path / "p.yaml", tmp_path / "p.yaml.state.json"
+    out, store = tmp_path / "p.yaml", tmp_path / "store"
     words = ["tune", str(task.model), "--data", str(task.data.path), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
+    words += ["--store", str(store)]
     command = [sys.executable, "-m", "glowembed", *words, "--workers", "2"]
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
-        while not state.is_file() and process.poll() is None:
+        while not list(store.glob("tune/*/*.json")) and process.poll() is None:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
         printed, said = process.communicate()
     assert (process.returncode, printed) == (130, "")
-    assert said == f"error: interrupted\nwhat was tried is in {state}: the same command goes on from there\n"
+    assert said == f"error: interrupted\nwhat was tried is in {store}: the same command goes on from there\n"
     assert not out.exists()
-    kept = len(json.loads(state.read_text("utf-8"))["evaluations"])
+    kept = len(list(store.glob("tune/*/*.json")))
     assert main([*words, "--workers", "1"]) == 0
     assert f", {kept} of them before the interruption" in " ".join(capsys.readouterr().out.split())
 
