@@ -2,8 +2,8 @@
 
 In: a function of glowembed and a job, a frozen dataclass. Out: an ordinary Future. A job carries the contents of its files by their
 hash, which the scheduler passes to each worker that needs them. It goes to a worker that has all tools in `job.needs`. A job whose
-worker dies is done again, by another one or by the one that takes its place; after four deaths it is given up. Workers of
-another version of glowembed or of its packages are refused, because their results could differ.
+worker dies is done again, by another one or by the one that takes its place; it is given up if that happens again and again. Workers
+of another version of glowembed or of its packages are refused, because their results could differ.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import secrets
 import sys
+import threading
+import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Executor, Future, InvalidStateError
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +29,31 @@ from glowembed.jobs import contents, identity
 from glowembed.jobs.contents import Content, Files
 
 CONNECT_SECONDS = 10
-WORKER_SECONDS = 30
+WORKER_SECONDS = 60
+GIVE_UP_SECONDS = 120
 Parts = Callable[[Path], Sequence[Path]]
 """The further files that belong to one, such as those with the tensors of a model."""
 
 
+@dataclass
+class _Call:
+    """A job on its way. suspected: whether workers have died while they ran it, or another job beside it."""
+
+    function: Callable[..., Any]
+    job: Any
+    args: Sequence[Any]
+    named: Mapping[str, Any]
+    needs: tuple[str, ...]
+    given: Future[Any]
+    suspected: bool = False
+
+
 class Cluster(Executor):
-    """An executor whose jobs run on the workers of a cluster. tools: the versions of all tools that workers have."""
+    """An executor whose jobs run on the workers of a cluster. tools: the versions of all tools that workers have.
+
+    The scheduler gets as many jobs at a time as there are workers, because it suspects all jobs that a dead worker had. Jobs that
+    it gives up are tried again at the end, one at a time: then only the one that ends its workers fails.
+    """
 
     def __init__(self, client: Any, parts: Parts) -> None:
         self.client, self.parts = client, parts
@@ -39,45 +62,116 @@ class Cluster(Executor):
         self.link: str = client.dashboard_link
         self._executor = client.get_executor(pure=False)
         self._contents: dict[Path, Content] = {}
-        self._held: dict[str, Any] = {}
+        self._files: dict[Path, Files] = {}
+        self._holders: dict[str, Any] = {}
+        self._waiting, self._suspects, self._sent = deque[_Call](), deque[_Call](), list[_Call]()
+        self._lock, self._ended = threading.RLock(), threading.Event()
+        self._workers = self._asked_for_workers()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """Run function(*args, **named) on a worker. The first argument is the job. Its files are sent along."""
-        needs = getattr(args[0], "needs", ())
-        job = contents.packed(args[0], self._content)
-        files = {content.key: self._held[content.key] for content in contents.contents(job)}
+        needs = tuple(getattr(args[0], "needs", ()))
         given: Future[Any] = Future()
-        missing = [need for need in needs if not self._has(need)]
-        if missing:
+        if missing := [need for need in needs if not self._has(need)]:
             given.set_exception(
                 ToolError(f"no worker has {', '.join(missing)}: run `glowembed worker SCHEDULER` where it is installed")
             )
             return given
-        what = (self.software, function, job, files, args[1:], named)
-        sent = self._executor.submit(_run, *what, resources=dict.fromkeys(needs, 1))
-        sent.add_done_callback(lambda done: _hand_over(done, given))
+        job = contents.packed(args[0], self._content)
+        with self._lock:
+            self._waiting.append(_Call(function, job, args[1:], named, needs, given))
+        self._send()
         return given
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Forget all jobs; a job that runs is not waited for, because its result would not be taken."""
+        self._ended.set()
+        with self._lock:
+            self._waiting.clear()
+            self._suspects.clear()
         self._executor.shutdown(wait=False)
 
-    def _content(self, path: Path) -> Content:
-        if path not in self._contents:
-            content, files = contents.content(path, self.parts(path))
-            self._contents[path] = content
-            if (
-                content.key not in self._held
-            ):  # a task and not scattered data, so that it is made again if its worker dies
-                self._held[content.key] = self.client.submit(_held, files, key=f"content-{content.key}")
-        return self._contents[path]
+    def _send(self) -> None:
+        """Send as many jobs as there are workers for."""
+        with self._lock:
+            while self._waiting and len(self._sent) < len(self._workers):
+                self._send_one(self._waiting.popleft())
+            if self._suspects and not self._waiting and not self._sent:
+                self._send_one(self._suspects.popleft())
+
+    def _send_one(self, call: _Call) -> None:
+        if call.given.cancelled():
+            return
+        self._sent.append(call)
+        files = {content.key: self._held(content.key) for content in contents.contents(call.job)}
+        words = (self.software, call.function, call.job, files, call.args, call.named)
+        sent = self._executor.submit(_run, *words, resources=dict.fromkeys(call.needs, 1))
+        sent.add_done_callback(lambda done: self._ended_call(call, done))
+
+    def _ended_call(self, call: _Call, done: Future[Any]) -> None:
+        error = None if done.cancelled() else done.exception()
+        with self._lock:
+            self._sent.remove(call)
+            if type(error).__name__ == "KilledWorker" and not call.suspected:
+                call.suspected = True
+                self._suspects.append(call)
+            else:
+                _hand_over(done, call.given)
+        if not self._ended.is_set():
+            self._send()
+
+    def _watch(self) -> None:
+        """Know the workers; and give up all jobs if there are none for a while, because nobody else would end the run."""
+        since = time.monotonic()
+        while not self._ended.wait(1):
+            self._workers = self._asked_for_workers()
+            if self._workers:
+                since = time.monotonic()
+                self._send()
+            elif time.monotonic() - since > GIVE_UP_SECONDS:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        with self._lock:
+            left = [*self._sent, *self._waiting, *self._suspects]
+            self._waiting.clear()
+            self._suspects.clear()
+        for call in left:
+            with suppress(InvalidStateError):
+                call.given.set_exception(ToolError(f"the cluster has had no workers for {GIVE_UP_SECONDS} s"))
+
+    def _asked_for_workers(self) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError, RuntimeError):  # the scheduler has ended, as its jobs say
+            return {}
+        return found
 
     def _has(self, need: str) -> bool:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return any(worker["resources"].get(need, 0) >= 1 for worker in workers)
+        return any(worker["resources"].get(need, 0) >= 1 for worker in self._workers.values())
+
+    def _content(self, path: Path) -> Content | Path:
+        if path not in self._contents:
+            if not path.exists():  # such as the name of a source without files
+                return path
+            content, self._files[path] = contents.content(path, self.parts(path))
+            self._contents[path] = content
+        return self._contents[path]
+
+    def _held(self, key: str) -> Any:
+        """The files of a content, as a task and not as scattered data: it is made again when its worker dies, and sent again when
+        the scheduler has given it up.
+        """
+        held = self._holders.get(key)
+        if held is None or held.status in ("error", "cancelled", "lost"):
+            files = next(self._files[path] for path, content in self._contents.items() if content.key == key)
+            held = self.client.submit(_content, files, key=f"content-{key}-{secrets.token_hex(4)}")
+            self._holders[key] = held
+        return held
 
 
-def _held(files: Files) -> Files:
+def _content(files: Files) -> Files:
     return files
 
 
@@ -99,18 +193,17 @@ def _run(
 
 def _hand_over(done: Future[Any], given: Future[Any]) -> None:
     """Give a result on, or what went wrong with it in words."""
-    if given.cancelled():
-        return
     if done.cancelled():
-        given.set_exception(ToolError("the scheduler of the cluster has ended; results that were finished are kept"))
-        return
-    error = done.exception()
-    if error is None:
-        given.set_result(done.result())
-    elif type(error).__name__ == "KilledWorker":
-        given.set_exception(ToolError("its workers died while they ran it, four times in succession"))
-    else:
-        given.set_exception(error)
+        error: BaseException | None = ToolError(
+            "the scheduler of the cluster has ended; results that were finished are kept"
+        )
+    elif type(error := done.exception()).__name__ == "KilledWorker":
+        error = ToolError("its workers died each time, also when no other job ran")
+    with suppress(InvalidStateError):  # it was cancelled, or given up
+        if error is None:
+            given.set_result(done.result())
+        else:
+            given.set_exception(error)
 
 
 # ---------------------------------------------------------------------------------------------- connecting
@@ -146,14 +239,19 @@ def cluster(workers: int | None, scheduler: str | None, parts: Parts) -> Iterato
 
 
 def _local(distributed: Any, workers: int | None) -> Any:
-    return distributed.LocalCluster(
-        n_workers=workers,
+    """A cluster of this computer, which always has so many workers: one that cannot be started again is replaced."""
+    count = workers or os.cpu_count() or 1
+    local = distributed.LocalCluster(
+        n_workers=count,
         threads_per_worker=1,
         processes=True,
         resources=dict.fromkeys(identity.tools(), 1),
         dashboard_address=":0",
         memory_limit=0,
+        silence_logs=logging.CRITICAL,
     )
+    local.adapt(minimum=count, maximum=count)
+    return local
 
 
 def serve(scheduler: str, workers: int) -> None:

@@ -29,9 +29,9 @@ class Content:
     name: str
 
 
-def packed(job: T, content_of: Callable[[Path], Content]) -> T:
-    """The job with contents in the place of paths; a path at which nothing is stays."""
-    return cast(T, _mapped(job, lambda v: content_of(v) if isinstance(v, Path) and v.exists() else v))
+def packed(job: T, content_of: Callable[[Path], Content | Path]) -> T:
+    """The job with contents in the place of paths. content_of: gives a path back where there is no file to send."""
+    return cast(T, _mapped(job, lambda value: content_of(value) if isinstance(value, Path) else value))
 
 
 def unpacked(job: T, files: Mapping[str, Files], folder: Path) -> T:

@@ -40,9 +40,9 @@ def jobs(folder: Path, count: int, deaths: int = 0) -> list[Job]:
 
 
 def test_a_worker_that_dies_in_every_tenth_job_loses_nothing(crew: Cluster, tmp_path: Path) -> None:
-    wanted = jobs(tmp_path, 30, deaths=10)
+    wanted = jobs(tmp_path, 60, deaths=10)
     found = [future.result() for future in [crew.submit(product, job) for job in wanted]]
-    assert len(list(tmp_path.glob("died *"))) == 3
+    assert len(list(tmp_path.glob("died *"))) == 6
     assert found == [job.number * int(job.file.read_text()) for job in wanted]
 
 
