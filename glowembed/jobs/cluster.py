@@ -31,6 +31,7 @@ from glowembed.jobs.contents import Content, Files
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 60
 GIVE_UP_SECONDS = 120
+WATCH_SECONDS = 5
 Parts = Callable[[Path], Sequence[Path]]
 """The further files that belong to one, such as those with the tensors of a model."""
 
@@ -124,7 +125,7 @@ class Cluster(Executor):
     def _watch(self) -> None:
         """Know the workers; and give up all jobs if there are none for a while, because nobody else would end the run."""
         since = time.monotonic()
-        while not self._ended.wait(1):
+        while not self._ended.wait(WATCH_SECONDS):
             self._workers = self._asked_for_workers()
             if self._workers:
                 since = time.monotonic()
