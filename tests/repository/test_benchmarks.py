@@ -141,3 +141,19 @@ def test_a_sweep_repeats_itself_and_keeps_its_limits(tmp_path: Path, monkeypatch
     assert len(set(names)) > 30
     for name in names:
         assert shapes.CONV.fullmatch(name) is not None
+
+
+def test_the_model_of_a_cluster_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker does all the work; many are limited by the longest job, by the scheduler, or by the contents that are sent."""
+    scale = script("scale", monkeypatch)
+    jobs = [scale.Job(seconds) for seconds in (4.0, 1.0, 2.0)]
+    free = {"overhead": 0.0, "round_": 0.0}
+    assert scale.simulated(jobs, 1, **free) == scale.Run(7.0, 1.0)
+    assert scale.simulated(jobs, 3, **free).seconds == 4.0
+    assert scale.simulated(jobs, 2, **free).seconds == 4.0
+    assert scale.simulated([scale.Job(0.0)] * 100, 50, overhead=0.01, round_=0.0).seconds == pytest.approx(1.0)
+    sent = [scale.Job(1.0, content=number, size=100.0) for number in range(4)]
+    assert scale.simulated(sent, 4, bandwidth=100.0, **free).seconds == 5.0, "the scheduler sends one content at a time"
+    known = [scale.Job(1.0, content=0, size=100.0)] * 4
+    assert scale.simulated(known, 1, bandwidth=100.0, **free).seconds == 5.0, "a worker keeps what it has"
+    assert scale.limit([scale.Job(0.001)] * 1000, 100) == "scheduler"
