@@ -39,7 +39,7 @@ from glowembed.lower.stream import hops, prove, reuse
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
 from glowembed.options.table import Cut
-from glowembed.plan import memory, replay
+from glowembed.plan import memory, placement, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
 from glowembed.plan.slices import Slices, cut
@@ -60,6 +60,10 @@ from glowembed.read.model import imported, refuse_unfit
 from glowembed.read.objects import Model, model_file
 from glowembed.reference import run_int
 from glowembed.version import VERSION
+
+NO_SOLVER = (
+    "OR-tools is not installed: tensors were placed without the solver; pip install 'glowembed[planner]' may save RAM"
+)
 
 STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", "choose", "plan", "emit")
 
@@ -245,6 +249,8 @@ def _slices(
     the plan.
     """
     notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
+    if options.plan.mode == "exact" and options.plan.effort > 0 and not placement.have_solver():
+        notes += (Note("no-solver", NO_SOLVER),)
     if options.plan.slice is None:
         return None, notes
     found = cut(graph, plan, Costs(options.core()), options.plan.slice)

@@ -7,29 +7,31 @@ python=${1:-python3.11}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-requirements() { # EXTRA: what pyproject.toml asks for
+requirements() { # EXTRA...: what pyproject.toml asks for, with these extras
     "$python" -c '
 import sys, tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))
 wanted = project["project"]["dependencies"] + project["build-system"]["requires"] + ["editables"]
-wanted += project["project"]["optional-dependencies"].get(sys.argv[1], [])
-print(*wanted, sep="\n")' "$1"
+for extra in sys.argv[1:]:
+    wanted += project["project"]["optional-dependencies"][extra]
+print(*wanted, sep="\n")' "$@"
 }
 
 "$python" -m venv "$work/venv"
 pip="$work/venv/bin/python -m pip --disable-pip-version-check"
-for extra in none dev; do
-    requirements "$extra" >"$work/$extra.in"
-    $pip install -q -r "$work/$extra.in"
-    $pip freeze | sort -f >"$work/$extra.txt"
+for extras in planner "planner dev"; do
+    name=${extras##* }
+    requirements $extras >"$work/$name.in"
+    $pip install -q -r "$work/$name.in"
+    $pip freeze | sort -f >"$work/$name.txt"
 done
 
 {
     echo "# The environment that runs glowembed, exact versions; Python 3.11 and newer. Made by scripts/lock.sh."
-    cat "$work/none.txt"
+    cat "$work/planner.txt"
 } >requirements.lock
 {
     echo "# What tests and lint need besides. Made by scripts/lock.sh."
     echo "-r requirements.lock"
-    grep -vxFf "$work/none.txt" "$work/dev.txt"
+    grep -vxFf "$work/planner.txt" "$work/dev.txt"
 } >requirements-dev.lock

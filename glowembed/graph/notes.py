@@ -84,6 +84,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "The network is too large for the best plan; the note says which simpler plan was made, and why.",
     ),
+    "no-solver": (
+        "note",
+        "OR-tools is not installed, so tensors were placed without the solver; the arena may be larger than it has to be.",
+    ),
     "no-emulated-board": (
         "warning",
         "`try` found no emulated board for the network on this computer; the note says why.",

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from glowembed import resources
@@ -32,13 +32,20 @@ TOOLS: Mapping[str, str] = {
 """Tools that jobs need, by the names of the resources that workers have, and their commands."""
 
 
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
 @cache
 def software() -> dict[str, str]:
     """The versions of all that results depend on besides tools: glowembed by its hash, Python, packages."""
     return {
         "glowembed": f"{VERSION}, sources {of_glowembed()[:12]}",
         "Python": sys.version.split()[0],
-        **{name: version(name) for name in PACKAGES},
+        **{name: _version(name) for name in PACKAGES},
     }
 
 

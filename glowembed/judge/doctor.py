@@ -20,6 +20,7 @@ from serial.tools import list_ports
 from glowembed.errors import ToolError
 from glowembed.graph.target import Target, board_names, boards_of, load_board, load_target
 from glowembed.measure import plugin
+from glowembed.plan import placement
 from glowembed.run import flash
 
 SCHEMA = 1
@@ -92,6 +93,8 @@ def _python() -> Iterator[Finding]:
     yield Finding(f"Python {version}", "glowembed", "here")
     here = importlib.util.find_spec("SCons") is not None
     yield Finding("SCons", "building firmware", "here" if here else "missing", hint="pip install scons")
+    hint = "pip install 'glowembed[planner]'"
+    yield Finding("OR-tools", "plans of the least RAM", "here" if placement.have_solver() else "optional", hint=hint)
     litert = importlib.util.find_spec("ai_edge_litert") is not None
     hint = "pip install 'glowembed[tflite]'"
     yield Finding("LiteRT", "reference of .tflite files", "here" if litert else "optional", hint=hint)
