@@ -36,7 +36,7 @@ Parts = Callable[[Path], Sequence[Path]]
 """The further files that belong to one, such as those with the tensors of a model."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Call:
     """A job on its way. suspected: whether workers have died while they ran it, or another job beside it."""
 
@@ -94,12 +94,23 @@ class Cluster(Executor):
         self._executor.shutdown(wait=False)
 
     def _send(self) -> None:
-        """Send as many jobs as there are workers for."""
+        """Send as many jobs as there are workers for: the first ones for which a worker with their tools is free."""
         with self._lock:
-            while self._waiting and len(self._sent) < len(self._workers):
-                self._send_one(self._waiting.popleft())
+            while len(self._sent) < len(self._workers) and (call := self._fitting()) is not None:
+                self._waiting.remove(call)
+                self._send_one(call)
             if self._suspects and not self._waiting and not self._sent:
                 self._send_one(self._suspects.popleft())
+
+    def _fitting(self) -> _Call | None:
+        full = set()  # the needs of jobs for which all workers are taken
+        for call in self._waiting:
+            if call.needs not in full:
+                able = sum(all(_offers(worker, need) for need in call.needs) for worker in self._workers.values())
+                if sum(sent.needs == call.needs for sent in self._sent) < able:
+                    return call
+                full.add(call.needs)
+        return None
 
     def _send_one(self, call: _Call) -> None:
         if call.given.cancelled():
@@ -150,7 +161,7 @@ class Cluster(Executor):
         return found
 
     def _has(self, need: str) -> bool:
-        return any(worker["resources"].get(need, 0) >= 1 for worker in self._workers.values())
+        return any(_offers(worker, need) for worker in self._workers.values())
 
     def _content(self, path: Path) -> Content | Path:
         if path not in self._contents:
@@ -170,6 +181,10 @@ class Cluster(Executor):
             held = self.client.submit(_content, files, key=f"content-{key}-{secrets.token_hex(4)}")
             self._holders[key] = held
         return held
+
+
+def _offers(worker: Mapping[str, Any], need: str) -> bool:
+    return bool(worker["resources"].get(need, 0) >= 1)
 
 
 def _content(files: Files) -> Files:

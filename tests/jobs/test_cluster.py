@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_jobs import Job, product
@@ -66,6 +68,40 @@ def test_errors_of_a_job_are_its_own(crew: Cluster, tmp_path: Path) -> None:
     jobs(tmp_path, 1)
     with pytest.raises(ValueError, match="-1 is negative"):
         crew.submit(product, Job(-1, tmp_path / "3.txt")).result()
+
+
+class Recorder:
+    """A client and its executor, whose jobs never end. One of its three workers has a tool."""
+
+    dashboard_link = ""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": {str(n): {"resources": {"gcc": 1} if n == 0 else {}} for n in range(3)}}
+
+    def get_executor(self, pure: bool) -> Recorder:
+        return self
+
+    def submit(self, function: Any, *words: Any, **named: Any) -> Future[Any]:
+        self.numbers.append(words[2].number)
+        return Future()
+
+    def shutdown(self, wait: bool) -> None:
+        pass
+
+
+def test_jobs_that_wait_for_a_tool_leave_other_workers_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_asked", lambda client, question: {})
+    client = Recorder()
+    crew = Cluster(client, lambda path: [])
+    for number in range(6):
+        crew.submit(product, Job(number, tmp_path / "none", needs=("gcc",) if number < 3 else ()))
+    crew.shutdown()
+    assert client.numbers == [0, 3, 4], "one for the tool, and two for the workers without it"
 
 
 def test_a_tool_that_no_worker_has_is_named(crew: Cluster, tmp_path: Path) -> None:
