@@ -24,6 +24,7 @@ from glowembed.graph.plan import PlanOptions
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import load_target
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, load_bundle
+from glowembed.ranges.datasets import Dataset
 from glowembed.run.host import HostModel
 
 WARNINGS = (
@@ -420,3 +421,16 @@ def test_the_interface_of_a_glow_bundle(tmp_path: Path) -> None:
     known = reference.run_int(bundle.graph, {"ok": np.full(value.shape, 7, np.int8)})
     found = [int(t) for t in run(["./glow"], tmp_path).split()]
     assert found == known["arena_size"].reshape(-1).tolist()
+
+
+@pytest.mark.arm_gcc
+def test_layers_of_int16_without_scratch_compile_without_warnings(tmp_path: Path) -> None:
+    """gcc sees that every call passes no scratch, and must not warn of the copy that no layer makes."""
+    layers = [node("MatMul", "x w", "h"), node("Relu", "h", "r"), node("MatMul", "r v", "y")]
+    path = saved(model(layers, {"x": (1, 12, 16)}, {"w": weights(16, 16), "v": weights(16, 16)}), tmp_path)
+    samples = np.random.default_rng(1).normal(size=(8, 12, 16)).astype(np.float32)
+    data = Dataset({"x": samples}, shapes={"x": (1, 12, 16)})
+    bundle = compile_model(path, tmp_path / "net", CompileOptions("cortex-m4", dtype="int16", name="net"), data)
+    assert {layer["kernel"] for layer in bundle.manifest["layers"]} >= {"ge_fc_s16_dsp"}
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-O2", "-Wall", "-Werror", "-ffp-contract=off"]
+    subprocess.run([ARM, *flags, "-c", "net.c", "-o", "net.o"], cwd=tmp_path / "net", check=True)

@@ -154,7 +154,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_fc_whole(const ge_dsp_
 
 /* A vector whose number of inputs is no multiple of 16 is continued with zeros in scratch. */
 static inline const int16_t *ge_dsp_wide_fc_x(const int16_t *x, int32_t count, int16_t *scratch) {
-    if (count % 16 == 0) {
+    if (count % 16 == 0 || scratch == NULL) { /* there is no scratch if no layer needs it, which gcc cannot know */
         return x;
     }
     memcpy(scratch, x, (size_t)count * 2);
