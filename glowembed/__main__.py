@@ -63,7 +63,22 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called, whose file is imported now. `--help` and `--version` import none."""
         name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else commands.loaded(name, self.rich_markup_mode), rest
+        with _leaving():
+            return name, None if name is None else commands.loaded(name, self.rich_markup_mode), rest
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """Signals end the process at once while a command is imported: a library can turn the KeyboardInterrupt into an error of its own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDINGS)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 app = typer.Typer(
@@ -112,6 +127,10 @@ def main(words: list[str] | None = None) -> int:
     """Run a command. An error that a user can mend is one message on stderr."""
     with _endings() as ended:
         code = _run(words)
+    if code == INTERRUPTED:
+        # Python ends by SIGINT, whatever the exit code, if a KeyboardInterrupt left a text that was executed, as imports of dataclasses
+        # do, and no other text was executed since.
+        eval("0")  # noqa: S307
     return 128 + ended[0] if ended and code == INTERRUPTED else code
 
 

@@ -416,6 +416,17 @@ def test_an_interrupted_write_leaves_what_was_there(
     assert len(written) == 4
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_in_a_text_that_is_executed(number: int, code: int, tmp_path: Path) -> None:
+    """Python notes such an interrupt, and would end by SIGINT whatever the exit code is. Dataclasses are such texts."""
+    (tmp_path / "ops").mkdir()
+    text = f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(20)"
+    (tmp_path / "ops" / "own.py").write_text(f"exec({text!r})\n")
+    words = [sys.executable, "-m", "glowembed", "targets", "--ops", str(tmp_path / "ops")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=DIGITS.parents[1])
+    assert (done.returncode, done.stderr) == (code, "error: interrupted\n")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_real_interrupt(number: int, code: int, tmp_path: Path) -> None:
     """A signal to a process that profiles many samples."""
