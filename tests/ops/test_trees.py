@@ -119,7 +119,7 @@ SMALL = (
 
 
 def random_case(chance: Any) -> Case:
-    shapes = [balanced(chance.randrange(6)) for _ in range(chance.choice((1, 2, 3, 5, 7, 50)))]
+    shapes = [balanced(chance.randrange(6)) for _ in range(chance.choice((1, 2, 7, 50)))]
     targets, features = chance.choice((1, 2, 3, 9)), chance.choice((1, 5, 20))
     return trees(
         "node",
@@ -128,7 +128,7 @@ def random_case(chance: Any) -> Case:
         features,
         chance.choice((1, 3)),
         MODES,
-        *chance.choice(((True, False), (False, True), (False, False))),
+        *chance.choice(((True, False), (False, True), (False, True), (False, False))),
         chance.randrange(99),
     )
 
