@@ -250,6 +250,10 @@ def _resolved(graph: Graph, config: Config) -> Precision:
     for node in graph.nodes:
         settings[node.name] = _with_known_weights(node, settings[node.name])
         _check(node, settings[node.name])
+    if config.defaults.get("weights") == "int4" and not any(s.weights_dtype == "int4" for s in settings.values()):
+        raise UsageError(
+            f"weights of int4 change nothing: they need 'dtype: int8', and no int8 node is one of {_with_four_bits()}"
+        )
     return Precision(settings, values)
 
 
@@ -373,12 +377,18 @@ def _check(node: Node, settings: Settings) -> None:
         raise UsageError(f"{settings.rules['weights_schema']}: {where} is int16, which needs symmetric weights_schema")
 
 
+def _with_four_bits() -> str:
+    """The names of the ops that may have weights of int4."""
+    return ", ".join(sorted(name for name, op in ops().items() if op.weights_of_four_bits))
+
+
 def _check_four_bits(node: Node, settings: Settings) -> None:
     """Raise UsageError for weights of int4 in a node that has no such form."""
     where, rule = f"{node.op} {node.name!r}", settings.rules["weights"]
     if not ops()[node.op].weights_of_four_bits:
-        known = ", ".join(sorted(name for name, op in ops().items() if op.weights_of_four_bits))
-        raise UsageError(f"{rule}: {where} has no form with weights of int4, which {known} have: give it weights: int8")
+        raise UsageError(
+            f"{rule}: {where} has no form with weights of int4, which {_with_four_bits()} have: give it weights: int8"
+        )
     if settings.dtype != "int8":
         raise UsageError(f"{rule}: {where} is {settings.dtype}; weights of int4 need 'dtype: int8'")
     if settings.weights_schema in ("asymmetric", "symmetric_with_uint8"):

@@ -226,6 +226,13 @@ def test_weights_of_int4_by_default_are_those_of_the_layers_that_have_them(graph
     assert {op: qtype.dtype for op, qtype in types.items() if qtype is not None} == {"Conv": "int4", "Gemm": "int8"}
 
 
+def test_weights_of_int4_that_no_layer_can_have_are_refused(graph: Graph) -> None:
+    with pytest.raises(
+        UsageError, match="weights of int4 change nothing: they need 'dtype: int8', and no int8 node is one of Conv"
+    ):
+        typed(graph, dtype="int16", weights="int4")
+
+
 def test_the_clip_of_int4_has_the_least_squared_error() -> None:
     part = np.float32([*np.linspace(-0.5, 0.5, 63), 1.4])
     low, high = schema.least_squares(part)
