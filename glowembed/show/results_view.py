@@ -102,7 +102,7 @@ def html(records: Sequence[Record], where: str) -> str:
     made = Page(
         "glowembed results",
         f"Results in {where}",
-        f"{len(records)} results of {len(last)} cells by {len(order)} versions",
+        f"results: {len(records)}, cells: {len(last)}, versions: {len(order)}",
         sections=(
             Section("Newest results", table_of(heads, cells, len(WORDS), sortable=True)),
             Section("Over the versions, each cell relative to its first result", pictures(graphs)),
