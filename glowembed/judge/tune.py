@@ -19,7 +19,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +226,12 @@ class _Search:
     def kept(self, lifted: Lifted) -> bool:
         """Whether an earlier search with the same input has evaluated this set; if so, it is known from now on."""
         found = self.store.get(KIND, _key(self.identity, lifted)) if self.store is not None else None
-        if found is None:
+        numbers: dict[str, Any] = (
+            {} if found is None else {field.name: found.get(field.name) for field in fields(Evaluation)}
+        )
+        if not numbers or not all(type(number) in (int, float) for number in numbers.values()):
             return False
-        self.known[lifted] = Evaluation(**found)
+        self.known[lifted] = Evaluation(**numbers)
         self.remembered.add(lifted)
         return True
 

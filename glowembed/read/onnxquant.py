@@ -315,7 +315,7 @@ def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
     stored = int(_constant(q, name, "padding").reshape(-1)[0]) if name is not None else 0
     shift = 128 if found.dtype == "uint8" else 0
     real = (stored - shift - found.qtype.zero_point[0]) * found.qtype.scale[0]
-    if abs(real) > np.finfo(np.float32).max:
+    if abs(float(real)) > float(np.finfo(np.float32).max):
         raise Refused(f"its padding of {stored} is {real:g}, more than float32 holds", "check the scale of its input")
     value = q.builder.constant(f"{node.outputs[0]}/value", Const(np.asarray(real, dtype=np.float32)))
     axes = node.inputs[3:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -163,6 +164,17 @@ def test_an_interrupted_search_goes_on(
     assert not set(first) & set(again)
     assert resumed.lifted == known.lifted
     assert (known.remembered, resumed.remembered) == (0, len(first))
+
+
+@pytest.mark.parametrize("result", [{"q": 1}, {"score": "x"}, {"score": None}])
+def test_a_spoilt_evaluation_is_made_again(task: Task, known: tune.Tuned, tmp_path: Path, result: dict) -> None:
+    folder = tmp_path / "store"
+    tune.tune(task, drop=0.05, store=open_store(str(folder)))
+    path = sorted((folder / "tune").glob("*/*.json"))[0]
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({**whole, "result": result if "q" in result else {**whole["result"], **result}}))
+    assert tune.tune(task, drop=0.05, store=open_store(str(folder))).lifted == known.lifted
+    assert json.loads(path.read_text())["result"] == whole["result"]
 
 
 def test_a_budget_that_nothing_fits_has_no_answer(task: Task, tmp_path: Path) -> None:
