@@ -250,7 +250,8 @@ def _resolved(graph: Graph, config: Config) -> Precision:
     for node in graph.nodes:
         settings[node.name] = _with_known_weights(node, settings[node.name])
         _check(node, settings[node.name])
-    if config.defaults.get("weights") == "int4" and not any(s.weights_dtype == "int4" for s in settings.values()):
+    layers = [settings[node.name] for node in graph.nodes if ops()[node.op].weights_of_four_bits]
+    if config.defaults.get("weights") == "int4" and layers and not any(s.weights_dtype == "int4" for s in layers):
         raise UsageError(
             f"weights of int4 change nothing: they need 'dtype: int8', and no int8 node is one of {_with_four_bits()}"
         )

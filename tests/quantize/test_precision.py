@@ -233,6 +233,13 @@ def test_weights_of_int4_that_no_layer_can_have_are_refused(graph: Graph) -> Non
         typed(graph, dtype="int16", weights="int4")
 
 
+def test_a_network_without_such_layers_takes_weights_of_int4_as_they_are(tmp_path: Path) -> None:
+    """One setting for fifty networks must not fail for the one that has no weights."""
+    pooling = model([node("MaxPool", "x", "y", kernel_shape=[2], strides=[2])], {"x": (1, 3, 8)})
+    done = typed(canonicalize(load_model(saved(pooling, tmp_path))), weights="int4")
+    assert [n.op for n in done.nodes if n.op == "MaxPool"]
+
+
 def test_the_clip_of_int4_has_the_least_squared_error() -> None:
     part = np.float32([*np.linspace(-0.5, 0.5, 63), 1.4])
     low, high = schema.least_squares(part)
