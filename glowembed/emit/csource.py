@@ -38,7 +38,7 @@ NOT_OF_NAMES = {code: " " for code in range(128) if not (chr(code).isalnum() or 
 def kernel_source(kernel: Kernel, params: Any = None) -> str:
     """The text that defines `kernel.symbol_for(params)`; without params, instances have the numbers of the file."""
     if kernel.generated is not None:
-        return kernel.generated(params)
+        return _calls_at_level(kernel.generated(params), kernel.isa)
     path = _file(kernel)
     numbers: dict[str, object] = dict(kernel.words)
     symbol = kernel.symbol
@@ -49,7 +49,7 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
     _set_numbers(lines, path, numbers)
     text = "\n".join(lines)
     head = 1 + max((i for i, line in enumerate(lines) if line.startswith(INCLUDE)), default=-1)
-    names = _names(text, path.stem, symbol.removeprefix("ge_"))
+    names = _names(text, path.stem, symbol.removeprefix("ge_"), kernel.isa)
     if names:
         names = [f"/* {symbol} is {path.parent.name}/{path.name} with these names and numbers. */", *names]
         lines[head:head] = ["", *names]
@@ -96,13 +96,30 @@ def _set_numbers(lines: list[str], path: Path, numbers: dict[str, object]) -> No
         lines[places[0]] = f"{start}{number} {comment}".rstrip()
 
 
-def _names(text: str, stem: str, symbol: str) -> list[str]:
-    """A #define for each name of the file, which begins with that of the file, if the kernel has another name."""
-    if stem == symbol:
+def _names(text: str, stem: str, symbol: str, isa: str) -> list[str]:
+    """A #define for each name of the file, which begins with that of the file, if the kernel has another name or levels."""
+    if stem == symbol and isa not in levels():
         return []
     found = (name for name in identifiers(text) if not name.endswith("_params"))
     mine = sorted(name for name in found if f"{name}_".startswith((f"{stem}_", f"ge_{stem}_")))
-    return [f"{DEFINE}{name} {name.replace(stem, symbol, 1)}" for name in mine]
+    renamed = {name: name.replace(stem, symbol, 1) for name in mine}
+    return [f"{DEFINE}{name} {_at_level(new, isa) if isa in levels() else new}" for name, new in renamed.items()]
+
+
+def _calls_at_level(text: str, isa: str) -> str:
+    """A generated text whose kernels, its own and those that it calls, are those of the level at hand."""
+    if isa not in levels():
+        return text
+    found = (name for name in identifiers(text) if f"_{isa}_" in f"{name}_" and not name.startswith(f"ge_{isa}_"))
+    mine = sorted(found)
+    defines = "".join(f"{DEFINE}{name} {_at_level(name, isa)}\n" for name in mine)
+    return f"{defines}{text}" + "".join(f"#undef {name}\n" for name in mine)
+
+
+def _at_level(name: str, word: str) -> str:
+    """A name with an ISA word as that of the level at hand: GE_X86_LEVEL(ge, _dot) for ge_x86_dot."""
+    before, _, behind = name.partition(f"_{word}")
+    return f"GE_{word.upper()}_LEVEL({before}, {behind})"
 
 
 def _defined(text: str, core: str) -> list[str]:
@@ -172,11 +189,11 @@ def level_names(word: str, texts: Iterable[str]) -> list[str]:
     own = {level.instead[h] for level in levels()[word] for h in helpers if h in level.instead}
     headers = sorted({*helpers, *own, *(header for level in levels()[word] for header in level.headers)})
     every = [*texts, *(resources.kernel_header(header).read_text("ascii") for header in headers)]
-    found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared
-    pairs = ((name, *name.split(f"_{word}", 1)) for name in sorted(found))
+    own_names = {line.split()[1] for text in texts for line in text.splitlines() if line.startswith(DEFINE)}
+    found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared - own_names
     level = f"GE_{word.upper()}_LEVEL"
     head = f"/* The names of kernels with levels: {level}, which each level defines, puts its own word into them. */"
-    return [head, *(f"{DEFINE}{name} {level}({before}, {behind})" for name, before, behind in pairs)]
+    return [head, *(f"{DEFINE}{name} {_at_level(name, word)}" for name in sorted(found))]
 
 
 def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
@@ -191,6 +208,13 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     parts = [_without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
     ends = sorted({name for text in (level.defines(word), *headers) for name in macros(text)})
     return [f'{INCLUDE}ge_{word}.h"\n{level.defines(word)}', *parts, "".join(f"#undef {name}\n" for name in ends)]
+
+
+def level_includes(word: str, texts: Sequence[str]) -> str:
+    """The #include lines for headers that are the same at every level, of kernels and of the headers in the names of the ISA word."""
+    headers = (resources.kernel_header(name).read_text("ascii") for name in sorted(_helpers(word, texts)))
+    lines = (line for text in (*texts, *headers) for line in _without_own_headers(text, word).splitlines())
+    return "\n".join(line for line in lines if line.startswith(INCLUDE))
 
 
 def _helpers(word: str, texts: Iterable[str]) -> set[str]:
@@ -220,7 +244,6 @@ def dispatcher(word: str, op: KernelOp[Any], kernel: Kernel) -> str:
         f"    case GE_{upper}_{w.upper()}:\n        {call}\n        break;\n" for w, call in reversed(calls.items())
     ]
     return (
-        f"#undef {kernel.symbol}\n"
         f"static void {kernel.symbol}({', '.join(parameters)}) {{\n    switch (ge_{word}_level()) {{\n"
         f"#if GE_{upper}_LEVELS\n{''.join(cases)}#endif\n"
         f"    default:\n        {portable}\n        break;\n    }}\n}}\n"

@@ -16,6 +16,7 @@ from glowembed.emit.csource import (
     identifiers,
     included,
     kernel_source,
+    level_includes,
     level_names,
     level_source,
     prototype,
@@ -84,7 +85,8 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in levels()}
     kernels = [(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
     texts = [(kernel_source(one, params), one.isa) for one, params in kernels]
-    parts += [_inlined(header.read_text("ascii")) for header in _helpers([*texts, *_calling(called.values())])]
+    shared = [*_calling(called.values()), *_shared_by_levels(graph, used.values())]
+    parts += [_inlined(header.read_text("ascii")) for header in _helpers([*texts, *shared])]
     parts += [_inlined(text, core) for text, core in texts]
     for word in levels_used(graph):
         mine = [(s in called, n) for s, n in sorted(used.items()) if kernel(n.kernel or "").isa == word]
@@ -108,6 +110,13 @@ def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
         own = kernel(node.kernel or "")
         if own.inner is not None:
             yield kernel_source(own, node.params), ""
+
+
+def _shared_by_levels(graph: Graph, nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
+    """What kernels with levels include of the runtime."""
+    for word in levels_used(graph):
+        mine = [n for n in nodes if kernel(n.kernel or "").isa == word]
+        yield level_includes(word, [kernel_source(kernel(n.kernel or ""), n.params) for n in mine]), ""
 
 
 def _pragmas(text: str) -> list[str]:

@@ -2,8 +2,7 @@
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. Each is one C text for all levels (levels.py,
 runtime_c/kernels/x86/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs], biases for
-inputs + 128, multipliers, and the float multipliers of `float_multipliers` where they are proved. Costs are cycles at
-the best level.
+inputs + 128, the words of the law, and its float form where it is proved (laws.py). Costs are cycles at the best level.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
-from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.op import Cost, Kernel, KernelsOf, only
+from glowembed.kernels.x86 import laws
 from glowembed.kernels.x86.levels import LEVELS
+from glowembed.law.fixedpoint import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
+from glowembed.ops.mul import MulParams
+from glowembed.ops.pool import AvgpoolParams
 
 OUTPUTS, INPUTS = 16, 4
 """The outputs and inputs of a block of weights."""
@@ -42,102 +46,33 @@ def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
 
 # ----------------------------------------------------------------------------------------- requantization
 
-NEIGHBOURS = 8
-"""The number of floats above and below the nearest one that are tried as a multiplier."""
 
-EXACT_SUM, EXACT_OUTPUT = 2**24, 2**21
-"""Sums below the first are exact floats; outputs below the second keep their bits in 1.5 * 2^23 + output."""
-
-
-def float_multipliers(
-    multiplier: Int64, shift: int, zero_point: int, limits: tuple[int, int], reach: tuple[Int64, Int64]
-) -> NDArray[np.float32]:
-    """For each channel a float m such that round(acc * m), clamped, equals the law for every possible sum; -1 if there
-    is none.
-
-    The law is clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, *limits). The float form is one fused
-    multiply-add, acc * m + (1.5 * 2^23 + zero_point), rounded once to the nearest integer, halves to even; the product
-    itself is exact. Both are monotone in acc, so they agree everywhere if they agree at each threshold, the least sum
-    whose output is at least some code, and at the sum just below it. There are at most 255 of them.
-    """
-    lowest, highest = reach
-    codes = np.arange(limits[0] + 1, limits[1] + 1, dtype=np.int64)
-    nearest = (multiplier / 2.0**shift).astype(np.float32)
-    found = np.full(multiplier.shape, -1.0, np.float32)
-    thresholds = _thresholds(multiplier, shift, codes - zero_point)
-    for step in sorted(range(-NEIGHBOURS, NEIGHBOURS + 1), key=abs):
-        candidate = _neighbour(nearest, step)
-        left = found < 0
-        if left.any():
-            good = _agree(candidate[left], thresholds[left], codes, zero_point, lowest[left], highest[left])
-            found[left] = np.where(good, candidate[left], found[left])
-    bound = np.maximum(np.abs(lowest), np.abs(highest))
-    provable = (bound < EXACT_SUM) & (bound * nearest.astype(np.float64) < EXACT_OUTPUT) & (multiplier > 0)
-    return np.where(provable, found, np.float32(-1.0)).astype(np.float32)
-
-
-def _thresholds(multiplier: Int64, shift: int, codes: Int64) -> Int64:
-    """[channels, codes]: the least acc with (acc * multiplier + 2^(shift-1)) >> shift >= code."""
-    wanted = (codes << shift) - (1 << (shift - 1))
-    return -(-wanted[None, :] // np.maximum(multiplier, 1)[:, None])
-
-
-def _neighbour(x: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
-    """The float that is this many steps above x > 0."""
-    return np.maximum(x.view(np.int32) + steps, 0).astype(np.int32).view(np.float32)
-
-
-def _agree(
-    m: NDArray[np.float32], thresholds: Int64, codes: Int64, zero_point: int, lowest: Int64, highest: Int64
-) -> NDArray[np.bool_]:
-    inside = (thresholds > lowest[:, None]) & (thresholds <= highest[:, None])
-    at, below = (np.clip(t, lowest[:, None], highest[:, None]) for t in (thresholds, thresholds - 1))
-    right = (_rounded(at, m, zero_point) >= codes) & (_rounded(below, m, zero_point) < codes)
-    return np.asarray((right | ~inside).all(axis=1) & _ends(m, thresholds, codes, zero_point, lowest, highest))
-
-
-def _ends(
-    m: NDArray[np.float32], thresholds: Int64, codes: Int64, zero_point: int, lowest: Int64, highest: Int64
-) -> NDArray[np.bool_]:
-    """The outputs of the smallest and the largest sum, which stand for all sums beyond the outermost thresholds."""
-    right = np.ones(m.shape, np.bool_)
-    for acc in (lowest, highest):
-        code = np.rint(_rounded(acc[:, None], m, zero_point))
-        right &= ((code >= codes) == (acc[:, None] >= thresholds)).all(axis=1)
-    return right
-
-
-def _rounded(acc: Int64, m: NDArray[np.float32], zero_point: int) -> NDArray[np.float64]:
-    """The result of the fused multiply-add: acc * m of 48 bits is exact in a double; halves go to the even sum with the
-    zero point.
-    """
-    product = np.clip(acc, -EXACT_SUM, EXACT_SUM).astype(np.float64) * m.astype(np.float64)[:, None]
-    whole = np.floor(product)
-    odd_sum = (whole + zero_point) % 2 == 1
-    rest = product - whole
-    return np.asarray(whole + ((rest > 0.5) | ((rest == 0.5) & odd_sum)) + zero_point)
-
-
-def _requantization(constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams) -> dict[str, Array]:
-    """The bias, multiplier and scale of [channels, inputs] weights."""
-    bias, multiplier = (constants[name].astype(np.int64) for name in ("bias", "multiplier"))
-    scale = float_multipliers(multiplier, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
+def _requantization(
+    constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams, mode: Mode
+) -> dict[str, Array]:
+    """The bias of [channels, inputs] weights, and rows of channels: the words of the law, and its floats."""
+    bias = constants["bias"].astype(np.int64)
+    words = laws.words(constants["multiplier"], mode)
+    channels = laws.Channels(mode, words, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
     folded = bias - 128 * weights.sum(axis=1)
-    return {"bias": folded.astype(np.int32), "multiplier": multiplier.astype(np.int32), "scale": scale}
+    return {
+        "bias": folded.astype(np.int32)[None],
+        "multiplier": words.astype(np.int32),
+        "scale": laws.float_rows(channels),
+    }
 
 
-def _all_or_none(scale: Array, group: int) -> Array:
-    """The float multipliers if all channels have one, because kernels choose between float and integers for a whole
-    group of channels.
-    """
-    groups = scale.reshape(-1, group)
-    return np.where((groups < 0).any(axis=1, keepdims=True), np.float32(-1.0), groups).reshape(-1).astype(np.float32)
+FILL = {"multiplier": 1}
+"""What the constants of channels have that do not exist: words that every law can take, and zeros."""
 
 
-def _in_vectors(columns: Mapping[str, Array]) -> dict[str, Array]:
-    """The array with zeros up to whole vectors of 16 channels."""
-    padded = {name: _padded(array, 0, OUTPUTS) for name, array in columns.items()}
-    return {**padded, "scale": _all_or_none(padded["scale"], OUTPUTS)}
+def _in_blocks(rows: Mapping[str, Array], size: int) -> dict[str, Array]:
+    """Rows of channels, [rows, channels], as [blocks][rows][size]; all channels of a block are computed in one form."""
+    found = {}
+    for name, array in rows.items():
+        split = _padded(array, 1, size, FILL.get(name, 0)).reshape(len(array), -1, size).swapaxes(0, 1)
+        found[name] = np.ascontiguousarray(laws.in_one_form(split) if name == "scale" else split).reshape(-1)
+    return found
 
 
 def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
@@ -146,9 +81,11 @@ def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
     return bias - 128 * up + 127 * down, bias + 127 * up - 128 * down
 
 
-def _outputs_fit(node: Node) -> str | None:
-    """Whether outputs fit int32 before they are clamped."""
+def _outputs_fit(node: Node, mode: Mode) -> str | None:
+    """Whether outputs fit int32 before they are clamped, where the law does not see to that."""
     p = node.params
+    if mode != "default":
+        return None
     weights = node.constants["weights"].materialize().astype(np.int64)
     channels = len(node.constants["bias"].materialize())
     matrix = weights.reshape(channels, -1) if weights.shape[0] == channels else weights.reshape(-1, channels).T
@@ -177,10 +114,10 @@ def _runs(p: Conv2dParams) -> int:
     return int(p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
-def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
     weights = blocks(matrix.reshape(p.out_c, _runs(p), -1))
-    columns = _in_vectors(_requantization(constants, matrix.astype(np.int64), p))
+    columns = _in_blocks(_requantization(constants, matrix.astype(np.int64), p, mode), OUTPUTS)
     pairs, records = products_of_bytes(matrix) if p.kernel_h * p.kernel_w == 1 else NO_RECORDS
     return {"weights": weights, **columns, "pairs": pairs, "records": records}
 
@@ -271,8 +208,8 @@ def _shuffles(order: list[int]) -> NDArray[np.uint8]:
     return np.stack(both, axis=1).reshape(-1).astype(np.uint8)
 
 
-def _conv_when(node: Node, target: Any) -> str | None:
-    return f"{node.params.groups} groups" if node.params.groups > 1 else _outputs_fit(node)
+def _conv_when(node: Node, mode: Mode) -> str | None:
+    return f"{node.params.groups} groups" if node.params.groups > 1 else _outputs_fit(node, mode)
 
 
 POINTS = 64
@@ -333,22 +270,26 @@ def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
     return float(vectors * (0.6 * steps + 4) + rows * (15 + p.in_w * p.in_c / 24) + count * 30 + weights + 100)
 
 
-CONV2D = Kernel(
-    "ge_conv2d_s8_x86",
-    isa="x86",
-    when=_conv_when,
-    constants=CONVOLUTION,
-    arrange=_conv_arrange,
-    scratch=_conv_scratch,
-    cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 9000),
-    rows_cost=_conv_rows_cost,
-    store="rows",
-)
+def conv2d(mode: Mode) -> Kernel:
+    """The kernel of convolutions for a law."""
+    return Kernel(
+        "ge_conv2d_s8_x86",
+        isa="x86",
+        words={"LAW": mode},
+        when=lambda node, target: _conv_when(node, mode),
+        constants=CONVOLUTION,
+        arrange=partial(_conv_arrange, mode=mode),
+        scratch=_conv_scratch,
+        cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 9000),
+        rows_cost=_conv_rows_cost,
+        store="rows",
+    )
 
 
-def _fc_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
+def _fc_arrange(constants: Mapping[str, Array], p: FcParams, mode: Mode) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
-    return {"weights": blocks(matrix[:, None]), **_in_vectors(_requantization(constants, matrix.astype(np.int64), p))}
+    rows = _requantization(constants, matrix.astype(np.int64), p, mode)
+    return {"weights": blocks(matrix[:, None]), **_in_blocks(rows, OUTPUTS)}
 
 
 def _fc_cost(node: Node, target: Any) -> Cost:
@@ -358,16 +299,18 @@ def _fc_cost(node: Node, target: Any) -> Cost:
     return Cost(p.rows * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50, 900)
 
 
-FC = Kernel(
-    "ge_fc_s8_x86",
-    isa="x86",
-    when=lambda node, target: _outputs_fit(node),
-    constants=MATRIX,
-    arrange=_fc_arrange,
-    scratch=lambda p: ELEMENT * p.in_c + SLACK,
-    cost=_fc_cost,
-    store="rows",
-)
+def _fc(mode: Mode) -> Kernel:
+    return Kernel(
+        "ge_fc_s8_x86",
+        isa="x86",
+        words={"LAW": mode},
+        when=lambda node, target: _outputs_fit(node, mode),
+        constants=MATRIX,
+        arrange=partial(_fc_arrange, mode=mode),
+        scratch=lambda p: ELEMENT * p.in_c + SLACK,
+        cost=_fc_cost,
+        store="rows",
+    )
 
 
 # ------------------------------------------------------------------------------------------------- depthwise
@@ -394,32 +337,34 @@ def _pairs_rows(p: Conv2dParams) -> bool:
     return bool(p.kernel_h == 3 and p.stride_h == 1 and p.dilation_h == 1)
 
 
-def _repeated(p: Conv2dParams, channels: Array) -> Array:
+def _repeated(p: Conv2dParams, channels: Array, fill: int = 0) -> Array:
     """Turn [..., C] into [groups, ..., 64 in lanes]."""
     groups, flat = _groups(p)
-    whole = channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP)
+    whole = (
+        channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP, fill)
+    )
     return np.moveaxis(_lanes(whole.reshape(*channels.shape[:-1], groups, GROUP)), -2, 0)
 
 
-def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams) -> Mapping[str, Array]:
+def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """The weights as [group][column][four rows of the kernel][row of output][channel][tap]."""
     weights = constants["weights"].astype(np.int8)
-    columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p)
+    columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p, mode)
     moved = [np.pad(weights, ((r, 0), (0, 0), (0, 0))) for r in range(1 + _pairs_rows(p))]
     quads = np.stack([_padded(w, 0, INPUTS) for w in moved])
     shaped = quads.reshape(len(moved), -1, INPUTS, p.kernel_w, p.out_c).transpose(3, 1, 0, 2, 4)
     image = np.moveaxis(_repeated(p, shaped), -2, -1)
-    repeated = {name: _repeated(p, column).reshape(-1) for name, column in columns.items()}
+    repeated = {name: _repeated(p, rows, FILL.get(name, 0)) for name, rows in columns.items()}
+    scale = laws.in_one_form(repeated["scale"])
     return {
         "weights": np.ascontiguousarray(image).reshape(-1),
-        **repeated,
-        "scale": _all_or_none(repeated["scale"], GROUP),
+        **{name: np.ascontiguousarray(rows).reshape(-1) for name, rows in {**repeated, "scale": scale}.items()},
     }
 
 
-def _depthwise_when(node: Node, target: Any) -> str | None:
+def _depthwise_when(node: Node, mode: Mode) -> str | None:
     p = node.params
-    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node)
+    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node, mode)
 
 
 def _depthwise_row(p: Conv2dParams) -> int:
@@ -452,17 +397,19 @@ def _depthwise_rows_cost(node: Node, target: Any, count: int) -> float:
     return float(runs * (quads * (8.0 / shared + 3) + 12) + rows * (20 + copies) + count * (30 + 8 * quads) + 100)
 
 
-DEPTHWISE = Kernel(
-    "ge_depthwise_s8_x86",
-    isa="x86",
-    when=_depthwise_when,
-    constants=MATRIX,
-    arrange=_depthwise_arrange,
-    scratch=_depthwise_scratch,
-    cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 4000),
-    rows_cost=_depthwise_rows_cost,
-    store="rows",
-)
+def _depthwise(mode: Mode) -> Kernel:
+    return Kernel(
+        "ge_depthwise_s8_x86",
+        isa="x86",
+        words={"LAW": mode, "PAIRS": str(int(mode == "default"))},
+        when=lambda node, target: _depthwise_when(node, mode),
+        constants=MATRIX,
+        arrange=partial(_depthwise_arrange, mode=mode),
+        scratch=_depthwise_scratch,
+        cost=lambda node, target: Cost(_depthwise_rows_cost(node, target, node.params.out_h), 4000),
+        rows_cost=_depthwise_rows_cost,
+        store="rows",
+    )
 
 
 # ---------------------------------------------------------------------------------------- element by element, and pools
@@ -475,26 +422,53 @@ ADD = Kernel(
 )
 
 
-def _product_fits(node: Node, target: Any) -> str | None:
-    multiplier = int(node.constants["multiplier"].materialize()[0])
-    return (
-        None if (255 * 255 * multiplier) >> node.params.shift < 2**30 else "an output leaves int32 before it is clamped"
+ONE_FOR_ALL = {"multiplier": "int32_t", "scale": "float"}
+"""The constants of kernels with words that all channels share, or with a few sets of these."""
+
+
+def _shared(words: Array, reach: tuple[int, int], p: MulParams | AvgpoolParams, mode: Mode) -> Mapping[str, Array]:
+    """The constants for words of a law one after the other: for each set of them its words, and its floats."""
+    sets = laws.words(words, mode)
+    reaches = (np.full(sets.shape[1], reach[0]), np.full(sets.shape[1], reach[1]))
+    rows = laws.float_rows(laws.Channels(mode, sets, p.shift, p.out_zero_point, (p.lo, p.hi), reaches))
+    return {"multiplier": words, "scale": np.ascontiguousarray(rows.T).reshape(-1)}
+
+
+def _product_fits(node: Node, mode: Mode) -> str | None:
+    largest = 255 * 255 * int(node.constants["multiplier"].materialize()[0])
+    fits = mode != "default" or largest >> node.params.shift < 2**30
+    return None if fits else "an output leaves int32 before it is clamped"
+
+
+def _mul_arrange(constants: Mapping[str, Array], p: MulParams, mode: Mode) -> Mapping[str, Array]:
+    ends = [(a - p.zero_point_a) * (b - p.zero_point_b) for a in (-128, 127) for b in (-128, 127)]
+    return _shared(constants["multiplier"], (min(ends), max(ends)), p, mode)
+
+
+def _mul(mode: Mode) -> Kernel:
+    return Kernel(
+        "ge_mul_s8_x86",
+        isa="x86",
+        words={"LAW": mode},
+        when=lambda node, target: _product_fits(node, mode),
+        constants=ONE_FOR_ALL,
+        arrange=partial(_mul_arrange, mode=mode),
+        cost=lambda node, target: Cost(node.params.rows * (0.6 * node.params.row + 20) + 100, 700),
+        store="elements",
     )
 
 
-MUL = Kernel(
-    "ge_mul_s8_x86",
-    isa="x86",
-    when=_product_fits,
-    cost=lambda node, target: Cost(node.params.rows * (0.9 * node.params.row + 20), 700),
-    store="elements",
-)
-
-
-def _mean_fits(node: Node, target: Any) -> str | None:
+def _mean_fits(node: Node, mode: Mode) -> str | None:
     p = node.params
     largest = 255 * p.kernel_h * p.kernel_w * int(node.constants["multiplier"].materialize().max())
-    return None if largest >> p.shift < 2**30 else "an output leaves int32 before it is clamped"
+    fits = mode != "default" or largest >> p.shift < 2**30
+    return None if fits else "an output leaves int32 before it is clamped"
+
+
+def _avgpool_arrange(constants: Mapping[str, Array], p: AvgpoolParams, mode: Mode) -> Mapping[str, Array]:
+    taps = p.kernel_h * p.kernel_w
+    reach = (taps * min(0, -128 - p.in_zero_point), taps * max(0, 127 - p.in_zero_point))
+    return _shared(constants["multiplier"], reach, p, mode)
 
 
 def _avgpool_cost(node: Node, target: Any) -> Cost:
@@ -502,16 +476,26 @@ def _avgpool_cost(node: Node, target: Any) -> Cost:
     return Cost(p.out_h * p.out_w * (-(-p.channels // OUTPUTS) * (1.5 * p.kernel_h * p.kernel_w + 20) + 60), 900)
 
 
-AVGPOOL = Kernel("ge_avgpool_s8_x86", isa="x86", when=_mean_fits, cost=_avgpool_cost, store="rows")
+def _avgpool(mode: Mode) -> Kernel:
+    return Kernel(
+        "ge_avgpool_s8_x86",
+        isa="x86",
+        words={"LAW": mode},
+        when=lambda node, target: _mean_fits(node, mode),
+        constants=ONE_FOR_ALL,
+        arrange=partial(_avgpool_arrange, mode=mode),
+        cost=_avgpool_cost,
+        store="rows",
+    )
 
 
-KERNELS = {
-    "conv2d_s8": only(CONV2D),
-    "depthwise_s8": only(DEPTHWISE),
-    "fc_s8": only(FC),
+KERNELS: Mapping[str, KernelsOf] = {
+    "conv2d_s8": lambda mode: (conv2d(mode),),
+    "depthwise_s8": lambda mode: (_depthwise(mode),),
+    "fc_s8": lambda mode: (_fc(mode),),
     "add_s8": only(ADD),
-    "mul_s8": only(MUL),
-    "avgpool_s8": only(AVGPOOL),
+    "mul_s8": lambda mode: (_mul(mode),),
+    "avgpool_s8": lambda mode: (_avgpool(mode),),
 }
 
 ISAS = (Isa("x86", levels=LEVELS),)

@@ -11,19 +11,29 @@ _YMM = ("sse4.1", "avx", "avx2", "fma")
 _ZMM = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 
 LEVELS = (
-    Level("portable", (), ("ge_x86_portable.h",), frozenset()),
-    Level("sse41", ("ssse3", "sse4.1"), ("ge_x86_xmm.h", "ge_x86_floats.h"), frozenset({"ssse3", "sse4_1"})),
-    Level("avx2", _YMM, ("ge_x86_ymm.h", "ge_x86_avx2.h", "ge_x86_floats.h"), frozenset({"avx2", "fma"})),
+    Level("portable", (), ("ge_x86_portable.h", "ge_x86_by_law.h"), frozenset()),
+    Level(
+        "sse41",
+        ("ssse3", "sse4.1"),
+        ("ge_x86_xmm.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
+        frozenset({"ssse3", "sse4_1"}),
+    ),
+    Level(
+        "avx2",
+        _YMM,
+        ("ge_x86_ymm.h", "ge_x86_avx2.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
+        frozenset({"avx2", "fma"}),
+    ),
     Level(
         "avxvnni",
         (*_YMM, "avxvnni"),
-        ("ge_x86_ymm.h", "ge_x86_avxvnni.h", "ge_x86_floats.h"),
+        ("ge_x86_ymm.h", "ge_x86_avxvnni.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
         frozenset({"avx2", "fma", "avx_vnni"}),
     ),
     Level(
         "avx512vnni",
         (*_YMM, *_ZMM),
-        ("ge_x86_zmm.h", "ge_x86_floats.h"),
+        ("ge_x86_zmm.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
         frozenset({"fma", "avx512f", "avx512bw", "avx512vl", "avx512_vnni"}),
         {"ge_x86_gates.h": "ge_x86_gates_zmm.h"},
     ),

@@ -14,6 +14,7 @@
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_bytes.h"
+#include "ge_x86_law.h"
 #include "ge_x86_portable.h"
 #include "ge_x86_winograd.h"
 
@@ -21,6 +22,7 @@
 #define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
 #define CONV2D_S8_X86_KEPT 3072 /* taps of all outputs, that are widened once in a call */
 #define CONV2D_S8_X86_LINES 4   /* rows of output that a kernel of several taps computes at once */
+#define CONV2D_S8_X86_LAW default
 /* clang-format on */
 
 /* What the tiles of a layer share. */
@@ -38,7 +40,7 @@ typedef struct {
     void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
     const int32_t *multiplier;
-    const float *scale;  /* negative: not exact */
+    const float *scale;
     const int8_t *pairs; /* weights in the order of `records`, of ge_x86_bytes.h */
     const uint8_t *records;
     uint8_t *ordered;
@@ -53,10 +55,12 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     ge_x86_sums y[16 * 2];
     GE_X86_UNROLL
     for (int32_t v = 0; v < wide; v++) {
-        const int32_t c = first + 16 * v, exact = s->scale[c] >= 0.0f;
+        const int32_t *const words = s->multiplier + (first + 16 * v) * GE_X86_WORDS(CONV2D_S8_X86_LAW);
+        const float *const rows_of = s->scale + (first + 16 * v) * GE_X86_ROWS(CONV2D_S8_X86_LAW);
+        const int32_t form = ge_x86_form(rows_of);
         GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
-            y[r * wide + v] = ge_x86_requantize(acc[r * wide + v], s->multiplier + c, s->scale + c, exact, &s->law);
+            y[r * wide + v] = GE_X86_BY(CONV2D_S8_X86_LAW, _sums)(acc[r * wide + v], words, rows_of, form, &s->law);
         }
     }
     const int32_t fours = left >= 16 * wide ? rows * wide / 4 : 0;
@@ -117,7 +121,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
 
 /* A function for each tile, that computes all of a line, for one or more vectors. */
 #define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
-    static GE_X86_FN void GE_X86_LEVEL(conv2d_s8, _tiles_##rows##_##wide)(                                             \
+    static GE_X86_FN void GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(                                               \
         const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs, int32_t pixels, int32_t vector, int8_t *o) {  \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
             conv2d_s8_x86_tile(s, runs, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);          \
@@ -162,7 +166,7 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
             switch (tile) {
 #define CONV2D_S8_X86_CALL(rows, wide)                                                                                 \
     case 8 * rows + wide:                                                                                              \
-        GE_X86_LEVEL(conv2d_s8, _tiles_##rows##_##wide)(s, runs, pixels, vector, o[line]);                             \
+        GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(s, runs, pixels, vector, o[line]);                               \
         break;
                 GE_X86_TILES(CONV2D_S8_X86_CALL)
             default:
@@ -291,8 +295,8 @@ static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *
 }
 
 #define CONV2D_S8_X86_BYTES(size)                                                                                      \
-    static GE_X86_FN GE_IN_ORDER void GE_X86_LEVEL(conv2d_s8, _bytes_##size)(const conv2d_s8_x86_layer *s,             \
-                                                                             const int8_t *const *x, int8_t *o) {      \
+    static GE_X86_FN GE_IN_ORDER void GE_X86_SIZED(conv2d_s8_x86_bytes, size, 1)(const conv2d_s8_x86_layer *s,         \
+                                                                                 const int8_t *const *x, int8_t *o) {  \
         conv2d_s8_x86_bytes(s, x, o, size);                                                                            \
     }
 CONV2D_S8_X86_BYTES(5)
@@ -323,11 +327,11 @@ static GE_X86_FN void conv2d_s8_x86_byte_points(const ge_conv2d_params *p, const
                 column = column == p->out_w ? 0 : column;
             }
             if (size == 5) {
-                conv2d_s8_x86_bytes_5(s, from, o + (ptrdiff_t)done * p->out_c);
+                GE_X86_SIZED(conv2d_s8_x86_bytes, 5, 1)(s, from, o + (ptrdiff_t)done * p->out_c);
             } else if (size == 4) {
-                conv2d_s8_x86_bytes_4(s, from, o + (ptrdiff_t)done * p->out_c);
+                GE_X86_SIZED(conv2d_s8_x86_bytes, 4, 1)(s, from, o + (ptrdiff_t)done * p->out_c);
             } else {
-                conv2d_s8_x86_bytes_1(s, from, o + (ptrdiff_t)done * p->out_c);
+                GE_X86_SIZED(conv2d_s8_x86_bytes, 1, 1)(s, from, o + (ptrdiff_t)done * p->out_c);
             }
         }
     }

@@ -12,12 +12,14 @@
  */
 #include "ge.h"
 #include "ge_params.h"
-#include "ge_x86_portable.h"
+#include "ge_x86_law.h"
 #include "ge_x86_row_pairs.h"
 
 /* clang-format off */
 #define DEPTHWISE_S8_X86_GROUP 64   /* positions that share a block of constants */
 #define DEPTHWISE_S8_X86_REPEAT 640 /* positions after which weights may repeat at the latest */
+#define DEPTHWISE_S8_X86_LAW default
+#define DEPTHWISE_S8_X86_PAIRS 1 /* whether ge_x86_row_pairs.h computes this law */
 /* clang-format on */
 
 typedef struct {
@@ -56,6 +58,9 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
         for (int32_t r = 0; r < rows; r++) {
             acc[r] = ge_x86_lanes_load(s->bias + c, unit);
         }
+        const int32_t *const words = s->multiplier + c * GE_X86_WORDS(DEPTHWISE_S8_X86_LAW);
+        const float *const floats = s->scale + c * GE_X86_ROWS(DEPTHWISE_S8_X86_LAW);
+        const int32_t form = ge_x86_form(floats);
         GE_X86_UNROLL
         for (int32_t quad = 0; quad < quads; quad++) {
             depthwise_s8_x86_quad(s, quad, begin + at, w, unit, acc, rows);
@@ -67,8 +72,8 @@ static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_lay
         }
         GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
-            ge_x86_lanes_store(o[r] + begin + at, acc[r], left < GE_X86_UNIT ? left : GE_X86_UNIT, s->multiplier + c,
-                               s->scale + c, unit, &s->law);
+            const ge_x86_lanes y = GE_X86_BY(DEPTHWISE_S8_X86_LAW, _lanes)(acc[r], words, floats, unit, form, &s->law);
+            ge_x86_lanes_store(o[r] + begin + at, y, left < GE_X86_UNIT ? left : GE_X86_UNIT, &s->law);
         }
         unit++;
         if (unit == DEPTHWISE_S8_X86_GROUP / GE_X86_UNIT) {
@@ -145,7 +150,7 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
     const depthwise_s8_x86_plane plane = depthwise_s8_x86_plane_of(p);
     const int32_t both = p->kernel_h == 3 && p->stride_h == 1 && p->dilation_h == 1;
     const int32_t high = (p->kernel_h - 1) * p->dilation_h + 1 + both, down = (p->kernel_h + 3) / 4;
-    if (GE_X86_ROW_PAIRS && both && p->kernel_w == 3 && p->in_c % 8 == 0) {
+    if (DEPTHWISE_S8_X86_PAIRS && GE_X86_ROW_PAIRS && both && p->kernel_w == 3 && p->in_c % 8 == 0) {
         ge_x86_row_pairs_layer(p, x, weights, bias, multiplier, scale, out, first_row, last_row, scratch);
         return;
     }

@@ -5,9 +5,10 @@
  */
 #include "ge.h"
 #include "ge_params.h"
-#include "ge_x86_portable.h"
+#include "ge_x86_law.h"
 
 #define FC_S8_X86_CHAINS 8
+#define FC_S8_X86_LAW default
 
 /* 16 outputs, not requantized. */
 static inline GE_X86_INLINE ge_x86_sums fc_s8_x86_sums(const int8_t *w, const ge_x86_element *x, int32_t steps,
@@ -51,8 +52,10 @@ static GE_X86_FN void ge_fc_s8_x86(const ge_fc_params *p, const ge_rows *x, cons
         for (int32_t c = 0; c < p->out_c; c += 16) {
             const int32_t count = p->out_c - c < 16 ? p->out_c - c : 16;
             const ge_x86_sums sums = fc_s8_x86_sums(weights + (ptrdiff_t)c * steps * 4, row, steps, bias + c);
-            const ge_x86_sums results = ge_x86_requantize(sums, multiplier + c, scale + c, scale[c] >= 0.0f, &law);
-            ge_x86_store1(o + c, results, count, &law);
+            const int32_t *const words = multiplier + c * GE_X86_WORDS(FC_S8_X86_LAW);
+            const float *const rows = scale + c * GE_X86_ROWS(FC_S8_X86_LAW);
+            const int32_t form = ge_x86_form(rows);
+            ge_x86_store1(o + c, GE_X86_BY(FC_S8_X86_LAW, _sums)(sums, words, rows, form, &law), count, &law);
         }
     }
 }

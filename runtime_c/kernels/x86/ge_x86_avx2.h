@@ -108,11 +108,6 @@ typedef struct {
     __m256i pair[2][2];
 } ge_x86_quads;
 
-static inline GE_X86_INLINE __m256i ge_x86_pieces(const void *low, const void *high) {
-    const __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low));
-    return _mm256_inserti128_si256(both, _mm_loadu_si128((const __m128i *)high), 1);
-}
-
 static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
     for (int32_t at = 0; at < count; at += 256) {
         for (int32_t i = 0; i < 8; i++) {
@@ -152,21 +147,24 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
-                                                    const int32_t *multiplier, const float *scale, int32_t unit,
-                                                    const ge_x86_law *law) {
-    GE_X86_UNROLL
-    for (int32_t h = 0; h < 2; h++) {
-        const int32_t at = 16 * h + 4 * unit;
-        if (scale[0] >= 0.0f) {
-            const __m256 s = _mm256_castsi256_ps(ge_x86_pieces(scale + at, scale + at + 32));
-            const __m256 y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums.half[h]), s, law->magic);
-            sums.half[h] = _mm256_sub_epi32(_mm256_castps_si256(y), law->magic_bits);
-        } else {
-            sums.half[h] = ge_x86_multiply(sums.half[h], ge_x86_pieces(multiplier + at, multiplier + at + 32), law);
-        }
-    }
-    const __m256i words = _mm256_packs_epi32(sums.half[0], sums.half[1]);
+#define GE_X86_LANES_REGISTERS 2
+#define GE_X86_APART 32
+
+static inline GE_X86_INLINE int32_t ge_x86_lanes_place(int32_t unit, int32_t i) {
+    return 16 * i + 4 * unit;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_lanes_register(ge_x86_lanes lanes, int32_t i) {
+    return lanes.half[i];
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, int32_t i, ge_x86_register x) {
+    lanes.half[i] = x;
+    return lanes;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
+    const __m256i words = _mm256_packs_epi32(y.half[0], y.half[1]);
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi16(words, words), 0x08);
     const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
     ge_x86_store_bytes(to, _mm256_castsi256_si128(bytes), count);

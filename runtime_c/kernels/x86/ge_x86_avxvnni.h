@@ -111,17 +111,24 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
-                                                    const int32_t *multiplier, const float *scale, int32_t unit,
-                                                    const ge_x86_law *law) {
-    GE_X86_UNROLL
-    for (int32_t i = 0; i < 4; i++) {
-        const int32_t at = 16 * i + 8 * unit;
-        sums.q[i] = scale[0] >= 0.0f ? ge_x86_fused(sums.q[i], scale + at, law)
-                                     : ge_x86_multiply(sums.q[i], ge_x86_at(multiplier + at), law);
-    }
-    const __m256i packed =
-        _mm256_packs_epi16(_mm256_packs_epi32(sums.q[0], sums.q[1]), _mm256_packs_epi32(sums.q[2], sums.q[3]));
+#define GE_X86_LANES_REGISTERS 4
+#define GE_X86_APART 4
+
+static inline GE_X86_INLINE int32_t ge_x86_lanes_place(int32_t unit, int32_t i) {
+    return 16 * i + 8 * unit;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_lanes_register(ge_x86_lanes lanes, int32_t i) {
+    return lanes.q[i];
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, int32_t i, ge_x86_register x) {
+    lanes.q[i] = x;
+    return lanes;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
+    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(y.q[0], y.q[1]), _mm256_packs_epi32(y.q[2], y.q[3]));
     const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
     if (count == 32) {
         _mm256_storeu_si256((__m256i *)(void *)to, bytes);

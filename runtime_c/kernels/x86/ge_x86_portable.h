@@ -29,6 +29,8 @@ typedef struct {
     const int8_t *at;
 } ge_x86_weights;
 
+typedef int32_t ge_x86_register; /* as many sums as a register holds, GE_X86_FLOATS */
+
 typedef struct {
     int32_t x[4];
 } ge_x86_input;
@@ -120,18 +122,63 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     return law;
 }
 
-/* Outputs, not clamped: (acc * multiplier + 2^(shift-1)) >> shift, plus zero_point. They fit int32. Where `exact`, the
- * product with the float `scale`, rounded once, is proved to be the same (glowembed/kernels/x86.py): that is for the levels that
- * have a fused multiply-add. */
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
-                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
-    (void)scale;
-    (void)exact;
-    for (int32_t i = 0; i < 16; i++) {
-        const int64_t product = (int64_t)acc.lane[i] * multiplier[i] + ((int64_t)1 << (law->shift - 1));
-        acc.lane[i] = (int32_t)(product >> law->shift) + law->zero_point;
-    }
+/* Register number i of the sums. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_register_of(ge_x86_sums sums, int32_t i) {
+    return sums.lane[i];
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_with_register(ge_x86_sums sums, int32_t i, ge_x86_register x) {
+    sums.lane[i] = x;
+    return sums;
+}
+
+/* As many numbers as a register holds; each four of them lie `apart` numbers behind the four before. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_row_at(const int32_t *from, int32_t apart) {
+    (void)apart;
+    return *from;
+}
+
+/* How the outputs of channels are computed, by the first number of their rows of floats: by ge_x86_nearest where it is at least
+ * 0, and in integers otherwise, which is always so here. */
+static inline GE_X86_INLINE int32_t ge_x86_form(const float *rows) {
+    (void)rows;
+    return -1;
+}
+
+/* The zero point of outputs, as a number. */
+static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
+    return law->zero_point;
+}
+
+/* Outputs, not clamped: (acc * multiplier + 2^(shift-1)) >> shift, plus zero_point. They fit int32. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register multiplier,
+                                                            const ge_x86_law *law) {
+    const int64_t product = (int64_t)acc * multiplier + (((int64_t)1 << law->shift) >> 1);
+    return (int32_t)(product >> law->shift) + law->zero_point;
+}
+
+/* The same in floats, where glowembed/kernels/x86/laws.py proves that it gives the bits of a law: acc * row 0, rounded once,
+ * halves to even, plus zero_point (an even number before the rounding if `even`, a constant). Rows lie `pitch` numbers behind each
+ * other. If `away`, a constant, row 1 moves acc away from zero first. Two rows for each of the `exceptions` come behind
+ * that: a sum, and what is added to its output. This level has no such product. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
+                                                           int32_t apart, int32_t exceptions, int32_t away,
+                                                           int32_t even, const ge_x86_law *law) {
+    (void)rows;
+    (void)pitch;
+    (void)apart;
+    (void)exceptions;
+    (void)away;
+    (void)even;
+    (void)law;
     return acc;
+}
+
+/* ge_requantize_glow without its clamp; its words lie `pitch` behind each other, and nothing on the way leaves int32. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, const int32_t *words, int32_t pitch,
+                                                           int32_t apart, const ge_x86_law *law) {
+    (void)apart;
+    return (((acc >> words[pitch]) * words[0] + ((1 << words[2 * pitch]) >> 1)) >> words[2 * pitch]) + law->zero_point;
 }
 
 /* The first `count` outputs, clamped. */
@@ -238,12 +285,27 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-/* The first `count` outputs of the unit; the scales of a group are proved all or none. */
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
-                                                    const int32_t *multiplier, const float *scale, int32_t unit,
-                                                    const ge_x86_law *law) {
-    const ge_x86_sums m = ge_x86_lanes_load(multiplier, unit);
-    ge_x86_store1(to, ge_x86_requantize(sums, m.lane, scale, 0, law), count, law);
+/* Registers of the lanes of a unit, and where the first channel of such a register is in a group; its next four channels are
+ * GE_X86_APART numbers behind. */
+#define GE_X86_LANES_REGISTERS 16
+#define GE_X86_APART 4
+
+static inline GE_X86_INLINE int32_t ge_x86_lanes_place(int32_t unit, int32_t i) {
+    return 16 * (i / 4) + 4 * unit + i % 4;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_lanes_register(ge_x86_lanes lanes, int32_t i) {
+    return lanes.lane[i];
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, int32_t i, ge_x86_register x) {
+    lanes.lane[i] = x;
+    return lanes;
+}
+
+/* The first `count` outputs of the unit, clamped. */
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
+    ge_x86_store1(to, y, count, law);
 }
 
 #endif

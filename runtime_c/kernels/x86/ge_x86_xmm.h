@@ -13,6 +13,7 @@ typedef struct {
 } ge_x86_sums;
 
 typedef __m128i ge_x86_input; /* a pair, four times */
+typedef __m128i ge_x86_register;
 
 /* A pair of inputs of 16 outputs. */
 typedef struct {
@@ -112,13 +113,17 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const 
 
 static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
     ge_x86_law law;
-    law.half = _mm_set1_epi64x(1LL << (shift - 1));
+    law.half = _mm_set1_epi64x((1LL << shift) >> 1);
     law.zero_point = _mm_set1_epi32(zero_point);
     law.lo = _mm_set1_epi8((char)lo);
     law.hi = _mm_set1_epi8((char)hi);
     law.right = _mm_cvtsi32_si128(shift);
     law.left = _mm_cvtsi32_si128(32 - shift);
     return law;
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
+    return _mm_cvtsi128_si32(law->zero_point);
 }
 
 static inline GE_X86_INLINE __m128i ge_x86_multiply(__m128i acc, __m128i m, const ge_x86_law *law) {
@@ -128,15 +133,62 @@ static inline GE_X86_INLINE __m128i ge_x86_multiply(__m128i acc, __m128i m, cons
     return _mm_add_epi32(y, law->zero_point);
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
-                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
-    (void)scale;
-    (void)exact;
-    GE_X86_UNROLL
-    for (int32_t q = 0; q < 4; q++) {
-        acc.quarter[q] = ge_x86_multiply(acc.quarter[q], ge_x86_at(multiplier + 4 * q), law);
+static inline GE_X86_INLINE ge_x86_register ge_x86_register_of(ge_x86_sums sums, int32_t i) {
+    return sums.quarter[i];
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_with_register(ge_x86_sums sums, int32_t i, ge_x86_register x) {
+    sums.quarter[i] = x;
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_row_at(const int32_t *from, int32_t apart) {
+    (void)apart;
+    return ge_x86_at(from);
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_form(const float *rows) {
+    return rows[0] < 0.0f ? -1 : (int32_t)rows[0];
+}
+
+/* Products of floats are exact in doubles: 1.5 * 2^52 rounds them once, and leaves the integer in the low word. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
+                                                           int32_t apart, int32_t exceptions, int32_t away,
+                                                           int32_t even, const ge_x86_law *law) {
+    const __m128 sums = _mm_cvtepi32_ps(acc), m = _mm_loadu_ps(rows);
+    const __m128d magic = _mm_set1_pd(6755399441055744.0);
+    const __m128d zero = _mm_cvtepi32_pd(even ? _mm_setzero_si128() : law->zero_point);
+    __m128 x = sums;
+    (void)apart;
+    if (away) {
+        rows += pitch;
+        x = _mm_add_ps(sums, _mm_or_ps(_mm_and_ps(sums, _mm_set1_ps(-0.0f)), _mm_loadu_ps(rows)));
     }
-    return acc;
+    const __m128d low = _mm_mul_pd(_mm_cvtps_pd(x), _mm_cvtps_pd(m));
+    const __m128d high = _mm_mul_pd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(m, m)));
+    const __m128d start = _mm_add_pd(magic, zero);
+    __m128i y = _mm_castps_si128(
+        _mm_shuffle_ps(_mm_castpd_ps(_mm_add_pd(low, start)), _mm_castpd_ps(_mm_add_pd(high, start)), 0x88));
+    for (; exceptions > 0; exceptions--) {
+        const __m128 here = _mm_cmpeq_ps(sums, _mm_loadu_ps(rows + pitch));
+        rows += 2 * pitch;
+        y = _mm_add_epi32(y, _mm_cvtps_epi32(_mm_and_ps(here, _mm_loadu_ps(rows))));
+    }
+    return even ? _mm_add_epi32(y, law->zero_point) : y;
+}
+
+/* There are no shifts by numbers of their own. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, const int32_t *words, int32_t pitch,
+                                                           int32_t apart, const ge_x86_law *law) {
+    int32_t y[4];
+    (void)apart;
+    _mm_storeu_si128((__m128i *)(void *)y, acc);
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t post = words[2 * pitch + i];
+        y[i] = ((y[i] >> words[pitch + i]) * words[i] + ((1 << post) >> 1)) >> post;
+    }
+    return _mm_add_epi32(ge_x86_at(y), law->zero_point);
 }
 
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
@@ -276,15 +328,24 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
-                                                    const int32_t *multiplier, const float *scale, int32_t unit,
-                                                    const ge_x86_law *law) {
-    (void)scale;
-    GE_X86_UNROLL
-    for (int32_t q = 0; q < 4; q++) {
-        sums.quarter[q] = ge_x86_multiply(sums.quarter[q], ge_x86_at(multiplier + 16 * q + 4 * unit), law);
-    }
-    ge_x86_store1(to, sums, count, law);
+#define GE_X86_LANES_REGISTERS 4
+#define GE_X86_APART 4
+
+static inline GE_X86_INLINE int32_t ge_x86_lanes_place(int32_t unit, int32_t i) {
+    return 16 * i + 4 * unit;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_lanes_register(ge_x86_lanes lanes, int32_t i) {
+    return lanes.quarter[i];
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, int32_t i, ge_x86_register x) {
+    lanes.quarter[i] = x;
+    return lanes;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
+    ge_x86_store1(to, y, count, law);
 }
 
 #endif

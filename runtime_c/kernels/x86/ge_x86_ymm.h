@@ -12,6 +12,8 @@ typedef struct {
     __m256i half[2];
 } ge_x86_sums;
 
+typedef __m256i ge_x86_register;
+
 typedef struct {
     __m256 magic;
     __m256i magic_bits;
@@ -47,7 +49,7 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     ge_x86_law law;
     law.magic = _mm256_set1_ps(12582912.0f + (float)zero_point);
     law.magic_bits = _mm256_set1_epi32(0x4B400000);
-    law.half = _mm256_set1_epi64x(1LL << (shift - 1));
+    law.half = _mm256_set1_epi64x((1LL << shift) >> 1);
     law.zero_point = _mm256_set1_epi32(zero_point);
     law.lo = _mm256_set1_epi8((char)lo);
     law.hi = _mm256_set1_epi8((char)hi);
@@ -56,7 +58,38 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     return law;
 }
 
-static inline GE_X86_INLINE __m256i ge_x86_multiply(__m256i acc, __m256i m, const ge_x86_law *law) {
+static inline GE_X86_INLINE ge_x86_register ge_x86_register_of(ge_x86_sums sums, int32_t i) {
+    return sums.half[i];
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_with_register(ge_x86_sums sums, int32_t i, ge_x86_register x) {
+    sums.half[i] = x;
+    return sums;
+}
+
+static inline GE_X86_INLINE __m256i ge_x86_pieces(const void *low, const void *high) {
+    const __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low));
+    return _mm256_inserti128_si256(both, _mm_loadu_si128((const __m128i *)high), 1);
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_row_at(const int32_t *from, int32_t apart) {
+    return apart == 4 ? ge_x86_at(from) : ge_x86_pieces(from, from + apart);
+}
+
+static inline GE_X86_INLINE __m256 ge_x86_float_row_at(const float *from, int32_t apart) {
+    return _mm256_castsi256_ps(apart == 4 ? ge_x86_at(from) : ge_x86_pieces(from, from + apart));
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_form(const float *rows) {
+    return rows[0] < 0.0f ? -1 : (int32_t)rows[0];
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
+    return _mm_cvtsi128_si32(_mm256_castsi256_si128(law->zero_point));
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register m,
+                                                            const ge_x86_law *law) {
     const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, m), law->half);
     const __m256i odd =
         _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), _mm256_srli_epi64(m, 32)), law->half);
@@ -64,21 +97,33 @@ static inline GE_X86_INLINE __m256i ge_x86_multiply(__m256i acc, __m256i m, cons
     return _mm256_add_epi32(y, law->zero_point);
 }
 
-static inline GE_X86_INLINE __m256i ge_x86_fused(__m256i acc, const float *scale, const ge_x86_law *law) {
-    const __m256 y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale), law->magic);
-    return _mm256_sub_epi32(_mm256_castps_si256(y), law->magic_bits);
+static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
+                                                           int32_t apart, int32_t exceptions, int32_t away,
+                                                           int32_t even, const ge_x86_law *law) {
+    const __m256 sums = _mm256_cvtepi32_ps(acc), m = ge_x86_float_row_at(rows, apart);
+    __m256 x = sums;
+    if (away) {
+        rows += pitch;
+        const __m256 sign = _mm256_and_ps(sums, _mm256_set1_ps(-0.0f));
+        x = _mm256_add_ps(sums, _mm256_or_ps(sign, ge_x86_float_row_at(rows, apart)));
+    }
+    __m256 y = _mm256_fmadd_ps(x, m, even ? _mm256_set1_ps(12582912.0f) : law->magic);
+    for (; exceptions > 0; exceptions--) {
+        const __m256 here = _mm256_cmp_ps(sums, ge_x86_float_row_at(rows + pitch, apart), _CMP_EQ_OQ);
+        rows += 2 * pitch;
+        y = _mm256_add_ps(y, _mm256_and_ps(here, ge_x86_float_row_at(rows, apart)));
+    }
+    const __m256i whole = _mm256_sub_epi32(_mm256_castps_si256(y), law->magic_bits);
+    return even ? _mm256_add_epi32(whole, law->zero_point) : whole;
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
-                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
-    if (exact) {
-        acc.half[0] = ge_x86_fused(acc.half[0], scale, law);
-        acc.half[1] = ge_x86_fused(acc.half[1], scale + 8, law);
-    } else {
-        acc.half[0] = ge_x86_multiply(acc.half[0], ge_x86_at(multiplier), law);
-        acc.half[1] = ge_x86_multiply(acc.half[1], ge_x86_at(multiplier + 8), law);
-    }
-    return acc;
+static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, const int32_t *words, int32_t pitch,
+                                                           int32_t apart, const ge_x86_law *law) {
+    const __m256i multiplier = ge_x86_row_at(words, apart), pre = ge_x86_row_at(words + pitch, apart);
+    const __m256i post = ge_x86_row_at(words + 2 * pitch, apart);
+    const __m256i half = _mm256_srli_epi32(_mm256_sllv_epi32(_mm256_set1_epi32(1), post), 1);
+    const __m256i product = _mm256_mullo_epi32(_mm256_srav_epi32(acc, pre), multiplier);
+    return _mm256_add_epi32(_mm256_srav_epi32(_mm256_add_epi32(product, half), post), law->zero_point);
 }
 
 /* 32 outputs that were packed from four vectors of 8, clamped and in order. */

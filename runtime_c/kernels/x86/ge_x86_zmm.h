@@ -10,6 +10,7 @@ typedef int8_t ge_x86_tap;
 typedef __m512i ge_x86_sums;
 typedef __m512i ge_x86_weights;
 typedef __m512i ge_x86_input;
+typedef __m512i ge_x86_register;
 
 typedef struct {
     __m512 magic;
@@ -72,7 +73,7 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     ge_x86_law law;
     law.magic = _mm512_set1_ps(12582912.0f + (float)zero_point);
     law.magic_bits = _mm512_set1_epi32(0x4B400000);
-    law.half = _mm512_set1_epi64(1LL << (shift - 1));
+    law.half = _mm512_set1_epi64((1LL << shift) >> 1);
     law.zero_point = _mm512_set1_epi32(zero_point);
     law.lo = _mm512_set1_epi8((char)lo);
     law.hi = _mm512_set1_epi8((char)hi);
@@ -81,9 +82,32 @@ static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero
     return law;
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_multiply(ge_x86_sums acc, const int32_t *multiplier,
-                                                        const ge_x86_law *law) {
-    const __m512i m = _mm512_loadu_si512(multiplier);
+static inline GE_X86_INLINE ge_x86_register ge_x86_register_of(ge_x86_sums sums, int32_t i) {
+    (void)i;
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_with_register(ge_x86_sums sums, int32_t i, ge_x86_register x) {
+    (void)sums;
+    (void)i;
+    return x;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_row_at(const int32_t *from, int32_t apart) {
+    (void)apart;
+    return _mm512_loadu_si512(from);
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_form(const float *rows) {
+    return rows[0] < 0.0f ? -1 : (int32_t)rows[0];
+}
+
+static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
+    return _mm_cvtsi128_si32(_mm512_castsi512_si128(law->zero_point));
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register m,
+                                                            const ge_x86_law *law) {
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, m), law->half);
     const __m512i odd =
         _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), _mm512_srli_epi64(m, 32)), law->half);
@@ -92,13 +116,35 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_multiply(ge_x86_sums acc, const i
     return _mm512_add_epi32(y, law->zero_point);
 }
 
-static inline GE_X86_INLINE ge_x86_sums ge_x86_requantize(ge_x86_sums acc, const int32_t *multiplier,
-                                                          const float *scale, int32_t exact, const ge_x86_law *law) {
-    if (!exact) {
-        return ge_x86_multiply(acc, multiplier, law);
+static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
+                                                           int32_t apart, int32_t exceptions, int32_t away,
+                                                           int32_t even, const ge_x86_law *law) {
+    const __m512 sums = _mm512_cvtepi32_ps(acc), m = _mm512_loadu_ps(rows);
+    __m512 x = sums;
+    (void)apart;
+    if (away) {
+        rows += pitch;
+        const __m512i sign = _mm512_and_si512(_mm512_castps_si512(sums), _mm512_set1_epi32(INT32_MIN));
+        const __m512i step = _mm512_or_si512(sign, _mm512_castps_si512(_mm512_loadu_ps(rows)));
+        x = _mm512_add_ps(sums, _mm512_castsi512_ps(step));
     }
-    const __m512 y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale), law->magic);
-    return _mm512_sub_epi32(_mm512_castps_si512(y), law->magic_bits);
+    __m512 y = _mm512_fmadd_ps(x, m, even ? _mm512_set1_ps(12582912.0f) : law->magic);
+    for (; exceptions > 0; exceptions--) {
+        const __mmask16 here = _mm512_cmp_ps_mask(sums, _mm512_loadu_ps(rows + pitch), _CMP_EQ_OQ);
+        rows += 2 * pitch;
+        y = _mm512_mask_add_ps(y, here, y, _mm512_loadu_ps(rows));
+    }
+    const __m512i whole = _mm512_sub_epi32(_mm512_castps_si512(y), law->magic_bits);
+    return even ? _mm512_add_epi32(whole, law->zero_point) : whole;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, const int32_t *words, int32_t pitch,
+                                                           int32_t apart, const ge_x86_law *law) {
+    const __m512i multiplier = ge_x86_row_at(words, apart), pre = ge_x86_row_at(words + pitch, apart);
+    const __m512i post = ge_x86_row_at(words + 2 * pitch, apart);
+    const __m512i half = _mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), post), 1);
+    const __m512i product = _mm512_mullo_epi32(_mm512_srav_epi32(acc, pre), multiplier);
+    return _mm512_add_epi32(_mm512_srav_epi32(_mm512_add_epi32(product, half), post), law->zero_point);
 }
 
 /* Outputs of four vectors as 64 bytes in order, clamped. */
@@ -227,16 +273,25 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes sums, int32_t count,
-                                                    const int32_t *multiplier, const float *scale, int32_t unit,
-                                                    const ge_x86_law *law) {
+#define GE_X86_LANES_REGISTERS 4
+#define GE_X86_APART 4
+
+static inline GE_X86_INLINE int32_t ge_x86_lanes_place(int32_t unit, int32_t i) {
     (void)unit;
-    GE_X86_UNROLL
-    for (int32_t i = 0; i < 4; i++) {
-        sums.q[i] = ge_x86_requantize(sums.q[i], multiplier + 16 * i, scale + 16 * i, scale[0] >= 0.0f, law);
-    }
-    const __m512i packed =
-        _mm512_packs_epi16(_mm512_packs_epi32(sums.q[0], sums.q[1]), _mm512_packs_epi32(sums.q[2], sums.q[3]));
+    return 16 * i;
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_lanes_register(ge_x86_lanes lanes, int32_t i) {
+    return lanes.q[i];
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, int32_t i, ge_x86_register x) {
+    lanes.q[i] = x;
+    return lanes;
+}
+
+static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
+    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(y.q[0], y.q[1]), _mm512_packs_epi32(y.q[2], y.q[3]));
     const __m512i bytes = _mm512_min_epi8(_mm512_max_epi8(packed, law->lo), law->hi);
     if (count == 64) {
         _mm512_storeu_si512(to, bytes);

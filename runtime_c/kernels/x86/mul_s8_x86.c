@@ -1,29 +1,32 @@
 /* Product of two int8 tensors of one shape, element by element: one text for every level of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
-#include "ge_x86_portable.h"
+#include "ge_x86_law.h"
 
-static GE_X86_FN void mul_s8_x86_row(const ge_mul_params *p, const ge_x86_law *law, const int32_t *sixteen,
-                                     const int8_t *a, const int8_t *b, int8_t *o) {
+#define MUL_S8_X86_LAW default
+
+static GE_X86_FN void mul_s8_x86_row(const ge_mul_params *p, const ge_x86_law *law, const int32_t *words,
+                                     const float *rows, const int8_t *a, const int8_t *b, int8_t *o) {
+    const int32_t form = ge_x86_form(rows);
     for (int32_t i = 0; i < p->row; i += 16) {
         const int32_t count = p->row - i < 16 ? p->row - i : 16;
         const ge_x86_sums x = ge_x86_widened(a + i, count), y = ge_x86_widened(b + i, count);
         const ge_x86_sums acc = ge_x86_product(x, y, p->zero_point_a, p->zero_point_b);
-        ge_x86_store1(o + i, ge_x86_requantize(acc, sixteen, NULL, 0, law), count, law);
+        ge_x86_store1(o + i, GE_X86_BY(MUL_S8_X86_LAW, _sums)(acc, words, rows, form, law), count, law);
     }
 }
 
 static GE_X86_FN void ge_mul_s8_x86(const ge_mul_params *p, const ge_rows *a, const ge_rows *b,
-                                    const int32_t *multiplier, const ge_rows *out, int32_t first_row, int32_t last_row,
-                                    void *scratch) {
+                                    const int32_t *multiplier, const float *scale, const ge_rows *out,
+                                    int32_t first_row, int32_t last_row, void *scratch) {
     const ge_x86_law law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
-    int32_t sixteen[16];
+    int32_t words[16 * GE_X86_WORDS(MUL_S8_X86_LAW)];
+    float rows[16 * GE_X86_ROWS(MUL_S8_X86_LAW)];
     (void)scratch;
-    for (int32_t i = 0; i < 16; i++) {
-        sixteen[i] = *multiplier;
-    }
+    ge_x86_spread(words, multiplier, GE_X86_WORDS(MUL_S8_X86_LAW));
+    ge_x86_spread(rows, scale, GE_X86_ROWS(MUL_S8_X86_LAW));
     for (int32_t y = first_row; y < last_row; y++) {
-        mul_s8_x86_row(p, &law, sixteen, (const int8_t *)ge_row(a, y), (const int8_t *)ge_row(b, y),
+        mul_s8_x86_row(p, &law, words, rows, (const int8_t *)ge_row(a, y), (const int8_t *)ge_row(b, y),
                        (int8_t *)ge_row(out, y));
     }
 }

@@ -1,0 +1,229 @@
+"""Requantization on x86-64 in floats: the float form of each law, and where it is proved to give the bits of the law.
+
+In: the words of a law, and the sums that can occur. Out: rows of floats for runtime_c/kernels/x86/ge_x86_law*.h, which says
+how they are used.
+
+The law of a channel is a monotone function of the sum, and so is its float form; they agree everywhere if they agree around
+each threshold, the least sum whose output is at least some code. There are at most 255 of them. Where two monotone functions
+differ, they do so at a few sums beside thresholds: a channel may have up to `EXCEPTIONS` of these, whose outputs are off by
+one. What is not proved is computed in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.law.fixedpoint import LAWS, WORDS, Mode
+
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+NEIGHBOURS = 8
+"""The number of floats above and below the nearest one that are tried as a multiplier."""
+
+SHARES = (1.0, 0.9, 1.1, 0.95, 1.05, 0.85, 1.15)
+"""Shares of the distance from zero that are tried, the likeliest first."""
+
+EXACT_SUM, EXACT_OUTPUT = 2**24, 2**21
+"""Sums below the first are exact floats; outputs below the second keep their bits in 1.5 * 2^23 + output."""
+
+EXCEPTIONS = 4
+"""The number of sums of a channel whose output may be corrected."""
+
+GUESSED = 4
+"""Thresholds are looked for first among so many sums above and below where real numbers have them."""
+
+AROUND = 2
+"""Sums above and below a threshold that may be exceptions."""
+
+ROWS: Mapping[Mode, int] = {"default": 1, "onnx": 2 + 2 * EXCEPTIONS, "glow": 1, "tflite": 3 + 2 * EXCEPTIONS}
+"""The number of floats of a channel, GE_X86_ROWS_<law> in the C files."""
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Channels of a layer. words: [words of the law, channels]; reach: the smallest and the largest sum of each."""
+
+    mode: Mode
+    words: Int64
+    shift: int
+    zero_point: int
+    limits: tuple[int, int]
+    reach: tuple[Int64, Int64]
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """The real number by which the law multiplies the sums of each channel."""
+        first, last = self.words[0].astype(np.float64), self.words[-1]
+        shift = {"default": np.full_like(last, self.shift), "onnx": last, "tflite": 31 - last}[self.mode]
+        return np.asarray(np.ldexp(first, -shift), np.float64)
+
+    def of(self, some: NDArray[np.bool_]) -> Channels:
+        """These channels only."""
+        reach = (self.reach[0][some], self.reach[1][some])
+        return Channels(self.mode, self.words[:, some], self.shift, self.zero_point, self.limits, reach)
+
+    def outputs(self, acc: Int64) -> Int64:
+        """The law for sums [..., channels]."""
+        y = LAWS[self.mode].scaled(acc, self.words, self.shift)
+        return np.clip(y + self.zero_point, *self.limits)
+
+    def thresholds(self) -> Int64:
+        """[codes, channels]: the least sum in reach whose output is at least the code; behind the largest sum if none is."""
+        codes = np.arange(self.limits[0] + 1, self.limits[1] + 1, dtype=np.int64)[:, None]
+        first, behind = self.reach[0], self.reach[1] + 1
+        guess = np.rint((codes - self.zero_point - 0.5) / self.scale).astype(np.int64)
+        low, high = (np.clip(guess + i, first, behind) for i in (-GUESSED, GUESSED))
+        low = np.where(self.outputs(low) >= codes, first, low)
+        high = np.where(self.outputs(high) >= codes, high, behind)
+        for _ in range(int(np.max(high - low, initial=1)).bit_length()):
+            middle = (low + high) >> 1
+            there = self.outputs(middle) >= codes
+            high, low = np.where(there, middle, high), np.where(there, low, np.minimum(middle + 1, high))
+        return high
+
+
+def words(multiplier: NDArray[np.integer], mode: Mode) -> Int64:
+    """The words of a law, which lie channel after channel, as [words, channels]."""
+    return np.ascontiguousarray(multiplier.astype(np.int64).reshape(-1, WORDS[mode]).T)
+
+
+def in_one_form(blocks: Float32) -> Float32:
+    """Floats in blocks [blocks, rows, channels] whose channels all take the form of the worst of them: integers, or the most
+    exceptions. The default law has multipliers in the row of the forms.
+    """
+    form, single = blocks[:, :1], blocks.shape[1] == 1
+    integers = (form < 0).any(axis=2, keepdims=True)
+    most = form if single else form.max(axis=2, keepdims=True)
+    together = np.broadcast_to(np.where(integers, np.float32(-1), most), form.shape)
+    return np.concatenate([together, blocks[:, 1:]], axis=1).astype(np.float32)
+
+
+def float_rows(channels: Channels) -> Float32:
+    """[ROWS, channels] for a law; the first float of a channel that must be computed in integers is -1.
+
+    default: the multiplier. Others but glow: the number of exceptions, the multiplier, tflite's distance from zero, and for each
+    exception its sum and what the output changes by. glow: 0 if the law can be computed in 32 bits.
+    """
+    rows = np.zeros((ROWS[channels.mode], channels.words.shape[1]), np.float32)
+    if channels.mode == "glow":
+        rows[0] = np.where(_fits(channels), 0, -1)
+        return rows
+    rows[0] = -1
+    most = np.maximum(np.abs(channels.reach[0]), np.abs(channels.reach[1]))
+    scale = channels.scale
+    provable = (most < EXACT_SUM) & (most * scale < EXACT_OUTPUT) & (scale > 0)
+    if provable.any():
+        rows[:, provable] = _search(channels.of(provable))
+    return rows
+
+
+def _fits(channels: Channels) -> NDArray[np.bool_]:
+    """Whether glow's product, with what is added to it, stays inside int32."""
+    multiplier, pre, post = channels.words
+    most = np.maximum(np.abs(channels.reach[0]), np.abs(channels.reach[1]))
+    product = ((most >> pre) + 1) * multiplier + ((np.int64(1) << post) >> 1)
+    return np.asarray((product < 2**31) & (post < 32))
+
+
+def _search(channels: Channels) -> Float32:
+    """The rows of channels whose sums are floats: of the candidates for their numbers, the one with the fewest exceptions."""
+    count = channels.words.shape[1]
+    rows = np.zeros((ROWS[channels.mode], count), np.float32)
+    allowed = 0 if channels.mode == "default" else EXCEPTIONS
+    fewest = np.full(count, allowed + 1)
+    tests, nearest = _Tests.of(channels), channels.scale.astype(np.float32)
+    for share in SHARES if channels.mode == "tflite" else (0.0,):
+        for step in sorted(range(-NEIGHBOURS, NEIGHBOURS + 1), key=abs):
+            left = fewest > 0
+            if not left.any():
+                break
+            some = tests.some(left)
+            m = _neighbour(nearest[left], step)
+            away = np.float32(share) * (2.0**30 / np.maximum(some.channels.words[0], 1)).astype(np.float32)
+            found, wrong = some.exceptions(m, away)
+            better = found < fewest[left]
+            to = np.flatnonzero(left)[better]
+            fewest[to] = found[better]
+            numbers = [m[better], away[better]] if channels.mode == "tflite" else [m[better]]
+            corrections = () if channels.mode == "default" else some.corrections(better, wrong)
+            head = () if channels.mode == "default" else (found[better],)
+            rows[:, to] = np.stack([*head, *numbers, *corrections])
+    rows[:, fewest > allowed] = 0
+    rows[0, fewest > allowed] = -1
+    return rows
+
+
+def _neighbour(x: Float32, steps: int) -> Float32:
+    """The float that is this many steps above x > 0."""
+    return np.maximum(x.view(np.int32) + steps, 0).astype(np.int32).view(np.float32)
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """The sums at which two monotone functions must agree: those around thresholds, and the ends. All arrays are [sums, channels].
+
+    acc: ascending; wanted: the law; first: the sum is not the one before; outermost: a candidate must be right there, as all sums
+    farther from the threshold follow it.
+    """
+
+    channels: Channels
+    acc: Int64
+    wanted: Int64
+    first: NDArray[np.bool_]
+    outermost: NDArray[np.bool_]
+
+    @staticmethod
+    def of(channels: Channels) -> _Tests:
+        low, high = channels.reach
+        around = 1 if channels.mode == "default" else AROUND
+        offsets = np.arange(-around, around, dtype=np.int64)[:, None, None]
+        tried = (channels.thresholds() + offsets).reshape(-1, len(low))
+        at_edge = np.repeat((offsets == -around) | (offsets == around - 1), len(tried) // len(offsets))[:, None]
+        outermost = at_edge & (tried >= low) & (tried <= high)
+        acc = np.vstack([np.clip(tried, low, high), low, high])
+        order = np.argsort(acc, axis=0, kind="stable")
+        acc = np.take_along_axis(acc, order, axis=0)
+        outermost = np.take_along_axis(np.pad(outermost, ((0, 2), (0, 0))), order, axis=0)
+        first = np.vstack([np.ones((1, len(low)), np.bool_), acc[1:] != acc[:-1]])
+        return _Tests(channels, acc, channels.outputs(acc), first, outermost)
+
+    def some(self, chosen: NDArray[np.bool_]) -> _Tests:
+        """The same for these channels only."""
+        acc, wanted = self.acc[:, chosen], self.wanted[:, chosen]
+        return _Tests(self.channels.of(chosen), acc, wanted, self.first[:, chosen], self.outermost[:, chosen])
+
+    def exceptions(self, m: Float32, away: Float32) -> tuple[Int64, Int64]:
+        """The number of exceptions of each channel, EXCEPTIONS + 1 if there is no proof, and what outputs are off by."""
+        y = np.clip(_floats(self.channels, self.acc, m, away), *self.channels.limits)
+        wrong = self.wanted - y.astype(np.int64)
+        unproved = (self.outermost & (wrong != 0)).any(axis=0) | (np.abs(wrong) > 1).any(axis=0)
+        return np.where(unproved, EXCEPTIONS + 1, (self.first & (wrong != 0)).sum(axis=0)), wrong
+
+    def corrections(self, chosen: NDArray[np.bool_], wrong: Int64) -> list[Float32]:
+        """For each of EXCEPTIONS, the sum and what its output changes by: two rows for the chosen channels."""
+        acc, wrong, first = self.acc[:, chosen], wrong[:, chosen], self.first[:, chosen]
+        places = np.argsort(~(first & (wrong != 0)), axis=0, kind="stable")[:EXCEPTIONS]
+        rows = []
+        for place in places:
+            at, change, own = (np.take_along_axis(a, place[None], axis=0)[0] for a in (acc, wrong, first))
+            rows += [at.astype(np.float32), np.where(own, change, 0).astype(np.float32)]
+        return rows
+
+
+def _floats(channels: Channels, acc: Int64, m: Float32, away: Float32) -> NDArray[np.float64]:
+    """The float form: tflite's sums go away from zero; one fused multiply-add with 1.5 * 2^23 + zero point, halves to even;
+    onnx adds an odd zero point behind that.
+    """
+    x = acc.astype(np.float32)
+    if channels.mode == "tflite":
+        x = x + np.copysign(away, x)
+    whole_zero = 0 if channels.mode == "onnx" else channels.zero_point
+    product = x.astype(np.float64) * m.astype(np.float64)
+    below = np.floor(product)
+    rest, odd = product - below, (below + whole_zero) % 2 == 1
+    return np.asarray(below + ((rest > 0.5) | ((rest == 0.5) & odd)) + channels.zero_point)
