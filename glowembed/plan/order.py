@@ -117,6 +117,21 @@ def _next(search: _Search, ready: tuple[int, ...], node: int, done: int) -> tupl
     return tuple(sorted({*ready, *free} - {node}))
 
 
+def _moves(search: _Search, ready: tuple[int, ...], done: int, live: int, peak: int) -> list[tuple[int, int, int]]:
+    """The nodes that may be next, each with the bytes while it runs and after it.
+
+    A node that needs no more than the peak, and leaves no more bytes than before, is the only one: whatever runs after it needs
+    no more than without it.
+    """
+    found = []
+    for node in ready:
+        during, after = _step(search, done, live, node)
+        if during <= peak and after <= live:
+            return [(node, during, after)]
+        found.append((node, during, after))
+    return found
+
+
 def _exact(search: _Search, limit: int) -> list[int] | None:
     """The path from nothing done to everything done whose largest step is the smallest; None if there are too many
     states.
@@ -135,8 +150,7 @@ def _exact(search: _Search, limit: int) -> list[int] | None:
         seen += 1
         if seen > STATES:
             return None
-        for node in ready[done]:
-            during, after = _step(search, done, live, node)
+        for node, during, after in _moves(search, ready[done], done, live, peak):
             worst, now = max(peak, during), done | 1 << node
             if worst <= limit and worst < best.get(now, 1 << 62):
                 best[now], came[now] = worst, (done, node)
@@ -160,8 +174,7 @@ def _beam(search: _Search, width: int) -> list[int]:
     for _ in search.before:
         grown: dict[int, tuple[int, int, int, tuple[int, ...]]] = {}
         for peak, live, done, path in beam:
-            for node in ready[done]:
-                during, after = _step(search, done, live, node)
+            for node, during, after in _moves(search, ready[done], done, live, peak):
                 now, entry = done | 1 << node, (max(peak, during), after, done | 1 << node, (*path, node))
                 if now not in grown or entry < grown[now]:
                     grown[now] = entry
