@@ -24,9 +24,9 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.files import output
 from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, registry
-from glowembed.graph.ir import OUTSIDE, Graph
+from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
-from glowembed.graph.plan import Plan, PlanOptions, Tradeoff, Weights
+from glowembed.graph.plan import OUTSIDE, Plan, PlanOptions, Tradeoff, Weights
 from glowembed.graph.stages import check
 from glowembed.graph.target import Target, target_of, with_isa
 from glowembed.image.bundles import Bundle as Bundle

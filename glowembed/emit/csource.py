@@ -27,7 +27,7 @@ from glowembed.graph.cstruct import struct_name
 from glowembed.graph.isa import Level
 from glowembed.graph.op import Kernel, KernelOp, in_mode
 from glowembed.graph.registry import levels
-from glowembed.law.fixedpoint import MODES
+from glowembed.law.modes import MODES
 
 INCLUDE = '#include "'
 DEFINE = "#define "

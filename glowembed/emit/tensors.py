@@ -10,9 +10,9 @@ from typing import Any
 
 from glowembed.emit.constants import dtype_of, float_literal
 from glowembed.graph.cnames import comment, distinct, text
-from glowembed.graph.ir import OUTSIDE, Graph, Value
+from glowembed.graph.ir import Graph, Value
 from glowembed.graph.op import is_a
-from glowembed.graph.plan import Plan, Ram, Weights
+from glowembed.graph.plan import OUTSIDE, Plan, Ram, Weights
 from glowembed.nest.dtypes import stored_ctype
 from glowembed.ops.handover import TakeRows
 

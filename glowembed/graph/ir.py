@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.notes import Note
+from glowembed.graph.plan import Place
 from glowembed.graph.states import State, Stream
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.nest.dtypes import COMPUTED, NIBBLES, numpy_type
 
 Shape = tuple[int, ...]
@@ -133,15 +134,6 @@ class Const:
         for step in self.steps:
             array = step(array)
         return array
-
-
-Place = Literal["arena", "caller", "rows", "state"]
-"""arena: in the arena of the bundle. caller: in a buffer of the caller. rows: in no memory of its own; the caller hands
-it over row by row. state: in the part of the arena that is kept from run to run.
-"""
-
-OUTSIDE: tuple[Place, ...] = ("caller", "rows")
-"""The places that are not in the arena."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from glowembed.graph.geometry import UNSPECIFIED, Geometry
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
 from glowembed.graph.target import PORTABLE
-from glowembed.law.fixedpoint import LAWS, MODES, Mode
+from glowembed.law.fixedpoint import LAWS
+from glowembed.law.modes import MODES, Mode
 
 if TYPE_CHECKING:
     from glowembed.graph.target import Target

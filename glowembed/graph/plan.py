@@ -12,6 +12,14 @@ IoPlace = Literal["arena", "caller"]
 InputPlace = Literal["whole", "rows"]
 WeightsPlace = Literal["flash", "ram", "file"]
 
+Place = Literal["arena", "caller", "rows", "state"]
+"""arena: in the arena of the bundle. caller: in a buffer of the caller. rows: in no memory of its own; the caller hands
+it over row by row. state: in the part of the arena that is kept from run to run.
+"""
+
+OUTSIDE: tuple[Place, ...] = ("caller", "rows")
+"""The places that are not in the arena."""
+
 SLOT_UNIT = 4
 """Rows of streamed tensors start at multiples of this many bytes: GE_SLOT_UNIT of ge.h."""
 

@@ -26,10 +26,6 @@ from glowembed.image.elf import Depth
 
 OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
 OUTPUT_LINES = 30
-NOT_BUILT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""Matches what a path must not contain: control characters and bytes that are not UTF-8, in the form in which Python
-reads them from the disk.
-"""
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,8 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
     standard input and output, otherwise the host gets a shared library.
     """
     transport = transport or default_transport(board)
-    check_path(bundle.resolve())
-    check_path(build_dir.resolve())
+    glue.check_path(bundle.resolve())
+    glue.check_path(build_dir.resolve())
     manifest = glue.read_manifest(bundle)
     target = target_of(manifest, board)
     if not runs(board, target):
@@ -97,14 +93,6 @@ def _alone(build_dir: Path) -> Iterator[None]:
             sys.stderr.flush()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def check_path(path: Path | str) -> None:
-    """Raise UsageError if SCons cannot read the path."""
-    if NOT_BUILT.search(str(path)):
-        raise UsageError(
-            f"{str(path)!r}: a path with control characters, or with bytes that are not UTF-8, cannot be built; rename it"
-        )
 
 
 def default_transport(board: Board) -> str:

@@ -15,8 +15,7 @@ from typing import Any, get_args
 from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.source import read_bytes
-from glowembed.graph.ir import OUTSIDE
-from glowembed.graph.plan import WeightsPlace
+from glowembed.graph.plan import OUTSIDE, WeightsPlace
 from glowembed.graph.target import Board
 from glowembed.nest.dtypes import COMPUTED
 from glowembed.options.table import InputLayout
@@ -29,6 +28,18 @@ PLAIN_FILE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_
 NAME_MAX = 200
 """characters of a file's name that every file system takes"""
 HEXADECIMAL = re.compile(r"[0-9a-f]+")
+NOT_BUILT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""Matches what a path must not contain: control characters and bytes that are not UTF-8, in the form in which Python
+reads them from the disk.
+"""
+
+
+def check_path(path: Path | str) -> None:
+    """Raise UsageError if SCons cannot read the path."""
+    if NOT_BUILT.search(str(path)):
+        raise UsageError(
+            f"{str(path)!r}: a path with control characters, or with bytes that are not UTF-8, cannot be built; rename it"
+        )
 
 
 def read_manifest(bundle: Path) -> Manifest:

@@ -26,18 +26,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
+from glowembed.law.modes import Mode
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
-
-Mode = Literal["default", "onnx", "glow", "tflite"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 MAX_SHIFT = 32
 """Shift of the requantization while every scale is below 1/2."""

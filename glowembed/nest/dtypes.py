@@ -6,10 +6,10 @@ one in a byte. `index` is the type of loop variables and positions: int32_t in C
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
-import numpy as np
+if TYPE_CHECKING:  # numpy is loaded when a type of it is asked for: SCons reads only the names
+    import numpy as np
 
 INDEX, BOOL = "index", "bool"
 
@@ -55,15 +55,19 @@ def is_integer(kind: str) -> bool:
 
 def bits(kind: str) -> int:
     """The bits of a type in which elements are computed."""
-    return 32 if kind == INDEX else 8 * np.dtype(kind).itemsize
+    return {INDEX: 32, BOOL: 8}.get(kind) or int("".join(filter(str.isdigit, kind)))
 
 
 def limits(kind: str) -> tuple[int, int]:
     """The least and the largest integer of a type in which elements are computed."""
     if kind == BOOL:
         return 0, 1
-    info = np.iinfo(np.int32 if kind == INDEX else np.dtype(kind))
-    return int(info.min), int(info.max)
+    if not is_integer(kind):
+        raise ValueError(f"{kind} is not a type of integers")
+    if is_unsigned(kind):
+        return 0, (1 << bits(kind)) - 1
+    half = 1 << bits(kind) - 1
+    return -half, half - 1
 
 
 def computed_ctype(kind: str) -> str:
@@ -80,9 +84,14 @@ def stored_ctype(dtype: str) -> str:
 
 def numpy_type(dtype: str) -> np.dtype[Any]:
     """The numpy type of a tensor as it is stored."""
+    import ml_dtypes
+    import numpy as np
+
     return np.dtype(getattr(ml_dtypes, dtype, dtype))
 
 
 def scalar_type(kind: str) -> Any:
     """The numpy type in which the reference computes a scalar."""
+    import numpy as np
+
     return np.int64 if kind == INDEX else np.dtype(kind).type

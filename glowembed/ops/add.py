@@ -18,6 +18,7 @@ from glowembed.graph.geometry import PAIRS
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
 from glowembed.law import fixedpoint
+from glowembed.law.modes import Mode
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of
 
@@ -69,7 +70,7 @@ class Add(Op):
         c.add(node, "add_broadcast_s8", operands, node.outputs[0], params)
 
 
-def _lower_each(node: Node, operands: Sequence[str], sign: int, mode: fixedpoint.Mode, c: LowerContext) -> None:
+def _lower_each(node: Node, operands: Sequence[str], sign: int, mode: Mode, c: LowerContext) -> None:
     a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
     words = fixedpoint.each_words(a.scale[0], b.scale[0], y.scale[0], sign, mode)
     loops = broadcast.broadcasting(*(c.shape(name) for name in operands))

@@ -21,6 +21,7 @@ from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.graph.spatial import as_hwc
 from glowembed.law import fixedpoint
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
@@ -76,7 +77,7 @@ class Affine(Op):
         c.add(node, "affine_s8", [x], y, params, constants, macs=prod(shape))
 
 
-def _lower_as_depthwise(node: Node, c: LowerContext, mode: fixedpoint.Mode) -> None:
+def _lower_as_depthwise(node: Node, c: LowerContext, mode: Mode) -> None:
     """Lower to the arithmetic of other engines, which round weights and bias to integers first."""
     x, scale, shift = node.inputs
     y, shape = node.outputs[0], c.shape(node.inputs[0]) or (1,)

@@ -17,6 +17,7 @@ from glowembed.graph.geometry import PAIRS
 from glowembed.graph.ir import Array, Const, Node, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, in_all_modes, in_mode
 from glowembed.law import fixedpoint
+from glowembed.law.modes import Mode
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of, output_scales
 
@@ -90,7 +91,7 @@ class MulBroadcastParams(_ProductConstants, broadcast.LoopParams):
     """The loops of Broadcasting and the constants of ge_requantize."""
 
 
-def _product(p: _ProductConstants, a: Array, b: Array, words: Array, mode: fixedpoint.Mode) -> Array:
+def _product(p: _ProductConstants, a: Array, b: Array, words: Array, mode: Mode) -> Array:
     acc = (a.astype(np.int32) - p.zero_point_a) * (b.astype(np.int32) - p.zero_point_b)
     q = fixedpoint.Requant(tuple(words.tolist()), p.shift, mode)
     return fixedpoint.requantize(acc, q, p.out_zero_point, p.lo, p.hi)

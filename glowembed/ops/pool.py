@@ -34,6 +34,7 @@ from glowembed.graph.op import (
 )
 from glowembed.graph.spatial import PoolParams, Window, as_hwc, channels_first, channels_last, from_hwc, onnx_window
 from glowembed.law import fixedpoint
+from glowembed.law.modes import Mode
 from glowembed.ops.reduce import split_max, split_mean
 from glowembed.ops.shared.linear import clamp_limits, mode_of
 from glowembed.ops.shared.windows import POOL, window_of
@@ -283,7 +284,7 @@ class AvgpoolSameParams(PoolParams):
 
 
 def average_params(
-    attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType, mode: fixedpoint.Mode
+    attrs: Mapping[str, Any], x: Shape, y: Shape, xq: QType, yq: QType, mode: Mode
 ) -> tuple[AvgpoolParams, tuple[int, ...]]:
     """The params and the table of multipliers: one multiplier for each number of rows and of columns that count."""
     h, w, _ = as_hwc(x)
@@ -311,7 +312,7 @@ def average_params(
     return params, q.multiplier
 
 
-def _requant(x: float, y: float, counts: NDArray[Any], mode: fixedpoint.Mode, mean: bool) -> fixedpoint.Requant:
+def _requant(x: float, y: float, counts: NDArray[Any], mode: Mode, mean: bool) -> fixedpoint.Requant:
     """The requantization for each number of elements. TensorFlow Lite's MEAN and AVERAGE_POOL_2D have different laws."""
     if mode == "tflite" and mean:
         fixedpoint.requant([x / y], mode)  # refuses what it cannot hold

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from glowembed.errors import UsageError
-from glowembed.graph.ir import Shape
 from glowembed.graph.plan import (
     InputPlace,
     IoPlace,
@@ -26,7 +25,7 @@ from glowembed.graph.plan import (
     WeightsPlace,
 )
 from glowembed.graph.target import Target, load_target, with_isa
-from glowembed.law.fixedpoint import MODES
+from glowembed.law.modes import MODES
 from glowembed.options.frontend import Frontend, named_frontend, written_frontend
 from glowembed.options.option import Option, Setting, entry, in_order, listed, settings, table
 from glowembed.options.words import (
@@ -265,7 +264,7 @@ class CompileOptions(NodeOptions):
             Option("Prefix of C names and files; by default the name of the model's file.", recorded=False)
         ),
     )
-    shapes: Mapping[str, Shape] = entry(
+    shapes: Mapping[str, tuple[int, ...]] = entry(
         {},
         Option(
             "Shape of an input that the model leaves open. Repeatable.",

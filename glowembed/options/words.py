@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import UsageError, unknown_name
-from glowembed.graph.ir import Shape
 from glowembed.graph.plan import Ram
 
 MAX_DIMENSION = 2**31 - 1
@@ -172,12 +171,12 @@ def byte_count(option: str, text: str | None) -> int | None:
     return int(found[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[found[2].lower()]
 
 
-def named_shapes(texts: list[str] | None) -> dict[str, Shape]:
+def named_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     """The shapes given by --shape, by the name of the input."""
     return dict(_shape(text) for text in texts or [])
 
 
-def _shape(text: str) -> tuple[str, Shape]:
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, _, dims = text.rpartition("=")
     try:
         shape = tuple(int(dim) for dim in dims.split(","))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed.graph.ir import OUTSIDE, Graph, Node
-from glowembed.graph.plan import Plan, Step
+from glowembed.graph.ir import Graph, Node
+from glowembed.graph.plan import OUTSIDE, Plan, Step
 from glowembed.graph.registry import kernel, kernel_ops
 
 Reads = list[list[tuple[str, int, int]]]

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph import limits
-from glowembed.graph.ir import OUTSIDE, Graph, Node
+from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import KernelOp, Store
+from glowembed.graph.plan import OUTSIDE
 from glowembed.graph.registry import kernel, kernel_ops
 
 Ints = NDArray[np.int64]

@@ -23,7 +23,7 @@ from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.files import source
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.states import State
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.read import tflite
 from glowembed.read.builder import MAX_ELEMENTS
 from glowembed.read.labels import as_numbers

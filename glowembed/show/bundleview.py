@@ -17,7 +17,8 @@ from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.registry import kernel_ops
-from glowembed.law.fixedpoint import EACH_NAMES, WORD_NAMES, Mode
+from glowembed.law.fixedpoint import EACH_NAMES, WORD_NAMES
+from glowembed.law.modes import Mode
 from glowembed.pipeline import Bundle
 from glowembed.show import graph_view
 

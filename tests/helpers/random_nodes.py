@@ -20,7 +20,8 @@ from own_cases import own_cases
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value, verify
 from glowembed.graph.op import LowerContext, in_mode
 from glowembed.graph.registry import kernel_ops
-from glowembed.law.fixedpoint import MODES, requant
+from glowembed.law.fixedpoint import requant
+from glowembed.law.modes import MODES
 from glowembed.lower.nodes import lower
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams

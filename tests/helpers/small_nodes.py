@@ -18,7 +18,7 @@ from own_cases import own_cases
 from random_nodes import by_rows, typed_and_lowered
 
 from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
-from glowembed.law.fixedpoint import MODES
+from glowembed.law.modes import MODES
 from glowembed.lower.nodes import lower
 from glowembed.ops.handover import HandoverParams, JoinParams, SlideParams
 

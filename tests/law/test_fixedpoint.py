@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.law import fixedpoint
+from glowembed.law.modes import MODES
 from glowembed.run.kernel import shared_library
 
 INT32 = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1])
@@ -180,7 +181,7 @@ def pointer(array):
     return ctypes.c_void_p(array.ctypes.data)
 
 
-FUNCTIONS = {mode: "requantize" if mode == "default" else f"requantize_{mode}" for mode in fixedpoint.MODES}
+FUNCTIONS = {mode: "requantize" if mode == "default" else f"requantize_{mode}" for mode in MODES}
 
 
 SHORT = "#define __ARM_ARCH_6M__ 1\n"
@@ -188,7 +189,7 @@ SHORT = "#define __ARM_ARCH_6M__ 1\n"
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize(("core", "mode"), [*(("", mode) for mode in fixedpoint.MODES), (SHORT, "default")])
+@pytest.mark.parametrize(("core", "mode"), [*(("", mode) for mode in MODES), (SHORT, "default")])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(
     ("zero_point", "lo", "hi"), [(0, -128, 127), (-128, -128, 127), (127, -128, 127), (-5, -5, 100)]

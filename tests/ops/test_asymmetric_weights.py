@@ -5,7 +5,7 @@ import pytest
 from checker import case, check_op, weights
 
 from glowembed.graph.ir import Const, QType
-from glowembed.law.fixedpoint import MODES
+from glowembed.law.modes import MODES
 from glowembed.ops.shared.linear import linear_constants
 
 

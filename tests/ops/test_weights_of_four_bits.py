@@ -7,7 +7,7 @@ from checker import case, check_op, weights
 
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
-from glowembed.law.fixedpoint import MODES
+from glowembed.law.modes import MODES
 from glowembed.pipeline import CompileOptions, compile_model
 
 pytestmark = pytest.mark.cc

@@ -16,7 +16,8 @@ from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, Store
 from glowembed.graph.target import Target
 from glowembed.law import fixedpoint
-from glowembed.law.fixedpoint import LAWS, Mode
+from glowembed.law.fixedpoint import LAWS
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 

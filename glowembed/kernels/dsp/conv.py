@@ -16,7 +16,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, Store, law_number, only, others, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16

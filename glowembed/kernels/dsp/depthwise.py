@@ -14,7 +14,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, law_number
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 UNROLL_MAX = 6

@@ -15,7 +15,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, law_number, only, others, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.ops.gemm import FcParams
 
 

@@ -16,7 +16,8 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, law_number, only, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law.fixedpoint import LAWS, Mode
+from glowembed.law.fixedpoint import LAWS
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 

@@ -15,7 +15,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Kernel, law_number, only, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 FIELD = 21

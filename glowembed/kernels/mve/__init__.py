@@ -14,7 +14,8 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, KernelsOf
-from glowembed.law.fixedpoint import LAWS, WORDS, Mode
+from glowembed.law.fixedpoint import LAWS, WORDS
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 LANES = 16

@@ -21,7 +21,7 @@ from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.x86 import laws
 from glowembed.kernels.x86.levels import LEVELS
-from glowembed.law.fixedpoint import Mode
+from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 from glowembed.ops.mul import MulParams

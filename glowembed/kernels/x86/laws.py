@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glowembed.law.fixedpoint import LAWS, WORDS, Mode
+from glowembed.law.fixedpoint import LAWS, WORDS
+from glowembed.law.modes import Mode
 
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]

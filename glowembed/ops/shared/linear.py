@@ -21,6 +21,7 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Array, Const, QType, Shape
 from glowembed.graph.op import Malformed, in_mode
 from glowembed.law import fixedpoint
+from glowembed.law.modes import Mode
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def check_bias(bias: Shape, channels: int) -> None:
 
 
 def linear_constants(
-    w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, mode: fixedpoint.Mode = "default"
+    w: Const, wq: QType, bias: Const, xq: QType, yq: QType, name: str, mode: Mode = "default"
 ) -> LinearConstants:
     """The constants of y = x . w + b for weights with the output channel as axis 0.
 
@@ -86,7 +87,7 @@ def linear_constants(
     )
 
 
-def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.Mode) -> NDArray[np.float64]:
+def output_scales(x: float, w: NDArray[np.float64], y: float, mode: Mode) -> NDArray[np.float64]:
     """The scales x * w / y, rounded to float32 after each step in laws whose engines do so."""
     if mode == "glow":
         with np.errstate(over="ignore"):  # fixedpoint.requant refuses what is infinite
@@ -94,9 +95,9 @@ def output_scales(x: float, w: NDArray[np.float64], y: float, mode: fixedpoint.M
     return x * w / y
 
 
-def mode_of(attrs: Mapping[str, Any]) -> fixedpoint.Mode:
+def mode_of(attrs: Mapping[str, Any]) -> Mode:
     """The requantization of a node."""
-    mode: fixedpoint.Mode = attrs.get("requantization", "default")
+    mode: Mode = attrs.get("requantization", "default")
     return mode
 
 

@@ -11,15 +11,16 @@ from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.kernels import dsp
 from glowembed.law import fixedpoint
+from glowembed.law.modes import MODES, Mode
 from glowembed.ops.gemm import FcParams
 
-LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
+LAWS = [mode for mode in MODES if mode != "default"]
 INT8 = QType("int8", (1.0,), (0,))
 LARGEST = dsp.SUM_LIMIT - 1 - 128
 """The largest bias to which an input is added."""
 
 
-def scaled(mode: fixedpoint.Mode, bias: Array, scales: Array, zero_point: int = -3) -> tuple[Node, Graph]:
+def scaled(mode: Mode, bias: Array, scales: Array, zero_point: int = -3) -> tuple[Node, Graph]:
     """Fully connected: each output is its bias and the first of four inputs, times its scale."""
     count = len(bias)
     constants = {
@@ -53,7 +54,7 @@ def near_halves(rng: np.random.Generator) -> tuple[Array, Array]:
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
 @pytest.mark.parametrize(("mode", "zero_point"), [("onnx", -3), ("onnx", 8), ("glow", -3), ("tflite", 127)])
-def test_sums_at_every_shift(mode: fixedpoint.Mode, zero_point: int) -> None:
+def test_sums_at_every_shift(mode: Mode, zero_point: int) -> None:
     rng = np.random.default_rng(5)
     bias, scales = near_halves(rng)
     if mode == "glow":
@@ -65,7 +66,7 @@ def test_sums_at_every_shift(mode: fixedpoint.Mode, zero_point: int) -> None:
     assert checked[f"ge_fc_s8_dsp_{mode}"] == checked[f"ge_fc_direct_s8_dsp_{mode}"] > 1
 
 
-def _able(mode: fixedpoint.Mode, bias: int, scale: float) -> bool:
+def _able(mode: Mode, bias: int, scale: float) -> bool:
     node, _ = scaled(mode, np.asarray([bias]), np.asarray([scale]))
     return kernel(f"ge_fc_s8_dsp_{mode}").when(node, load_target("cortex-m4")) is None
 
@@ -80,5 +81,5 @@ def _able(mode: fixedpoint.Mode, bias: int, scale: float) -> bool:
         ("glow", (2**31 - 1 - (129 << 12)) // 410 - 127, 0.1, False),
     ],
 )  # fmt: skip
-def test_what_the_kernels_take(mode: fixedpoint.Mode, bias: int, scale: float, able: bool) -> None:
+def test_what_the_kernels_take(mode: Mode, bias: int, scale: float, able: bool) -> None:
     assert _able(mode, bias, scale) == able

@@ -14,16 +14,17 @@ from glowembed.graph.op import in_mode
 from glowembed.graph.registry import kernel
 from glowembed.graph.target import load_target
 from glowembed.law import fixedpoint
+from glowembed.law.modes import MODES, Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 
-LAWS = [mode for mode in fixedpoint.MODES if mode != "default"]
+LAWS = [mode for mode in MODES if mode != "default"]
 INT8 = QType("int8", (1.0,), (0,))
 LARGEST = 2**31 - 1 - 128
 """The largest bias whose sums fit int32."""
 
 
-def scaled(mode: fixedpoint.Mode, sums: Array, scales: Array) -> tuple[Node, Graph]:
+def scaled(mode: Mode, sums: Array, scales: Array) -> tuple[Node, Graph]:
     """Fully connected with an output for each sum: it, or with every other one it and an input, times its scale."""
     count = len(sums)
     constants = {
@@ -59,7 +60,7 @@ def fits(scales: Array, sums: Array) -> Array:
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
 @pytest.mark.parametrize("mode", LAWS)
-def test_every_sum_at_every_shift(mode: fixedpoint.Mode) -> None:
+def test_every_sum_at_every_shift(mode: Mode) -> None:
     rng = np.random.default_rng(5)
     sums, scales = near_halves(rng)
     if mode == "glow":
@@ -73,7 +74,7 @@ def test_every_sum_at_every_shift(mode: fixedpoint.Mode) -> None:
 
 @pytest.mark.parametrize("mode", ["onnx", "tflite"])
 @pytest.mark.parametrize(("scale", "able"), [(0.5, False), (0.499, True), (7.0, False), (0.0, True)])
-def test_scales_that_the_kernels_take(mode: fixedpoint.Mode, scale: float, able: bool) -> None:
+def test_scales_that_the_kernels_take(mode: Mode, scale: float, able: bool) -> None:
     node, _ = scaled(mode, np.zeros(2), np.asarray([0.01, scale]))
     assert (kernel(f"ge_fc_s8_mve_{mode}").when(node, load_target("cortex-m55")) is None) == able
 
@@ -105,7 +106,7 @@ SHAPES = {
 @pytest.mark.qemu
 @pytest.mark.parametrize("mode", ["default", *LAWS])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_convolutions_in_every_law(shape: str, mode: fixedpoint.Mode) -> None:
+def test_convolutions_in_every_law(shape: str, mode: Mode) -> None:
     """Every order of instructions that a kernel has: by its steps, pixels in threes and twos, with and without limits."""
     side, in_c, out_c, depthwise = SHAPES[shape]
     rng, pad = np.random.default_rng(7), side // 2
