@@ -10,12 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, ClockText, HtmlFile, compile_options, refuse_options, show, source_of, takes
+from glowembed.cli import (
+    AsJson,
+    ClockText,
+    HtmlFile,
+    compile_options,
+    progress_bar,
+    refuse_options,
+    show,
+    source_of,
+    takes,
+)
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.clock import hertz
 from glowembed.judge.inspection import Inspection, inspect_model
-from glowembed.pipeline import Bundle
+from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.show import bundleview, memory_view, report
 from glowembed.show.inspection import inspection
 from glowembed.show.memory_view import View
@@ -38,7 +48,11 @@ MemoryMap = Annotated[
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
     target: Annotated[
-        str | None, typer.Option("--target", help="Also show which boards of this target the model fits.")
+        str | None,
+        typer.Option(
+            "--target",
+            help="Show which boards of this target the model fits, and with which options; by default all targets.",
+        ),
     ] = None,
     data: Annotated[
         Path | None,
@@ -88,13 +102,33 @@ def inspect(
         _inspect_bundle(pipeline.load_bundle(model), inside, as_json, html)
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
-    options = compile_options(given)
-    asked = data is not None or options.random is not None
-    source = source_of(data, options.random) if asked else None
-    clock_hz = None if clock is None else hertz(clock)
-    layout, cut, frontend = options.input_layout, options.cut, options.frontend
-    found = inspect_model(model, options.shapes, target, layout, source, coverage, cut, clock_hz, frontend)
+    found = _inspect_model(model, target, data, coverage, clock, compile_options(given))
     _tell(found, as_json, html)
+
+
+def _inspect_model(
+    model: Path,
+    target: str | None,
+    data: Path | None,
+    coverage: bool,
+    clock: str | None,
+    options: CompileOptions,
+) -> Inspection:
+    source = source_of(data, options.random) if data is not None or options.random is not None else None
+    with progress_bar() as progress:
+        return inspect_model(
+            model,
+            options.shapes,
+            target,
+            options.input_layout,
+            source,
+            coverage,
+            options.cut,
+            None if clock is None else hertz(clock),
+            options.frontend,
+            everywhere=target is None,
+            progress=progress,
+        )
 
 
 def _tell(found: Inspection, as_json: bool, html: Path | None) -> None:

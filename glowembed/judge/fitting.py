@@ -1,5 +1,5 @@
 """Decides whether a network fits a board. In: a lowered graph, a target, its boards. Out: a verdict for each board,
-with its options.
+with its options; or what each target needs, with its boards.
 
 The arena is that of the plan, and constants are counted exactly. Code is estimated, and so is the harness of
 `validate`, so the demand has a low and a high end. If the memory of a board lies between them, only a build can decide.
@@ -8,18 +8,20 @@ The arena is that of the plan, and constants are counted exactly. Code is estima
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from glowembed.errors import UsageError
+from glowembed.errors import GlowembedError, UsageError
 from glowembed.graph.clock import clock_of, milliseconds
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Plan
 from glowembed.graph.registry import kernel
-from glowembed.graph.target import Board, boards_of, load_target
+from glowembed.graph.target import Board, Target, boards_of, load_target
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions, planned
+from glowembed.read.model import refuse_doubles
 
 REGION = re.compile(r'REGION_ALIAS\("(\w+)",\s*(\w+)\)')
 
@@ -59,6 +61,20 @@ class Fit:
     milliseconds: float | None = None
 
 
+@dataclass(frozen=True)
+class OnTarget:
+    """What a network needs on one target, and the verdicts for its boards. problem: why it cannot be compiled for it; the
+    rest is then 0 and empty.
+    """
+
+    target: str
+    arena: int = 0
+    flash: int = 0
+    cycles: int = 0
+    boards: tuple[Fit, ...] = ()
+    problem: str = ""
+
+
 def needs(graph: Graph, plan: Plan, target: str) -> Needs:
     """What a network with kernels and a plan needs. The cycles are those by which kernels are chosen, each called once."""
     constants, core = footprint.stored_once(graph), load_target(target)
@@ -66,8 +82,39 @@ def needs(graph: Graph, plan: Plan, target: str) -> Needs:
     return Needs(plan.arena_size, constants, footprint.flash(graph, plan, core) - constants, round(cycles))
 
 
-def fits(graph: Graph, options: CompileOptions, usual: Needs) -> tuple[Fit, ...]:
-    """The verdicts for all boards of the target, at their own clocks; `usual` is what the given options need."""
+def on_targets(
+    graph: Graph, options: CompileOptions, targets: Iterable[str], tight: bool = False
+) -> Iterator[OnTarget]:
+    """What a lowered graph needs on each target, by a plan that is made quickly, with its boards.
+
+    tight: for a board that is too small, also look for options with which it fits, which takes longer.
+    """
+    quick = replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
+    known: list[tuple[Target, tuple[Graph, Plan]]] = []
+    for name in targets:
+        own, core = replace(quick, target=name), load_target(name)
+        same = next((found for other, found in known if _alike(other, core)), None)
+        try:
+            refuse_doubles(graph, core)
+            chosen, plan = same or planned(graph, own)
+        except GlowembedError as error:  # such as a type that this core cannot compute with
+            yield OnTarget(name, problem=str(error))
+            continue
+        known.append((core, (chosen, plan)))
+        usual = needs(chosen, plan, name)
+        yield OnTarget(name, usual.arena, usual.flash, usual.cycles, fits(graph, own, usual, tight))
+
+
+def _alike(one: Target, other: Target) -> bool:
+    """Whether the same kernels and the same plan are chosen for both targets."""
+    first, second = ((t.isa, t.costs, t.has_fpu, t.word_size, t.arena_align, t.weights) for t in (one, other))
+    return first == second
+
+
+def fits(graph: Graph, options: CompileOptions, usual: Needs, tight: bool = True) -> tuple[Fit, ...]:
+    """The verdicts for all boards of the target, at their own clocks; `usual` is what the given options need. tight: for a
+    board that is too small, look for options with which it fits.
+    """
 
     @cache
     def limited(ram: int | None, flash: int | None) -> Needs | None:
@@ -78,7 +125,8 @@ def fits(graph: Graph, options: CompileOptions, usual: Needs) -> tuple[Fit, ...]
             return None
 
     boards = boards_of(load_target(options.target))
-    return tuple(_timed(_fit(board, usual, limited), board, usual) for board in boards)
+    attempt = limited if tight else lambda _ram, _flash: None
+    return tuple(_timed(_fit(board, usual, attempt), board, usual) for board in boards)
 
 
 def _timed(found: Fit, board: Board, usual: Needs) -> Fit:

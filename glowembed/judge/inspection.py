@@ -24,14 +24,15 @@ from glowembed.graph.notes import Note
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_first, channels_last
-from glowembed.graph.target import load_target
+from glowembed.graph.target import load_target, target_names
 from glowembed.judge.coverage import Row, refused
 from glowembed.judge.coverage import coverage as covered
-from glowembed.judge.fitting import Fit, fits, needs
+from glowembed.judge.fitting import Fit, Needs, OnTarget, fits, needs, on_targets
 from glowembed.ops.layout import Transpose
 from glowembed.options.frontend import Frontend
 from glowembed.options.table import WHOLE, Cut, InputLayout
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
+from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load
 from glowembed.read import importer
 from glowembed.read.frontend import with_frontend
@@ -89,6 +90,7 @@ class Inspection:
     clock_hz: int | None = None
     milliseconds: float | None = None
     boards: tuple[Fit, ...] = ()
+    targets: tuple[OnTarget, ...] = ()
     unsupported: tuple[Problem, ...] = ()
     coverage: tuple[Row, ...] = ()
 
@@ -106,9 +108,12 @@ def inspect_model(
     at: Cut = WHOLE,
     clock_hz: int | None = None,
     frontend: Frontend | None = None,
+    everywhere: bool = False,
+    progress: Progress = SILENT,
 ) -> Inspection:
     """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples, `coverage` adds how
-    each operator is computed, `clock_hz` adds the time of an inference at this clock, `frontend` puts a front end before it.
+    each operator is computed, `clock_hz` adds the time of an inference at this clock, `frontend` puts a front end before it,
+    `everywhere` adds what it needs on every target.
     """
     core = load_target(target or DEFAULT_TARGET).name
     options = CompileOptions(core, shapes=shapes, input_layout=input_layout, cut=at, frontend=frontend)
@@ -116,58 +121,42 @@ def inspect_model(
     info = importer.describe(model)
     problems = tuple(importer.problems(model, shapes, at))
     notes = tuple(Note("data", text) for text in info.notes)
-    head = Inspection(
-        model.name,
-        info.sha256,
-        info.opset,
-        info.producer,
-        notes,
-        target=options.target,
-        unsupported=problems,
-        clock_hz=clock_hz,
-    )
+    head = Inspection(model.name, info.sha256, info.opset, info.producer, notes, target=core, clock_hz=clock_hz)
     operators = importer.operators(model, at) if coverage else {}
     if problems:
+        head = replace(head, unsupported=problems)
         return replace(head, coverage=refused(operators, [(p.op, p.reason) for p in problems]) if coverage else ())
     imported = with_frontend(importer.load(model, shapes, input_layout, at=at), frontend)
     samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
     told = (*imported.assumed, *(note for note in (samples.notes if samples else ()) if note.level == "warning"))
     head = replace(head, notes=(*head.notes, *told))
-    sized, chosen = _sized(_described(head, imported), model, options, samples, target is not None)
-    if chosen is None or not coverage:
-        return sized
-    return replace(sized, coverage=covered(operators, chosen, options.core(), imported.generated))
-
-
-def _sized(
-    found: Inspection,
-    model: Path,
-    options: CompileOptions,
-    data: Dataset | None,
-    boards: bool,
-) -> tuple[Inspection, Graph | None]:
-    """The inspection with the sizes of the compiled network, and this network with kernels; a note and None if these cannot be
-    determined.
-    """
+    found = _described(head, imported)
+    if samples is None:
+        found = replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
     try:
-        samples = _random(input_specs(import_model(model, options)))
-        graph = lowered(model, options, data, samples)
+        graph = lowered(model, options, samples, _random(input_specs(import_model(model, options))))
         chosen, plan = planned(graph, options)
-        usual = needs(chosen, plan, options.target)
+        usual = needs(chosen, plan, core)
     except GlowembedError as error:
         unknown = Note("estimate", f"RAM and flash cannot be determined: {error}")
-        return replace(found, notes=(*found.notes, unknown)), None
-    fit = fits(graph, options, usual) if boards else ()
-    found = found if data is not None else replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
-    sized = replace(
+        return replace(found, notes=(*found.notes, unknown))
+    every = progress.track(target_names(), "targets") if everywhere else ()
+    return replace(
+        _sized(found, usual),
+        boards=fits(graph, options, usual) if target is not None else (),
+        targets=tuple(on_targets(graph, options, every)),
+        coverage=covered(operators, chosen, options.core(), imported.generated) if coverage else (),
+    )
+
+
+def _sized(found: Inspection, usual: Needs) -> Inspection:
+    return replace(
         found,
         arena_estimate=usual.arena,
         flash_estimate=usual.flash,
         cycles_estimate=usual.cycles,
         milliseconds=milliseconds(usual.cycles, found.clock_hz),
-        boards=fit,
     )
-    return sized, chosen
 
 
 def _random(specs: Sequence[InputSpec]) -> Dataset:

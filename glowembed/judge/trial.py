@@ -15,10 +15,10 @@ from typing import Any
 from glowembed.errors import DoesNotFit, UsageError
 from glowembed.graph.notes import Note
 from glowembed.graph.target import Board, board_names, load_board, load_target
-from glowembed.judge.fitting import Fit, fits, needs
+from glowembed.judge.fitting import Fit, on_targets
 from glowembed.judge.inspection import Inspection, inspect_model
 from glowembed.judge.validation import Validation, validate
-from glowembed.pipeline import Bundle, CompileOptions, compile_model, lowered, planned
+from glowembed.pipeline import Bundle, CompileOptions, compile_model, lowered
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.run import qemu
@@ -125,16 +125,10 @@ def _validated(
 
 def _boards(model: Path, source: Source, options: CompileOptions) -> Iterator[Fit]:
     """The verdict for every board, target by target."""
-    quick = replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
-    graph = lowered(model, quick, source, Dataset({}))
-    for target in dict.fromkeys(load_board(name).target for name in board_names() if name != HERE):
-        own = replace(quick, target=target)
-        try:
-            chosen, plan = planned(graph, own)
-        except UsageError:  # such as a type that this core cannot compute with
-            continue
-        verdicts = fits(chosen, own, needs(chosen, plan, target))
-        yield from (fit for fit in verdicts if load_board(fit.board).target == target)
+    targets = list(dict.fromkeys(load_board(name).target for name in board_names() if name != HERE))
+    graph = lowered(model, options, source, Dataset({}))
+    for found in on_targets(graph, options, targets, tight=True):
+        yield from (fit for fit in found.boards if load_board(fit.board).target == found.target)
 
 
 def _emulated(board: Board) -> Board:

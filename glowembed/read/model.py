@@ -38,12 +38,12 @@ def _layout(options: CompileOptions) -> str:
 
 def refuse_unfit(graph: Graph, model: Path, target: Target) -> None:
     """Raises UnsupportedModelError for values of float64 on a small core, and above the limits that docs/memory.md states."""
-    _refuse_doubles(graph, target)
+    refuse_doubles(graph, target)
     _refuse_large(graph, model)
 
 
-def _refuse_doubles(graph: Graph, target: Target) -> None:
-    """Refuse values of float64 for a target that computes them in software."""
+def refuse_doubles(graph: Graph, target: Target) -> None:
+    """Raises UnsupportedModelError for values of float64 and a target that computes them in software."""
     doubles = [v.name for v in graph.values.values() if v.dtype == "float64" and v.const is None]
     if doubles and target.word_size < 8:
         raise UnsupportedModelError(

@@ -38,6 +38,17 @@ class Fit(TypedDict):
     milliseconds: Milliseconds
 
 
+class OnTarget(TypedDict):
+    """What the network needs on one target, by a plan that is made quickly; without --target."""
+
+    target: str
+    arena: Count
+    flash: Count
+    cycles: Count
+    boards: Annotated[list[Fit], "Those that execute its code, without a search for options."]
+    problem: Annotated[str, "Why it cannot be compiled for this target; the figures are then 0."]
+
+
 class Problem(TypedDict):
     """A reason why the model cannot be compiled."""
 
@@ -80,7 +91,8 @@ class Inspection(TypedDict):
     cycles_estimate: Annotated[int | None, "By the figures with which kernels are chosen; `measure` counts them."]
     clock_hz: Clock
     milliseconds: Milliseconds
-    boards: list[Fit]
+    boards: Annotated[list[Fit], "With --target: its boards."]
+    targets: Annotated[list[OnTarget], "Without --target: all of them."]
     unsupported: list[Problem]
     coverage: list[Operator]
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glowembed.graph.clock import time_text
-from glowembed.judge.fitting import Fit
+from glowembed.judge.fitting import Fit, OnTarget
 from glowembed.judge.inspection import Inspection, Tensor
 from glowembed.show.tables import number, shape, size, table
 
@@ -24,7 +24,8 @@ def inspection(found: Inspection) -> RenderableType:
     if found.unsupported:
         return Group(head, *notes, *covered, _unsupported(found))
     boards = [_boards_that_fit(found)] if found.boards else []
-    return Group(head, *notes, _io(found), *(covered or [_model_layers(found)]), _totals(found), *boards)
+    targets = [_targets(found)] if found.targets else []
+    return Group(head, *notes, _io(found), *(covered or [_model_layers(found)]), _totals(found), *boards, *targets)
 
 
 def _coverage(found: Inspection) -> Table:
@@ -94,6 +95,31 @@ def board_rows(boards: Iterable[Fit]) -> list[tuple[str, ...]]:
         )
         for b in boards
     ]  # fmt: skip
+
+
+TARGET_HEADS = ("target", "arena (RAM)", "flash", "cycles", "fits", "may fit with options")
+
+
+def target_rows(targets: Iterable[OnTarget]) -> list[tuple[str, ...]]:
+    """What a network needs on each target, and its boards by verdict; one that is too small may fit with --ram or --flash."""
+    return [_target_row(found) for found in targets]
+
+
+def _target_row(found: OnTarget) -> tuple[str, ...]:
+    if found.problem:
+        return found.target, "-", "-", "-", found.problem, "-"
+    able = ", ".join(fit.board for fit in found.boards if fit.fits) or "-"
+    other = ", ".join(fit.board for fit in found.boards if not fit.fits and fit.flash) or "-"
+    return found.target, size(found.arena), size(found.flash), number(found.cycles), able, other
+
+
+def _targets(found: Inspection) -> Table:
+    shown = table(
+        "Targets, estimated by a quick plan; --target NAME finds the options", TARGET_HEADS, target_rows(found.targets)
+    )
+    for column in shown.columns[-2:]:
+        column.justify = "left"
+    return shown
 
 
 def _boards_that_fit(found: Inspection) -> Table:

@@ -13,13 +13,13 @@ from small_models import model, node, saved, weights
 
 from glowembed.errors import DoesNotFit, UsageError
 from glowembed.graph.plan import PlanOptions
-from glowembed.graph.target import load_board
+from glowembed.graph.target import load_board, target_names
 from glowembed.judge import fitting
 from glowembed.judge.fitting import Needs
 from glowembed.judge.inspection import inspect_model
 from glowembed.judge.validation import build_bundle, validate
-from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.ranges.datasets import Source
+from glowembed.pipeline import CompileOptions, compile_model, lowered
+from glowembed.ranges.datasets import Dataset, Source
 
 
 def images(side: int, channels: int) -> onnx.ModelProto:
@@ -125,3 +125,28 @@ def test_what_cannot_be_planned_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     found = inspect_model(saved(dense(4, 3), tmp_path), target="cortex-m4")
     assert (found.arena_estimate, found.boards) == (None, ())
     assert [(note.code, "no plan" in note.text) for note in found.notes] == [("estimate", True)]
+
+
+def test_without_a_target_all_are_shown(tmp_path: Path) -> None:
+    """Each target has the figures of a compilation for it; for a board that is too small, no options are looked for."""
+    file = saved(dense(480, 290), tmp_path)
+    found = {one.target: one for one in inspect_model(file, everywhere=True).targets}
+    assert tuple(found) == target_names()
+    verdicts = {fit.board: (fit.fits, fit.options) for name in ("cortex-m0", "cortex-m3") for fit in found[name].boards}
+    assert verdicts["microbit"] == (True, "")
+    assert verdicts["stm32vldiscovery"] == (False, "")
+    np.savez(tmp_path / "d.npz", calib_x=np.random.default_rng(1).standard_normal((9, 480)).astype(np.float32))
+    for name in ("cortex-m0", "cortex-m55", "riscv32"):
+        made = compile_model(file, tmp_path / name, CompileOptions(name), tmp_path / "d.npz").manifest
+        assert found[name].arena == pytest.approx(made["arena"]["size"], rel=0.05), name
+
+
+def test_a_target_that_cannot_compute_a_type_says_why(tmp_path: Path) -> None:
+    tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, (1, 4)) for name in "xy"]
+    graph = onnx.helper.make_graph([node("Sin", "x", "y")], "small", tensors[:1], tensors[1:])
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    options = CompileOptions("x86-64", dtype="model")
+    graph = lowered(saved(proto, tmp_path), options, None, Dataset({"x": np.ones((2, 4))}, shapes={"x": (1, 4)}))
+    problems = {one.target: one.problem for one in fitting.on_targets(graph, options, ("cortex-m4", "x86-64"))}
+    assert "is float64" in problems["cortex-m4"]
+    assert problems["x86-64"] == ""

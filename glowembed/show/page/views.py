@@ -15,7 +15,7 @@ from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Tradeoff
 from glowembed.graph.target import Board
 from glowembed.judge.debugging import LayerReport
-from glowembed.judge.fitting import Fit
+from glowembed.judge.fitting import Fit, OnTarget
 from glowembed.judge.inspection import Inspection
 from glowembed.judge.trial import Trial
 from glowembed.judge.tune import ALL, Tuned
@@ -24,7 +24,7 @@ from glowembed.measure import Measurement
 from glowembed.pipeline import Bundle
 from glowembed.ranges.profile import Profile
 from glowembed.show import curve_view, memory_view
-from glowembed.show.inspection import BOARD_HEADS, board_rows
+from glowembed.show.inspection import BOARD_HEADS, TARGET_HEADS, board_rows, target_rows
 from glowembed.show.memory_view import View
 from glowembed.show.page import (
     Bar,
@@ -231,6 +231,12 @@ def _boards(boards: Sequence[Fit]) -> Section:
     return Section("Boards", (*paragraph(words, "soft"), *table(BOARD_HEADS, rows)) if rows else ())
 
 
+def _targets(targets: Sequence[OnTarget]) -> Section:
+    words = "Estimated with plans that are found quickly: compile may need less. --target NAME finds the options with which more boards fit."
+    shown = table(TARGET_HEADS, target_rows(targets))
+    return Section("Targets", (*paragraph(words, "soft"), *shown) if targets else ())
+
+
 # ---------------------------------------------------------------------------------------------- inspect
 
 
@@ -291,6 +297,7 @@ def _inspected(found: Inspection) -> tuple[Section, ...]:
         Section("Not supported", table(("node", "op", "reason", "what to do"), problems, 4)),
         Section("Inputs and outputs", table(("", "tensor", "shape", "dtype", "layout"), io, 2)),
         _boards(found.boards),
+        _targets(found.targets),
         Section("Operators", table(("operator", "dtype", "kernels", "nodes", "cycles, estimated", "share", "reason"), covered, 3)),
         Section("Layers", table(("layer", "op", "output", "MACs", "parameters"), layers, 2, sortable=True)),
     )  # fmt: skip
