@@ -40,7 +40,7 @@ def first_output(bundle: Bundle, image: Image, dataset: Dataset) -> float:
     sample = b"".join(np.ascontiguousarray(array).tobytes() for array in inputs.values())
     right = b"".join(np.ascontiguousarray(values[name]).tobytes() for name in bundle.graph.outputs)
     begun = time.monotonic()
-    with serial.board_line(image, None, None) as line:
+    with serial.board_line(image, None) as line:
         session = serial.open_session(line, image, bundle.manifest)
         assert session.step(lambda device: serial.infer(session, sample, device)) == right
         return time.monotonic() - begun

@@ -68,6 +68,12 @@ JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that."),
 ]
+ProbeSerial = Annotated[
+    str | None,
+    typer.Option(
+        "--probe", metavar="SERIAL", help="The debug probe to flash with, or the UF2 drive, if there are several."
+    ),
+]
 StoreUrl = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glowembed.cli import check_firmware
+from glowembed.cli import ProbeSerial, check_firmware
 from glowembed.judge.validation import build_bundle
 from glowembed.run import flash as flashing
 
@@ -22,6 +22,7 @@ def flash(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.")],
     board: Annotated[str, typer.Option("--board", help="A real board; `glowembed boards` lists them.")],
     port: Annotated[str | None, typer.Option("--port", metavar="PORT", help="Port for tools that need one.")] = None,
+    probe: ProbeSerial = None,
     build_dir: Annotated[
         Path | None,
         typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD-serial."),
@@ -41,6 +42,6 @@ def flash(
     """
     check_firmware(board, transport)
     image = build_bundle(bundle, board, build_dir, transport)
-    flashing.flash(image, port)
+    flashing.flash(image, {"port": port or "", "probe": probe or ""})
     after = f"glowembed validate {bundle} --board {board} --port ... --data ..."
     typer.echo(f"{image.elf} is on {board}; next: {after if transport == 'serial' else 'docs/mlperf.md'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -10,8 +11,8 @@ from serial.tools import list_ports
 
 from glowembed.cli import show
 from glowembed.errors import GlowembedError
+from glowembed.run.bench import held
 from glowembed.run.device import Device, SessionLost, Settings
-from glowembed.run.line import open_port
 from glowembed.show import report
 
 PATIENCE = 1.0
@@ -48,15 +49,13 @@ def ports(
 def who(name: str, baud: int) -> str:
     """A description of the firmware that answers on a port."""
     try:
-        line = open_port(name, baud)
-    except GlowembedError as error:
-        return str(error)
-    try:
-        device = Device(line, Settings(baud=baud, patience=PATIENCE))
-        device.hello()
-        info = device.info()
-        return f"bundle {info.name!r} ({info.hash[:12]}) on {info.board or 'a firmware of its own'}, {info.target}"
+        with held(name, baud) as bench, closing(bench.open()) as line:
+            return _answer(Device(line, Settings(baud=baud, patience=PATIENCE)))
     except (GlowembedError, SessionLost) as error:
         return str(error).removeprefix(f"{name}: ")
-    finally:
-        line.close()
+
+
+def _answer(device: Device) -> str:
+    device.hello()
+    info = device.info()
+    return f"bundle {info.name!r} ({info.hash[:12]}) on {info.board or 'a firmware of its own'}, {info.target}"

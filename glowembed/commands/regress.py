@@ -23,7 +23,7 @@ from glowembed.graph.clock import hertz
 from glowembed.graph.target import load_target, target_names
 from glowembed.jobs import cluster, identity
 from glowembed.jobs.store import DEFAULT, open_store
-from glowembed.judge import baseline, regress
+from glowembed.judge import baseline, farm, regress
 from glowembed.read import onnxfile
 from glowembed.show import regress_view
 
@@ -72,6 +72,12 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="N", min=1, help="Run on a Dask cluster of N workers of this computer."),
 ]
+BoardsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--boards", metavar="FARM.yaml", help="Run on these boards instead; each gets every model of its target."
+    ),
+]
 BaselineFile = Annotated[
     Path | None,
     typer.Option("--baseline", metavar="FILE", help="A file that --json wrote earlier; worse figures are failures."),
@@ -92,6 +98,7 @@ def regress_(
     jobs: Jobs = None,
     workers: Workers = None,
     scheduler: SchedulerUrl = None,
+    boards: BoardsFile = None,
     resume: Resume = True,
     baseline_file: BaselineFile = None,
     junit: JunitFile = None,
@@ -106,13 +113,15 @@ def regress_(
     """
     if jobs is not None and (workers is not None or scheduler is not None):
         raise UsageError("--jobs is for this process: on a cluster, each worker runs one cell at a time")
-    wanted = _spec(spec, models)
+    if boards is not None and workers is not None:
+        raise UsageError("--workers is not for boards, of which each has one line: use --jobs, or --scheduler")
+    wanted, places = _spec(spec, models), farm.read(boards) if boards is not None else []
     names = [load_target(name).name for name in (targets.split(",") if targets else wanted.targets or target_names())]
     before = baseline.read(baseline_file) if baseline_file is not None else []
-    cells = regress.jobs(wanted.models, names, wanted.settings, samples or wanted.samples, wanted.clock)
+    cells = regress.jobs(wanted.models, names, wanted.settings, samples or wanted.samples, wanted.clock, places)
     kept = open_store(store, afresh=not resume)
     try:
-        with _crew(jobs, workers, scheduler) as (executor, tools):
+        with _crew(jobs, workers, scheduler, places) as (executor, tools):
             place = None if isinstance(executor, cluster.Cluster) else build
             rows, problem = regress.run_all(cells, executor, kept, tools, place, _teller(len(cells)))
     except KeyboardInterrupt as stopped:
@@ -128,10 +137,13 @@ def regress_(
 
 
 @contextmanager
-def _crew(jobs: int | None, workers: int | None, scheduler: str | None) -> Iterator[tuple[Executor, Mapping[str, str]]]:
+def _crew(
+    jobs: int | None, workers: int | None, scheduler: str | None, places: Sequence[farm.Place]
+) -> Iterator[tuple[Executor, Mapping[str, str]]]:
     """Who runs the cells, and the tools that are there: threads of this process, or a cluster."""
     if workers is None and scheduler is None:
-        with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        count = jobs or os.cpu_count() or 1
+        with farm.Crew(places, count) if places else ThreadPoolExecutor(count) as pool:
             try:
                 yield pool, identity.tools()
             except KeyboardInterrupt:

@@ -16,6 +16,7 @@ from glowembed.cli import (
     HtmlFile,
     ImageWords,
     JsonFile,
+    ProbeSerial,
     board_of,
     progress_bar,
     refuse_options,
@@ -81,7 +82,7 @@ PortName = Annotated[
     typer.Option(
         "--port",
         metavar="PORT",
-        help="Port of the board: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE.",
+        help="Port of the board: /dev/ttyACM0, socket://host:port, rfc2217://host:port, labgrid:PLACE or labgrid:TAG=VALUE.",
     ),
 ]
 BaudRate = Annotated[int | None, typer.Option("--baud", metavar="N", help="Baud rate; by default that of board.toml.")]
@@ -120,6 +121,7 @@ def validate(
     baud: BaudRate = None,
     flash: FlashFirst = False,
     resume: Resume = False,
+    probe: ProbeSerial = None,
     clock: ClockText = None,
     min_accuracy: MinAccuracy = None,
     max_drop: MaxDrop = None,
@@ -141,6 +143,7 @@ def validate(
     limits = dict(zip(FIGURES, (min_accuracy, max_drop, max_cycles, max_ram, max_flash), strict=True))
     if boards is not None:
         own = {"--board": board, "--port": port, "--baud": baud, "--transport": transport, "--build-dir": build_dir}
+        own |= {"--probe": probe}
         own |= {FIGURES[name].option: limit is not None for name, limit in limits.items()}
         refuse_options({**own, "--html": html, "--clock": clock}, f"for one board, and {boards} names several")
         given = {"--samples": samples, "--labels": labels, "--model": model, "--image-mean": words.mean}
@@ -151,7 +154,7 @@ def validate(
     opened = pipeline.load_bundle(bundle)
     images = words.options(images_of(opened))
     source, place = source_of(data, random, images, labels=labels), board_of(opened, board)
-    link, timed = Link(transport, port, baud, flash, resume), clock is not None or max_cycles is not None
+    link, timed = Link(transport, port, baud, flash, resume, probe=probe), clock is not None or max_cycles is not None
     clock_hz = clock_of(load_board(place), clock)
     with progress_bar() as progress:
         how = (layers, build_dir, progress, model, link, clock_hz, timed)

@@ -118,13 +118,16 @@ class Uart:
 
 @dataclass(frozen=True)
 class Flash:
-    """How firmware gets onto a board. `command`: {elf}, {bin}, {hex} or {uf2} in it stand for the file."""
+    """How firmware gets onto a board. `command`: {elf}, {bin}, {hex} or {uf2} in it stand for the file, {port} and {place} for how
+    the board is reached, and a word {probe} for the words of `probe`, in which {probe} is the serial number of a debug probe.
+    """
 
     command: tuple[str, ...]
     install: str
     """what to do where the tool is absent"""
     formats: tuple[str, ...]
     """kinds of file that the command asks for: elf, bin, hex, uf2"""
+    probe: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -391,10 +394,13 @@ def _flash(table: _Table) -> Flash | None:
     if inner is None:
         return None
     command = inner.strings("command")
+    probe = inner.strings("probe") if "probe" in inner.values else ()
     kinds = tuple(kind for kind in FLASH_FORMATS if any("{" + kind + "}" in word for word in command))
-    flash = Flash(command, inner.text("install"), kinds)
+    flash = Flash(command, inner.text("install"), kinds, probe)
     if not kinds:
         raise inner.error("command", f"names no file: one of {', '.join('{' + kind + '}' for kind in FLASH_FORMATS)}")
+    if probe and "{probe}" not in command:
+        raise inner.error("command", "has no word {probe}, which stands for the words of `probe`")
     inner.finish()
     return flash
 

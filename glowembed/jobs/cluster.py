@@ -270,11 +270,11 @@ def _local(distributed: Any, workers: int | None) -> Any:
     return local
 
 
-def serve(scheduler: str, workers: int) -> None:
-    """Become N workers of a scheduler, with the tools that are here, until they are ended."""
+def serve(scheduler: str, workers: int, more: Sequence[str] = ()) -> None:
+    """Become N workers of a scheduler, with the tools that are here and further resources, until they are ended."""
     if not installed():
         raise ToolError("a worker needs dask.distributed; install it: pip install 'glowembed[cluster]'")
-    tools = ",".join(f"{name}=1" for name in identity.tools())
+    tools = ",".join(f"{name}=1" for name in [*identity.tools(), *more])
     words = [sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--nthreads", "1", "--memory-limit", "0"]
     words += ["--nworkers", str(workers), *(["--resources", tools] if tools else [])]
     os.execv(sys.executable, words)

@@ -48,11 +48,11 @@ def read(path: Path) -> list[Mapping[str, Any]]:
 def compared(rows: Sequence[Row], before: Sequence[Mapping[str, Any]], allowed: Mapping[str, str | float]) -> list[Row]:
     """The rows, those with figures that are worse than allowed with exit code 5 if they had 0."""
     known = {_cell(row): row for row in before}
-    return [_judged(row, known.get((row.model, row.target, row.setting)), allowed) for row in rows]
+    return [_judged(row, known.get((row.model, row.target, row.setting, row.place)), allowed) for row in rows]
 
 
-def _cell(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    return row["model"], row["target"], row.get("setting", "")
+def _cell(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["model"], row["target"], row.get("setting", ""), row.get("place", "")
 
 
 def _judged(row: Row, before: Mapping[str, Any] | None, allowed: Mapping[str, str | float]) -> Row:

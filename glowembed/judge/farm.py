@@ -2,12 +2,14 @@
 hangs does not affect the others.
 
     boards:
-      - {name: bench, board: nucleo-l4r5zi, port: /dev/ttyACM0}
+      - {name: bench, board: nucleo-l4r5zi, port: /dev/ttyACM0, probe: 066DFF}
       - {name: rack 2, board: nucleo-u575zi-q, port: "socket://rack:4000", bundle: bundles/m33}
+      - {name: shelf, board: nrf52840-dk, port: "labgrid:chip=nrf52840", count: 4}
       - {board: mps2-an386}                      # emulated: its UART model
 
 `bundle` and `data` are relative to the file; without them those of the command line are used. A port of another machine
-is a socket or RFC 2217 (ser2net and the like), or the place of a labgrid: `port: labgrid:PLACE`.
+is a socket or RFC 2217 (ser2net and the like), or a place of a labgrid by its name or tags. `count` is the number of boards that
+`regress` may use at the same time.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +33,9 @@ from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.target import load_board
+from glowembed.run import lab
 
-KEYS = ("name", "board", "port", "baud", "bundle", "data", "timeout")
+KEYS = ("name", "board", "port", "baud", "probe", "count", "bundle", "data", "timeout")
 SECONDS = 3600.0
 GRACE_SECONDS = 20.0
 """for a command that was told to end"""
@@ -39,15 +43,31 @@ GRACE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Place:
-    """One board of a farm. timeout: seconds until it is given up."""
+    """One board of a farm, or several that are equal. timeout: seconds until a run is given up. probe: see Link. bundle, data: what
+    to validate, for which `regress` has lists of its own.
+    """
 
     name: str
     board: str
-    port: str | None
-    baud: int | None
-    bundle: Path
-    data: Path
-    timeout: float
+    port: str | None = None
+    baud: int | None = None
+    probe: str | None = None
+    count: int = 1
+    bundle: Path | None = None
+    data: Path | None = None
+    timeout: float = SECONDS
+
+    @property
+    def words(self) -> list[str]:
+        """The options of `validate` that reach the board."""
+        given = {"--board": self.board, "--port": self.port, "--baud": self.baud, "--probe": self.probe}
+        words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        return [*words, "--transport", "serial"]
+
+    @property
+    def plain_name(self) -> str:
+        """The name as a part of the name of a folder or of a resource."""
+        return "".join(c if c.isalnum() or c in "-_." else "_" for c in self.name)
 
 
 @dataclass(frozen=True)
@@ -66,21 +86,21 @@ class Row:
         return self.result is not None and bool(self.result["bit_exact"])
 
 
-def read(path: Path, bundle: Path, data: Path) -> list[Place]:
-    """The boards of a farm.yaml."""
+def read(path: Path, bundle: Path | None = None, data: Path | None = None) -> list[Place]:
+    """The boards of a farm.yaml. bundle, data: of the boards for which it names none."""
     found = documents.read_yaml(path)
     entries = found.get("boards") if isinstance(found, dict) else None
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError(f"{path}: expected 'boards:' with a list of boards, each with 'board' and, if real, 'port'")
     places = [_place(path, entry, bundle, data) for entry in entries]
-    names = [place.name for place in places]
+    names = [place.plain_name for place in places]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(f"{path}: {', '.join(twice)} occurs twice; give each a 'name'")
     return places
 
 
-def _place(path: Path, entry: Mapping[str, Any], bundle: Path, data: Path) -> Place:
+def _place(path: Path, entry: Mapping[str, Any], bundle: Path | None, data: Path | None) -> Place:
     for key in entry:
         if key not in KEYS:
             raise unknown_name(f"key in {path}", str(key), KEYS)
@@ -88,11 +108,16 @@ def _place(path: Path, entry: Mapping[str, Any], bundle: Path, data: Path) -> Pl
         raise UsageError(f"{path}: {dict(entry)} has no 'board'")
     board = load_board(str(entry["board"]))
     try:
+        count = int(entry.get("count", 1))
+        if count < 1:
+            raise ValueError("count: expected a number of boards")
         return Place(
             name=str(entry.get("name", board.name)),
             board=board.reference,
             port=str(entry["port"]) if "port" in entry else None,
             baud=int(entry["baud"]) if "baud" in entry else None,
+            probe=str(entry["probe"]) if "probe" in entry else None,
+            count=count,
             bundle=path.parent / str(entry["bundle"]) if "bundle" in entry else bundle,
             data=path.parent / str(entry["data"]) if "data" in entry else data,
             timeout=float(entry.get("timeout", SECONDS)),
@@ -107,26 +132,20 @@ def run(places: Sequence[Place], words: Sequence[str]) -> list[Row]:
         return list(pool.map(lambda place: _run(place, words), places))
 
 
-def _build_dir(place: Place) -> Path:
+def _build_dir(place: Place, bundle: Path) -> Path:
     """A build folder for each board, because two boards may have the same bundle."""
-    bundle = place.bundle.resolve()
-    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in place.name)
-    return bundle.parent / f"{bundle.name}.build" / "farm" / name
+    return bundle.resolve().parent / f"{bundle.resolve().name}.build" / "farm" / place.plain_name
 
 
 def _run(place: Place, words: Sequence[str]) -> Row:
+    assert place.bundle is not None, "the command line has one where the file has none"
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
         result = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "glowembed", "validate", str(place.bundle), "--data", str(place.data)]
-        command += ["--board", place.board, "--transport", "serial", "--json", str(result), *words]
-        command += ["--build-dir", str(_build_dir(place))]
-        command += ["--port", place.port] if place.port is not None else []
-        command += ["--baud", str(place.baud)] if place.baud is not None else []
-        path = os.pathsep.join(filter(None, [str(resources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-        env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
+        command = ["validate", str(place.bundle), "--data", str(place.data), *place.words]
+        command += ["--json", str(result), *words, "--build-dir", str(_build_dir(place, place.bundle))]
         try:
-            done = _command(command, env, place.timeout)
+            done = glowembed(command, place.timeout)
         except subprocess.TimeoutExpired:
             return Row(place.name, place.board, place.timeout, error=f"did not end within {place.timeout:g} s")
         seconds = time.monotonic() - begun
@@ -136,19 +155,61 @@ def _run(place: Place, words: Sequence[str]) -> Row:
     return Row(place.name, place.board, seconds, error=said)
 
 
-def _command(words: Sequence[str], env: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Like subprocess.run, but a process that exceeds its time may still clean up, because a board of a labgrid must be
-    released.
+def glowembed(words: Sequence[str], seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of glowembed in a process of its own. What it says while it waits for a place of a labgrid is shown, and the rest
+    is returned. A process that exceeds its time may still clean up. Raises TimeoutExpired.
     """
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
-    ) as process:
+    path = os.pathsep.join(filter(None, [str(resources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "glowembed", *words]
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as out,
+        subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace", env=env) as process,
+        ThreadPoolExecutor(1) as listener,
+    ):
+        said = listener.submit(_heard, process)
         try:
-            said = process.communicate(timeout=seconds)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=GRACE_SECONDS)
+                process.wait(GRACE_SECONDS)
             process.kill()
             raise
-        return subprocess.CompletedProcess(words, process.returncode, *said)
+        out.seek(0)
+        return subprocess.CompletedProcess(command, process.returncode, out.read(), said.result())
+
+
+def _heard(process: subprocess.Popen[str]) -> str:
+    """What a process says on its standard error until it ends, without what is only of interest meanwhile."""
+    assert process.stderr is not None, "asked for"
+    kept = []
+    for line in process.stderr:
+        if line.startswith(lab.PREFIX):
+            sys.stderr.write(line)
+        else:
+            kept.append(line)
+    return "".join(kept)
+
+
+class Crew(Executor):
+    """Runs jobs, each of which has a `place`, on the boards of a farm: at most `jobs` at a time, and on each place as many as it has
+    boards.
+    """
+
+    def __init__(self, places: Iterable[Place], jobs: int) -> None:
+        self._free = threading.Semaphore(jobs)
+        self._pools = {place.name: ThreadPoolExecutor(place.count) for place in places}
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """Run function(*args, **named) when a board is free. The first argument is the job."""
+        return self._pools[args[0].place.name].submit(self._run, function, args, named)
+
+    def _run(self, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        with self._free:
+            return function(*args, **named)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait until all jobs have ended, or those that have begun."""
+        for pool in self._pools.values():
+            pool.shutdown(wait, cancel_futures=cancel_futures)

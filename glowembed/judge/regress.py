@@ -9,9 +9,7 @@ from there as long as nothing of that changes. Any executor can run the cells: t
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
@@ -21,15 +19,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from glowembed import resources
-from glowembed.errors import GlowembedError, UsageError, unknown_name
-from glowembed.graph.target import default_board, load_target
+from glowembed.errors import GlowembedError, ToolError, UsageError, unknown_name
+from glowembed.graph.target import default_board, load_board, load_target
 from glowembed.jobs import identity
 from glowembed.jobs.store import Record, Store
+from glowembed.judge import farm
+from glowembed.judge.farm import Place
 from glowembed.options.option import table as options_of
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Flag, OnOff
 from glowembed.read import importer
+from glowembed.run import bench, lab
 from glowembed.version import VERSION
 
 MESSAGE_LINES = 3
@@ -42,7 +42,9 @@ Digests = tuple[Callable[[Path], str], Callable[[Path], str]]
 
 @dataclass(frozen=True)
 class Job:
-    """One cell: a model with its dataset on one target. setting: the name of `words`, which are options of compile."""
+    """One cell: a model with its dataset on one target. setting: the name of `words`, which are options of compile. place: a board of a farm,
+    instead of the target's own.
+    """
 
     name: str
     model: Path
@@ -53,13 +55,22 @@ class Job:
     words: tuple[str, ...] = ()
     samples: int | None = None
     clock: str | None = None
+    place: Place | None = None
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The compiler and the emulator, by the names of the resources that they are."""
+        target = load_target(self.target)
+        emulated = self.place is None or self.place.port is None
+        command = target.emulator.command[:1] if target.emulator is not None and emulated else ()
+        return tuple(map(identity.resource, [target.compiler, *command]))
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The resources that a worker must have for this cell."""
-        target = load_target(self.target)
-        commands = [target.compiler, *(target.emulator.command[:1] if target.emulator is not None else ())]
-        return tuple(map(identity.resource, commands))
+        """The resources that a worker must have for this cell: its tools, and the board where it is not one of a labgrid."""
+        at = self.place
+        own = at is not None and at.port is not None and not at.port.startswith(lab.PREFIX)
+        return (*self.tools, f"board:{at.plain_name}") if at is not None and own else self.tools
 
 
 @dataclass(frozen=True)
@@ -84,11 +95,13 @@ class Row:
     setting: str = ""
     cycles: int | None = None
     worse: list[str] = field(default_factory=list)
+    place: str = ""
 
     @property
     def where(self) -> str:
         """The cell, in words."""
-        return f"{self.model} on {self.target}" + (f", {self.setting}" if self.setting else "")
+        at = f" at {self.place}" if self.place else ""
+        return f"{self.model} on {self.target}{at}" + (f", {self.setting}" if self.setting else "")
 
 
 def jobs(
@@ -97,19 +110,47 @@ def jobs(
     settings: Mapping[str, Sequence[str]] | None = None,
     samples: int | None = None,
     clock: str | None = None,
+    places: Sequence[Place] = (),
 ) -> list[Job]:
-    """All cells, models outermost; missing files are refused before anything runs. settings: words of compile by name."""
+    """All cells, models outermost; missing files are refused before anything runs. settings: words of compile by name. places: the
+    boards to run them on, for each of the targets; by default the targets' own.
+    """
     for path in (path for pair in models for path in pair):
         if not path.exists():
             raise UsageError(f"there is no file {path}")
     names = _names([model for model, _ in models])
-    boards = {target: default_board(target).name for target in targets}
+    boards = _boards(places, targets) if places else [(name, default_board(name).name, None) for name in targets]
     return [
-        Job(name, model, data, target, board, setting, tuple(words), samples, clock)
+        Job(name, model, data, target, board, setting, tuple(words), samples, clock, place)
         for name, (model, data) in zip(names, models, strict=True)
-        for target, board in boards.items()
+        for target, board, place in boards
         for setting, words in (settings or {"": ()}).items()
     ]
+
+
+def _boards(places: Sequence[Place], targets: Iterable[str]) -> list[tuple[str, str, Place | None]]:
+    """Target, board and place for each board of a farm that has one of the targets. A place of a labgrid is always reserved, because
+    another cell may hold it.
+    """
+    found = list[tuple[str, str, Place | None]]()
+    for place in places:
+        board = load_board(place.board)
+        if place.bundle is not None or place.data is not None:
+            raise UsageError(
+                f"{place.name}: `bundle` and `data` are for validate; regress makes bundles of its own models"
+            )
+        if place.port is not None and board.flash is None:
+            raise UsageError(
+                f"{place.name}: board.toml of {board.name!r} has no [flash], with which models get onto it"
+            )
+        port = place.port
+        if port is not None and port.startswith(lab.PREFIX) and "?" not in port:
+            port = f"{port}?wait={lab.WAIT_SECONDS:g}"
+        name = load_target(board.target).name
+        found += [(name, board.name, replace(place, port=port))] if name in targets else []
+    if not found:
+        raise UsageError(f"none of the boards has one of the targets {', '.join(targets)}")
+    return found
 
 
 def _names(models: list[Path]) -> list[str]:
@@ -195,7 +236,7 @@ def _kept(job: Job, store: Store, tools: Mapping[str, str], digests: Digests) ->
     found = store.get(KIND, record.key)
     if found is not None:
         with suppress(TypeError):  # of a version with other fields
-            return replace(Row(**found), model=job.name, setting=job.setting), record
+            return replace(Row(**found), model=job.name, setting=job.setting, place=_place_name(job)), record
     return None, record
 
 
@@ -217,14 +258,16 @@ def _outcome(job: Job, future: Future[Row]) -> Row:
 
 def _record(job: Job, tools: Mapping[str, str], digests: Digests) -> Record:
     """The hash of all that the row of a cell depends on, and the same for people."""
-    software, used = identity.software(), {need: tools.get(need, "") for need in job.needs}
+    software, used = identity.software(), {need: tools.get(need, "") for need in job.tools}
     model, data = digests[0](job.model), digests[1](job.data)
     words = [identity.of_glowembed(), *software.values(), *used.values(), model, data]
     words += [job.target, job.board, *job.words, str(job.samples), str(job.clock)]
+    words += job.place.words if job.place is not None else []
     about: dict[str, Any] = {"model": job.name, "target": job.target, "board": job.board, "setting": job.setting}
     about |= {"options": list(job.words), "samples": job.samples, "clock": job.clock, "version": VERSION}
     about |= {"commit": identity.commit(), "model_sha256": model, "data_sha256": data}
     about |= {"tools": {name: said.partition("\n")[0] for name, said in used.items()}}
+    about |= {"place": job.place.name} if job.place is not None else {}
     return Record(KIND, identity.of_words(words), about, {})
 
 
@@ -243,11 +286,18 @@ def run(job: Job, build: Path | None = None) -> Row:
 
 
 def _row(job: Job, **more: Any) -> Row:
-    return Row(job.name, job.target, job.board, setting=job.setting, **more)
+    return Row(job.name, job.target, job.board, setting=job.setting, place=_place_name(job), **more)
+
+
+def _place_name(job: Job) -> str:
+    return job.place.name if job.place is not None else ""
 
 
 def _run(job: Job, build: Path) -> Row:
-    place = build / job.name / (f"{job.target}-{job.setting}" if job.setting else job.target)
+    if job.place is not None and (problem := _why_not(job.place)):
+        raise UsageError(problem)
+    parts = (job.target, job.setting, job.place.plain_name if job.place is not None else "")
+    place = build / job.name / "-".join(filter(None, parts))
     place.mkdir(parents=True, exist_ok=True)
     bundle, result = place / "bundle", place / "result.json"
     result.unlink(missing_ok=True)
@@ -257,17 +307,37 @@ def _run(job: Job, build: Path) -> Row:
         return _failed(job, made)
     more = ["--samples", str(job.samples)] if job.samples is not None else []
     more += ["--clock", job.clock] if job.clock is not None else []
-    ran = _glowembed("validate", str(bundle), "--board", job.board, *data, "--json", str(result), *more)
+    ran = _validated(job, str(bundle), *data, "--json", str(result), *more)
     if not result.is_file():
         return _failed(job, ran)
     return row(job, json.loads(result.read_text(encoding="utf-8")), ran.returncode)
 
 
-def _glowembed(*words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [str(resources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-    env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "glowembed", *words]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, check=False)
+@cache
+def _why_not(place: Place) -> str:
+    """Why a board cannot be reached, "" if it can: tried once, so that nothing is built for a board that is not there."""
+    if place.port is None:
+        return ""
+    try:
+        uart = load_board(place.board).uart
+        with bench.held(place.port, place.baud or (uart.baud if uart is not None else 115200)):
+            return ""
+    except GlowembedError as error:
+        return str(error)
+
+
+def _validated(job: Job, *words: str) -> subprocess.CompletedProcess[str]:
+    if job.place is None:
+        return _glowembed("validate", *words, "--board", job.board)
+    flash = ["--flash"] if job.place.port is not None else []
+    try:
+        return _glowembed("validate", *words, *job.place.words, *flash, seconds=job.place.timeout)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"did not end within {job.place.timeout:g} s") from error
+
+
+def _glowembed(*words: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    return farm.glowembed(words, seconds)
 
 
 def _failed(job: Job, process: subprocess.CompletedProcess[str]) -> Row:

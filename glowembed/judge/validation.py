@@ -37,6 +37,7 @@ from glowembed.ranges.datasets import Data, Dataset
 from glowembed.read import importer
 from glowembed.reference import run_int
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
+from glowembed.run.bench import Bench
 from glowembed.run.ondevice import Link, Reference, Wrong
 
 SCHEMA = 1
@@ -82,7 +83,7 @@ def build_bundle(
     """Build the program of a bundle for a board, by default in `<bundle>.build/<board>[-serial|-mlperf]`."""
     path, place = bundle.path if isinstance(bundle, Bundle) else Path(bundle), load_board(board)
     transport = transport or build.default_transport(place)
-    return build.build(path, place, build_dir or _build_dir(path, board, transport), transport)
+    return build.build(path, place, build_dir or _build_dir(path, place.name, transport), transport)
 
 
 def _build_dir(bundle: Path, board: str, transport: str) -> Path:
@@ -112,16 +113,17 @@ def validate(
     place = load_board(board)
     original = find_model(bundle, model)
     dataset = samples_for(bundle, data, labels).every(samples, in_order=bundle.graph.stream is not None)
-    with progress.stage("build"):
-        image = build_bundle(bundle, board, build_dir, _transport(place, link))
-    recording = streaming.recording(bundle.graph, dataset)
-    inputs = stored_inputs(bundle.graph, recording.hops)
-    expected = _int_reference(bundle, inputs, progress, layers)
-    wrong: Wrong | None = None
-    if image.transport == "serial":
-        result, wrong = _run_on_device(bundle, image, link, inputs, expected, layers, progress)
-    else:
-        result = _run(bundle, place, image, inputs, progress)
+    transport, wrong = _transport(place, link), None
+    with link.held(place) as held:
+        with progress.stage("build"):
+            image = build_bundle(bundle, board, build_dir, transport)
+        recording = streaming.recording(bundle.graph, dataset)
+        inputs = stored_inputs(bundle.graph, recording.hops)
+        expected = _int_reference(bundle, inputs, progress, layers)
+        if image.transport == "serial":
+            result, wrong = _run_on_device(bundle, image, (link, held), inputs, expected, layers, progress)
+        else:
+            result = _run(bundle, place, image, inputs, progress)
     found = _outputs(bundle, result)
     floats = model_outputs(
         bundle.graph,
@@ -158,9 +160,15 @@ def _transport(board: Board, link: Link) -> str:
 
 
 def _run_on_device(
-    bundle: Bundle, image: Image, link: Link, inputs: Arrays, expected: Arrays, layers: bool, progress: Progress
+    bundle: Bundle,
+    image: Image,
+    board: tuple[Link, Bench | None],
+    inputs: Arrays,
+    expected: Arrays,
+    layers: bool,
+    progress: Progress,
 ) -> tuple[RunResult, Wrong | None]:
-    rows = _rows(bundle, inputs)
+    (link, held), rows = board, _rows(bundle, inputs)
     link = replace(link, results=link.results or image.elf.parent / "results")
     right = [np.ascontiguousarray(expected[t["name"]]).reshape(len(rows), -1) for t in bundle.manifest["outputs"]]
     reference = Reference(
@@ -170,7 +178,7 @@ def _run_on_device(
     )
     with progress.counter(f"on {image.board.name}") as counter:
         few = min(LAYER_SAMPLES, len(rows)) if layers else 0
-        return ondevice.run(image, bundle.manifest, link, rows, reference, few, counter)
+        return ondevice.run(image, bundle.manifest, link, rows, reference, few, counter, held)
 
 
 def _value_bytes(bundle: Bundle, sample: Arrays) -> dict[str, bytes]:

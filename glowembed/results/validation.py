@@ -161,6 +161,7 @@ class RegressRow(TypedDict):
     stack: int | None
     error: str | None
     exit_code: int
+    place: Annotated[str, "The name of the board in the file of `--boards`; empty without one."]
     setting: Annotated[str, "The name of the options of compile; empty where none are set."]
     cycles: Annotated[int | None, "Measured or estimated, with a clock."]
     worse: Annotated[list[str], "What is worse than the baseline."]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -28,16 +29,30 @@ COPY = "copy-uf2"
 UF2_DRIVES = ("/media", "/run/media", "/Volumes", "/mnt")
 
 
-def flash(image: Image, port: str | None = None) -> None:
-    """Write the firmware into the board's flash with the tool of its board.toml."""
+PROBE = "{probe}"
+"""The word of a command that stands for the words of `probe`; it vanishes where no probe is named."""
+
+
+class FlashFailed(ToolError):
+    """The tool could not write the firmware."""
+
+
+def flash(image: Image, words: Mapping[str, str] | None = None) -> None:
+    """Write the firmware into the board's flash with the tool of its board.toml. words: what {port}, {place} and {probe} stand for in its
+    command, none by default.
+    """
     how = image.board.flash
     if how is None:
         why = "it is emulated: its firmware is loaded as it starts" if image.board.qemu else "board.toml has no [flash]"
         raise UsageError(f"board {image.board.name!r} cannot be flashed: {why}")
-    files = {kind: _file(image, kind).name for kind in how.formats}
-    command = [word.format(port=port or "", **files) for word in how.command]
+    named = {"port": "", "place": "", "probe": ""} | dict(words or {})
+    named |= {kind: _file(image, kind).name for kind in how.formats}
+    if named["probe"] and not how.probe and how.command[0] != COPY:
+        raise UsageError(f"board {image.board.name!r}: its flash command has no `probe` words to choose a probe with")
+    chosen = how.probe if named["probe"] else ()
+    command = [part.format(**named) for word in how.command for part in (chosen if word == PROBE else (word,))]
     if command[0] == COPY:
-        _copy_uf2(image.elf.parent / files["uf2"], how.install)
+        _copy_uf2(image.elf.parent / named["uf2"], how.install, named["probe"])
         return
     if shutil.which(command[0]) is None:
         raise ToolError(f"{command[0]}, which flashes board {image.board.name!r}, is not there; {how.install}")
@@ -53,10 +68,10 @@ def _run(command: list[str], board: str, folder: Path) -> None:
             command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ToolError(f"{command[0]} did not end within {SECONDS} s; is the board connected?") from error
+        raise FlashFailed(f"{command[0]} did not end within {SECONDS} s; is the board connected?") from error
     if done.returncode != 0:
         said = "\n".join((done.stderr + done.stdout).strip().splitlines()[-12:])
-        raise ToolError(
+        raise FlashFailed(
             f"{command[0]} could not flash board {board!r} (exit code {done.returncode}); is it connected, and its "
             f"debug port free?\n{said}"
         )
@@ -143,8 +158,11 @@ def crc32_mpeg2(data: bytes) -> int:
     return crc
 
 
-def _copy_uf2(path: Path, install: str) -> None:
+def _copy_uf2(path: Path, install: str, drive: str) -> None:
+    """Copy the firmware to the drive of a boot ROM. drive: its name, where several are mounted."""
     drives = [info.parent for top in UF2_DRIVES for info in Path(top).glob("**/INFO_UF2.TXT")]
-    if not drives:
-        raise ToolError(f"no drive with INFO_UF2.TXT is mounted; {install}")
-    shutil.copy(path, drives[0] / path.name)
+    found = [place for place in drives if drive in ("", place.name)]
+    if not found:
+        there = f" of the name {drive!r}, but of {', '.join(place.name for place in drives)}" if drives else ""
+        raise FlashFailed(f"no drive with INFO_UF2.TXT is mounted{there}; {install}")
+    shutil.copy(path, found[0] / path.name)

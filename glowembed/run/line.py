@@ -1,7 +1,7 @@
 """Opens lines of bytes to a device. In: the name of a port, or a program. Out: a Line: read, write, close.
 
-A port is what pyserial opens (/dev/ttyACM0, COM3, a pty, rfc2217://...), socket://host:port, or labgrid:PLACE. A
-program is an emulator, whose UART is a socket, or one that talks on its standard input and output.
+A port is what pyserial opens (/dev/ttyACM0, COM3, a pty, rfc2217://...), or socket://host:port. A program is an emulator,
+whose UART is a socket, or one that talks on its standard input and output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Protocol
 import serial
 
 from glowembed.errors import ToolError, UsageError
-from glowembed.run import lab
 
 CHUNK = 65536
 CONNECT_SECONDS = 10.0
@@ -135,27 +134,10 @@ class PortLine:
             self._port.close()
 
 
-class PlaceLine:
-    """The port of a labgrid place, which is released when the line is closed."""
-
-    def __init__(self, name: str, place: lab.Place, line: Line) -> None:
-        self.name, self._place, self._line = name, place, line
-        self.read, self.write = line.read, line.write
-        self._open = True
-
-    def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._line.close()
-            self._place.release()
-
-
 def open_port(name: str, baud: int = 115200) -> Line:
     """The line of a port. Raises UsageError if the port is missing, not accessible, or in use."""
     if name.startswith("socket://"):
         return _open_socket(name)
-    if name.startswith(lab.PREFIX):
-        return _open_place(name, baud)
     try:
         port = serial.serial_for_url(name, baudrate=baud, timeout=0, do_not_open=True)
         if isinstance(port, serial.Serial):
@@ -187,15 +169,6 @@ def _open_socket(name: str) -> Line:
         return SocketLine(name, socket.create_connection((host, int(port)), CONNECT_SECONDS))
     except OSError as error:
         raise UsageError(f"{name}: nothing listens there ({error.strerror or error})") from error
-
-
-def _open_place(name: str, baud: int) -> Line:
-    place = lab.acquire(name.removeprefix(lab.PREFIX), baud)
-    try:
-        return PlaceLine(name, place, open_port(place.port, baud))
-    except UsageError as error:
-        place.release()
-        raise UsageError(f"{name}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -2,12 +2,14 @@
 Located.
 
 The order is: flash if requested, open the line, hello, all samples, figures and, if a result is wrong, the layer from
-which it comes.
+which it comes. A board that hangs is switched off and on again, where that can be done, and everything is done once more.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +19,12 @@ from zlib import crc32
 import numpy as np
 
 from glowembed.errors import Interrupted, ToolError, UsageError
+from glowembed.graph.target import Board
 from glowembed.image.build import Image
-from glowembed.run import Bytes, RunResult, flash, serial
-from glowembed.run.device import Device, Settings
+from glowembed.run import Bytes, RunResult, bench, flash, serial
+from glowembed.run.bench import Bench
+from glowembed.run.device import Device, NoAnswer, Settings, WrongFirmware
+from glowembed.run.line import LineClosed
 from glowembed.run.pieces import pieces
 from glowembed.run.serial import Located, Session
 from glowembed.run.store import Store, key
@@ -28,7 +33,8 @@ from glowembed.run.store import Store, key
 @dataclass(frozen=True)
 class Link:
     """How to reach a board. transport: `semihosting`, `serial`, or None for the first one of the board; a port means
-    serial. resume: continue with the results that an earlier run has left in `results`. patience: see Settings.
+    serial. resume: continue with the results that an earlier run has left in `results`. patience: see Settings. probe: the
+    serial number of the debug probe, where several are connected.
     """
 
     transport: str | None = None
@@ -38,6 +44,13 @@ class Link:
     resume: bool = False
     results: Path | None = None
     patience: float = 10.0
+    probe: str | None = None
+
+    def held(self, board: Board) -> AbstractContextManager[Bench | None]:
+        """The board at the port, held until the context ends; None if the board is not at a port."""
+        if self.port is None:
+            return nullcontext()
+        return bench.held(self.port, _baud(board, self), self.probe)
 
 
 @dataclass(frozen=True)
@@ -71,12 +84,43 @@ def run(
     reference: Reference,
     layer_samples: int,
     progress: Callable[[int, int], None],
+    held: Bench | None = None,
 ) -> tuple[RunResult, Wrong | None]:
-    """Run all samples and, for the first `layer_samples`, every layer."""
+    """Run all samples and, for the first `layer_samples`, every layer. held: the board, if it is at a port.
+
+    A board that cannot be flashed, that is silent, or that runs other firmware than was flashed is switched off and on again, if it can
+    be, and all is done once more.
+    """
+    wanted = (image, manifest, samples, reference, layer_samples, progress)
+    try:
+        return _run(link, held, *wanted)
+    except (flash.FlashFailed, NoAnswer, LineClosed, WrongFirmware) as error:
+        if held is None or held.place is None or (isinstance(error, WrongFirmware) and not link.flash):
+            raise
+        if why_not := held.power_cycle():
+            error.add_note(f"its power could not be switched off and on again: {why_not}")
+            raise
+        why = str(error).partition("\n")[0]
+        sys.stderr.write(
+            f"{held.name}: its power was switched off and on, and all is tried once more, because: {why}\n"
+        )
+    return _run(replace(link, resume=True), held, *wanted)
+
+
+def _run(
+    link: Link,
+    held: Bench | None,
+    image: Image,
+    manifest: Mapping[str, Any],
+    samples: Bytes,
+    reference: Reference,
+    layer_samples: int,
+    progress: Callable[[int, int], None],
+) -> tuple[RunResult, Wrong | None]:
     if link.flash:
-        flash.flash(image, link.port)
-    with serial.board_line(image, link.port, link.baud) as line:
-        session = serial.open_session(line, image, manifest, _settings(image, link))
+        flash.flash(image, held.flash_words() if held is not None else {})
+    with serial.board_line(image, held) as line:
+        session = serial.open_session(line, image, manifest, Settings(_baud(image.board, link), patience=link.patience))
         store = Store(link.results, key(manifest["hash"], samples), link.resume)
         finished = False
         try:
@@ -102,12 +146,11 @@ def _kept(store: Store, samples: Bytes) -> list[str]:
     return [f"{len(store.done)} of {len(samples)} results are on disk: the same command with --resume goes on"]
 
 
-def _settings(image: Image, link: Link) -> Settings:
-    uart = image.board.uart
-    baud = link.baud or (uart.baud if uart is not None else 115200)
+def _baud(board: Board, link: Link) -> int:
+    baud = link.baud or (board.uart.baud if board.uart is not None else 115200)
     if baud < 1:
         raise UsageError(f"--baud {baud}: expected a rate like 115200")
-    return Settings(baud=baud, patience=link.patience)
+    return baud
 
 
 def _wrong(session: Session, image: Image, samples: Bytes, result: RunResult, reference: Reference) -> Wrong | None:

@@ -26,6 +26,7 @@ from glowembed.graph.target import Board
 from glowembed.image.build import Image
 from glowembed.image.glue import in_window
 from glowembed.run import Bytes, RunResult, line, qemu
+from glowembed.run.bench import Bench
 from glowembed.run.device import (
     SILENCE,
     SMALLEST_CHUNK,
@@ -87,19 +88,17 @@ class Weights:
 
 
 @contextmanager
-def board_line(image: Image, port: str | None, baud: int | None) -> Iterator[Line]:
+def board_line(image: Image, bench: Bench | None) -> Iterator[Line]:
     """The line to a board: its port, or the UART of the emulator that is this board, or a program on this computer."""
-    board = image.board
-    if port is not None:
-        rate = baud or (board.uart.baud if board.uart is not None else 115200)
-        opened = line.open_port(port, rate)
-        try:
-            yield opened
-        finally:
-            opened.close()
+    if bench is None:
+        with _started(image) as started:
+            yield started
         return
-    with _started(image) as started:
-        yield started
+    opened = bench.open()
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def _started(image: Image) -> AbstractContextManager[Line]:

@@ -24,6 +24,7 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("stack", lambda row: _number(row.stack)),
 )
 SETTING = ("setting", lambda row: row.setting or "-")
+PLACE = ("at", lambda row: row.place or "-")
 CYCLES = ("cycles", lambda row: _number(row.cycles))
 TEXT_COLUMNS = 3
 NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,10 +35,12 @@ def _number(value: int | None) -> str:
 
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, Callable[[Row], str]]]:
-    """The columns; those of settings and cycles only where there are any."""
+    """The columns; those of settings, places and cycles only where there are any."""
     columns = list(COLUMNS)
     if any(row.setting for row in rows):
         columns.insert(TEXT_COLUMNS, SETTING)
+    if any(row.place for row in rows):
+        columns.insert(TEXT_COLUMNS, PLACE)
     if any(row.cycles is not None for row in rows):
         columns.insert([title for title, _ in columns].index("arena"), CYCLES)
     return columns
@@ -48,7 +51,7 @@ def table(rows: Sequence[Row]) -> str:
     columns = _columns(rows)
     cells = [[title for title, _ in columns]] + [[show(row) for _, show in columns] for row in rows]
     widths = [max(len(line[column]) for line in cells) for column in range(len(columns))]
-    left = TEXT_COLUMNS + (SETTING in columns)
+    left = TEXT_COLUMNS + (SETTING in columns) + (PLACE in columns)
     rule = "|".join("-" * (w + 2) if i < left else "-" * (w + 1) + ":" for i, w in enumerate(widths))
     lines = [_line(cells[0], widths, left), f"|{rule}|", *(_line(line, widths, left) for line in cells[1:])]
     wrong = [f"{row.where}: {said}" for row in rows for said in _wrong(row)]
@@ -74,7 +77,7 @@ def html(rows: Sequence[Row]) -> str:
     verdict = f"{len(failed)} of {len(rows)} cells failed" if failed else f"all {len(rows)} cells are as they should be"
     wrong = [block for row in rows for said in _wrong(row) for block in paragraph(f"{row.where}: {said}", "lost")]
     cells = [[show(row) for _, show in columns] for row in rows]
-    words = TEXT_COLUMNS + (SETTING in columns)
+    words = TEXT_COLUMNS + (SETTING in columns) + (PLACE in columns)
     made = Page(
         "glowembed regress",
         "Models, targets and settings",

@@ -11,6 +11,7 @@ from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
+from glowembed.judge import regress
 from glowembed.judge.farm import read
 
 
@@ -57,6 +58,8 @@ def test_a_farm(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("boards: [{board: host, pot: x}]", "unknown key in"),
         ("boards: [{board: host}, {board: host}]", "host occurs twice"),
         ("boards: [{board: host, baud: fast}]", "invalid literal"),
+        ("boards: [{board: host, count: 0}]", "expected a number of boards"),
+        ("boards: [{name: a b, board: host}, {name: a/b, board: host}]", "a_b occurs twice"),
         ("{", "cannot be read as YAML"),
     ],
 )
@@ -77,3 +80,17 @@ def test_options_of_one_board_are_refused_and_the_others_passed_on(
     monkeypatch.setattr("glowembed.judge.farm.run", lambda places, more: passed.extend(more) or [])
     assert main([*words, "--samples", "3", "--layers", "--image-mean", "0.5"]) == 0
     assert passed == ["--samples", "3", "--image-mean", "0.5", "--layers"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("board: mps2-an386, port: /dev/ttyACM0", "has no .flash."),
+        ("board: mps2-an386, bundle: b", "are for validate"),
+        ("board: host", "none of the boards has one of the targets cortex-m4"),
+    ],
+)
+def test_boards_that_regress_cannot_use(tmp_path: Path, digits: Path, entry: str, words: str) -> None:
+    (tmp_path / "farm.yaml").write_text(f"boards: [{{{entry}}}]")
+    with pytest.raises(UsageError, match=words):
+        regress.jobs([(digits / "model.onnx", digits / "data.npz")], ["cortex-m4"], places=read(tmp_path / "farm.yaml"))

@@ -121,7 +121,9 @@ def test_a_tool_is_called_with_the_firmware(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     flash.flash(images["nucleo-l4r5zi"])
-    assert "program firmware.elf verify reset exit" in (tmp_path / "said").read_text()
+    assert (tmp_path / "said").read_text() == "-f board/st_nucleo_l4.cfg -c program firmware.elf verify reset exit\n"
+    flash.flash(images["nucleo-l4r5zi"], {"probe": "066D"})
+    assert ".cfg -c adapter serial 066D -c program firmware.elf" in (tmp_path / "said").read_text()
     monkeypatch.setenv("FAIL", "1")
     with pytest.raises(ToolError, match=r"could not flash board 'nucleo-l4r5zi' .exit code 1.(.|\n)*no probe"):
         flash.flash(images["nucleo-l4r5zi"])
@@ -137,6 +139,8 @@ def test_a_uf2_drive(images: dict[str, Image], monkeypatch: pytest.MonkeyPatch, 
     (copied,) = drive.glob("*.uf2")
     page = copied.read_bytes()[32:288]
     assert flash.crc32_mpeg2(page[:252]) == int.from_bytes(page[252:], "little")
+    with pytest.raises(ToolError, match="of the name 'OTHER', but of RPI-RP2"):
+        flash.flash(images["rpi-pico"], {"probe": "OTHER"})
 
 
 @pytest.mark.arm_gcc

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -27,7 +26,8 @@ from glowembed.__main__ import main
 from glowembed.commands import ports
 from glowembed.errors import ToolError, UsageError
 from glowembed.judge.validation import build_bundle
-from glowembed.run import lab, qemu, serial
+from glowembed.run import qemu, serial
+from glowembed.run.bench import held
 from glowembed.run.line import Line, LineClosed, open_port, qemu_line
 from glowembed.run.store import RECORD
 
@@ -253,14 +253,14 @@ def openocd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "said"
 
 
-def test_flash_comes_before_the_line(
-    bundle: Path, digits: Path, openocd: Path, capsys: pytest.CaptureFixture[str]
+def test_a_port_is_tried_before_anything_is_built_and_flashed(
+    bundle: Path, digits: Path, openocd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The flashed board does not answer here, because nothing is connected to its port."""
-    command = [*words(bundle, digits, "socket://127.0.0.1:1"), "--flash"]
+    command = [*words(bundle, digits, "socket://127.0.0.1:1"), "--flash", "--build-dir", str(tmp_path / "build")]
     assert main([word.replace(BOARD, "nucleo-l4r5zi") for word in command]) == 2
     assert "nothing listens there" in capsys.readouterr().err
-    assert "firmware.elf verify reset exit" in openocd.read_text()
+    assert not openocd.exists()
+    assert not (tmp_path / "build").exists()
 
 
 def scons(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -416,57 +416,22 @@ def test_a_place_is_ours_while_we_use_it(place: Any, bridge: Any, validate: Any,
 )
 def test_places_that_are_no_port(place: Any, found: tuple[str, ...], taken: str, error: str) -> None:
     asked = place(*found, taken=taken)
-    with pytest.raises(UsageError, match=error):
-        open_port("labgrid:rack")
+    with pytest.raises(UsageError, match=error), held("labgrid:rack", 115200):
+        pass
     assert (asked.read_text().splitlines()[-1] == "-p rack release") == (not taken)
 
 
 def test_no_labgrid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match="pipx install labgrid"):
-        lab.acquire("rack", 115200)
+    with pytest.raises(ToolError, match="pipx install labgrid"), held("labgrid:rack", 115200):
+        pass
 
 
-@pytest.fixture
-def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """`coordinator(port)`: a real labgrid here, with a place `rack` that has this port."""
-    if shutil.which("labgrid-coordinator") is None:
-        pytest.skip("no labgrid (pip install glowembed[labgrid])")
-    with ExitStack() as stack:
-
-        def start(port: int) -> None:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                address = f"127.0.0.1:{free.getsockname()[1]}"
-            monkeypatch.setenv("LG_COORDINATOR", address)
-            resource = RESOURCE.format(port=port, speed=115200, protocol="raw")
-            (tmp_path / "exports.yaml").write_text(f"group:\n  {resource}\n")
-            for command in (
-                ["labgrid-coordinator", "-l", address],
-                ["labgrid-exporter", "-c", address, "-n", "here", str(tmp_path / "exports.yaml")],
-            ):
-                process = stack.enter_context(
-                    subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                )
-                stack.callback(process.terminate)
-                time.sleep(3)
-            for verb in (["create"], ["add-match", "here/group/NetworkSerialPort"]):
-                subprocess.run(["labgrid-client", "-p", "rack", *verb], check=True)
-
-        yield start
-
-
-def test_a_farm_through_a_real_labgrid(
-    coordinator: Any, bridge: Any, bundle: Path, digits: Path, tmp_path: Path
-) -> None:
-    coordinator(bridge().port)
-    farm = tmp_path / "farm.yaml"
-    farm.write_text(
-        f"boards:\n  - {{board: {BOARD}, port: labgrid:rack}}\n  - {{name: none, board: {BOARD}, port: labgrid:x}}\n"
-    )
-    command = ["validate", str(bundle), "--data", str(digits / "data.npz"), "--samples", "3", "--boards", str(farm)]
-    assert main([*command, "--json", str(tmp_path / "result.json")]) == 1
-    good, bad = json.loads((tmp_path / "result.json").read_text())["boards"]
-    assert good["result"]["bit_exact"]
-    assert "place pattern x matches nothing" in bad["error"]
-    shown = subprocess.run(["labgrid-client", "-p", "rack", "show"], capture_output=True, text=True, check=True).stdout
-    assert re.search(r"acquired: None", shown)
+@pytest.mark.parametrize("port", ["", "rack?wait", "rack?wait=-1", "rack?wait=soon", "rack?wait=inf", "chip=m4?for=60"])
+def test_ports_that_name_no_place(place: Any, port: str) -> None:
+    place()
+    with (
+        pytest.raises(UsageError, match="expected labgrid:PLACE or labgrid:TAG=VALUE"),
+        held(f"labgrid:{port}", 115200),
+    ):
+        pass
