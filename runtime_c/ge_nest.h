@@ -254,6 +254,36 @@ GE_NEST_UNSIGNED(uint16, uint16_t, 16)
 GE_NEST_UNSIGNED(uint32, uint32_t, 32)
 GE_NEST_UNSIGNED(uint64, uint64_t, 64)
 
+/* Of a number that is not negative: the floor of its root, one bit after the other. */
+static inline int64_t ge_sqrt_int64(int64_t a) {
+    uint64_t rest = (uint64_t)a, root = 0, bit = (uint64_t)1 << 62;
+    while (bit > rest) {
+        bit = bit >> 2;
+    }
+    while (bit != 0) {
+        if (rest >= root + bit) {
+            rest -= root + bit;
+            root = (root >> 1) + bit;
+        } else {
+            root = root >> 1;
+        }
+        bit = bit >> 2;
+    }
+    return (int64_t)root;
+}
+
+/* Of a number that is not negative: how many bits it has. */
+static inline int64_t ge_length_int64(int64_t a) {
+    int64_t bits = 0;
+    for (int32_t step = 32; step != 0; step = step >> 1) {
+        if (a >> step != 0) {
+            a = a >> step;
+            bits += step;
+        }
+    }
+    return bits + a;
+}
+
 /* Where a position is not proved to lie inside of a tensor of `size` elements: the nearest one, and whether it does. */
 static inline int32_t ge_nearest(int32_t position, int32_t size) {
     return position < 0 ? 0 : position < size ? position : size - 1;

@@ -56,7 +56,8 @@ These operators are computed by C that is made from a loop nest, for every eleme
 quantized network, operators that only move, compare or select numbers (Gather, Tile, Pad, Where, TopK, ArgMax and others) work on the stored
 integers, whose type is that of the input, or that of the output if there are several inputs; between two float32 nodes they are
 float32 too. A function of one number (Sin, a power) is a table of 256 entries in int8, and straight
-lines in int16. The others run in float32. The conversions before and after them are layers too, and `inspect` lists each with its reason. An operator of the
+lines in int16. Sums, means, quotients, reductions, norms, LogSoftmax, running sums, LRN, Einsum, and convolutions and pools of any number of axes
+are computed on stored integers ([quantization.md](quantization.md#generated-operators-on-integers)). The others run in float32. The conversions before and after them are layers too, and `inspect` lists each with its reason. An operator of the
 first table is generated too if it computes with integers, or in a form that its kernels do not support. `compile --dtype
 model` computes every value in the type that the model gives it, float64 and float16 too, and takes any batch. Other operators are expanded
 by the function bodies that ONNX defines. Strings, sequences, optionals and random numbers are refused.

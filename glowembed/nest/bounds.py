@@ -92,6 +92,8 @@ def _combined(one: Expr, operands: Sequence[Interval]) -> Interval:
     if one.op in ("neg", "abs", "not") or len(operands) != 2:
         return UNKNOWN
     (a, b), (c, d) = operands
+    if one.op == "&" and c == d and c >= 0:
+        return 0.0, c
     if one.op == "+":
         return a + c, b + d
     if one.op == "-":

@@ -222,7 +222,7 @@ def _operation(one: Expr, a: Sequence[str]) -> str:
         return f"({a[0]} {op} {a[1]})"
     if op in ("isnan", "isinf", "bits"):
         return f"ge_{op}_{source}({_bare(a[0])})"
-    if op in ("abs", "sqrt", "floor", "ceil", "trunc", "rint"):
+    if op in ("abs", "sqrt", "floor", "ceil", "trunc", "rint", "length"):
         return f"ge_{op}_{kind}({_bare(a[0])})"
     return _arithmetic(one, a)
 
@@ -268,6 +268,8 @@ def _arithmetic(one: Expr, a: Sequence[str]) -> str:
         return f"({a[0]} / {a[1]})"
     if op in ("//", "%") and kind == INDEX and _never_negative(one.args[0]) and _positive(one.args[1]):
         return f"({a[0]} {op[0]} {a[1]})"
+    if op in ("<<", ">>") and _is_width(one.args[1], kind):
+        return f"({a[0]} >> {a[1]})" if op == ">>" else f"(({ctype})(({_unsigned(kind)}){a[0]} << {a[1]}))"
     names = {"/": "div", "//": "floordiv", "%": "mod", "fmod": "fmod", "<<": "shl", ">>": "shr"}
     return f"ge_{names[op]}_{kind}({_bare(a[0])}, {_bare(a[1])})"
 
@@ -279,6 +281,11 @@ def _unsigned(kind: str) -> str:
 
 def _positive(one: Expr) -> bool:
     return one.op == "constant" and one.value > 0
+
+
+def _is_width(one: Expr, kind: str) -> bool:
+    """Whether a number of bits by which a type that C does not promote is shifted is a constant within the type."""
+    return kind in _PROMOTED and one.op == "constant" and 0 <= one.value < dtypes.bits(kind)
 
 
 def _never_negative(one: Expr) -> bool:

@@ -8,6 +8,7 @@ The operations, on operands of one type unless stated:
     & | ^ << >>  bitwise, of bools logical; a shift by the width or more, or by a negative number, gives 0 or the sign
     < <= > >= == !=      bool
     neg not abs sqrt floor ceil trunc rint isnan isinf min max ?
+    sqrt length  of an int64 that is not negative: the floor of its root, the number of its bits
     cast         to another type; a float to an integer is truncated and clamped, NaN is 0
     bits         the bits of a float32 as int32, of a float64 as int64, and back
     load         an element of a tensor: the flat index, then one index for each axis
@@ -204,6 +205,11 @@ def absolute(a: Expr) -> Expr:
 
 def sqrt(a: Expr) -> Expr:
     return unary("sqrt", a)
+
+
+def length(a: Expr) -> Expr:
+    """The number of bits of an int64 that is not negative."""
+    return unary("length", a)
 
 
 def floor(a: Expr) -> Expr:

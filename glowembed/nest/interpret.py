@@ -166,6 +166,10 @@ def operation(op: str, source: str, kind: str, operands: Sequence[Array]) -> Arr
     a, b = operands[0], operands[-1]
     if op in _COMPARED:
         return _COMPARED[op](a, b)
+    if op == "length":
+        return _length(np.asarray(a))
+    if op == "sqrt" and not dtypes.is_float(kind):
+        return _root(np.asarray(a))
     if op in _OF_FLOATS:
         return _OF_FLOATS[op](a)
     if op in _BITWISE:
@@ -184,6 +188,23 @@ def operation(op: str, source: str, kind: str, operands: Sequence[Array]) -> Arr
     if op in ("<<", ">>"):
         return _shifted(op, kind, a, b)
     return _arithmetic(op, kind, a, b)
+
+
+def _length(a: Array) -> Array:
+    """The bits of integers that are not negative."""
+    bits = np.zeros_like(a)
+    for step in (32, 16, 8, 4, 2, 1):
+        above = (a >> step) > 0 if step < dtypes.bits(a.dtype.name) else np.zeros(a.shape, bool)
+        a, bits = np.where(above, a >> step, a), bits + np.where(above, step, 0).astype(a.dtype)
+    return bits + (a > 0)
+
+
+def _root(a: Array) -> Array:
+    """The floor of the square root of integers that are not negative."""
+    root = np.floor(np.sqrt(a.astype(np.float64))).astype(np.int64)
+    root -= root * root > a
+    root += (root + 1) * (root + 1) <= a
+    return root.astype(a.dtype)
 
 
 def _arithmetic(op: str, kind: str, a: Array, b: Array) -> Array:

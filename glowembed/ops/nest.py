@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Elements, whole
-from glowembed.graph.ir import Array, Node, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
-from glowembed.nest import ctext, interpret, retype
+from glowembed.graph.ir import Array, Const, Node, Shape, Value
+from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, free_name
+from glowembed.nest import ctext, interpret, retype, scaled
 from glowembed.nest.dtypes import numpy_type
 from glowembed.nest.program import Program, Statement, from_data, to_data
+from glowembed.nest.quantity import Stored, Unscalable
 from glowembed.ops.moves import stored_constant
 
 
@@ -79,6 +81,36 @@ class Choice(Nest):
         add(node, c, params_of(stored))
 
 
+class Arithmetic(Nest):
+    """A Nest whose real numbers are sums, products, quotients and the like: it computes them on stored integers (nest/scaled.py)."""
+
+    name = "Arithmetic"
+    plain = False
+    plain_constants = True
+    rounds_once = True
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        program, y = program_of(node.attrs["params"]), node.outputs[0]
+        named = dict(zip((t.name for t in program.inputs), node.inputs, strict=True))
+        arrays = {t: c.const(name).materialize() for t, name in named.items() if c.value(name).const is not None}
+        types = {t: c.qtype(name) for t, name in {**named, program.output.name: y}.items() if t not in arrays}
+        stored = {t: Stored(q.dtype, q.scale[0], q.zero_point[0]) for t, q in types.items()}
+        try:
+            found = scaled.on_integers(program, stored, arrays)
+        except Unscalable as problem:
+            raise UnsupportedModelError(
+                f"{node.name}: {problem}; give the node {{dtype: float32}} in a precision.yaml"
+            ) from None
+        for t, array in found.constants.items():
+            named[t] = free_name(f"{y}/{t}", {*c.graph.values, *c.values})
+            c.values[named[t]] = Value(named[t], array.shape, array.dtype.name, const=Const(array))
+        add(replace(node, inputs=tuple(named[t.name] for t in found.program.inputs)), c, params_of(found.program))
+
+
+def _lower_float(node: Node, c: LowerContext) -> None:
+    add(node, c, node.attrs["params"])
+
+
 def add(node: Node, c: LowerContext, params: NestParams) -> None:
     """Add the kernel-level node that runs this program for a semantic node."""
     program = program_of(params)
@@ -99,8 +131,6 @@ def _operand(c: LowerContext, name: str, dtype: str) -> str:
 
 
 def _plain_constant(value: Any, name: str, dtype: str) -> Any:
-    from dataclasses import replace
-
     const = value.const.then(dtype, lambda array: array.astype(numpy_type(dtype)))
     return replace(value, name=name, dtype=dtype, qtype=None, const=const)
 
@@ -162,6 +192,10 @@ class NestOp(KernelOp[NestParams]):
         return np.asarray(interpret.run(program_of(p), inputs))
 
 
-OPS = (Nest(), Choice())
-LOWERINGS = {("Choice", dtype): Choice().lower for dtype in ("int16", "float32")}
+OPS = (Nest(), Choice(), Arithmetic())
+LOWERINGS = {
+    **{("Choice", dtype): Choice().lower for dtype in ("int16", "float32")},
+    ("Arithmetic", "int16"): Arithmetic().lower,
+    ("Arithmetic", "float32"): _lower_float,
+}
 KERNEL_OPS = (NestOp(),)

@@ -19,7 +19,7 @@ from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_per
 from glowembed.graph.op import Malformed, Refused, is_a
 from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_last
-from glowembed.nest import retype
+from glowembed.nest import retype, scaled
 from glowembed.nest.pointwise import function_of
 from glowembed.nest.program import Program, copy_program
 from glowembed.ops.layout import Reshape, Transpose
@@ -90,10 +90,11 @@ class GraphBuilder:
 
     def nest(
         self, onnx: str, inputs: Sequence[str], program: Program, output: str, exact: bool = True,
-        instead: tuple[str, Mapping[str, Any]] | None = None,
+        instead: tuple[str, Mapping[str, Any]] | None = None, on_integers: bool = False,
     ) -> str:  # fmt: skip
         """Add a node that computes a program of loop nests. Not `exact`: one that can be computed in integers, if the
-        program is a function of one number, or only chooses numbers; or `instead`, another op and its attrs besides the program.
+        program is a function of one number, or only chooses numbers, or computes with them and that may be done `on_integers`; or
+        `instead`, another op and its attrs besides the program.
         """
         attrs = {"onnx": onnx, "params": params_of(program)}
         if not exact and instead is not None:
@@ -103,7 +104,11 @@ class GraphBuilder:
         if not exact and x is not None and (function := self._function(inputs, program)) is not None:
             return self._add_function(x, {**attrs, "params": params_of(function)}, program, output)
         filled = all(tensor.size for tensor in program.inputs)
-        op = "Choice" if not exact and filled and retype.chooses(program) else "Nest"
+        op = "Nest"
+        if not exact and filled and retype.chooses(program):
+            op = "Choice"
+        elif not exact and filled and on_integers and scaled.reads_reals(program, self._arrays(inputs, program)):
+            op = "Arithmetic"
         return self._made(op, inputs, attrs, output, program.output.shape, program.output.dtype, least=0)
 
     def _add_function(self, x: str, attrs: Mapping[str, Any], program: Program, output: str) -> str:
@@ -116,9 +121,13 @@ class GraphBuilder:
 
     def _function(self, inputs: Sequence[str], program: Program) -> Program | None:
         """The program as a function of one number, if it is one."""
-        named = [(t, self.values[name].const) for name, t in zip(inputs, program.inputs, strict=True)]
-        known = {t.name: const.materialize() for t, const in named if const is not None and t.size == 1}
+        known = {name: array for name, array in self._arrays(inputs, program).items() if array.size == 1}
         return None if program.output.size == 0 else function_of(program, known)
+
+    def _arrays(self, inputs: Sequence[str], program: Program) -> dict[str, Array]:
+        """The constants among the inputs, by the name of the tensor."""
+        named = [(t.name, self.values[name].const) for name, t in zip(inputs, program.inputs, strict=True)]
+        return {name: const.materialize() for name, const in named if const is not None}
 
     def reserve(self, name: str) -> str:
         """A name that nothing has, which nothing else will get."""

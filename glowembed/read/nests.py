@@ -17,7 +17,7 @@ from glowembed.graph.ir import Array, Const, Shape
 from glowembed.graph.op import OnnxNode, Refused
 from glowembed.graph.registry import definitions
 from glowembed.nest.program import Tensor
-from glowembed.ops.shared.definition import Definition, known
+from glowembed.ops.shared.definition import ON_INTEGERS, Definition, known
 from glowembed.read.builder import GraphBuilder
 from glowembed.read.onnxfile import File, reads
 from glowembed.read.operand import Operand
@@ -80,7 +80,9 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
             continue
         operands = [between.get(t.name) or _name(walk, n, node, names, t) for t in program.inputs]
         output = outputs[j] if isinstance(j, int) else f"{node.name}/{j}"
-        made = walk.builder.nest(proto.op_type, operands, program, output, walk.exact, n.quantized.get(j))
+        made = walk.builder.nest(
+            proto.op_type, operands, program, output, walk.exact, n.quantized.get(j), rule in ON_INTEGERS
+        )
         if isinstance(j, str):
             between[j] = made
         if j in n.counted:

@@ -44,7 +44,7 @@ def matrix_product(n: Definition, a: Tensor, b: Tensor, term: Term, kind: str, d
         n.k.store(y, at, finish(n.k.sum([wide_a.shape[-1]], product, kind), at))
 
 
-@operator("MatMul")
+@operator("MatMul", on_integers=True)
 def _matmul(n: Definition) -> None:
     a = n.input(0)
     matrix_product(n, a, n.input(1), lambda p, q, at: p * q, a.kind, a.dtype, lambda total, at: total)
@@ -89,7 +89,7 @@ def _qlinear_matmul(n: Definition) -> None:
     matrix_product(n, n.input(0), n.input(3), product, "int32", n.input(7).dtype, finish)
 
 
-@operator("Gemm")
+@operator("Gemm", on_integers=True)
 def _gemm(n: Definition) -> None:
     a, b = n.input(0), n.input(1)
     across_a, across_b = n.attr("transA", 0), n.attr("transB", 0)
@@ -115,7 +115,7 @@ def _gemm(n: Definition) -> None:
 # ---------------------------------------------------------------------------------------------- Einsum
 
 
-@operator("Einsum")
+@operator("Einsum", on_integers=True)
 def _einsum(n: Definition) -> None:
     """One loop for every letter: those of the result outside, the others inside, in the order of the equation."""
     inputs, result = _letters(n)

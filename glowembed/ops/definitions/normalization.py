@@ -25,7 +25,7 @@ def moments(n: Definition, sizes: Sequence[int], element: Callable[..., Expr], k
     return mean, n.k.let(n.k.sum(sizes, squared, kind) / count)
 
 
-@operator("BatchNormalization")
+@operator("BatchNormalization", on_integers=True)
 def _batch_normalization(n: Definition) -> None:
     x, k, epsilon = n.input(0), n.k, n.attr("epsilon", 1e-5)
     y = n.output(0, x.shape, x.dtype)
@@ -55,7 +55,7 @@ def _batch_normalization(n: Definition) -> None:
             put(place(r), *found)
 
 
-@operator("InstanceNormalization")
+@operator("InstanceNormalization", on_integers=True)
 def _instance_normalization(n: Definition) -> None:
     x, k = n.input(0), n.k
     y, sizes = n.output(0, x.shape, x.dtype), x.shape[2:]
@@ -100,7 +100,7 @@ def _normalized(
                 k.store(t, at, value.to("float32"))
 
 
-@operator("LayerNormalization", "RMSNormalization")
+@operator("LayerNormalization", "RMSNormalization", on_integers=True)
 def _layer_normalization(n: Definition) -> None:
     x = n.input(0)
     axes = list(range(n.axis(-1), x.rank))
@@ -111,7 +111,7 @@ def _layer_normalization(n: Definition) -> None:
     _normalized(n, axes, n.attr("epsilon", 1e-5), of_input(1), of_input(2), n.kind == "LayerNormalization")
 
 
-@operator("MeanVarianceNormalization")
+@operator("MeanVarianceNormalization", on_integers=True)
 def _mean_variance_normalization(n: Definition) -> None:
     """Divided by the standard deviation and 1e-9, as the operator's function says."""
     x, k = n.input(0), n.k
@@ -129,7 +129,7 @@ def _mean_variance_normalization(n: Definition) -> None:
             k.store(y, place(r), (x[place(r)] - mean) / deviation)
 
 
-@operator("GroupNormalization")
+@operator("GroupNormalization", on_integers=True)
 def _group_normalization(n: Definition) -> None:
     """Scale and bias are those of a channel, before opset 21 those of a group."""
     x, k, groups = n.input(0), n.k, int(n.attr("num_groups"))
@@ -150,7 +150,7 @@ def _group_normalization(n: Definition) -> None:
             k.store(y, (b, channel, *r), (element(c, *r) - mean) * factor * scale + bias)
 
 
-@operator("LpNormalization")
+@operator("LpNormalization", on_integers=True)
 def _lp_normalization(n: Definition) -> None:
     x, k, axis, p = n.input(0), n.k, n.axis(-1), int(n.attr("p", 2))
     y = n.output(0, x.shape, x.dtype)
@@ -162,7 +162,7 @@ def _lp_normalization(n: Definition) -> None:
             k.store(y, place, where(norm.equals(0.0), constant(0, x.kind), x[place] / norm))
 
 
-@operator("LRN")
+@operator("LRN", on_integers=True)
 def _lrn(n: Definition) -> None:
     x, size = n.input(0), int(n.attr("size"))
     alpha, beta, bias = n.attr("alpha", 1e-4), n.attr("beta", 0.75), n.attr("bias", 1.0)

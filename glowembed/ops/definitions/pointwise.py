@@ -165,7 +165,7 @@ BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 COMPARED = {"Equal": "==", "Greater": ">", "Less": "<", "GreaterOrEqual": ">=", "LessOrEqual": "<="}
 
 
-@operator(*BINARY)
+@operator(*BINARY, on_integers=True)
 def _binary(n: Definition) -> None:
     divisor = n.constant(1) if n.kind == "Div" and not n.exact else None
     if divisor is not None and not np.all(divisor):
@@ -209,7 +209,7 @@ VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {
 }
 
 
-@operator(*VARIADIC)
+@operator(*VARIADIC, on_integers=True)
 def _variadic(n: Definition) -> None:
     count = len(n.given())
 

@@ -75,7 +75,7 @@ REDUCTIONS = {
 }
 
 
-@operator(*REDUCTIONS)
+@operator(*REDUCTIONS, on_integers=True)
 def _reduce(n: Definition) -> None:
     x, rule = n.input(0), REDUCTIONS[n.kind]
     given = n.integers(1, "axes")
@@ -180,7 +180,7 @@ def _arg(n: Definition) -> None:
         k.store(y, [i for a, i in enumerate(at) if keep or a != axis], place.to("int64"))
 
 
-@operator("Softmax", "LogSoftmax", "Hardmax")
+@operator("Softmax", "LogSoftmax", "Hardmax", on_integers=True)
 def _softmax(n: Definition) -> None:
     """Before opset 13, over all axes from `axis` on, as if they were one."""
     x, k = n.input(0), n.k
@@ -243,7 +243,7 @@ def _shares(
         n.k.store(y, place(r), call("exp", below) / total if logarithm is None else below - logarithm)
 
 
-@operator("CumSum", "CumProd")
+@operator("CumSum", "CumProd", on_integers=True)
 def _running(n: Definition) -> None:
     x, k, axes = n.input(0), n.k, n.constant(1)
     y = n.output(0, x.shape, x.dtype)

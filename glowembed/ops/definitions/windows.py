@@ -111,7 +111,7 @@ def _convolution(
         n.k.store(y, at, finish(n.k.sum([depth, *at_all.kernel], product, kind), at[1]))
 
 
-@operator("Conv")
+@operator("Conv", on_integers=True)
 def _conv(n: Definition) -> None:
     x = n.input(0)
 
@@ -143,7 +143,7 @@ def _qlinear_conv(n: Definition) -> None:
     _convolution(n, n.input(0), n.input(3), product, "int32", n.input(7).dtype, finish)
 
 
-@operator("ConvTranspose")
+@operator("ConvTranspose", on_integers=True)
 def _conv_transpose(n: Definition) -> None:
     x, w = n.input(0), n.input(1)
     kernel, rank = w.shape[2:], len(w.shape) - 2
@@ -273,7 +273,7 @@ def _max_pool(n: Definition) -> None:
         k.store(places, at, chosen.to("int64"))
 
 
-@operator("AveragePool")
+@operator("AveragePool", on_integers=True)
 def _average_pool(n: Definition) -> None:
     x, k = n.input(0), n.k
     at_all = windows(n, x, n.attr("kernel_shape"))
@@ -307,7 +307,7 @@ def root(x: Expr, p: int) -> Expr:
     return x if p == 1 else sqrt(x) if p == 2 else call("power", x, constant(1.0 / p, x.kind))
 
 
-@operator("LpPool")
+@operator("LpPool", on_integers=True)
 def _lp_pool(n: Definition) -> None:
     x, p = n.input(0), int(n.attr("p", 2))
     at_all = windows(n, x, n.attr("kernel_shape"))
@@ -321,7 +321,7 @@ def _lp_pool(n: Definition) -> None:
         n.k.store(y, at, root(n.k.sum(at_all.kernel, element, x.kind), p))
 
 
-@operator("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
+@operator("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", on_integers=True)
 def _global_pool(n: Definition) -> None:
     x, p = n.input(0), int(n.attr("p", 2))
     spatial = x.shape[2:]

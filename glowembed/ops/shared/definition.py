@@ -226,11 +226,16 @@ Define = Callable[[Definition], None]
 DEFINITIONS: dict[str, Define] = {}
 """A mapping from an operator, or `domain:operator`, to its definition; the modules of ops/definitions fill it."""
 
+ON_INTEGERS: set[Define] = set()
+"""The definitions whose real numbers are computed on stored integers in a quantized network, where nest/scaled.py can."""
 
-def operator(*names: str) -> Callable[[Define], Define]:
+
+def operator(*names: str, on_integers: bool = False) -> Callable[[Define], Define]:
     """Register a definition under these names."""
 
     def register(define: Define) -> Define:
+        if on_integers:
+            ON_INTEGERS.add(define)
         for name in names:
             known = DEFINITIONS.get(name)
             if known is not None and known.__module__ != define.__module__:
@@ -285,6 +290,10 @@ def copy_as(n: Definition, shape: Sequence[int]) -> None:
 def elementwise(n: Definition, inputs: Sequence[Tensor], function: Callable[..., Expr], dtype: str = "") -> None:
     """One function of the elements at the same place, after broadcasting."""
     y = n.output(0, broadcast_shape(*(t.shape for t in inputs)), dtype or inputs[0].dtype)
+    if all(t.shape == y.shape for t in inputs):
+        with n.k.each((y.size,)) as (i,):
+            n.k.store(y, i, function(*(t.flat(i) for t in inputs)))
+        return
     with n.k.each(y.shape) as at:
         n.k.store(y, at, function(*(t.broadcast(at) for t in inputs)))
 
