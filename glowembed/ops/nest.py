@@ -17,9 +17,11 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Elements, whole
 from glowembed.graph.ir import Array, Const, Node, Shape, Value
+from glowembed.graph.layout import inverse
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, free_name
 from glowembed.nest import ctext, interpret, retype, scaled
 from glowembed.nest.dtypes import numpy_type
+from glowembed.nest.permuted import permuted
 from glowembed.nest.program import Program, Statement, from_data, to_data
 from glowembed.nest.quantity import Stored, Unscalable
 from glowembed.ops.moves import stored_constant
@@ -55,6 +57,10 @@ class Nest(Op):
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         return (interpret.run(program_of(attrs["params"]), inputs),)
+
+    def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
+        other = permuted(program_of(attrs["params"]), inverse(perm))
+        return None if other is None else {**attrs, "params": params_of(other)}
 
     def lower(self, node: Node, c: LowerContext) -> None:
         add(node, c, node.attrs["params"])
