@@ -30,13 +30,12 @@ from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Tradeoff
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.ranges.datasets import Source
-from glowembed.show import curve_view, report
+from glowembed.show import report
 from glowembed.show.dump import dump as dump_text
-from glowembed.show.page import views
 
 PLACE = 30
 
-CURVES = {".svg": curve_view.svg, ".html": views.curve}
+CURVES = (".svg", ".html")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -118,6 +117,8 @@ def compile_(
             bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
         tell_notes((*bundle.notes, *images.unused(data)))
         if plot is not None:
+            from glowembed.show.page import views
+
             write_file(plot, views.profile(made["profile"], pipeline.typed_graph(model, made["profile"], options)))
         _tell(bundle, options, verbose, as_json)
         if curve is not None:
@@ -158,6 +159,10 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
 
 def _draw(curve: Path, bundle: Bundle, graph: Graph, options: CompileOptions, as_json: bool) -> None:
     """Draw RAM against cycles of the graph before it was planned. In JSON mode, the table goes to stderr."""
+    from glowembed.show import curve_view
+    from glowembed.show.page import views
+
     points, title = pipeline.tradeoffs(graph, options, bundle.choices), f"{bundle.manifest['name']} on {options.target}"
-    write_file(curve, CURVES[curve.suffix](title, points, Tradeoff.taken(bundle.manifest)))
+    draw = curve_view.svg if curve.suffix == ".svg" else views.curve
+    write_file(curve, draw(title, points, Tradeoff.taken(bundle.manifest)))
     typer.echo(curve_view.text(title, points), err=as_json)

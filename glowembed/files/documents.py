@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonschema import Draft202012Validator
 
 from glowembed.errors import UsageError
 from glowembed.files import source
@@ -70,6 +69,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def check(document: Any, schema: Mapping[str, Any], where: str) -> None:
     """Raise UsageError for the first part of a document that does not match its JSON Schema."""
+    from jsonschema import Draft202012Validator  # which takes long to import, and most commands check nothing
+
     error = next(Draft202012Validator(schema).iter_errors(document), None)
     if error is not None:
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)[:200]

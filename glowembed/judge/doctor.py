@@ -54,6 +54,11 @@ class Checkup:
         """Whether nothing is missing but optional parts."""
         return all(finding.state != "missing" for finding in self.findings)
 
+    @property
+    def gravest_first(self) -> list[Finding]:
+        """What is missing before what is here."""
+        return sorted(self.findings, key=lambda finding: SEVERITY.index(finding.state), reverse=True)
+
     def install(self, optional: bool = False) -> str:
         """The one line that installs what is missing, or with `optional` those parts too; empty if there is nothing."""
         wanted = ("missing", "optional") if optional else ("missing",)

@@ -366,12 +366,12 @@ def observe(array: Array) -> ValueProfile:
 def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
     """The means of one sample, rounded to MEAN_BITS, in 2**SUM_EXPONENT."""
     exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
-    mantissas = np.rint(np.ldexp(means, -exponents))
-    return tuple(int(m) << int(e - SUM_EXPONENT) for m, e in zip(mantissas, exponents, strict=True))
+    mantissas = np.rint(np.ldexp(means, -exponents)).astype(np.int64)
+    return tuple(m << e for m, e in zip(mantissas.tolist(), (exponents - SUM_EXPONENT).tolist(), strict=True))
 
 
 def _floats(array: Array) -> tuple[float, ...]:
-    return tuple(float(x) for x in array.astype(np.float32))
+    return tuple(array.astype(np.float32).tolist())
 
 
 def _levels(distinct: Array) -> tuple[float, ...]:
@@ -386,7 +386,10 @@ def _exponent(low: float, high: float) -> int:
     """The smallest exponent for which the range needs at most BINS bins."""
     largest = max(abs(low), abs(high))
     exponent = math.frexp(largest)[1] - PRECISION_BITS if largest else SMALLEST_EXPONENT
+    # in bins of 2**e, a range of 2**(e + b + 1) or more has more than BINS = 2**b of them
     exponent = max(exponent, SMALLEST_EXPONENT)
+    if high > low:
+        exponent = max(exponent, math.frexp(high - low)[1] - BINS.bit_length() - 1)
     while _bin(high, exponent) - _bin(low, exponent) >= BINS:
         exponent += 1
     return exponent

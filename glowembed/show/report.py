@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,18 +19,20 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import all_kernels, kernel
 from glowembed.graph.target import Board, Target, default_board, target_of, with_isa
-from glowembed.image.build import Image
-from glowembed.judge.debugging import DebugRun, LayerReport, Loss
-from glowembed.judge.doctor import SEVERITY, Checkup
-from glowembed.judge.farm import Row
-from glowembed.judge.tune import Evaluation, Lifted, Tuned
-from glowembed.judge.validation import Validation
 from glowembed.lower.choose import Choice
 from glowembed.options.table import DEFAULTS, Settings
 from glowembed.pipeline import Bundle
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision
 from glowembed.show import bundleview
 from glowembed.show.tables import number, shape, size, table
+
+if TYPE_CHECKING:  # what one command shows is not imported by the others
+    from glowembed.image.build import Image
+    from glowembed.judge.debugging import DebugRun, LayerReport, Loss
+    from glowembed.judge.doctor import Checkup
+    from glowembed.judge.farm import Row
+    from glowembed.judge.tune import Evaluation, Lifted, Tuned
+    from glowembed.judge.validation import Validation
 
 Json = Mapping[str, Any]
 
@@ -431,7 +433,7 @@ def checkup(found: Checkup) -> RenderableType:
     """What is here and what is missing, and the lines that install the rest."""
     rows = [
         (f.state, f.name, f.wanted_for, "" if f.state == "here" else " ".join(f.packages) or f.hint)
-        for f in sorted(found.findings, key=lambda f: SEVERITY.index(f.state), reverse=True)
+        for f in found.gravest_first
     ]
     lines = [Text("\nnothing is missing", style=GOOD) if found.complete else Text("\nsomething is missing", style=BAD)]
     if found.install():

@@ -27,6 +27,17 @@ def test_help_imports_no_command_and_nothing_heavy(word: str) -> None:
     assert not found & HEAVY
 
 
+def test_compile_imports_no_tool_of_other_commands() -> None:
+    assert not imported("compile", "--help") & {
+        "onnxruntime",
+        "onnx.reference",
+        "jsonschema",
+        "elftools",
+        "serial",
+        "ortools",
+    }
+
+
 def test_every_command_is_listed_with_a_sentence_and_can_be_loaded() -> None:
     listed = commands.listed()
     assert next(iter(listed)) == "demo", "a new user begins with it"
