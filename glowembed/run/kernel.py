@@ -9,6 +9,7 @@ input, as a memory plan may demand on a device. Nothing here knows models or bun
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +42,6 @@ GUARD = 64
 FLAGS = (
     "-std=c99",
     "-O1",
-    "-g",
     "-fPIC",
     "-shared",
     "-ffp-contract=off",
@@ -245,7 +245,7 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
 
 
-def _call(function: Any, i: Invocation) -> None:
+def _call(function: Any, number: int, i: Invocation) -> None:
     tensors = (_Rows * len(i.places))(
         *(
             _Rows(i.arena.address(min(place.offsets)), None if table is None else table.ctypes.data, stride)
@@ -253,46 +253,63 @@ def _call(function: Any, i: Invocation) -> None:
         )
     )
     pointers = (ctypes.c_void_p * max(1, len(i.constants)))(*(c.ctypes.data for c in i.constants))
-    function(0, ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
+    function(number, ctypes.byref(i.params), tensors, pointers, i.rows.start, i.rows.stop, i.scratch.address(0))
 
 
 def load(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
-    """Compile a kernel (once per process). Raises ToolError if there is no compiler, or if it reports an error."""
-    library = shared_library(wrapper(op, [kernel], params, level), params_header([op.params]))
+    """Compile a kernel, with all its levels at once (once per process). Raises ToolError if there is no compiler, or if
+    it reports an error.
+    """
+    able = variants(kernel) if level is not None else (None,)
+    library = shared_library(wrapper(op, [kernel], params, able), params_header([op.params]))
     function = library.call
     function.argtypes = [ctypes.c_int32] + [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
-    return HostKernel(op, kernel, partial(_call, function), f"at level {level.word}" if level else "")
+    where = f"at level {level.word}" if level else ""
+    return HostKernel(op, kernel, partial(_call, function, able.index(level)), where)
 
+
+INCLUDE_GUARD = re.compile(r"#ifndef \w+_H$")
 
 INCLUDES = '#include "ge.h"\n#include "ge_fixedpoint.h"\n#include "ge_params.h"\n'
 """The headers that the text of a kernel without a file needs."""
 
 
 def wrapper(
-    op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, level: Level | None = None, known: bool = False
+    op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, at: Sequence[Level | None] = (None,), known: bool = False
 ) -> str:
     """A C file with the kernels, as instances for these params if they have instances, and one `call` that selects a
     kernel by number.
 
-    known: the kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
+    at: the levels of kernels that have some; their cases of `call` follow each other, each with all kernels. known: the
+    kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
     texts = [text for kernel in kernels for text in _texts(kernel, params)]
-    if level is not None:
+    if some := [level for level in at if level is not None]:
         word = kernels[0].isa
-        texts = [*level_names(word, texts), *level_source(word, level, texts)]
+        texts = [*level_names(word, texts), *(part for level in some for part in _at_level(word, level, texts))]
     struct = struct_name(op.params)
     signature = (
         f"void call(int32_t number, const {struct} *p, const ge_rows *tensors, const void *const *constants,\n"
         "          int32_t first_row, int32_t last_row, void *scratch)"
     )
     constant = f"static const {struct} known = {c_initialiser(params)};\n" if known else ""
-    calls = (_call_text(op, kernel, params, level, "&known" if known else "p") for kernel in kernels)
+    p = "&known" if known else "p"
+    calls = (_call_text(op, kernel, params, level, p) for level in at for kernel in kernels)
     cases = "".join(f"    case {i}:\n        {text};\n        break;\n" for i, text in enumerate(calls))
     return (
         "\n".join(texts) + f"\n{constant}{signature};\n\n{signature} {{\n    (void)p;\n    (void)constants;\n"
         f"    switch (number) {{\n{cases}    default:\n        break;\n    }}\n}}\n"
     )
+
+
+def _at_level(word: str, level: Level, texts: Sequence[str]) -> list[str]:
+    """The kernels as those of one level. Their headers are included once more for the next one."""
+    parts = level_source(word, level, texts)
+    guards = {
+        line.removeprefix("#ifndef ") for part in parts for line in part.splitlines() if INCLUDE_GUARD.match(line)
+    }
+    return [*parts, *(f"#undef {name}" for name in sorted(guards))]
 
 
 def _texts(kernel: Kernel, params: Any) -> list[str]:
