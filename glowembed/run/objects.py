@@ -35,6 +35,22 @@ def built(parts: Iterable[str], suffix: str, make: Callable[[Path], Path]) -> Pa
     return path
 
 
+def shared(made_by: str) -> Path | None:
+    """The folder in which SCons shares the objects of a compiler of this version; None if the user has no home to write
+    into.
+    """
+    folder = Path.home() / ".cache" / "glowembed" / "objects" / hashlib.sha256(made_by.encode()).hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if not os.access(folder, os.W_OK):
+        return None
+    if os.getpid() % 64 == 0:  # now and then is enough
+        _prune(folder)
+    return folder
+
+
 def _keep(made: Path, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix="building-", delete=False) as file:

@@ -70,6 +70,32 @@ def test_symbols_show_what_the_bundle_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.cc
+@pytest.mark.arm_gcc
+@pytest.mark.parametrize(
+    ("target", "board", "kept"),
+    [("x86-64", "host", {"bundle", "harness"}), ("cortex-m4", "mps2-an386", {"harness", "board"})],
+)
+def test_objects_are_shared_and_differ_with_what_they_are_made_from(
+    target: str, board: str, kept: set[str], tmp_path: Path
+) -> None:
+    def built(name: str, result: int) -> str:
+        source = fake_bundle.whole(f"int32_t fake_run(void *arena) {{ return arena ? {result} : 1; }}")
+        bundle = fake_bundle.write(tmp_path / name, target, source)
+        place = tmp_path / f"build-{name}"
+        place.mkdir()
+        return scons("-Q", f"bundle={bundle}", f"board={board}", "build=.", cwd=place, HOME=str(tmp_path)).stdout
+
+    first, same, other = built("first", 2), built("same", 2), built("other", 3)
+    assert "Retrieved" not in first
+    assert {line.split("/")[1] for line in same.splitlines() if "Retrieved" in line} == kept
+    assert "compile sources/bundle/fake.c" in other and "Retrieved `obj/harness/" in other
+    programs = [
+        next((tmp_path / f"build-{name}").glob("*.[es][lo]*")).read_bytes() for name in ("first", "same", "other")
+    ]
+    assert programs[0] == programs[1] != programs[2]
+
+
+@pytest.mark.cc
 def test_host_is_a_shared_library(tmp_path: Path) -> None:
     bundle = fake_bundle.write(tmp_path / "bundle", "x86-64")
     image = build(bundle, load_board("host"), tmp_path / "build")
