@@ -4,6 +4,7 @@ explains the choice.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,20 @@ from glowembed.graph.target import load_target
 from glowembed.judge import validation
 from glowembed.lower import choose, footprint
 from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.ranges.profile import Profile
 
 KWS = SHARED / "kws"
 
 
+@cache
+def ranges() -> Profile:
+    """The ranges of the network, which depend on no target and no option here."""
+    return pipeline.profile_model(KWS / "model.onnx", KWS / "data.npz", CompileOptions())
+
+
 def compiled(folder: Path, target: str = "cortex-m4", optimize: str = "balanced", flash: int | None = None) -> Bundle:
     options = CompileOptions(target, name="net", plan=PlanOptions("greedy", optimize=optimize), flash=flash)
-    return pipeline.compile_model(KWS / "model.onnx", folder / "net", options, KWS / "data.npz")
+    return pipeline.compile_model(KWS / "model.onnx", folder / "net", options, profile=ranges())
 
 
 def cycles(bundle: Bundle) -> float:
@@ -91,7 +99,7 @@ def test_code_of_a_small_bundle(tmp_path: Path) -> None:
 def test_the_estimate_of_flash_is_near_what_is_built(target: str, optimize: str, tmp_path: Path) -> None:
     options = CompileOptions(target, name="net", plan=PlanOptions("greedy", optimize=optimize))
     stages: dict[str, object] = {}
-    pipeline.compile_model(KWS / "model.onnx", tmp_path / "net", options, KWS / "data.npz", on_stage=stages.__setitem__)
+    pipeline.compile_model(KWS / "model.onnx", tmp_path / "net", options, profile=ranges(), on_stage=stages.__setitem__)
     bundle = pipeline.load_bundle(tmp_path / "net")
     image = validation.build_bundle(bundle, validation.load_board(BOARDS[target]).name)
     built = image.code + image.rodata + image.weights
@@ -110,7 +118,7 @@ def test_a_limit_of_flash_is_met_with_the_fastest_that_fits(tmp_path: Path) -> N
         stages: dict[str, object] = {}
         options = CompileOptions("cortex-m0", name="net", plan=PlanOptions("greedy"), flash=limit)
         bundle = pipeline.compile_model(
-            KWS / "model.onnx", tmp_path / "net", options, KWS / "data.npz", on_stage=stages.__setitem__
+            KWS / "model.onnx", tmp_path / "net", options, profile=ranges(), on_stage=stages.__setitem__
         )
         assert footprint.flash(bundle.graph, stages["plan"], target) <= limit
         assert cycles(bundle) >= before, "less flash is not faster"
