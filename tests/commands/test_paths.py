@@ -91,7 +91,16 @@ def test_tools_that_flash_see_plain_names(place: Path, monkeypatch: pytest.Monke
 def test_compile_and_validate(place: Path) -> None:
     for name in ("model.onnx", "data.npz"):
         shutil.copy(DIGITS / name, place)
-    words = ["compile", str(place / "model.onnx"), "--data", str(place / "data.npz"), "--target", "x86-64"]
+    words = [
+        "compile",
+        str(place / "model.onnx"),
+        "--data",
+        str(place / "data.npz"),
+        "--target",
+        "x86-64",
+        "--isa",
+        "portable",
+    ]
     assert glowembed(*words, "-o", str(place / "net")).returncode == 0
     done = glowembed("validate", str(place / "net"), "--data", str(place / "data.npz"), "--samples", "3")
     assert done.returncode == (2 if refused(place) else 0), done.stderr
