@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,14 +19,12 @@ from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
-from glowembed.graph.op import Cost, Kernel, KernelsOf, only
+from glowembed.graph.op import Cost, Kernel, KernelsOf
 from glowembed.kernels.x86 import laws
 from glowembed.kernels.x86.levels import LEVELS
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
-from glowembed.ops.mul import MulParams
-from glowembed.ops.pool import AvgpoolParams
 
 OUTPUTS, INPUTS = 16, 4
 """The outputs and inputs of a block of weights."""
@@ -110,15 +109,37 @@ def blocks(weights: Array) -> Array:
 
 
 def _runs(p: Conv2dParams) -> int:
-    """The contiguous runs of a window: a row of the kernel, or a tap if columns are dilated."""
-    return int(p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
+    """The contiguous runs of a window: a row of the kernel, or a tap if columns are dilated or there are groups."""
+    return int(p.kernel_h * (1 if p.dilation_w == 1 and p.groups == 1 else p.kernel_w))
+
+
+def _begins(p: Conv2dParams) -> tuple[Int64, int]:
+    """The first channel that each vector of outputs reads, and how many channels all vectors read."""
+    first = np.arange(0, p.out_c, OUTPUTS)
+    last = np.minimum(first + OUTPUTS, p.out_c) - 1
+    group_in, group_out = p.in_c // p.groups, p.out_c // p.groups
+    span = int((last // group_out - first // group_out + 1).max()) * group_in
+    return np.minimum(first // group_out * group_in, p.in_c - span), span
+
+
+def _with_zeros(matrix: Array, p: Conv2dParams) -> Array:
+    """[outputs, taps, channels of a group] as [outputs, taps, channels of a vector], zeros for those of other groups."""
+    begins, span = _begins(p)
+    group_in = p.in_c // p.groups
+    output = np.arange(p.out_c)
+    place = output // (p.out_c // p.groups) * group_in - begins[output // OUTPUTS]
+    wide = np.zeros((*matrix.shape[:2], span), matrix.dtype)
+    np.put_along_axis(wide, place[:, None, None] + np.arange(group_in), matrix, axis=2)
+    return wide
 
 
 def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
-    weights = blocks(matrix.reshape(p.out_c, _runs(p), -1))
     columns = _in_blocks(_requantization(constants, matrix.astype(np.int64), p, mode), OUTPUTS)
-    pairs, records = products_of_bytes(matrix) if p.kernel_h * p.kernel_w == 1 else NO_RECORDS
+    plain = p.kernel_h * p.kernel_w == 1 and p.groups == 1
+    pairs, records = products_of_bytes(matrix) if plain else NO_RECORDS
+    whole = matrix if p.groups == 1 else _with_zeros(matrix.reshape(p.out_c, p.kernel_h * p.kernel_w, -1), p)
+    weights = blocks(whole.reshape(p.out_c, _runs(p), -1))
     return {"weights": weights, **columns, "pairs": pairs, "records": records}
 
 
@@ -208,10 +229,6 @@ def _shuffles(order: list[int]) -> NDArray[np.uint8]:
     return np.stack(both, axis=1).reshape(-1).astype(np.uint8)
 
 
-def _conv_when(node: Node, mode: Mode) -> str | None:
-    return f"{node.params.groups} groups" if node.params.groups > 1 else _outputs_fit(node, mode)
-
-
 POINTS = 64
 """The CONV2D_S8_X86_PIXELS of the C file."""
 
@@ -228,6 +245,11 @@ SLACK = 64
 """The bytes after a plane of elements that are read but do not matter."""
 
 
+def _steps(p: Conv2dParams) -> int:
+    """The number of steps of four inputs for a vector of outputs."""
+    return _runs(p) * -(-(p.kernel_h * p.kernel_w * _begins(p)[1] // _runs(p)) // INPUTS)
+
+
 def _conv_scratch(p: Conv2dParams) -> int:
     """The scratch: pointers to runs; widened weights of 16 outputs, or of all if there are few, or, in the same memory,
     the scratch of Winograd's squares; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
@@ -236,7 +258,7 @@ def _conv_scratch(p: Conv2dParams) -> int:
     plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
-    weights = OUTPUTS * _runs(p) * _up(p.kernel_h * p.kernel_w * p.in_c // _runs(p), INPUTS)
+    weights = OUTPUTS * INPUTS * _steps(p)
     whole = weights * (_up(p.out_c, OUTPUTS) // OUTPUTS)
     weights = whole if whole <= KEPT else weights
     return int(8 * LINES * _runs(p) + 63 + max(ELEMENT * weights, _squares(p)) + ELEMENT * plane + SLACK)
@@ -247,7 +269,7 @@ def _squares(p: Conv2dParams) -> int:
     outputs.
     """
     plain = (3, 3, 1, 1, 1, 1)
-    if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain:
+    if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain or p.groups > 1:
         return 0
     if p.out_w < 2 or p.out_h * p.out_w * p.out_c < LARGE or p.in_c % OUTPUTS or p.in_c > SQUARE_CHANNELS:
         return 0
@@ -263,8 +285,8 @@ def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
     and the preparation of weights that levels without products of bytes do at each call.
     """
     p = node.params
-    weights = PREPARATION * p.out_c * p.kernel_h * p.kernel_w * p.in_c
-    steps = _runs(p) * -(-(p.kernel_h * p.kernel_w * p.in_c // _runs(p)) // INPUTS)
+    steps = _steps(p)
+    weights = PREPARATION * p.out_c * INPUTS * steps
     vectors = count * p.out_w * -(-p.out_c // OUTPUTS)
     rows = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
     return float(vectors * (0.6 * steps + 4) + rows * (15 + p.in_w * p.in_c / 24) + count * 30 + weights + 100)
@@ -276,7 +298,7 @@ def conv2d(mode: Mode) -> Kernel:
         "ge_conv2d_s8_x86",
         isa="x86",
         words={"LAW": mode},
-        when=lambda node, target: _conv_when(node, mode),
+        when=lambda node, target: _outputs_fit(node, mode),
         constants=CONVOLUTION,
         arrange=partial(_conv_arrange, mode=mode),
         scratch=_conv_scratch,
@@ -367,6 +389,23 @@ def _depthwise_when(node: Node, mode: Mode) -> str | None:
     return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node, mode)
 
 
+def _multiplied_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
+    """The constants of a convolution whose groups have one channel."""
+    weights = np.ascontiguousarray(np.moveaxis(constants["weights"].reshape(-1, p.out_c), -1, 0))
+    return _conv_arrange({**constants, "weights": weights}, p, mode)
+
+
+def _multiplied(mode: Mode) -> Kernel:
+    """Depthwise convolution with several outputs of a channel: groups of one channel."""
+    return replace(
+        conv2d(mode),
+        symbol="ge_depthwise_grouped_s8_x86",
+        template="ge_conv2d_s8_x86",
+        when=lambda n, t: "each channel has one output" if n.params.in_c == n.params.out_c else _outputs_fit(n, mode),
+        arrange=partial(_multiplied_arrange, mode=mode),
+    )
+
+
 def _depthwise_row(p: Conv2dParams) -> int:
     """The number of elements of an expanded row."""
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
@@ -412,90 +451,10 @@ def _depthwise(mode: Mode) -> Kernel:
     )
 
 
-# ---------------------------------------------------------------------------------------- element by element, and pools
-
-ADD = Kernel(
-    "ge_add_s8_x86",
-    isa="x86",
-    cost=lambda node, target: Cost(node.params.rows * (0.4 * node.params.row + 20), 700),
-    store="elements",
-)
-
-
-ONE_FOR_ALL = {"multiplier": "int32_t", "scale": "float"}
-"""The constants of kernels with words that all channels share, or with a few sets of these."""
-
-
-def _shared(words: Array, reach: tuple[int, int], p: MulParams | AvgpoolParams, mode: Mode) -> Mapping[str, Array]:
-    """The constants for words of a law one after the other: for each set of them its words, and its floats."""
-    sets = laws.words(words, mode)
-    reaches = (np.full(sets.shape[1], reach[0]), np.full(sets.shape[1], reach[1]))
-    rows = laws.float_rows(laws.Channels(mode, sets, p.shift, p.out_zero_point, (p.lo, p.hi), reaches))
-    return {"multiplier": words, "scale": np.ascontiguousarray(rows.T).reshape(-1)}
-
-
-def _product_fits(node: Node, mode: Mode) -> str | None:
-    largest = 255 * 255 * int(node.constants["multiplier"].materialize()[0])
-    fits = mode != "default" or largest >> node.params.shift < 2**30
-    return None if fits else "an output leaves int32 before it is clamped"
-
-
-def _mul_arrange(constants: Mapping[str, Array], p: MulParams, mode: Mode) -> Mapping[str, Array]:
-    ends = [(a - p.zero_point_a) * (b - p.zero_point_b) for a in (-128, 127) for b in (-128, 127)]
-    return _shared(constants["multiplier"], (min(ends), max(ends)), p, mode)
-
-
-def _mul(mode: Mode) -> Kernel:
-    return Kernel(
-        "ge_mul_s8_x86",
-        isa="x86",
-        words={"LAW": mode},
-        when=lambda node, target: _product_fits(node, mode),
-        constants=ONE_FOR_ALL,
-        arrange=partial(_mul_arrange, mode=mode),
-        cost=lambda node, target: Cost(node.params.rows * (0.6 * node.params.row + 20) + 100, 700),
-        store="elements",
-    )
-
-
-def _mean_fits(node: Node, mode: Mode) -> str | None:
-    p = node.params
-    largest = 255 * p.kernel_h * p.kernel_w * int(node.constants["multiplier"].materialize().max())
-    fits = mode != "default" or largest >> p.shift < 2**30
-    return None if fits else "an output leaves int32 before it is clamped"
-
-
-def _avgpool_arrange(constants: Mapping[str, Array], p: AvgpoolParams, mode: Mode) -> Mapping[str, Array]:
-    taps = p.kernel_h * p.kernel_w
-    reach = (taps * min(0, -128 - p.in_zero_point), taps * max(0, 127 - p.in_zero_point))
-    return _shared(constants["multiplier"], reach, p, mode)
-
-
-def _avgpool_cost(node: Node, target: Any) -> Cost:
-    p = node.params
-    return Cost(p.out_h * p.out_w * (-(-p.channels // OUTPUTS) * (1.5 * p.kernel_h * p.kernel_w + 20) + 60), 900)
-
-
-def _avgpool(mode: Mode) -> Kernel:
-    return Kernel(
-        "ge_avgpool_s8_x86",
-        isa="x86",
-        words={"LAW": mode},
-        when=lambda node, target: _mean_fits(node, mode),
-        constants=ONE_FOR_ALL,
-        arrange=partial(_avgpool_arrange, mode=mode),
-        cost=_avgpool_cost,
-        store="rows",
-    )
-
-
 KERNELS: Mapping[str, KernelsOf] = {
     "conv2d_s8": lambda mode: (conv2d(mode),),
-    "depthwise_s8": lambda mode: (_depthwise(mode),),
+    "depthwise_s8": lambda mode: (_depthwise(mode), _multiplied(mode)),
     "fc_s8": lambda mode: (_fc(mode),),
-    "add_s8": only(ADD),
-    "mul_s8": lambda mode: (_mul(mode),),
-    "avgpool_s8": lambda mode: (_avgpool(mode),),
 }
 
 ISAS = (Isa("x86", levels=LEVELS),)

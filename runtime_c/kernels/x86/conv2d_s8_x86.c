@@ -1,4 +1,4 @@
-/* Convolution of int8 [H, W, C] with int8 weights, one group, as a matrix product: one text for every level of x86-64.
+/* Convolution of int8 [H, W, C] with int8 weights as a matrix product: one text for every level of x86-64.
  *
  * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring as high as the window; the
  * windows of the pixels of an output row then lie at one pitch, as one run of bytes for each row of the kernel (for each
@@ -8,6 +8,9 @@
  * outputs twice rather than half a tile.
  *
  * Bytes behind a run meet weights that are zero.
+ *
+ * Where there are groups, every vector of 16 outputs has inputs of its own: the channels of all groups that it meets, for each
+ * tap one run. Its weights are zero for channels of other groups. As many channels are taken for each vector as the widest needs.
  *
  * With AVX2, a 1x1 kernel whose weights have records is a product of bytes (ge_x86_bytes.h) instead.
  */
@@ -32,6 +35,9 @@ typedef struct {
     int32_t steps; /* of four inputs in a run */
     int32_t pitch; /* elements from pixel to pixel */
     int32_t out_c;
+    int32_t group_in; /* channels of a group; 0: there is only one */
+    int32_t group_out;
+    int32_t last_begin;    /* the last channel at which the inputs of a vector may begin */
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
     const ge_x86_tap *w;   /* of the vectors at hand, in the order of ge_x86_dot */
     ge_x86_tap *room;
@@ -84,12 +90,30 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     }
 }
 
+/* The first channel that the outputs of a vector read. */
+static inline GE_X86_INLINE int32_t conv2d_s8_x86_begin(const conv2d_s8_x86_layer *s, int32_t vector) {
+    const int32_t begin = s->group_in > 0 ? 16 * vector / s->group_out * s->group_in : 0;
+    return begin < s->last_begin ? begin : s->last_begin;
+}
+
+/* The number of channels that a vector of outputs reads, the same for all. */
+static GE_X86_FN int32_t conv2d_s8_x86_span(const ge_conv2d_params *p) {
+    const int32_t group_in = p->in_c / p->groups, group_out = p->out_c / p->groups;
+    int32_t most = 1;
+    for (int32_t o = 0; o < p->out_c; o += 16) {
+        const int32_t last = o + 15 < p->out_c ? o + 15 : p->out_c - 1;
+        const int32_t count = last / group_out - o / group_out + 1;
+        most = count > most ? count : most;
+    }
+    return most * group_in;
+}
+
 /* One tile, whose first pixel is number `pixel` of a line; both sizes are constants. */
 static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs,
                                                     int32_t pixel, int32_t vector, int8_t *o, const int32_t rows,
                                                     const int32_t wide) {
     const int32_t pitch = s->pitch, steps = s->steps * (4 / GE_X86_TOGETHER);
-    const int32_t apart = s->run_count * s->steps * 64;
+    const int32_t apart = s->run_count * s->steps * 64, begin = conv2d_s8_x86_begin(s, vector);
     const ge_x86_tap *w = s->w;
     ge_x86_sums acc[16 * 2];
     GE_X86_UNROLL
@@ -97,7 +121,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
         acc[i] = ge_x86_load(s->bias + 16 * (vector + i % wide));
     }
     for (int32_t run = 0; run < s->run_count; run++) {
-        const ge_x86_element *x = runs[run] + pixel * pitch;
+        const ge_x86_element *x = runs[run] + pixel * pitch + begin;
         for (int32_t step = 0; step < steps; step++) {
             ge_x86_weights four[4];
             GE_X86_UNROLL
@@ -149,12 +173,21 @@ static GE_X86_FN int32_t conv2d_s8_x86_width(int32_t vectors) {
     return best;
 }
 
+/* The number of vectors from this one on that read the same channels. */
+static GE_X86_FN int32_t conv2d_s8_x86_alike(const conv2d_s8_x86_layer *s, int32_t vector, int32_t vectors) {
+    int32_t count = 1;
+    while (vector + count < vectors && conv2d_s8_x86_begin(s, vector + count) == conv2d_s8_x86_begin(s, vector)) {
+        count++;
+    }
+    return count;
+}
+
 /* All outputs of a strip: `lines` rows of `pixels`, to o[line]. */
 static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines, int32_t pixels, int8_t *const *o) {
     const int32_t vectors = (s->out_c + 15) / 16, steps = s->run_count * s->steps;
     int32_t width = 0;
     for (int32_t vector = 0; vector < vectors; vector += width) {
-        width = conv2d_s8_x86_width(vectors - vector);
+        width = conv2d_s8_x86_width(conv2d_s8_x86_alike(s, vector, vectors));
         const int32_t tile = 8 * conv2d_s8_x86_rows_of(pixels, width) + width;
         ge_x86_tap *const room = s->room + (s->kept ? vector * steps * 64 : 0);
         s->w = room;
@@ -182,8 +215,8 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
 
 /* Whether output may come from squares, and is large enough for their scratch to be worth while. */
 static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
-    return GE_X86_WINOGRAD && p->kernel_h == 3 && p->kernel_w == 3 && p->stride_h == 1 && p->stride_w == 1 &&
-           p->dilation_h == 1 && p->dilation_w == 1 && p->out_w > 1 &&
+    return GE_X86_WINOGRAD && p->groups == 1 && p->kernel_h == 3 && p->kernel_w == 3 && p->stride_h == 1 &&
+           p->stride_w == 1 && p->dilation_h == 1 && p->dilation_w == 1 && p->out_w > 1 &&
            p->out_h * p->out_w * p->out_c >= CONV2D_S8_X86_LARGE && p->in_c % 16 == 0 &&
            p->in_c <= GE_X86_WINOGRAD_CHANNELS;
 }
@@ -392,8 +425,8 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
                                        const int32_t *bias, const int32_t *multiplier, const float *scale,
                                        const int8_t *pairs, const uint8_t *records, const ge_rows *out,
                                        int32_t first_row, int32_t last_row, void *scratch) {
-    const int32_t across = p->dilation_w == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
-    const int32_t run = p->kernel_w / across * p->in_c;
+    const int32_t across = p->dilation_w == 1 && p->groups == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
+    const int32_t span = p->groups == 1 ? p->in_c : conv2d_s8_x86_span(p), run = p->kernel_w / across * span;
     const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)(CONV2D_S8_X86_LINES * run_count) * sizeof(void *);
     conv2d_s8_x86_layer s = {0};
     s.runs = (const ge_x86_element **)scratch;
@@ -401,6 +434,9 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.steps = (run + 3) / 4;
     s.pitch = p->stride_w * p->in_c;
     s.out_c = p->out_c;
+    s.group_in = p->groups == 1 ? 0 : p->in_c / p->groups;
+    s.group_out = p->out_c / p->groups;
+    s.last_begin = p->in_c - span;
     s.weights = weights;
     s.room = (ge_x86_tap *)(behind & ~(uintptr_t)63);
     s.bias = bias;
@@ -418,7 +454,7 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     if (p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
         (p->out_w - 1) * p->stride_w < p->in_w && (p->out_h - 1) * p->stride_h < p->in_h) {
         s.pitch = p->in_c;
-        if (GE_X86_BYTES && records[0] > 0) {
+        if (GE_X86_BYTES && p->groups == 1 && records[0] > 0) {
             s.pairs = pairs;
             s.records = records;
             s.ordered = (uint8_t *)s.room;

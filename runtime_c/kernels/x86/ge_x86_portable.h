@@ -238,6 +238,24 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
     return a;
 }
 
+/* to[i] = the largest of from[0][i], from[1][i] and so on; `to` overlaps none of them. */
+static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        int8_t largest = from[0][i];
+        for (int32_t k = 1; k < sources; k++) {
+            largest = from[k][i] > largest ? from[k][i] : largest;
+        }
+        to[i] = largest;
+    }
+}
+
+/* to[i] = table[x[i] + 128]; `to` may be x. */
+static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = table[x[i] + 128];
+    }
+}
+
 /* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
  *
  * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which holds

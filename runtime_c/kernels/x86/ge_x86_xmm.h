@@ -270,6 +270,54 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
     return a;
 }
 
+static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
+    int32_t i = 0;
+    while (i + 16 <= count) {
+        __m128i largest = ge_x86_at(from[0] + i);
+        for (int32_t k = 1; k < sources; k++) {
+            largest = _mm_max_epi8(largest, ge_x86_at(from[k] + i));
+        }
+        _mm_storeu_si128((__m128i *)(void *)(to + i), largest);
+        i += i + 16 < count && i + 32 > count ? count - 16 - i : 16; /* the last vector begins early */
+    }
+    for (; i < count; i++) {
+        int8_t largest = from[0][i];
+        for (int32_t k = 1; k < sources; k++) {
+            largest = from[k][i] > largest ? from[k][i] : largest;
+        }
+        to[i] = largest;
+    }
+}
+
+/* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
+ * one of x, and nothing behind that, as indices are negative there, is one entry. */
+static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
+    __m128i part[16], before = _mm_setzero_si128();
+    GE_X86_UNROLL
+    for (int32_t k = 0; k < 16; k++) {
+        const __m128i entries = ge_x86_at(table + 16 * k);
+        part[k] = _mm_xor_si128(entries, before);
+        before = k == 7 ? _mm_setzero_si128() : entries;
+    }
+    int32_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const __m128i from = ge_x86_at(x + i), step = _mm_set1_epi8(16);
+        __m128i low = _mm_xor_si128(from, _mm_set1_epi8(-128)), high = from;
+        __m128i a = _mm_shuffle_epi8(part[0], low), b = _mm_shuffle_epi8(part[8], high);
+        GE_X86_UNROLL
+        for (int32_t k = 1; k < 8; k++) {
+            low = _mm_subs_epi8(low, step);
+            high = _mm_subs_epi8(high, step);
+            a = _mm_xor_si128(a, _mm_shuffle_epi8(part[k], low));
+            b = _mm_xor_si128(b, _mm_shuffle_epi8(part[8 + k], high));
+        }
+        _mm_storeu_si128((__m128i *)(void *)(to + i), _mm_xor_si128(a, b));
+    }
+    for (; i < count; i++) {
+        to[i] = table[x[i] + 128];
+    }
+}
+
 /* ---- lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
 
 #define GE_X86_UNIT 16

@@ -206,4 +206,53 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
     return a;
 }
 
+static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
+    int32_t i = 0;
+    while (i + 32 <= count) {
+        __m256i largest = ge_x86_at(from[0] + i);
+        for (int32_t k = 1; k < sources; k++) {
+            largest = _mm256_max_epi8(largest, ge_x86_at(from[k] + i));
+        }
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), largest);
+        i += i + 32 < count && i + 64 > count ? count - 32 - i : 32; /* the last vector begins early */
+    }
+    for (; i < count; i++) {
+        int8_t largest = from[0][i];
+        for (int32_t k = 1; k < sources; k++) {
+            largest = from[k][i] > largest ? from[k][i] : largest;
+        }
+        to[i] = largest;
+    }
+}
+
+/* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
+ * one of x, and nothing behind that, as indices are negative there, is one entry. */
+static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
+    __m256i part[16], before = _mm256_setzero_si256();
+    GE_X86_UNROLL
+    for (int32_t k = 0; k < 16; k++) {
+        const __m256i entries =
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(table + 16 * k)));
+        part[k] = _mm256_xor_si256(entries, before);
+        before = k == 7 ? _mm256_setzero_si256() : entries;
+    }
+    int32_t i = 0;
+    for (; i + 32 <= count; i += 32) {
+        const __m256i from = ge_x86_at(x + i), step = _mm256_set1_epi8(16);
+        __m256i low = _mm256_xor_si256(from, _mm256_set1_epi8(-128)), high = from;
+        __m256i a = _mm256_shuffle_epi8(part[0], low), b = _mm256_shuffle_epi8(part[8], high);
+        GE_X86_UNROLL
+        for (int32_t k = 1; k < 8; k++) {
+            low = _mm256_subs_epi8(low, step);
+            high = _mm256_subs_epi8(high, step);
+            a = _mm256_xor_si256(a, _mm256_shuffle_epi8(part[k], low));
+            b = _mm256_xor_si256(b, _mm256_shuffle_epi8(part[8 + k], high));
+        }
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_xor_si256(a, b));
+    }
+    for (; i < count; i++) {
+        to[i] = table[x[i] + 128];
+    }
+}
+
 #endif

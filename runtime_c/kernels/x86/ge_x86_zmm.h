@@ -224,6 +224,52 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
     return _mm512_mullo_epi32(x, y);
 }
 
+static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
+    int32_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+        __m512i largest = _mm512_loadu_si512(from[0] + i);
+        for (int32_t k = 1; k < sources; k++) {
+            largest = _mm512_max_epi8(largest, _mm512_loadu_si512(from[k] + i));
+        }
+        _mm512_storeu_si512(to + i, largest);
+    }
+    if (i < count) {
+        const __mmask64 some = ((__mmask64)1 << (count - i)) - 1;
+        __m512i largest = _mm512_maskz_loadu_epi8(some, from[0] + i);
+        for (int32_t k = 1; k < sources; k++) {
+            largest = _mm512_max_epi8(largest, _mm512_maskz_loadu_epi8(some, from[k] + i));
+        }
+        _mm512_mask_storeu_epi8(to + i, some, largest);
+    }
+}
+
+/* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
+ * one of x, and nothing behind that, as indices are negative there, is one entry. */
+static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
+    __m512i part[16], before = _mm512_setzero_si512();
+    GE_X86_UNROLL
+    for (int32_t k = 0; k < 16; k++) {
+        const __m512i entries =
+            _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(table + 16 * k)));
+        part[k] = _mm512_xor_si512(entries, before);
+        before = k == 7 ? _mm512_setzero_si512() : entries;
+    }
+    for (int32_t i = 0; i < count; i += 64) {
+        const __mmask64 some = count - i < 64 ? ((__mmask64)1 << (count - i)) - 1 : ~(__mmask64)0;
+        const __m512i from = _mm512_maskz_loadu_epi8(some, x + i), step = _mm512_set1_epi8(16);
+        __m512i low = _mm512_xor_si512(from, _mm512_set1_epi8(-128)), high = from;
+        __m512i a = _mm512_shuffle_epi8(part[0], low), b = _mm512_shuffle_epi8(part[8], high);
+        GE_X86_UNROLL
+        for (int32_t k = 1; k < 8; k++) {
+            low = _mm512_subs_epi8(low, step);
+            high = _mm512_subs_epi8(high, step);
+            a = _mm512_xor_si512(a, _mm512_shuffle_epi8(part[k], low));
+            b = _mm512_xor_si512(b, _mm512_shuffle_epi8(part[8 + k], high));
+        }
+        _mm512_mask_storeu_epi8(to + i, some, _mm512_xor_si512(a, b));
+    }
+}
+
 /* ---- lanes */
 
 #define GE_X86_UNIT 64

@@ -2,18 +2,18 @@
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_law.h"
+#include "ge_x86_line.h"
 
 #define MUL_S8_X86_LAW default
 
 static GE_X86_FN void mul_s8_x86_row(const ge_mul_params *p, const ge_x86_law *law, const int32_t *words,
                                      const float *rows, const int8_t *a, const int8_t *b, int8_t *o) {
     const int32_t form = ge_x86_form(rows);
-    for (int32_t i = 0; i < p->row; i += 16) {
-        const int32_t count = p->row - i < 16 ? p->row - i : 16;
-        const ge_x86_sums x = ge_x86_widened(a + i, count), y = ge_x86_widened(b + i, count);
-        const ge_x86_sums acc = ge_x86_product(x, y, p->zero_point_a, p->zero_point_b);
-        ge_x86_store1(o + i, GE_X86_BY(MUL_S8_X86_LAW, _sums)(acc, words, rows, form, law), count, law);
-    }
+#define MUL_S8_X86_SIXTEEN(i, count)                                                                                   \
+    GE_X86_BY(MUL_S8_X86_LAW, _sums)                                                                                   \
+    (ge_x86_product(ge_x86_widened(a + (i), count), ge_x86_widened(b + (i), count), p->zero_point_a, p->zero_point_b), \
+     words, rows, form, law)
+    GE_X86_LINE(o, p->row, law, MUL_S8_X86_SIXTEEN);
 }
 
 static GE_X86_FN void ge_mul_s8_x86(const ge_mul_params *p, const ge_rows *a, const ge_rows *b,

@@ -182,6 +182,31 @@ def test_products_of_bytes_are_exact(sides: tuple[int, int], stride: int, spread
     assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
 
+# ------------------------------------------------------------------------------------- groups
+
+# (rows, columns, input channels, output channels, groups, side of the kernel, stride)
+GROUPED = [
+    (5, 6, 32, 32, 8, 3, 1),  # four groups to a vector of outputs
+    (4, 5, 64, 64, 2, 3, 2),  # two vectors to a group
+    (5, 5, 20, 50, 5, 3, 1),  # a vector meets two groups, the next one three
+    (2, 5, 6, 6, 2, 3, 1),  # fewer outputs than a vector
+    (3, 7, 48, 24, 12, 1, 1),  # points
+    (6, 3, 33, 99, 3, 3, 1),  # runs that begin at any byte
+]
+
+
+@pytest.mark.parametrize(("h", "w", "inputs", "outputs", "groups", "side", "stride"), GROUPED)
+def test_groups_are_exact(h: int, w: int, inputs: int, outputs: int, groups: int, side: int, stride: int) -> None:
+    rng = np.random.default_rng(4)
+    law, constants = random_nodes.requantization(random.Random(4), outputs, 200_000)
+    out = tuple((n + side // 2 * 2 - side) // stride + 1 for n in (h, w))
+    pad = side // 2
+    p = Conv2dParams(h, w, inputs, *out, outputs, side, side, stride, stride, 1, 1, pad, pad, groups, -7, **law)
+    matrix = rng.integers(-128, 128, (outputs, side, side, inputs // groups)).astype(np.int8)
+    graph = random_nodes.kernel_node("conv2d_s8", p, {"weights": matrix, **constants}, (h, w, inputs), (*out, outputs))
+    assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
+
+
 # ------------------------------------------------------------------------------------- float requantization
 
 LAW = """#include "ge.h"

@@ -1,0 +1,56 @@
+/* Largest element of each window of int8 [H, W, C]: one text for every level of x86-64.
+ *
+ * The rows of a window become one row first, all columns and channels of it in vectors; a row of output is then the largest of
+ * columns of that one. Padding holds the lowest number.
+ */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_x86_portable.h"
+
+/* The largest of `sources` rows; few sources are constants. */
+static GE_X86_FN void maxpool_s8_x86_of(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
+    if (sources == 3) {
+        ge_x86_largest(to, from, 3, count);
+    } else if (sources == 2) {
+        ge_x86_largest(to, from, 2, count);
+    } else {
+        ge_x86_largest(to, from, sources, count);
+    }
+}
+
+/* The largest of the rows of input from `top` on that exist, behind `left` elements of padding. */
+static GE_X86_FN void maxpool_s8_x86_rows(const ge_pool_params *p, const ge_rows *x, int32_t top, int32_t columns,
+                                          const int8_t **from, int8_t *to) {
+    const int32_t left = p->pad_left < columns ? p->pad_left : columns;
+    const int32_t inside = p->in_w < columns - left ? p->in_w : columns - left;
+    int32_t sources = 0;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = top + ky * p->dilation_h;
+        if (iy >= 0 && iy < p->in_h) {
+            from[sources++] = (const int8_t *)ge_row(x, iy);
+        }
+    }
+    const int32_t middle = sources > 0 ? inside * p->channels : 0;
+    memset(to, INT8_MIN, (size_t)(left * p->channels));
+    maxpool_s8_x86_of(to + left * p->channels, from, sources, middle);
+    const int32_t done = left * p->channels + middle;
+    memset(to + done, INT8_MIN, (size_t)(columns * p->channels - done));
+}
+
+static GE_X86_FN void ge_maxpool_s8_x86(const ge_pool_params *p, const ge_rows *x, const ge_rows *out,
+                                        int32_t first_row, int32_t last_row, void *scratch) {
+    const int32_t columns = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
+    const int8_t **const from = (const int8_t **)scratch;
+    int8_t *const row = (int8_t *)(from + (p->kernel_h > p->kernel_w ? p->kernel_h : p->kernel_w));
+    const int32_t together = p->stride_w == 1 ? p->out_w : 1, step = p->stride_w * p->channels;
+    for (int32_t y = first_row; y < last_row; y++) {
+        int8_t *const o = (int8_t *)ge_row(out, y);
+        maxpool_s8_x86_rows(p, x, y * p->stride_h - p->pad_top, columns, from, row);
+        for (int32_t ox = 0; ox < p->out_w; ox += together) {
+            for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+                from[kx] = row + ox * step + kx * p->dilation_w * p->channels;
+            }
+            maxpool_s8_x86_of(o + ox * p->channels, from, p->kernel_w, together * p->channels);
+        }
+    }
+}
