@@ -144,7 +144,7 @@ def _search(channels: Channels) -> Float32:
             if not left.any():
                 break
             some = tests.some(left)
-            m = _neighbour(nearest[left], step)
+            m = neighbour(nearest[left], step)
             away = np.float32(share) * (2.0**30 / np.maximum(some.channels.words[0], 1)).astype(np.float32)
             found, wrong = some.exceptions(m, away)
             better = found < fewest[left]
@@ -159,9 +159,9 @@ def _search(channels: Channels) -> Float32:
     return rows
 
 
-def _neighbour(x: Float32, steps: int) -> Float32:
-    """The float that is this many steps above x > 0."""
-    return np.maximum(x.view(np.int32) + steps, 0).astype(np.int32).view(np.float32)
+def neighbour(x: Float32, steps: int) -> Float32:
+    """The floats that are this many steps farther from zero than x."""
+    return np.asarray(x.view(np.int32) + np.int32(steps)).view(np.float32)
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,19 @@ static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int
     }
 }
 
+/* (a - zero_a) * factors[0] + (b - zero_b) * factors[1] in floats, moved away from zero by factors[2], rounded, halves to even,
+ * plus the zero point; or, if `apart`, a constant, each product rounded, halves up. This level has no vectors of floats. */
+static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b,
+                                                         const float *factors, int32_t apart, const ge_x86_law *law) {
+    (void)b;
+    (void)zero_a;
+    (void)zero_b;
+    (void)factors;
+    (void)apart;
+    (void)law;
+    return a;
+}
+
 /* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
  *
  * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which holds

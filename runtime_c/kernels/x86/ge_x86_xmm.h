@@ -318,6 +318,31 @@ static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int
     }
 }
 
+static inline GE_X86_INLINE __m128i ge_x86_float_sum_of(__m128i a, __m128i b, int32_t zero_a, int32_t zero_b,
+                                                        const float *factors, int32_t apart, const ge_x86_law *law) {
+    const __m128 x = _mm_cvtepi32_ps(_mm_sub_epi32(a, _mm_set1_epi32(zero_a)));
+    const __m128 z = _mm_cvtepi32_ps(_mm_sub_epi32(b, _mm_set1_epi32(zero_b)));
+    const __m128 left = _mm_mul_ps(x, _mm_set1_ps(factors[0])), right = _mm_mul_ps(z, _mm_set1_ps(factors[1]));
+    const __m128 half = _mm_set1_ps(0.5f);
+    __m128 y = _mm_add_ps(left, right);
+    if (apart) {
+        y = _mm_add_ps(_mm_floor_ps(_mm_add_ps(left, half)), _mm_floor_ps(_mm_add_ps(right, half)));
+    } else {
+        const __m128 sign = _mm_and_ps(y, _mm_set1_ps(-0.0f));
+        y = _mm_add_ps(y, _mm_or_ps(sign, _mm_set1_ps(factors[2])));
+    }
+    return _mm_add_epi32(_mm_cvtps_epi32(y), law->zero_point);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b,
+                                                         const float *factors, int32_t apart, const ge_x86_law *law) {
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < 4; i++) {
+        a.quarter[i] = ge_x86_float_sum_of(a.quarter[i], b.quarter[i], zero_a, zero_b, factors, apart, law);
+    }
+    return a;
+}
+
 /* ---- lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
 
 #define GE_X86_UNIT 16

@@ -255,4 +255,30 @@ static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int
     }
 }
 
+static inline GE_X86_INLINE __m256i ge_x86_float_sum_of(__m256i a, __m256i b, int32_t zero_a, int32_t zero_b,
+                                                        const float *factors, int32_t apart, const ge_x86_law *law) {
+    const __m256 x = _mm256_cvtepi32_ps(_mm256_sub_epi32(a, _mm256_set1_epi32(zero_a)));
+    const __m256 z = _mm256_cvtepi32_ps(_mm256_sub_epi32(b, _mm256_set1_epi32(zero_b)));
+    const __m256 left = _mm256_mul_ps(x, _mm256_set1_ps(factors[0])),
+                 right = _mm256_mul_ps(z, _mm256_set1_ps(factors[1]));
+    const __m256 half = _mm256_set1_ps(0.5f);
+    __m256 y = _mm256_add_ps(left, right);
+    if (apart) {
+        y = _mm256_add_ps(_mm256_floor_ps(_mm256_add_ps(left, half)), _mm256_floor_ps(_mm256_add_ps(right, half)));
+    } else {
+        const __m256 sign = _mm256_and_ps(y, _mm256_set1_ps(-0.0f));
+        y = _mm256_add_ps(y, _mm256_or_ps(sign, _mm256_set1_ps(factors[2])));
+    }
+    return _mm256_add_epi32(_mm256_cvtps_epi32(y), law->zero_point);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b,
+                                                         const float *factors, int32_t apart, const ge_x86_law *law) {
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < 2; i++) {
+        a.half[i] = ge_x86_float_sum_of(a.half[i], b.half[i], zero_a, zero_b, factors, apart, law);
+    }
+    return a;
+}
+
 #endif

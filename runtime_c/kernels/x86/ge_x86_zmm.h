@@ -270,6 +270,29 @@ static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int
     }
 }
 
+static inline GE_X86_INLINE __m512i ge_x86_float_sum_of(__m512i a, __m512i b, int32_t zero_a, int32_t zero_b,
+                                                        const float *factors, int32_t apart, const ge_x86_law *law) {
+    const __m512 x = _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_set1_epi32(zero_a)));
+    const __m512 z = _mm512_cvtepi32_ps(_mm512_sub_epi32(b, _mm512_set1_epi32(zero_b)));
+    const __m512 left = _mm512_mul_ps(x, _mm512_set1_ps(factors[0])),
+                 right = _mm512_mul_ps(z, _mm512_set1_ps(factors[1]));
+    const __m512 half = _mm512_set1_ps(0.5f);
+    __m512 y = _mm512_add_ps(left, right);
+    if (apart) {
+        y = _mm512_add_ps(_mm512_floor_ps(_mm512_add_ps(left, half)), _mm512_floor_ps(_mm512_add_ps(right, half)));
+    } else {
+        const __m512i sign = _mm512_and_si512(_mm512_castps_si512(y), _mm512_set1_epi32(INT32_MIN));
+        const __m512i away = _mm512_or_si512(sign, _mm512_castps_si512(_mm512_set1_ps(factors[2])));
+        y = _mm512_add_ps(y, _mm512_castsi512_ps(away));
+    }
+    return _mm512_add_epi32(_mm512_cvtps_epi32(y), law->zero_point);
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b,
+                                                         const float *factors, int32_t apart, const ge_x86_law *law) {
+    return ge_x86_float_sum_of(a, b, zero_a, zero_b, factors, apart, law);
+}
+
 /* ---- lanes */
 
 #define GE_X86_UNIT 64

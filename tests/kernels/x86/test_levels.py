@@ -24,6 +24,7 @@ from glowembed.kernels import x86
 from glowembed.kernels.x86 import conv2d, laws
 from glowembed.kernels.x86.levels import LEVELS
 from glowembed.law import fixedpoint
+from glowembed.law.modes import MODES, Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datasets import Dataset
@@ -252,8 +253,8 @@ def expected(acc: Array, q: fixedpoint.Requant, law: tuple[int, ...]) -> Array:
 
 
 @pytest.mark.parametrize("level", HERE, ids=lambda level: level.word)
-@pytest.mark.parametrize("mode", fixedpoint.MODES)
-def test_the_integer_path_is_the_law(level: Level, mode: fixedpoint.Mode) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_the_integer_path_is_the_law(level: Level, mode: Mode) -> None:
     rng = np.random.default_rng(1)
     for scale in (2.0**-31, 3e-5, 0.0123, 0.499999, 0.5, 0.75, 1.0, 60.0):
         q = fixedpoint.requant([scale], mode)
@@ -263,8 +264,8 @@ def test_the_integer_path_is_the_law(level: Level, mode: fixedpoint.Mode) -> Non
         np.testing.assert_array_equal(requantized(level, acc, q, None, law), expected(acc, q, law), str(scale))
 
 
-@pytest.mark.parametrize("mode", fixedpoint.MODES)
-def test_floats_that_are_proved_are_the_law_for_every_sum_in_reach(mode: fixedpoint.Mode) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_floats_that_are_proved_are_the_law_for_every_sum_in_reach(mode: Mode) -> None:
     rng, proved, corrected = np.random.default_rng(2), 0, 0
     for trial in range(24):
         scale = float(2.0 ** rng.uniform(-12.5, -6 if trial % 2 else -10))
@@ -303,7 +304,7 @@ NO_FLOATS = [
 
 
 @pytest.mark.parametrize(("mode", "scale", "reach", "why"), NO_FLOATS)
-def test_floats_are_refused(mode: fixedpoint.Mode, scale: float, reach: tuple[int, int], why: str) -> None:
+def test_floats_are_refused(mode: Mode, scale: float, reach: tuple[int, int], why: str) -> None:
     assert rows_of(fixedpoint.requant([scale], mode), 3, (-128, 127), reach)[0] < 0, why
 
 
