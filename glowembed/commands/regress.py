@@ -116,7 +116,8 @@ def regress_(
     if boards is not None and workers is not None:
         raise UsageError("--workers is not for boards, of which each has one line: use --jobs, or --scheduler")
     wanted, places = _spec(spec, models), farm.read(boards) if boards is not None else []
-    names = [load_target(name).name for name in (targets.split(",") if targets else wanted.targets or target_names())]
+    asked = targets.split(",") if targets else wanted.targets or (() if places else target_names())
+    names = [load_target(name).name for name in asked]
     before = baseline.read(baseline_file) if baseline_file is not None else []
     cells = regress.jobs(wanted.models, names, wanted.settings, samples or wanted.samples, wanted.clock, places)
     kept = open_store(store, afresh=not resume)

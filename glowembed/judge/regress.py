@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -106,7 +106,7 @@ class Row:
 
 def jobs(
     models: Sequence[tuple[Path, Path]],
-    targets: Iterable[str],
+    targets: Sequence[str],
     settings: Mapping[str, Sequence[str]] | None = None,
     samples: int | None = None,
     clock: str | None = None,
@@ -128,9 +128,9 @@ def jobs(
     ]
 
 
-def _boards(places: Sequence[Place], targets: Iterable[str]) -> list[tuple[str, str, Place | None]]:
-    """Target, board and place for each board of a farm that has one of the targets. A place of a labgrid is always reserved, because
-    another cell may hold it.
+def _boards(places: Sequence[Place], targets: Sequence[str]) -> list[tuple[str, str, Place | None]]:
+    """Target, board and place for each board of a farm that has one of the targets, of which none means any. A place of a labgrid is
+    always reserved, because another cell may hold it.
     """
     found = list[tuple[str, str, Place | None]]()
     for place in places:
@@ -146,8 +146,8 @@ def _boards(places: Sequence[Place], targets: Iterable[str]) -> list[tuple[str, 
         port = place.port
         if port is not None and port.startswith(lab.PREFIX) and "?" not in port:
             port = f"{port}?wait={lab.WAIT_SECONDS:g}"
-        name = load_target(board.target).name
-        found += [(name, board.name, replace(place, port=port))] if name in targets else []
+        if not targets or load_target(board.target).name in targets:
+            found.append((board.target, board.name, replace(place, port=port)))
     if not found:
         raise UsageError(f"none of the boards has one of the targets {', '.join(targets)}")
     return found
@@ -296,7 +296,7 @@ def _place_name(job: Job) -> str:
 def _run(job: Job, build: Path) -> Row:
     if job.place is not None and (problem := _why_not(job.place)):
         raise UsageError(problem)
-    parts = (job.target, job.setting, job.place.plain_name if job.place is not None else "")
+    parts = (load_target(job.target).name, job.setting, job.place.plain_name if job.place is not None else "")
     place = build / job.name / "-".join(filter(None, parts))
     place.mkdir(parents=True, exist_ok=True)
     bundle, result = place / "bundle", place / "result.json"

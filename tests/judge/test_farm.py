@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 from json_result import check_json
 
+from glowembed import resources
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
 from glowembed.judge import regress
@@ -94,3 +96,19 @@ def test_boards_that_regress_cannot_use(tmp_path: Path, digits: Path, entry: str
     (tmp_path / "farm.yaml").write_text(f"boards: [{{{entry}}}]")
     with pytest.raises(UsageError, match=words):
         regress.jobs([(digits / "model.onnx", digits / "data.npz")], ["cortex-m4"], places=read(tmp_path / "farm.yaml"))
+
+
+def test_a_farm_is_run_on_the_targets_of_its_boards(tmp_path: Path, digits: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\ninherits = "cortex-m4"\ndescription = "ours"\nruns_on = "cortex-m4"\n'
+    )
+    shutil.copytree(resources.boards() / "mps2-an386", tmp_path / "bench")
+    toml = (
+        (tmp_path / "bench/board.toml").read_text().replace("mps2-an386", "bench", 1).replace("../common", "{common}")
+    )
+    (tmp_path / "bench/board.toml").write_text(toml.replace('"cortex-m4"', '"../own.toml"'))
+    (tmp_path / "farm.yaml").write_text(f"boards: [{{board: host}}, {{board: {tmp_path}/bench}}]")
+    pairs, places = [(digits / "model.onnx", digits / "data.npz")], read(tmp_path / "farm.yaml")
+    cells = regress.jobs(pairs, (), places=places)
+    assert [(cell.target, cell.board) for cell in cells] == [("x86-64", "host"), (f"{tmp_path}/own.toml", "bench")]
+    assert [cell.board for cell in regress.jobs(pairs, ["own"], places=places)] == ["bench"]
