@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -35,6 +35,7 @@ from glowembed.image.bundles import load_bundle as load_bundle
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.nodes import lower
+from glowembed.lower.program import difference, with_shifts_of
 from glowembed.lower.stream import hops, prove, reuse
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
@@ -144,13 +145,16 @@ def compile_model(
     profile: Profile | Path | str | None = None,
     progress: Progress = SILENT,
     on_stage: Callable[[str, Any], None] = lambda name, result: None,
+    fits: Bundle | None = None,
 ) -> Bundle:
     """Compile `model` into the folder `out_dir`, which is replaced as a whole if it is a bundle and refused if not.
 
     Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is quantized
-    already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there.
+    already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there. fits: a bundle whose program
+    is to take the weights file of this one; UsageError says why if it cannot.
     """
     out_dir = Path(out_dir)
+    _require_file(options, fits)
     options, data, profile = _given(options or CompileOptions(), data, profile)
     target = options.core()
     model = _file_of(model, out_dir, options, data)
@@ -178,7 +182,7 @@ def compile_model(
         check(graph, "simplify")
     on_stage("simplify", graph)
     with stages.run("lower"):
-        graph, window, notes = _lowered(graph, options, notes)
+        graph, window, notes = _lowered(graph, options, notes, fits)
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
@@ -193,6 +197,7 @@ def compile_model(
         entries = tuple(entry.json() for entry in table)
         origin = Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
         files = emit.emit(graph, plan, target, origin, options.weights, window, slices)
+        _require_fit(files, graph, fits)
         write_bundle(out_dir, files, model)
     on_stage("emit", files)
     return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
@@ -206,9 +211,32 @@ def _file_of(model: Model, out_dir: Path, options: CompileOptions, data: Data | 
     return model_file(model, build_folder(out_dir), options.name, options.shapes, partial(first_samples, data))
 
 
-def _lowered(typed: Graph, options: CompileOptions, notes: tuple[Note, ...]) -> tuple[Graph, Graph, tuple[Note, ...]]:
+def _require_file(options: CompileOptions | None, program: Bundle | None) -> None:
+    """Raise UsageError if a bundle is to fit a program and one of them has no weights file."""
+    if program is None:
+        return
+    if program.manifest["weights"].get("structure") is None:
+        raise UsageError(
+            f"--fits: the weights of {program.path} are part of its program; compile that with --weights file:NAME"
+        )
+    if options is None or options.weights.place != "file":
+        raise UsageError(f"--fits {program.path} is for --weights file:{program.manifest['weights']['file']}; add that")
+
+
+def _require_fit(files: Mapping[str, bytes], graph: Graph, program: Bundle | None) -> None:
+    """Raise UsageError if the weights file of a bundle does not fit the program."""
+    here = json.loads(files["bundle.json"])
+    if program is not None and here["weights"]["structure"] != program.manifest["weights"]["structure"]:
+        found = difference(program.graph, graph, program.manifest, here)
+        raise UsageError(f"the weights do not fit the program of {program.path}: {found}")
+
+
+def _lowered(
+    typed: Graph, options: CompileOptions, notes: tuple[Note, ...], program: Bundle | None
+) -> tuple[Graph, Graph, tuple[Note, ...]]:
     """The kernel-level graph of a run, which is a hop where the options ask for a stream; that of the network as it is; all notes."""
     window = check(lower(typed, options.float_io), "lower")
+    window = window if program is None else check(with_shifts_of(program.graph, window), "lower")
     graph = check(place(hops(window, options), options.places), "lower")
     if graph.stream is None:
         return graph, window, notes

@@ -206,8 +206,9 @@ A network that gives NaN for these inputs is refused, because processors give Na
 ## What an export needs
 
 The kinds {_listed(k.name for k in kinds().values() if k.runs_here)} run on this computer and take bundles for x86-64 or generic. {_listed(k.name for k in kinds().values() if k.plain)}
-have code of their own around the network and need all tensors in the arena, which is the default. All kinds refuse bundles with weights in a
-file (`--weights file:NAME`), because the package would not contain them.
+have code of their own around the network and need all tensors in the arena and the weights in the program, which is the default. The other
+kinds also take bundles with weights in a file (`--weights file:NAME`): the package has the file in `weights/`, and as an array
+`NAME_weights_file` for the self-test and for a device that has received no others.
 
 ## Another kind
 

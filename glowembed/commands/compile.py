@@ -28,6 +28,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Tradeoff
+from glowembed.image.bundles import load_bundle
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.ranges.datasets import Source
 from glowembed.show import report
@@ -56,6 +57,16 @@ CurveFile = Annotated[
         "--curve",
         metavar="FILE",
         help="Also draw RAM against cycles of other plans, as .svg or .html; it shows useful values for --ram.",
+        rich_help_panel="Memory",
+    ),
+]
+
+Fits = Annotated[
+    Path | None,
+    typer.Option(
+        "--fits",
+        metavar="BUNDLE",
+        help="Fail unless the weights file fits the program of this bundle: for an update over the air.",
         rich_help_panel="Memory",
     ),
 ]
@@ -94,6 +105,7 @@ def compile_(
     as_json: AsJson = False,
     plot: Plot = None,
     curve: CurveFile = None,
+    fits: Fits = None,
     **given: Any,
 ) -> None:
     """Compile a model to a bundle: a folder of C99 that can be added to any project.
@@ -114,7 +126,10 @@ def compile_(
     with suppress(_Stop):
         with progress_bar() as progress:
             watch = _watch(made, stop_after, dump)
-            bundle = pipeline.compile_model(model, out or Path("unused"), options, source, profile, progress, watch)
+            program = None if fits is None else load_bundle(fits)
+            bundle = pipeline.compile_model(
+                model, out or Path("unused"), options, source, profile, progress, watch, program
+            )
         tell_notes((*bundle.notes, *images.unused(data)))
         if plot is not None:
             from glowembed.show.page import views

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import jinja2
 
@@ -22,11 +24,12 @@ from glowembed.emit import states as emit_states
 from glowembed.emit.constants import Stored, arrays_of, constants_of
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.manifest import Origin, manifest_of, sizes_of
+from glowembed.emit.structure import structure_of
 from glowembed.emit.tensors import ids_of, placeholders, places_of, ram_member, tensors_of
-from glowembed.emit.weights import FNV_OFFSET, FNV_PRIME, HEAD, weights_file
+from glowembed.emit.weights import CRC_START, Piece, WeightsFile, crc_of, stored_bytes, weights_file
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier
-from glowembed.graph.cstruct import c_initialiser, struct_name
+from glowembed.graph.cstruct import c_initialiser, ctypes_struct, struct_name
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
@@ -58,14 +61,14 @@ def emit(
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
     context = _context(graph, plan, target, origin, weights, slices)
-    own = context["weights_file"]
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
         f"{name}.c": _render("bundle.c.j2", context),
         f"{name}_kernels.h": kernels_header(graph, name, origin.version, emit_schedule.slot_type(plan)),
-        f"{name}_weights.h": _render("weights.h.j2", context),
-        f"{name}_glow.h": _render("glow.h.j2", context),
     }
+    own = None if context["weights_file"] is None else _finished(context, files.values())
+    files[f"{name}_weights.h"] = _render("weights.h.j2", context)
+    files[f"{name}_glow.h"] = _render("glow.h.j2", context)
     if own is None:
         files[f"{name}_weights.c"] = _render("weights.c.j2", context)
     sources = {file: text.encode("ascii") for file, text in files.items()}
@@ -73,10 +76,11 @@ def emit(
     if window is not None and graph.stream is not None:
         reference |= graphfile.files(window, graphfile.WINDOW)
     sums = {file: hashlib.sha256(content).hexdigest() for file, content in reference.items()}
-    manifest = manifest_of(graph, plan, target, origin, sources, context) | {"reference": sums}
+    beside = {weights.file: own} if own is not None and weights.file is not None else {}
+    manifest = manifest_of(graph, plan, target, origin, {**sources, **beside}, context) | {"reference": sums}
     built = {
         **sources,
-        **({weights.file: own.content} if own is not None and weights.file is not None else {}),
+        **beside,
         **{file: text.encode("ascii") for file, text in _build_files(target, context).items()},
         "bundle.json": (json.dumps(manifest, indent=1) + "\n").encode("ascii"),
         **reference,
@@ -84,20 +88,32 @@ def emit(
     return dict(sorted(built.items()))
 
 
+def _finished(context: dict[str, Any], texts: Iterable[str]) -> bytes:
+    """The weights file for programs of these texts, whose structure and CRC are added to the context."""
+    own: WeightsFile = context["weights_file"]
+    words = {piece.word: f"{piece.ctype}@{offset}" for piece, offset in own.placed}
+    words |= {table["id"]: f"slots{number}" for number, table in enumerate(context["slot_tables"])}
+    structure = structure_of(texts, context["name"], words)
+    content = own.content(structure)
+    context |= {"structure": f"{structure:016x}", "weights_crc": crc32(content[CRC_START:])}
+    return content
+
+
 def _context(
     graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights, slices: Slices | None
 ) -> dict[str, Any]:
     """The values that the templates print."""
     name = identifier(graph.name)
-    constants = constants_of(graph, name)
+    constants = constants_of(graph, name, alike=weights.place != "file")
     arrays = arrays_of(constants.values())
-    weights_align = target.arena_align if levels_used(graph) else plan.alignment
-    own = weights_file([a["data"] for a in arrays], weights_align) if weights.place == "file" else None
-    for array, offset in zip(arrays, own.offsets if own is not None else (), strict=False):
-        array["offset"] = offset
     tensors = tensors_of(graph, plan)
     layers = _layers(graph, plan, constants)
     groups = emit_schedule.groups(graph, plan)
+    cut = emit_slices.entry(graph, plan, slices, layers)
+    weights_align = target.arena_align if levels_used(graph) else plan.alignment
+    own = None
+    if weights.place == "file":
+        own = weights_file(_pieces(name.upper(), tensors, layers, cut, arrays), weights_align)
     context = {
         "name": name,
         "arena_align": target.arena_align,
@@ -111,7 +127,7 @@ def _context(
         "plan": plan,
         "state": emit_states.entry(graph, plan),
         "stream": graph.stream,
-        "slices": emit_slices.entry(graph, plan, slices, layers),
+        "slices": cut,
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],
@@ -126,13 +142,38 @@ def _context(
         "weights": weights,
         "weights_file": own,
         "weights_align": weights_align,
-        "fnv": {"offset": FNV_OFFSET, "prime": FNV_PRIME, "head": HEAD},
+        "weights_crc": crc_of([a["data"] for a in arrays if a["checked"]]),
+        "crc_start": CRC_START,
+        "structure": None,
         "sources": [f"{name}.c", *([] if own is not None else [f"{name}_weights.c"])],
         "cflags": SIZE_FLAGS if origin.options.get("optimize") == "size" else (),
     }
     context["glow"] = placeholders(tensors, target.arena_align, plan.arena_size, context["rams"])
     context["sizes"] = sizes_of(graph, plan, context)
     return context
+
+
+def _pieces(
+    prefix: str,
+    tensors: Mapping[str, list[dict[str, Any]]],
+    layers: list[dict[str, Any]],
+    slices: Mapping[str, Any] | None,
+    arrays: list[dict[str, Any]],
+) -> list[Piece]:
+    """What lies in a weights file: scales, params and constants. The layers refer to it from then on."""
+    pieces = []
+    for tensor in (*tensors["inputs"], *tensors["outputs"]):
+        if tensor["scale"] is not None:
+            word = f"{prefix}_{tensor['direction']}_{tensor['id']}"
+            pieces.append(Piece(f"{word}_SCALE_AT", "float", struct.pack("<f", tensor["scale"])))
+            pieces.append(Piece(f"{word}_ZERO_POINT_AT", "int32_t", struct.pack("<i", tensor["zero_point"])))
+    for number, layer in enumerate(layers):
+        layer["params_at"] = f"{prefix}_PARAMS_{number}"
+        pieces.append(Piece(layer["params_at"], layer["type"], layer["params_bytes"]))
+    for layer in slices["divided"] if slices is not None else ():
+        layer["part_params_at"] = f"{prefix}_PART_PARAMS_{layer['layer']}"
+        pieces.append(Piece(layer["part_params_at"], layer["type"], b"".join(layer["part_params_bytes"])))
+    return [*pieces, *(Piece(a["id"], a["ctype"], stored_bytes(a["data"])) for a in arrays)]
 
 
 def _build_files(target: Target, context: Mapping[str, Any]) -> Mapping[str, str]:
@@ -198,6 +239,8 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored
                 "out_shape": " x ".join(str(d) for d in graph.values[node.outputs[0]].shape),
                 "type": struct_name(op.params),
                 "params": _wrap(_initialiser(node)),
+                "params_bytes": bytes(ctypes_struct(node.params)),
+                "params_at": f"&{names[node.name]}_params",
                 "inputs": [{"id": f"in{i}", "init": r} for i, r in enumerate(rows)],
                 "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
                 "constants": [constants[node.name, c].id for c in kernel(node.kernel).ctypes(op)],

@@ -28,10 +28,11 @@ class Stored:
     array: Array
 
 
-def constants_of(graph: Graph, bundle: str) -> dict[tuple[str, str], Stored]:
+def constants_of(graph: Graph, bundle: str, alike: bool = True) -> dict[tuple[str, str], Stored]:
     """A mapping from (node name, constant name) or ("", value name) to an array.
 
-    Equal contents of the same type are one array, which has the name of the first.
+    Equal contents of the same type are one array, which has the name of the first, unless `alike` is False: then the number of arrays
+    does not depend on what they hold.
     """
     found: dict[tuple[str, str], tuple[str, Array]] = {}
     for node in (n for n in graph.nodes if n.kernel):
@@ -40,9 +41,9 @@ def constants_of(graph: Graph, bundle: str) -> dict[tuple[str, str], Stored]:
         if value.const is not None:
             found["", name] = (stored_ctype(dtype_of(value)), graphfile.stored_constant(value))
     ids = distinct([f"{node}_{name}" if node else name for node, name in found])
-    known: dict[tuple[str, bytes], Stored] = {}
+    known: dict[tuple[str, bytes | str], Stored] = {}
     return {
-        key: known.setdefault((ctype, array.tobytes()), Stored(f"{bundle}_{ident}", ctype, array))
+        key: known.setdefault((ctype, array.tobytes() if alike else ident), Stored(f"{bundle}_{ident}", ctype, array))
         for ident, (key, (ctype, array)) in zip(ids, found.items(), strict=True)
     }
 
@@ -73,9 +74,15 @@ def arrays_of(constants: Iterable[Stored]) -> list[dict[str, Any]]:
             "bytes": one.array.nbytes,
             "lines": _lines(one.array) or ["0,"],
             "data": one.array,
+            "checked": one.array.nbytes > 0 and not _has_nan(one.array),
         }
         for one in {one.id: one for one in constants}.values()
     ]
+
+
+def _has_nan(array: Array) -> bool:
+    """Whether a C compiler chooses some of its bits: NaN has many."""
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def weights_bytes(graph: Graph) -> int:

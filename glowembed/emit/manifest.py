@@ -136,8 +136,9 @@ def _weights_entry(context: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "place": weights.place,
         "file": weights.file,
-        "file_bytes": len(own.content) if own is not None else None,
-        "hash": f"{own.hash:016x}" if own is not None else None,
+        "file_bytes": own.size if own is not None else None,
+        "structure": context["structure"],
+        "crc": f"{context['weights_crc']:08x}",
     }
 
 

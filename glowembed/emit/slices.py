@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glowembed.emit.schedule import layer_numbers, lines
-from glowembed.graph.cstruct import c_initialiser, counting_type
+from glowembed.graph.cstruct import c_initialiser, counting_type, ctypes_struct
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Plan
 from glowembed.graph.registry import kernel, kernel_ops
@@ -52,15 +52,19 @@ def _divided(graph: Graph, layer: int, texts: Mapping[str, Any], one: Division) 
     """A layer of which parts of a row are a call. Equal params are stored once."""
     node = one.parts[0].node
     names = list(kernel(node.kernel or "").ctypes(kernel_ops()[node.op]))
-    params: list[str] = []
+    params: dict[str, bytes] = {}
     rows = []
     for part in one.parts:
         text = c_initialiser(part.node.params)
-        if text not in params:
-            params.append(text)
+        params.setdefault(text, bytes(ctypes_struct(part.node.params)))
         first = [part.first.get(name, 0) for name in names]
-        rows.append(f"{{ {', '.join(map(str, [params.index(text), part.read, part.written, *first]))} }},")
-    return {"layer": layer, **texts, "part_params": params, "parts": rows, "numbers": 3 + len(names)}
+        rows.append(f"{{ {', '.join(map(str, [list(params).index(text), part.read, part.written, *first]))} }},")
+    kept = {
+        "part_params": list(params),
+        "part_params_bytes": list(params.values()),
+        "part_params_at": f"part_params{layer}",
+    }
+    return {"layer": layer, **texts, **kept, "parts": rows, "numbers": 3 + len(names)}
 
 
 def recorded(slices: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,8 +108,10 @@ def _refuse(bundle: Bundle, kind: Kind) -> None:
             f"{bundle.path} was compiled for {target.name}, and an export of kind {kind.name} runs on this computer: compile the model "
             "with --target x86-64"
         )
-    if glue.has_weights_file(manifest):
-        raise UsageError(f"the weights of {name} are in a file: compile it without --weights file:NAME to export it")
+    if kind.plain and glue.has_weights_file(manifest):
+        raise UsageError(
+            f"an export of kind {kind.name} needs the weights of {name} in its program: compile it without --weights file:NAME"
+        )
     outside = [t["name"] for t in _tensors(manifest) if t.get("handed", "arena") not in ("arena", "state")]
     if kind.plain and (outside or manifest.get("rams")):
         found = f"{outside[0]!r} is outside the arena" if outside else f"it uses the RAM {manifest['rams'][0]['name']}"
@@ -133,6 +135,13 @@ def _files(bundle: Bundle, kind: Kind, version: str) -> dict[str, bytes]:
         files[_joined(context["public"] if file in public else kind.code, file)] = read_bytes(bundle.path / file)
     for file, place in ((f"{name}_selftest.h", context["public"]), (f"{name}_selftest.c", kind.code)):
         files[_joined(place, file)] = _rendered(f"common/selftest.{file[-1]}.j2", context)
+    weights = glue.weights_c(manifest, bundle.path, f"{name}_weights_file")
+    if weights is not None:
+        file = manifest["weights"]["file"]
+        files |= {
+            _joined(kind.code, f"{name}_weights_file.c"): weights.encode("ascii"),
+            f"weights/{file}": read_bytes(bundle.path / file),
+        }
     for path in kind.templates:
         relative = path.relative_to(KINDS / kind.name).as_posix().removesuffix(".j2").replace("__name__", name)
         files[relative] = _rendered(path.relative_to(KINDS).as_posix(), context)
@@ -152,7 +161,9 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
     for index, tensor in enumerate(free):
         tensor["seed"] = selftest.seed_of(index)
     rams = [identifier(ram["name"]) for ram in manifest.get("rams", [])]
+    from_file = glue.has_weights_file(manifest)
     code = [*(file for file in manifest["sources"] if file.endswith(".c")), f"{name}_selftest.c"]
+    code += [f"{name}_weights_file.c"] if from_file else []
     return {
         "name": name,
         "NAME": name.upper(),
@@ -164,7 +175,8 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
         "inputs": free,
         "outputs": outputs,
         "rams": rams,
-        "places": bool(rams) or any(t["handed"] in ("caller", "rows") for t in (*inputs, *outputs)),
+        "from_file": from_file,
+        "places": from_file or bool(rams) or any(t["handed"] in ("caller", "rows") for t in (*inputs, *outputs)),
         "state": bool(manifest.get("state")),
         "arena": manifest["arena"],
         "fills": list({t["fill"].name: t["fill"] for t in free}.values()),

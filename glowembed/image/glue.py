@@ -374,8 +374,8 @@ def has_weights_file(manifest: Manifest) -> bool:
     return bool(manifest.get("weights", {}).get("place") == "file")
 
 
-def weights_c(manifest: Manifest, bundle: Path) -> str | None:
-    """ge_file_weights.c: the weights file of a bundle as an array; None if the bundle has no such file."""
+def weights_c(manifest: Manifest, bundle: Path, symbol: str = "ge_file_weights") -> str | None:
+    """The weights file of a bundle as an array of this name; None if the bundle has no such file."""
     if not has_weights_file(manifest):
         return None
     name = str(manifest["weights"]["file"])
@@ -386,8 +386,13 @@ def weights_c(manifest: Manifest, bundle: Path) -> str | None:
     return f"""/* Made from {name} of {manifest["name"]}. */
 #include <stdint.h>
 
-extern const uint8_t ge_file_weights[];
-const uint8_t ge_file_weights[] __attribute__((aligned(64))) = {{
+#if defined(__GNUC__)
+#define FILE_ALIGNED __attribute__((aligned(64)))
+#else
+#define FILE_ALIGNED
+#endif
+extern const uint8_t {symbol}[];
+const uint8_t {symbol}[{len(content)}] FILE_ALIGNED = {{
     {lines}
 }};
 """

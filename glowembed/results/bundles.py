@@ -88,7 +88,8 @@ class Weights(TypedDict):
     place: Literal["flash", "ram", "file"]
     file: str | None
     file_bytes: int | None
-    hash: str | None
+    structure: Annotated[str | None, "That of the programs which a weights file fits."]
+    crc: Annotated[str, "CRC-32 of the constants, or of a weights file from its byte 12 on."]
 
 
 class Manifest(TypedDict):

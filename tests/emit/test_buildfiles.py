@@ -134,7 +134,12 @@ def test_cmake(project: Path, build_type: str) -> None:
     commands = json.loads((project / "out put" / "compile_commands.json").read_text())
     own = [entry["command"] for entry in commands if Path(entry["file"]).name in bundle.manifest["sources"]]
     assert len(own) == 2 and all(("-O2" in command) == (build_type == "") and "-fPIC" in command for command in own)
-    assert exported(project / "out put" / "libplugin.so") == {"net_run", "net_run_layers", "net_use_level"}
+    assert exported(project / "out put" / "libplugin.so") == {
+        "net_run",
+        "net_run_layers",
+        "net_use_level",
+        "net_weights_crc",
+    }
 
 
 def exported(library: Path) -> set[str]:
@@ -146,7 +151,7 @@ def test_the_api_is_exported_with_hidden_visibility(tmp_path: Path) -> None:
     bundle = compiled(tmp_path)
     sources = [bundle.path / source for source in bundle.manifest["sources"]]
     run(["gcc", "-shared", "-fPIC", "-fvisibility=hidden", *sources, "-o", "net.so"], tmp_path)
-    assert exported(tmp_path / "net.so") == {"net_run", "net_run_layers", "net_use_level"}
+    assert exported(tmp_path / "net.so") == {"net_run", "net_run_layers", "net_use_level", "net_weights_crc"}
 
 
 CPP = """#include <cstdint>

@@ -46,6 +46,7 @@ FORMS: Mapping[str, tuple[Callable[[], object], Mapping[str, object]]] = {
     "float in and out": (convolution, {"float_io": True}),
     "float32": (convolution, {"dtype": "float32"}),
     "int16": (convolution, {"dtype": "int16"}),
+    "weights file": (convolution, {"weights": Weights("file", "net.bin")}),
     "another RAM": (convolution, {"plan": PlanOptions("greedy", rams=(Ram("DTCM", 256),))}),
 }
 
@@ -103,7 +104,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, object], str, str, str]] = {
     "version": ({}, "cmake", "1.0", "three numbers"),
     "leading zero": ({}, "cmake", "1.02.0", "three numbers"),
     "target": ({"target": "cortex-m4"}, "wheel", "1.0.0", "--target x86-64"),
-    "weights file": ({"weights": Weights("file", "net.bin")}, "cmake", "1.0.0", "without --weights"),
+    "weights file": ({"weights": Weights("file", "net.bin")}, "cpp", "1.0.0", "without --weights"),
     "outside the arena": ({"places": Places("caller")}, "cpp", "1.0.0", "without --io"),
 }
 

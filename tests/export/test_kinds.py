@@ -100,7 +100,14 @@ def shares(folder: Path, bundle: Bundle) -> None:
     assert SAME in run(["make", "check", f"PREFIX={prefix}"], folder, CFLAGS=f"-O1 {STRICT}")
     run(["make", "install", f"PREFIX={prefix}"], folder, CFLAGS=f"-O1 {STRICT}")
     exported = re.findall(r" T (\w+)", run(["nm", "-D", "--defined-only", "lib/libnet.so"], prefix))
-    assert exported == ["net_abi_version", "net_bundle_hash", "net_run", "net_run_layers", "net_selftest"]
+    assert exported == [
+        "net_abi_version",
+        "net_bundle_hash",
+        "net_run",
+        "net_run_layers",
+        "net_selftest",
+        "net_weights_crc",
+    ]
     assert re.search(r"SONAME +libnet\.so\.1\n", run(["objdump", "-p", "lib/libnet.so"], prefix))
     needs("pkg-config", "Debian package pkg-config")
     flags = run(
