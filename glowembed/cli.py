@@ -64,6 +64,8 @@ HtmlFile = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Also write the result as one self-contained HTML page."),
 ]
+STDOUT = Path("-")
+"""What --json takes for the standard output, on which nothing else is printed then."""
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the result as JSON; - prints only that."),
@@ -88,7 +90,6 @@ Resume = Annotated[
     bool,
     typer.Option("--resume/--again", help="Go on from what is kept, or do all of it again."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -270,12 +271,19 @@ def typed(*words: object) -> str:
     return shlex.join([place, "run", *map(str, words)])
 
 
-def write_json(path: Path | None, result: Mapping[str, Any]) -> None:
+def tell(json_file: Path | None, result: Any, shown: Callable[[], Any]) -> None:
+    """Write the result as JSON where --json asks for it, and show it to people unless that is the standard output."""
+    write_json(json_file, result)
+    if json_file != STDOUT:
+        show(shown())
+
+
+def write_json(path: Path | None, result: Any) -> None:
     """Write a file completely or not at all; - is the standard output, None writes nothing."""
     if path is None:
         return
     text = json.dumps(result, indent=1) + "\n"
-    if path == Path("-"):
+    if path == STDOUT:
         typer.echo(text, nl=False)
     else:
         write_file(path, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from glowembed.cli import AsJson, show
+from glowembed.cli import JsonFile, tell
 from glowembed.graph.target import board_names, load_board
 from glowembed.show import report
 
@@ -15,8 +15,8 @@ def add_to(app: typer.Typer) -> None:
     app.command()(boards)
 
 
-def boards(as_json: AsJson = False) -> None:
+def boards(json_file: JsonFile = None) -> None:
     """List the boards that `--board` accepts."""
     entries = [load_board(name) for name in board_names()]
     machine = [{"name": b.name, "target": b.target, "description": b.description} for b in entries]
-    show(machine if as_json else report.boards(entries))
+    tell(json_file, machine, lambda: report.boards(entries))

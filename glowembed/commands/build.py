@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, BundleDir, board_of, check_firmware, progress_bar, show
+from glowembed.cli import BundleDir, JsonFile, board_of, check_firmware, progress_bar, tell
 from glowembed.graph.target import FIRMWARES
 from glowembed.judge.validation import build_bundle
 from glowembed.show import report
@@ -36,7 +36,7 @@ def build(
             help="How the firmware communicates; mlperf: with the official tool of MLPerf Tiny.",
         ),
     ] = None,
-    as_json: AsJson = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Build a bundle with the test harness into a firmware for a board, and report what it needs of each memory."""
     opened = pipeline.load_bundle(bundle)
@@ -48,4 +48,4 @@ def build(
     sizes = {"schema": 1, "board": place, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
     deepest = image.deepest
     sizes |= {"stack_path": deepest.path, "indirect": deepest.indirect} if deepest is not None else {}
-    show(sizes if as_json else report.built(image))
+    tell(json_file, sizes, lambda: report.built(image))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glowembed.cli import AsJson, show
+from glowembed.cli import JsonFile, tell
 from glowembed.image.combine import combine
 from glowembed.show import report
 
@@ -26,11 +26,11 @@ def combine_(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Name of the header and prefix of its macros.")
     ] = ("combined"),
-    as_json: AsJson = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Put several bundles into one folder with one arena, as large as the largest of theirs.
 
     They run one at a time. Every bundle keeps its own header.
     """
     manifest = combine(bundles, out, name)
-    show(dict(manifest) if as_json else report.combined(manifest, str(out)))
+    tell(json_file, dict(manifest), lambda: report.combined(manifest, str(out)))

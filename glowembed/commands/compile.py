@@ -12,9 +12,10 @@ from rich.text import Text
 
 from glowembed import pipeline
 from glowembed.cli import (
-    AsJson,
+    STDOUT,
     CalibSamples,
     ImageWords,
+    JsonFile,
     MaybeData,
     Model,
     Plot,
@@ -22,6 +23,7 @@ from glowembed.cli import (
     progress_bar,
     show,
     takes,
+    tell,
     tell_notes,
 )
 from glowembed.errors import UsageError, unknown_name
@@ -102,7 +104,7 @@ def compile_(
     stop_after: StopAfter = None,
     dump: Dump = False,
     verbose: Verbose = False,
-    as_json: AsJson = False,
+    json_file: JsonFile = None,
     plot: Plot = None,
     curve: CurveFile = None,
     fits: Fits = None,
@@ -135,10 +137,14 @@ def compile_(
             from glowembed.show.page import views
 
             write_file(plot, views.profile(made["profile"], pipeline.typed_graph(model, made["profile"], options)))
-        _tell(bundle, options, verbose, as_json)
+        _tell(bundle, options, verbose, json_file == STDOUT)
         if curve is not None:
-            _draw(curve, bundle, made["choose"], options, as_json)
-        show(bundle.manifest if as_json else report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds))
+            _draw(curve, bundle, made["choose"], options, json_file == STDOUT)
+        tell(
+            json_file,
+            bundle.manifest,
+            lambda: report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds),
+        )
 
 
 def _watch(made: dict[str, Any], stop_after: str | None, dump: bool) -> Callable[[str, Any], None]:

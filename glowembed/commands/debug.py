@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glowembed.cli import progress_bar, show, source_of, takes, tell_notes
+from glowembed.cli import JsonFile, progress_bar, source_of, takes, tell, tell_notes
 from glowembed.errors import ValidationDiffers
 from glowembed.graph.target import default_board, target_of
 from glowembed.image.bundles import images_of
@@ -42,6 +42,7 @@ def debug(
     model: Annotated[
         Path | None, typer.Option("--model", metavar="FILE", help="The ONNX file, if it has been moved.")
     ] = None,
+    json_file: JsonFile = None,
     **given: Any,
 ) -> None:
     """Find the layer whose bits differ on the board, and the layers that cost accuracy.
@@ -57,6 +58,6 @@ def debug(
     tell_notes(run.notes)
     if dump is not None:
         run.save(dump)
-    show(report.losses(run))
+    tell(json_file, {"schema": 1, "board": place, **run.json()}, lambda: report.losses(run))
     if run.first_difference is not None:
         raise ValidationDiffers(f"layer {run.first_difference!r} is the first whose bits differ on {place}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline, resources
-from glowembed.cli import AsJson, progress_bar, show, typed
+from glowembed.cli import STDOUT, JsonFile, progress_bar, show, typed, write_json
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
@@ -30,17 +30,16 @@ def demo(
     boards: Annotated[
         list[str] | None, typer.Option("--board", help="Boards to run on. Repeatable.", show_default="mps2-an386, host")
     ] = None,
-    as_json: AsJson = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Compile the included example (handwritten digits), run it on an emulated Cortex-M4 and on this computer, and
     compare.
 
     It takes some seconds and shows what glowembed does: compile, build, run and compare.
     """
-    results = [_demo_on(board, out, quiet=as_json) for board in boards or ["mps2-an386", "host"]]
-    if as_json:
-        show([result.json for result in results])
-    else:
+    results = [_demo_on(board, out, quiet=json_file == STDOUT) for board in boards or ["mps2-an386", "host"]]
+    write_json(json_file, [result.json for result in results])
+    if json_file != STDOUT:
         _demo_summary([result.json for result in results], out)
     if not all(result.bit_exact for result in results):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glowembed.cli import progress_bar, show
+from glowembed.cli import JsonFile, progress_bar, tell
 from glowembed.files.output import write_file
 from glowembed.judge import detection
 from glowembed.pipeline import load_bundle
@@ -32,6 +32,7 @@ def detect(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The C header to write.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Evaluate a detector on the scores of a bundle: count detections, misses and false alarms per hour.
 
@@ -45,13 +46,24 @@ def detect(
         found = detection.judge(read, detection.scores(made, read, data, progress), known)
     if out is not None:
         write_file(out, detection.header(made, read))
+    result = {
+        "schema": 1,
+        "seconds": found.seconds,
+        "detections": list(found.times),
+        "events": found.events,
+        "misses": found.misses,
+        "false_alarms": found.false_alarms,
+    }
+    tell(json_file, result, lambda: _told(found))
+
+
+def _told(found: detection.Judged) -> str:
+    """The counts in words."""
     times = ", ".join(f"{time:.2f}" for time in found.times[:20])
     more = f" and {len(found.times) - 20} more" if len(found.times) > 20 else ""
-    show(
-        f"{len(found.times)} detections in {found.seconds:.1f} s, {found.per_hour(len(found.times)):.1f} an hour: {times or 'none'}{more}"
-    )
-    if found.events is not None:
-        show(
-            f"{found.misses} of {found.events} events missed; {found.false_alarms} false alarms,"
-            f" {found.per_hour(found.false_alarms):.1f} an hour"
-        )
+    count = len(found.times)
+    said = f"{count} detections in {found.seconds:.1f} s, {found.per_hour(count):.1f} an hour: {times or 'none'}{more}"
+    if found.events is None:
+        return said
+    alarms = f"{found.false_alarms} false alarms, {found.per_hour(found.false_alarms):.1f} an hour"
+    return f"{said}\n{found.misses} of {found.events} events missed; {alarms}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from glowembed.cli import JsonFile, show, write_json
+from glowembed.cli import JsonFile, tell
 from glowembed.errors import ToolError
 from glowembed.judge.doctor import checkup, targets_named
 from glowembed.show import report
@@ -32,8 +31,6 @@ def doctor(
     needs is missing, and 0 if only optional parts are.
     """
     found = checkup(targets_named(targets or []))
-    write_json(json_file, found.json())
-    if json_file != Path("-"):
-        show(report.checkup(found))
+    tell(json_file, found.json(), lambda: report.checkup(found))
     if not found.complete:
         raise typer.Exit(ToolError.exit_code)

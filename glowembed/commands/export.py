@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import BundleDir, JsonFile, show, write_json
+from glowembed.cli import BundleDir, JsonFile, tell
 from glowembed.export.package import export, kinds
 from glowembed.show import report
 
@@ -34,6 +34,4 @@ def export_(
     build anywhere proves its bits. README.md in the folder says how to build it.
     """
     found = export(pipeline.load_bundle(bundle), kind, out, version)
-    write_json(json_file, dict(found))
-    if json_file != Path("-"):
-        show(report.exported(found, str(out), kinds()[kind].build))
+    tell(json_file, dict(found), lambda: report.exported(found, str(out), kinds()[kind].build))

@@ -11,15 +11,18 @@ import typer
 
 from glowembed import pipeline
 from glowembed.cli import (
-    AsJson,
+    STDOUT,
     ClockText,
     HtmlFile,
+    JsonFile,
     compile_options,
     progress_bar,
     refuse_options,
     show,
     source_of,
     takes,
+    tell,
+    write_json,
 )
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
@@ -76,7 +79,7 @@ def inspect(
     memory_map: MemoryMap = None,
     html: HtmlFile = None,
     clock: ClockText = None,
-    as_json: AsJson = False,
+    json_file: JsonFile = None,
     **given: Any,
 ) -> None:
     """Show a model before anything is compiled: inputs, outputs, layers, MACs, RAM and estimated flash.
@@ -99,11 +102,11 @@ def inspect(
     }
     if model.is_dir() or (any(inside.values()) and not model.exists()):
         refuse_options(before, f"for a model, and {model} is a bundle, for which this is settled")
-        _inspect_bundle(pipeline.load_bundle(model), inside, as_json, html)
+        _inspect_bundle(pipeline.load_bundle(model), inside, json_file, html)
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
     found = _inspect_model(model, target, data, coverage, clock, compile_options(given))
-    _tell(found, as_json, html)
+    _tell(found, json_file, html)
 
 
 def _inspect_model(
@@ -131,16 +134,16 @@ def _inspect_model(
         )
 
 
-def _tell(found: Inspection, as_json: bool, html: Path | None) -> None:
+def _tell(found: Inspection, json_file: Path | None, html: Path | None) -> None:
     """Print what was found and write the page; exit code 3 if something is not supported."""
     if html is not None:
         write_file(html, views.inspection(found))
-    show(found.json() if as_json else inspection(found))
+    tell(json_file, found.json(), lambda: inspection(found))
     if found.unsupported:
         raise typer.Exit(3)
 
 
-def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool, html: Path | None) -> None:
+def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], json_file: Path | None, html: Path | None) -> None:
     if html is not None:
         write_file(html, views.bundle(bundle))
     if asked["--graph"] is not None:
@@ -149,11 +152,12 @@ def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], as_json: bool, htm
     if asked["--memory-map"] is not None:
         _draw(shown, asked["--memory-map"])
     quantization = asked["--quantization"] or not (any(asked.values()) or html is not None)
-    if as_json:
+    if json_file is not None:
         parts = [bundleview.as_json(bundle)] * quantization + [asdict(shown)] * asked["--memory"]
         if len(parts) != 1:
             raise UsageError("--json prints one result: ask for --quantization or for --memory")
-        show(parts[0])
+        write_json(json_file, parts[0])
+    if json_file == STDOUT:
         return
     if quantization:
         show(report.quantization(bundle))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import AsJson, Model, compile_options, show, takes
+from glowembed.cli import JsonFile, Model, compile_options, takes, tell
 from glowembed.quantize.precision import config_of
 from glowembed.quantize.precision import resolve as resolve_precision
 from glowembed.quantize.precision import template as precision_template
@@ -33,7 +33,7 @@ def precision(
     ] = False,
     target: Annotated[str, typer.Option("--target", help="The target that must support the settings.")] = "cortex-m4",
     *,
-    as_json: AsJson = False,
+    json_file: JsonFile = None,
     **given: Any,
 ) -> None:
     """Print how each node of a model is computed: its dtype, schema, calibration, and the rule that says so.
@@ -50,4 +50,4 @@ def precision(
     resolved = resolve_precision(graph, config_of(options))
     nodes = {name: {**settings.json(), "rules": dict(settings.rules)} for name, settings in resolved.nodes.items()}
     values = {name: vars(fixed) for name, fixed in resolved.values.items()}
-    show({"schema": 1, "nodes": nodes, "values": values} if as_json else report.precision(graph, resolved))
+    tell(json_file, {"schema": 1, "nodes": nodes, "values": values}, lambda: report.precision(graph, resolved))

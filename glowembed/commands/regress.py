@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glowembed.cli import HtmlFile, Resume, SchedulerUrl, StoreUrl
+from glowembed.cli import STDOUT, HtmlFile, Resume, SchedulerUrl, StoreUrl
 from glowembed.errors import Interrupted, UsageError, unknown_name
 from glowembed.files.documents import read_yaml
 from glowembed.files.output import write_file
@@ -173,9 +173,9 @@ def _write(rows: Sequence[regress.Row], json_file: Path | None, junit: Path | No
     for path, text in ((junit, regress_view.junit), (html, regress_view.html)):
         if path is not None:
             write_file(path, text(rows))
-    if json_file is not None and json_file != Path("-"):
+    if json_file is not None and json_file != STDOUT:
         write_file(json_file, written)
-    typer.echo(written if json_file == Path("-") else regress_view.table(rows), nl=False)
+    typer.echo(written if json_file == STDOUT else regress_view.table(rows), nl=False)
 
 
 def _spec(path: Path | None, models: str | None) -> Spec:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glowembed.cli import HtmlFile, StoreUrl, show, write_json
+from glowembed.cli import STDOUT, HtmlFile, StoreUrl, show, write_json
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.jobs.store import DEFAULT, Record, open_store
@@ -66,7 +66,7 @@ def results(
     write_json(json_file, {"schema": 1, "results": results_view.entries(chosen)})
     if compare is not None:
         _compare(found, compare, limit or [])
-    elif json_file != Path("-"):
+    elif json_file != STDOUT:
         show(results_view.table(chosen))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from glowembed.cli import AsJson, show
+from glowembed.cli import JsonFile, tell
 from glowembed.graph.target import default_board, load_target, target_names
 from glowembed.show import report
 
@@ -15,11 +15,11 @@ def add_to(app: typer.Typer) -> None:
     app.command()(targets)
 
 
-def targets(as_json: AsJson = False) -> None:
+def targets(json_file: JsonFile = None) -> None:
     """List the targets that `--target` accepts."""
     entries = [load_target(name) for name in target_names()]
     machine = [
         {"name": t.name, "description": t.description, "isa": list(t.isa), "board": default_board(t.name).name}
         for t in entries
     ]
-    show(machine if as_json else report.targets(entries))
+    tell(json_file, machine, lambda: report.targets(entries))

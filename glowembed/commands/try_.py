@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import cli
-from glowembed.cli import ClockText, JsonFile, Model, compile_options, progress_bar, show, takes, tell_notes, write_json
+from glowembed.cli import (
+    STDOUT,
+    ClockText,
+    JsonFile,
+    Model,
+    compile_options,
+    progress_bar,
+    show,
+    takes,
+    tell_notes,
+    write_json,
+)
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
 from glowembed.graph.clock import hertz
@@ -86,7 +97,7 @@ def try_(
     place = load_board(found.runs[0].validation.json["board"])
     write_file(page, views.trial(found, *words, commands, place, lost, (values, bundle.graph)))
     write_json(json_file, found.json())
-    if json_file != Path("-"):
+    if json_file != STDOUT:
         show(trial_view.shown(found))
         show("\n  ".join(["\nWhat next:", f"{page}    all of this and more, as one page", *commands]))
     if not found.bit_exact:

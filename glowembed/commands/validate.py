@@ -10,6 +10,7 @@ import typer
 
 from glowembed import pipeline
 from glowembed.cli import (
+    STDOUT,
     BundleDir,
     ClockText,
     Data,
@@ -168,7 +169,7 @@ def validate(
 
 def _conclude(result: Validation, json_file: Path | None, limits: Mapping[str, float | None]) -> None:
     """Show the result, and exit with its code."""
-    if json_file != Path("-"):
+    if json_file != STDOUT:
         show(report.validation(result))
     if not result.bit_exact:
         raise typer.Exit(1)
@@ -201,7 +202,7 @@ def _farm(places: list[farm.Place], words: list[str], json_file: Path | None) ->
     results = [vars(row) for row in rows]
     if json_file is not None:
         write_json(json_file, {"schema": 1, "boards": results})
-    if json_file != Path("-"):
+    if json_file != STDOUT:
         show(report.farm(rows))
     if not all(row.good for row in rows):
         raise typer.Exit(1)

@@ -9,9 +9,11 @@ charged only with what it loses itself).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -95,11 +97,30 @@ class DebugRun:
         known = [layer for layer in self.layers if layer.isolated is not None]
         return tuple(sorted(known, key=lambda layer: layer.isolated.sqnr_db if layer.isolated else 0.0)[:count])
 
+    def json(self) -> dict[str, Any]:
+        """What `debug --json` prints of it."""
+        layers = [
+            {**asdict(layer), "cumulated": _finite(layer.cumulated), "isolated": _finite(layer.isolated)}
+            for layer in self.layers
+        ]
+        return {
+            "first_difference": self.first_difference,
+            "layers": layers,
+            "notes": [note.json() for note in self.notes],
+        }
+
     def save(self, path: Path) -> None:
         """Write all tensors to one .npz, completely or not at all."""
         content = BytesIO()
         np.savez_compressed(content, **self.tensors)  # type: ignore[arg-type]
         write_file(path, content.getvalue())
+
+
+def _finite(loss: Loss | None) -> dict[str, float | None] | None:
+    """A loss without infinity, which JSON does not know."""
+    if loss is None:
+        return None
+    return {key: value if isfinite(value) else None for key, value in asdict(loss).items()}
 
 
 def debug(

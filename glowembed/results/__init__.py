@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from glowembed.results import bundles, inspection, lists, measurement, validation
+from glowembed.results import bundles, figures, inspection, lists, measurement, validation
 
 RESULTS: dict[str, Any] = {
     "boards": list[lists.Board],
     "build": bundles.Build,
     "combine": bundles.Combined,
     "compile": bundles.Manifest,
+    "debug": figures.Debug,
     "demo": list[validation.Validation],
+    "detect": figures.Detect,
     "doctor": lists.Doctor,
     "export": bundles.Export,
     "inspect": inspection.Inspection,

@@ -64,8 +64,8 @@ def test_help_version_and_lists(capsys: pytest.CaptureFixture[str]) -> None:
     said = run(capsys, "--help")
     assert all(re.search(rf"^│ {command} ", said, re.MULTILINE) for command in COMMANDS)
     assert run(capsys, "--version") == f"glowembed {glowembed.__version__}\n"
-    assert "cortex-m4" in [t["name"] for t in json.loads(run(capsys, "targets", "--json"))]
-    assert {"name": "host", "target": "x86-64"}.items() <= json.loads(run(capsys, "boards", "--json"))[0].items()
+    assert "cortex-m4" in [t["name"] for t in json.loads(run(capsys, "targets", "--json", "-"))]
+    assert {"name": "host", "target": "x86-64"}.items() <= json.loads(run(capsys, "boards", "--json", "-"))[0].items()
     assert "cortex-m55" in run(capsys, "targets")
     assert "mps2-an386" in run(capsys, "boards")
 
@@ -78,7 +78,7 @@ def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ("opset 17", "1 x 1 x 8 x 8", "NCHW", "logits", "112,608", "microbit"):
         assert words in said
     plain(said)
-    found = json.loads(run(capsys, "inspect", MODEL, "--json"))
+    found = json.loads(run(capsys, "inspect", MODEL, "--json", "-"))
     assert found["macs"] == 112_608 == sum(layer["macs"] for layer in found["layers"])
     assert found["inputs"] == [{"name": "image", "shape": [1, 1, 8, 8], "dtype": "float32", "layout": "NCHW"}]
     assert found["unsupported"] == []
@@ -94,7 +94,7 @@ def test_inspect_lists_all_that_is_not_supported(tmp_path: Path, capsys: pytest.
     from bad_models import BAD
 
     model = next(bad for bad in BAD if bad.name == "all at once").write(tmp_path)
-    found = json.loads(run(capsys, "inspect", model, "--json", code=3))
+    found = json.loads(run(capsys, "inspect", model, "--json", "-", code=3))
     assert [(p["op"], p["node"]) for p in found["unsupported"]] == [
         ("RandomNormalLike", "n_a"),
         ("RandomUniformLike", "n_c"),
@@ -128,7 +128,7 @@ def test_compile_prints_stages_and_json(tmp_path: Path, capsys: pytest.CaptureFi
     words = ("compile", MODEL, "--data", DATA, "--calib-samples", 4, "--name", "my_net", "-o", tmp_path / "out")
     said = run(capsys, *words)
     assert all(stage in said for stage in pipeline.STAGES)
-    assert json.loads(run(capsys, *words, "--json"))["name"] == "my_net"
+    assert json.loads(run(capsys, *words, "--json", "-"))["name"] == "my_net"
     assert (tmp_path / "out" / "my_net.h").is_file()
 
 
@@ -200,7 +200,7 @@ def test_validate_on_the_host(host_bundle: Path, tmp_path: Path, capsys: pytest.
 def test_build_and_validate_on_an_emulated_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "bundle"
     run(capsys, "compile", MODEL, "--data", DATA, "-o", out)
-    built = json.loads(run(capsys, "build", out, "--json"))
+    built = json.loads(run(capsys, "build", out, "--json", "-"))
     assert built["board"] == "mps2-an386"
     assert Path(built["elf"]).is_file()
     plain(run(capsys, "build", out))
@@ -263,7 +263,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in commands[1:3]:
         run(capsys, *words)
     assert commands[0] == ["try", str(Path("examples/digits/model.onnx")), str(Path("examples/digits/data.npz"))]
-    check_json("demo", json.loads(run(capsys, "demo", "--board", "host", "-o", tmp_path / "demo", "--json")))
+    check_json("demo", json.loads(run(capsys, "demo", "--board", "host", "-o", tmp_path / "demo", "--json", "-")))
 
 
 @pytest.mark.cc

@@ -72,7 +72,7 @@ def test_a_generated_operator_says_why_no_kernel_of_its_own_computes_it(tmp_path
 def test_a_refused_model_shows_which_operators_are_in_the_way(tmp_path: Path) -> None:
     proto = model([node("Relu", "x", "r"), node("RandomNormalLike", "r", "y")], {"x": (1, 3)})
     path = str(saved(proto, tmp_path))
-    done = CliRunner().invoke(app, ["inspect", path, "--coverage", "--json"])
+    done = CliRunner().invoke(app, ["inspect", path, "--coverage", "--json", "-"])
     assert done.exit_code == 3
     first, second = json.loads(done.stdout)["coverage"]
     assert first["operator"] == "RandomNormalLike" and first["nodes"] == 1 and first["refused"]
@@ -85,8 +85,8 @@ def test_the_table_is_shown_and_printed_as_json(tmp_path: Path) -> None:
     path = str(saved(network(), tmp_path))
     shown = CliRunner().invoke(app, ["inspect", path, "--coverage"])
     assert shown.exit_code == 0 and "Operators on cortex-m4" in shown.stdout and "generated" in shown.stdout
-    printed = json.loads(CliRunner().invoke(app, ["inspect", path, "--coverage", "--json"]).stdout)
+    printed = json.loads(CliRunner().invoke(app, ["inspect", path, "--coverage", "--json", "-"]).stdout)
     assert {"operator", "nodes", "dtypes", "kernels", "cycles", "share", "refused", "reasons"} == set(
         printed["coverage"][0]
     )
-    assert json.loads(CliRunner().invoke(app, ["inspect", path, "--json"]).stdout)["coverage"] == []
+    assert json.loads(CliRunner().invoke(app, ["inspect", path, "--json", "-"]).stdout)["coverage"] == []

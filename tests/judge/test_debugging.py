@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.graph.plan import PlanOptions
@@ -88,8 +90,12 @@ def test_a_flipped_weight_is_found_and_its_layer_named(
     )
     source.write_text("".join(arrays), "ascii")
     data = str(digits_dir / "data.npz")
-    code = main(["debug", str(folder), "--data", data, "--board", "host", "--build-dir", str(tmp_path / "build")])
+    kept = ["--build-dir", str(tmp_path / "build"), "--json", str(tmp_path / "r.json")]
+    code = main(["debug", str(folder), "--data", data, "--board", "host", *kept])
     assert code == 1
+    result = json.loads((tmp_path / "r.json").read_text())
+    check_json("debug", result)
+    assert result["first_difference"] == victim
     assert f"{victim!r} is the first whose bits differ" in " ".join(capsys.readouterr().err.split())
 
 

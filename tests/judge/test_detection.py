@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import astuple
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import own_firmware
 import pytest
+from json_result import check_json
 from small_models import model, node, saved, weights
 from typer.testing import CliRunner
 
@@ -127,7 +129,7 @@ def test_scores_are_those_of_the_reference(bundle: Bundle, tmp_path: Path) -> No
         "--events",
         str(tmp_path / "e.csv"),
     ]
-    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "net_detector.h")])
+    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "net_detector.h"), "--json", str(tmp_path / "r.json")])
     assert done.exit_code == 0, done.output
     detector = detection.read(tmp_path / "d.yaml", bundle)
     qtype = bundle.graph.values["y"].qtype
@@ -143,6 +145,9 @@ def test_scores_are_those_of_the_reference(bundle: Bundle, tmp_path: Path) -> No
     assert beginnings(detector.settings, stored)[0] == first and detector.settings.pause == 2
     assert "net_detector = {2, " in (tmp_path / "net_detector.h").read_text()
     assert "0 of 1 events missed; 0 false alarms" in done.output
+    result = json.loads((tmp_path / "r.json").read_text())
+    check_json("detect", result)
+    assert (result["detections"][0], result["events"], result["misses"]) == (0.5 * first, 1, 0)
 
 
 WRONG = [

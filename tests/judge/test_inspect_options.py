@@ -35,8 +35,8 @@ REFUSED = {
     "BUNDLE --data d.npz": ("--data: is for a model",),
     "BUNDLE --memory --shape x=1,6": ("--shape: is for a model",),
     "BUNDLE --quantization --input-layout nhwc": ("--input-layout: is for a model",),
-    "BUNDLE --memory --quantization --json": ("--json prints one result",),
-    "BUNDLE --graph FOLDER/g.dot --json": ("--json prints one result",),
+    "BUNDLE --memory --quantization --json -": ("--json prints one result",),
+    "BUNDLE --graph FOLDER/g.dot --json -": ("--json prints one result",),
     "FOLDER --memory": ("is not a bundle",),
     "FOLDER/none --memory": ("is not a bundle",),
 }
@@ -78,7 +78,7 @@ def test_options_go_together(text: str, places: dict[str, str], capsys: Any) -> 
 
 
 def test_json_of_a_bundle(places: dict[str, str], capsys: Any) -> None:
-    for words, kind in (("BUNDLE --json", list), ("BUNDLE --memory --json", dict)):
+    for words, kind in (("BUNDLE --json -", list), ("BUNDLE --memory --json -", dict)):
         assert inspect(words, places) == 0
         assert isinstance(json.loads(capsys.readouterr().out), kind)
 

@@ -201,7 +201,7 @@ def test_shapes_are_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_small_calibration_is_told_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, data = network(tmp_path), tmp_path / "d.npz"
     np.savez(data, calib_x=dead(0, 3), test_x=UNIT)
-    words = ["compile", str(file), "--data", str(data), "-o", str(tmp_path / "bundle"), "--json"]
+    words = ["compile", str(file), "--data", str(data), "-o", str(tmp_path / "bundle"), "--json", "-"]
     assert main([*words, "--image-mean", "0.5"]) == 0
     told = capsys.readouterr()
     codes = [line.split("[")[-1].rstrip("]") for line in told.err.splitlines()]

@@ -454,7 +454,7 @@ def test_the_command_prints_the_table_a_template_and_checks_a_file(
     assert main(["precision", net, "--check", str(path)]) == 0
     assert "AveragePool" in capsys.readouterr().out
     path.write_text("rules: [{position: last, dtype: int16}]", encoding="utf-8")
-    assert main(["precision", net, "--check", str(path), "--json"]) == 0
+    assert main(["precision", net, "--check", str(path), "--json", "-"]) == 0
     nodes = json.loads(capsys.readouterr().out)["nodes"]
     assert [n["dtype"] for n in nodes.values()][-1] == "int16"
     path.write_text("rules: [{position: last, dtype: int17}]", encoding="utf-8")

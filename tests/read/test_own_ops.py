@@ -60,7 +60,7 @@ def test_the_example_is_compiled_and_proved(target: str, board: str, network: Pa
 def test_without_the_folder_the_operators_are_refused(network: Path) -> None:
     done = glowembed("inspect", network / "model.onnx")
     assert done.returncode == 3 and "--ops" in done.stdout
-    there = glowembed("inspect", network / "model.onnx", f"--ops={EXAMPLE / 'ops'}", "--coverage", "--json")
+    there = glowembed("inspect", network / "model.onnx", f"--ops={EXAMPLE / 'ops'}", "--coverage", "--json", "-")
     rows = {row["operator"]: row for row in json.loads(there.stdout)["coverage"]}
     assert rows["Median3"]["kernels"] == ["portable"] and rows["Snake"]["dtypes"] == ["int8"]
     assert glowembed("targets", "--ops").returncode == 2

@@ -20,6 +20,8 @@ ELSEWHERE = {
     "validate-boards": "tests/judge/test_farm.py",
     "regress": "tests/image/test_build.py",
     "results": "tests/judge/test_history.py",
+    "debug": "tests/judge/test_debugging.py",
+    "detect": "tests/judge/test_detection.py",
     "demo": "tests/commands/test_cli.py",
     "doctor": "tests/judge/test_doctor.py",
     "try": "tests/judge/test_trial.py",
@@ -46,9 +48,6 @@ COMMANDS = {
     "combine": "combine BUNDLE OTHER --name both -o NEW",
     "export": "export BUNDLE --as cmake -o NEW",
 }
-
-TAKES_A_FILE = ("export",)
-"""The commands above whose --json takes the name of a file."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def test_a_result_follows_its_schema(
     places = {name: folder / name for name in ("BUNDLE", "OTHER", "REFUSED")}
     places |= {"MODEL": digits / "model.onnx", "DATA": digits / "data.npz", "NEW": tmp_path / "new"}
     capsys.readouterr()
-    words = f"{COMMANDS[case]} --json {'-' if case in TAKES_A_FILE else ''}"
+    words = f"{COMMANDS[case]} --json -"
     code = main([str(places.get(word, word)) for word in words.split()])
     said = capsys.readouterr()
     assert code == (3 if case == "inspect refused" else 0), said.err
@@ -92,7 +91,7 @@ def test_every_result_is_checked() -> None:
 
 @pytest.mark.parametrize("wrong", [{"name": 1}, {"board": None}, {"more": ""}])
 def test_a_schema_is_strict(wrong: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["targets", "--json"]) == 0
+    assert main(["targets", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     with pytest.raises(ValidationError):
         check_json("targets", [*found, {**found[0], **wrong}])

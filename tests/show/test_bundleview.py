@@ -43,7 +43,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_the_json_is_enough_to_redo_the_last_layer_by_hand(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
     """Integer arithmetic on the printed numbers gives the logits of the reference."""
-    assert main(["inspect", str(bundle.path), "--quantization", "--json"]) == 0
+    assert main(["inspect", str(bundle.path), "--quantization", "--json", "-"]) == 0
     layer = json.loads(capsys.readouterr().out)[-1]
     p, constants = layer["params"], layer["constants"]
     stored = np.random.default_rng(0).integers(-128, 128, (1, 1, 8, 8)).astype(np.int8)
