@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import BundleDir, ClockText, HtmlFile, JsonFile, board_of, progress_bar, show, write_json
+from glowembed.cli import STDOUT, BundleDir, ClockText, HtmlFile, JsonFile, board_of, progress_bar, show, write_json
 from glowembed.files.output import write_file
-from glowembed.graph.clock import clock_of
+from glowembed.graph.clock import clock_of, microjoules
 from glowembed.graph.target import load_board
 from glowembed.judge.slicing import measured_slices
 from glowembed.judge.validation import build_bundle, measure_bundle
@@ -60,16 +60,17 @@ def measure(
     """
     opened = pipeline.load_bundle(bundle)
     place = board_of(opened, board)
-    clock_hz = clock_of(load_board(place), clock)
+    described = load_board(place)
     with progress_bar() as progress:
         with progress.stage("build"):
             image = build_bundle(opened, place, build_dir)
         with progress.stage("measure"):
             found = measure_bundle(opened, image, noise(opened.manifest, samples), hot, ruler)
             slices = measured_slices(opened, image, noise(opened.manifest), ruler)
-    found = replace(found, clock_hz=clock_hz, slices=slices)
+    energy = microjoules(found.total.cycles.point if found.total.cycles else None, described)
+    found = replace(found, clock_hz=clock_of(described, clock), slices=slices, microjoules=energy)
     write_json(json_file, found.json())
     if html is not None:
         write_file(html, views.measurement(found, opened))
-    if json_file != Path("-"):
+    if json_file != STDOUT:
         show(shown(found))

@@ -1,6 +1,7 @@
-"""Clocks of cores. In: texts such as 120MHz, counts of cycles. Out: hertz, milliseconds.
+"""Clocks and energy of cores. In: texts such as 120MHz, counts of cycles. Out: hertz, milliseconds, microjoules.
 
-A board's own clock is `clock_hz` of its board.toml; `--clock` names another one.
+A board's own clock is `clock_hz` of its board.toml; `--clock` names another one. `microjoules_per_megacycle` there is an average over
+programs, so the energy of a network is an estimate, also where its cycles are measured.
 """
 
 from __future__ import annotations
@@ -32,6 +33,17 @@ def clock_of(board: Board, given: str | None) -> int | None:
 def milliseconds(cycles: float | None, clock_hz: int | None) -> float | None:
     """The time that so many cycles take; None if one of both is not known."""
     return None if cycles is None or not clock_hz else 1e3 * cycles / clock_hz
+
+
+def microjoules(cycles: float | None, board: Board) -> float | None:
+    """An estimate of the energy that so many cycles of a board take; None if one of both is not known."""
+    rate = board.microjoules_per_megacycle
+    return None if cycles is None or not rate else cycles * rate / 1e6
+
+
+def energy_text(energy: float) -> str:
+    """An energy for a person."""
+    return f"{energy:,.3g} µJ"
 
 
 def time_text(time: float | None, clock_hz: int | None) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -148,6 +149,8 @@ class Board:
     sources: tuple[Path, ...]
     linker_script: Path | None
     folder: Path
+    microjoules_per_megacycle: float = 0.0
+    """the energy of a million cycles, for estimates; 0 if it is not known"""
 
     @property
     def reference(self) -> str:
@@ -326,6 +329,7 @@ def read_board(path: Path) -> Board:
         sources=tuple(_source(table, folder, name) for name in table.strings("sources")),
         linker_script=table.file(folder, script) if script else None,
         folder=folder,
+        microjoules_per_megacycle=table.amount("microjoules_per_megacycle"),
     )
     table.finish()
     return board
@@ -439,6 +443,13 @@ class _Table:
             choices = ", ".join(map(str, allowed)) or "0 and more"
             raise self.error(key, f"is {value}; allowed: {choices}")
         return value
+
+    def amount(self, key: str) -> float:
+        """A number that is not negative; 0 if there is none."""
+        value: float = self.take(key, int if type(self.values.get(key)) is int else float, 0.0)
+        if not 0 <= value < inf:
+            raise self.error(key, f"is {value}; allowed: 0 and more")
+        return float(value)
 
     def boolean(self, key: str, default: bool | None = None) -> bool:
         value: bool = self.take(key, bool, default)

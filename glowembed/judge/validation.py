@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import UsageError
-from glowembed.graph.clock import clock_of, milliseconds
+from glowembed.graph.clock import clock_of, microjoules, milliseconds
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import is_a
@@ -563,6 +563,7 @@ def _figures(run: _Run) -> dict[str, Any]:
         "latency_us": None if run.result.seconds is None else 1e6 * run.result.seconds,
         "clock_hz": run.clock_hz,
         "milliseconds": milliseconds(run.result.cycles or estimate, run.clock_hz),
+        "microjoules": microjoules(run.result.cycles or estimate, image.board),
         "macs": manifest["macs"],
         "layers": _layer_rows(manifest, run.layers, run.result),
         "memory": {

@@ -96,6 +96,8 @@ class Measurement:
     clock_hz: int | None = None
     """the clock for milliseconds"""
     slices: tuple[Figures, ...] = ()
+    microjoules: float | None = None
+    """the estimated energy of an inference"""
 
     @property
     def milliseconds(self) -> float | None:
@@ -122,6 +124,7 @@ class Measurement:
             **{key: value for key, value in total.items() if key != "name"},
             "clock_hz": self.clock_hz,
             "milliseconds": self.milliseconds,
+            "microjoules": self.microjoules,
             "layers": [{**found.json(), **{k: layer.get(k) for k in keys}} for layer, found in rows],
             "functions": [function.json() for function in self.functions],
             **({"slices": [one.json() for one in self.slices]} if self.slices else {}),

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from glowembed.graph.clock import time_text
+from glowembed.graph.clock import energy_text, time_text
 from glowembed.measure.measurement import Figures, HotSpot, Measurement
 
 FUNCTIONS = 12
@@ -26,6 +26,7 @@ def shown(found: Measurement) -> RenderableType:
         (f"{found.total.instructions:,} instructions", "bold"),
         f", {_cycles(found.total)} cycles, estimated{source}, per inference",
         f": {time_text(found.milliseconds, found.clock_hz)}" if found.milliseconds is not None else "",
+        f", {energy_text(found.microjoules)}" if found.microjoules is not None else "",
     )
     parts: list[RenderableType] = [
         head,

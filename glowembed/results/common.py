@@ -10,6 +10,9 @@ Clock = Annotated[int | None, "The clock that gives the milliseconds, in hertz; 
 Milliseconds = Annotated[
     float | None, "The time of an inference at this clock, by its cycles; null if they are not known."
 ]
+Microjoules = Annotated[
+    float | None, "An estimate of the energy of an inference, by its cycles and board.toml; null if that does not say."
+]
 Sha256 = Annotated[str, "64 hexadecimal digits."]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from glowembed.results.common import Clock, Count, Milliseconds, Schema
+from glowembed.results.common import Clock, Count, Microjoules, Milliseconds, Schema
 
 Range = Annotated[list[int] | None, "The least and the most that the cycle model allows."]
 
@@ -49,6 +49,7 @@ class Measurement(TypedDict):
     cycles_range: Range
     clock_hz: Clock
     milliseconds: Milliseconds
+    microjoules: Microjoules
     layers: list[Layer]
     functions: list[Function]
     slices: NotRequired[

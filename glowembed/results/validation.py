@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from glowembed.results.common import Clock, Count, Milliseconds, Note, Schema, Sha256
+from glowembed.results.common import Clock, Count, Microjoules, Milliseconds, Note, Schema, Sha256
 from glowembed.results.inspection import Fit, Inspection
 
 
@@ -105,6 +105,7 @@ class Validation(TypedDict):
     latency_us: float | None
     clock_hz: Clock
     milliseconds: Annotated[Milliseconds, "Measured cycles count before estimated ones."]
+    microjoules: Microjoules
     macs: Count
     layers: list[Layer]
     memory: Memory

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from glowembed.graph.clock import time_text
+from glowembed.graph.clock import energy_text, time_text
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import all_kernels, kernel
@@ -141,6 +141,7 @@ def cost_rows(json: Json) -> list[tuple[str, str]]:
         *([("cycles, estimated", number(json["cycles_estimate"]))] if json["cycles_estimate"] is not None else []),
         *([("cycles, measured", number(json["cycles_measured"]))] if json["cycles_measured"] else []),
         *([("time", time_text(json["milliseconds"], json["clock_hz"]))] if json.get("milliseconds") else []),
+        *([("energy, estimated", energy_text(json["microjoules"]))] if json.get("microjoules") else []),
         *([("microseconds", f"{json['latency_us']:,.1f}")] if json.get("latency_us") else []),
         ("multiply-accumulates", number(json["macs"])),
         ("arena (RAM)", size(memory["arena"])),

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from glowembed.graph.clock import time_text
+from glowembed.graph.clock import energy_text, time_text
 from glowembed.judge.trial import Trial
 from glowembed.show import report
 from glowembed.show.inspection import BOARD_HEADS, board_rows
@@ -49,6 +49,8 @@ def verdict(json: Mapping[str, Any]) -> str:
     parts.append(f"{size(flash)} flash")
     if json["milliseconds"] is not None:
         parts.append(f"{time_text(json['milliseconds'], json['clock_hz'])}, estimated")
+    if json["microjoules"] is not None:
+        parts.append(f"{energy_text(json['microjoules'])}, estimated")
     return f"{json['target']} on {json['board']}: " + "; ".join(parts)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from glowembed.errors import UsageError
-from glowembed.graph.clock import clock_of, hertz, milliseconds, time_text
+from glowembed.graph.clock import clock_of, energy_text, hertz, microjoules, milliseconds, time_text
 from glowembed.graph.target import load_board
 
 CLOCKS = [
@@ -38,3 +40,12 @@ def test_times() -> None:
     assert milliseconds(1, None) is None
     assert time_text(2.0, 120_000_000) == "2 ms at 120 MHz"
     assert time_text(None, 32_768) == "-"
+
+
+def test_energy_follows_from_cycles_and_board() -> None:
+    board = load_board("nucleo-l4r5zi")
+    assert microjoules(2_500_000, board) is None
+    rated = replace(board, microjoules_per_megacycle=110.0)
+    assert microjoules(2_500_000, rated) == 275.0
+    assert microjoules(None, rated) is None
+    assert energy_text(275.0) == "275 µJ"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.graph.clock import time_text
+from glowembed.graph.clock import energy_text, time_text
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Tradeoff
 from glowembed.graph.target import Board
@@ -129,6 +129,8 @@ def _figures(json: Json) -> tuple[Figure, ...]:
         found.append(_time(how, json["milliseconds"], json["clock_hz"]))
     elif json.get("latency_us"):
         found.append(Figure("time, measured", f"{json['latency_us']:,.1f} µs", "on this computer"))
+    if json.get("microjoules"):
+        found.append(_energy(json["microjoules"]))
     cycles = json["cycles_measured"] or json["cycles_estimate"]
     if cycles:
         each = f"{cycles / json['macs']:.2f} per multiply-accumulate" if json["macs"] else ""
@@ -142,6 +144,10 @@ def _figures(json: Json) -> tuple[Figure, ...]:
 def _time(how: str, milliseconds: float | None, clock_hz: int | None) -> Figure:
     time, _, clock = time_text(milliseconds, clock_hz).partition(" at ")
     return Figure(f"time, {how}", time, f"at {clock}" if clock else "")
+
+
+def _energy(microjoules: float) -> Figure:
+    return Figure("energy, estimated", energy_text(microjoules), "by the board's average")
 
 
 def _facts(result: Validation) -> tuple[tuple[str, str], ...]:
@@ -363,6 +369,8 @@ def measurement(found: Measurement, opened: Bundle) -> str:
     ]
     if found.milliseconds is not None:
         figures.append(_time("estimated", found.milliseconds, found.clock_hz))
+    if found.microjoules is not None:
+        figures.append(_energy(found.microjoules))
     rows = [
         (f["name"], number(f["instructions"]), number(f["cycles_estimate"]))
         for f in json["functions"]
