@@ -203,8 +203,11 @@ def test_malformed_inheritance(tmp_path: Path, lines: str, expected: str) -> Non
         ('sources = ["nothing.c"]', "names the file nothing.c, which does not exist"),
         ('sources = []\n[uart]\nkind = "usb"\nbase = 0\nclock_hz = 1', "uart.kind is 'usb'; allowed: cmsdk, nrf51"),
         ('sources = []\n[[memories]]\nname = "ram"\nstart = 0', "memories[0].size is missing"),
-        ("microjoules_per_megacycle = -1.5", "microjoules_per_megacycle is -1.5; allowed: 0 and more"),
-        ("microjoules_per_megacycle = 'low'", "microjoules_per_megacycle is 'low'; expected a value of type float"),
+        ("sources = []\nmicrojoules_per_megacycle = -1.5", "microjoules_per_megacycle is -1.5; allowed: 0 and more"),
+        (
+            "sources = []\nmicrojoules_per_megacycle = 'low'",
+            "microjoules_per_megacycle is 'low'; expected a value of type float",
+        ),
         ("sources = []\nmemories = 3", "memories is 3; expected a value of type list"),
         ("", "sources is missing"),
     ],
