@@ -149,16 +149,13 @@ def compile_model(
 ) -> Bundle:
     """Compile `model` into the folder `out_dir`, which is replaced as a whole if it is a bundle and refused if not.
 
-    Ranges come from calibration samples (`data`) or from a stored `profile`; neither is needed where the model is quantized
-    already. `on_stage` is called with the result of each stage of STAGES; it may raise to stop there. fits: a bundle whose program
-    is to take the weights file of this one; UsageError says why if it cannot.
+    Ranges come from calibration samples (`data`) or a stored `profile`, unless the model is quantized already. `on_stage` gets the result of
+    each stage of STAGES, and may raise to stop there. fits: a bundle whose program must be able to take the weights file of this one.
     """
     out_dir = Path(out_dir)
-    _require_file(options, fits)
-    options, data, profile = _given(options or CompileOptions(), data, profile)
-    target = options.core()
+    options, data, profile = _given(options or CompileOptions(), data, profile, fits)
+    target, stages = options.core(), _Stages(progress, on_stage)
     model = _file_of(model, out_dir, options, data)
-    stages = _Stages(progress, on_stage)
     with stages.run("import"):
         graph = check(imported(model, options), "import")
         assumed = graph.assumed
@@ -194,11 +191,10 @@ def compile_model(
         slices, notes = _slices(graph, plan, options, notes)
     on_stage("plan", plan)
     with stages.run("emit"):
-        entries = tuple(entry.json() for entry in table)
-        origin = Origin(VERSION, model.name, options.recorded(), entries, savings.json(), calibrated)
+        settings = tuple(entry.json() for entry in table)
+        origin = Origin(VERSION, model.name, options.recorded(), settings, savings.json(), calibrated)
         files = emit.emit(graph, plan, target, origin, options.weights, window, slices)
-        _require_fit(files, graph, fits)
-        write_bundle(out_dir, files, model)
+        write_bundle(out_dir, _fitting(files, graph, fits), model)
     on_stage("emit", files)
     return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
 
@@ -211,7 +207,7 @@ def _file_of(model: Model, out_dir: Path, options: CompileOptions, data: Data | 
     return model_file(model, build_folder(out_dir), options.name, options.shapes, partial(first_samples, data))
 
 
-def _require_file(options: CompileOptions | None, program: Bundle | None) -> None:
+def _require_file(options: CompileOptions, program: Bundle | None) -> None:
     """Raise UsageError if a bundle is to fit a program and one of them has no weights file."""
     if program is None:
         return
@@ -219,16 +215,17 @@ def _require_file(options: CompileOptions | None, program: Bundle | None) -> Non
         raise UsageError(
             f"--fits: the weights of {program.path} are part of its program; compile that with --weights file:NAME"
         )
-    if options is None or options.weights.place != "file":
+    if options.weights.place != "file":
         raise UsageError(f"--fits {program.path} is for --weights file:{program.manifest['weights']['file']}; add that")
 
 
-def _require_fit(files: Mapping[str, bytes], graph: Graph, program: Bundle | None) -> None:
-    """Raise UsageError if the weights file of a bundle does not fit the program."""
+def _fitting(files: Mapping[str, bytes], graph: Graph, program: Bundle | None) -> Mapping[str, bytes]:
+    """The files of a bundle. Raises UsageError if its weights file does not fit the program."""
     here = json.loads(files["bundle.json"])
     if program is not None and here["weights"]["structure"] != program.manifest["weights"]["structure"]:
         found = difference(program.graph, graph, program.manifest, here)
         raise UsageError(f"the weights do not fit the program of {program.path}: {found}")
+    return files
 
 
 def _lowered(
@@ -245,9 +242,10 @@ def _lowered(
 
 
 def _given(
-    options: CompileOptions, data: Data | None, profile: Profile | Path | str | None
+    options: CompileOptions, data: Data | None, profile: Profile | Path | str | None, program: Bundle | None
 ) -> tuple[CompileOptions, Data | None, Profile | None]:
     """The options as the profile was made with, and the data or the profile that the ranges come from."""
+    _require_file(options, program)
     data = samples_of(data, options.random)
     if data is not None and profile is not None:
         raise UsageError("give either calibration data (--data, --random) or a profile (--profile), not both")

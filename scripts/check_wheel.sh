@@ -1,7 +1,8 @@
 #!/bin/sh
 # Proof that the wheel is complete: built, installed into an empty environment, used outside the checkout.
-#   scripts/check_wheel.sh    (in the environment of ./glow: ./glow run scripts/check_wheel.sh)
+#   scripts/check_wheel.sh [PYTHON]   (in the environment of ./glow: ./glow run scripts/check_wheel.sh python3.13)
 set -eu
+python=${1:-python}
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
@@ -12,8 +13,8 @@ step() { echo "wheel: $*"; }
 step "building"
 python -m pip wheel -q --no-deps --no-build-isolation -w "$work" "$root"
 
-step "installing into an empty environment"
-python -m venv "$work/venv"
+step "installing into an empty environment of $("$python" --version)"
+"$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install -q --no-deps -r "$root/requirements.lock"
 "$work/venv/bin/python" -m pip install -q "$work"/glowembed-*.whl
 "$work/venv/bin/python" -m pip check -q
