@@ -268,7 +268,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.cc
 def test_the_python_interface(tmp_path: Path) -> None:
-    options = glowembed.CompileOptions(target="x86-64")
+    options = glowembed.CompileOptions(target="x86-64", isa="portable")
     ranges = glowembed.profile_model(DIGITS / "model.onnx", DIGITS / "data.npz", options)
     bundle = glowembed.compile_model(DIGITS / "model.onnx", tmp_path / "net", options, profile=ranges)
     assert glowembed.build_bundle(bundle, "host").code > 0
