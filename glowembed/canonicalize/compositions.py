@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from glowembed.canonicalize.rewrite import only_reader, origins, replaced
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.ops.composed import Composed
 
@@ -34,9 +33,11 @@ def compose(graph: Graph) -> Graph:
 
 
 def extend(graph: Graph) -> Graph:
-    """Join such a function and the operator with a constant number that alone reads it, such as the half of a GELU."""
+    """Join such a function, or an exponential, and the operator with a constant number that alone reads it, such as the half of a
+    GELU, and the rest of a sigmoid written out: no step of one scale holds both the small and the large powers.
+    """
     for node in graph.nodes:
-        reader = only_reader(graph, node.outputs[0]) if is_a(node, Composed) else None
+        reader = only_reader(graph, node.outputs[0]) if ops()[node.op].joins else None
         if reader is not None and _source(graph, reader) and _plain(graph, [*node.outputs, *reader.outputs]):
             return _joined(graph, node.inputs[0], [node, reader])
     return graph

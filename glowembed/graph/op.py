@@ -135,6 +135,9 @@ class Op(ABC):
     input_type: ClassVar[QType | None] = None
     """The type of the first input in every dtype of the op; None: it follows from the dtype."""
 
+    joins: ClassVar[bool] = False
+    """Whether it is one function with the elementwise operator that alone reads its output."""
+
     elementwise: ClassVar[bool] = False
     """The op means the same for every order of axes: a Transpose may be pushed through without changing attrs."""
 

@@ -39,6 +39,8 @@ class Formula:
     defaults: Attrs = field(default_factory=dict)
     output_type: OutputType | QType = "profile"
     tflite: Callable[[Int64, Attrs, float, float], Int64] | None = None
+    joins: bool = False
+    """Op.joins"""
 
 
 UNSIGNED = QType("int8", (1 / 256,), (-128,))
@@ -90,7 +92,7 @@ FORMULAS: Mapping[str, Formula] = {
     ),
     "Elu": Formula(lambda x, a: _elu(x, a["alpha"]), {"alpha": 1.0}, tflite=_tflite_elu),
     "Erf": Formula(lambda x, a: _erf(x), {}, SIGNED),
-    "Exp": Formula(lambda x, a: np.exp(x)),
+    "Exp": Formula(lambda x, a: np.exp(x), joins=True),
     "Floor": Formula(lambda x, a: np.floor(x)),
     "Gelu": Formula(_gelu, {"approximate": "none"}),
     "HardSigmoid": Formula(lambda x, a: _hard_sigmoid(x, a["alpha"], a["beta"]), {"alpha": 0.2, "beta": 0.5}, UNSIGNED),
@@ -174,6 +176,7 @@ def tflite_table(law: Callable[[Int64, float, float], Int64], name: str, xq: QTy
 def _unary(kind: str, formula: Formula) -> Op:
     """The Op of one formula."""
     members = {"name": kind, "onnx": (kind,), "formula": formula, "output_type": formula.output_type}
+    members |= {"joins": formula.joins}
     made: Op = type(kind, (Unary,), {**members, "__doc__": f"y = {kind}(x).", "__module__": __name__})()
     return made
 

@@ -35,6 +35,7 @@ class Composed(Unary):
     """
 
     name = "Composed"
+    joins = True
     formula = Formula(_real)
 
     def float_ref(self, attrs: Attrs, inputs: Sequence[Array]) -> tuple[Array, ...]:

@@ -1,5 +1,5 @@
-"""Trees: the ensembles of ai.onnx.ml over stored int8 or int16 features. Kernel-level: trees_s8, trees_s16, trees_u8_s8, trees_u8_s16; in float32 it is the loop
-nest of ops/definitions/trees.py.
+"""Trees: the ensembles of ai.onnx.ml over stored int8 or int16 features. Kernel-level: trees_s8, trees_s16, and for shares
+trees_u8_s8, trees_u8_s16, trees_two_s8, trees_two_s16; in float32 it is the loop nest of ops/definitions/trees.py.
 
 A node is a word of 32 bits: the threshold in bits 31..16, "the right child is a leaf" 15, "the left child is a leaf" 14, then a
 number, and the feature in the lowest bits, as few as the largest feature needs. The nodes of a tree lie in preorder, so the left
@@ -15,7 +15,8 @@ have, the last column is not stored: S[last] = base[last] - the sum of all other
 
 Such rows of LEAST_TREES trees and more, without a negative weight, more than KINDS of them and no base, are shares of their sum, in units of 1/255 of it instead of
 2^-k: row[c] = round_half_up(shares up to c) - round_half_up(shares up to c - 1), a uint8, so that no share is negative and they add up to 255.
-Rows that become alike are stored once. A share is less than one unit wrong (trees_u8_s8, trees_u8_s16).
+Rows that become alike are stored once. A share is less than one unit wrong (trees_u8_s8, trees_u8_s16). If one or two columns are
+stored, a row is a uint16: the first share in its low byte, the second, or 0, above it (trees_two_s8, trees_two_s16).
 
 The rows are numbered, those of most leaves first. The number in a node is that of its leaf; of two leaves it holds both, in one half
 each. Two that do not fit are in the next word, left | right << 16, and the number is the largest that there is. A leaf beside an inner
@@ -26,8 +27,8 @@ to the right one. A node that decides alike for all stored numbers, or has two l
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,11 +80,14 @@ def packable(forest: Forest, columns: int) -> bool:
 
 @dataclass(frozen=True)
 class _Codes:
-    """What nodes hold. bits: of a feature; rows: the different ones, those of most leaves first; number: the row of each leaf."""
+    """What nodes hold. bits: of a feature; rows: the different ones, those of most leaves first; number: the row of each leaf;
+    halves: what stands for each row in the word behind a pair.
+    """
 
     bits: int
     rows: Array
     number: Sequence[int]
+    halves: Sequence[int]
 
     @property
     def largest(self) -> int:
@@ -99,7 +103,7 @@ class _Codes:
         a, b = self.number[-1 - left], self.number[-1 - right]
         half = (FREE - self.bits) // 2
         fits = max(a, b) < 1 << half and a | b << half < self.largest
-        return [a | b << half] if fits else [self.largest, a | b << 16]
+        return [a | b << half] if fits else [self.largest, self.halves[a] | self.halves[b] << 16]
 
 
 def _found(forest: Forest, columns: int) -> Array:
@@ -126,7 +130,7 @@ def _codes(forest: Forest, found: Array) -> _Codes:
     order = np.argsort(-counts, kind="stable")
     place = np.argsort(order)
     bits = max(forest.feature).bit_length()
-    return _Codes(max(bits, 1), rows[order], [int(place[i]) for i in number.ravel()])
+    return _Codes(max(bits, 1), rows[order], [int(place[i]) for i in number.ravel()], range(len(rows)))
 
 
 class _Layout:
@@ -164,6 +168,18 @@ class _Layout:
         """The words to skip to the right child, if both children have words of their own; else 0."""
         following = self.following(node)
         return self.words(following[0]) if len(following) > 1 else 0
+
+    def numbered(self) -> int:
+        """How many of the first rows hold all those whose numbers are in nodes."""
+        pairs = [(root, root) for root in self.roots if root < 0]
+        pairs += [self.pairs[node] for tree in self.trees for node in tree]
+        return 1 + max((number for pair in pairs for number in self._numbers(pair)), default=0)
+
+    def _numbers(self, pair: tuple[int, int]) -> list[int]:
+        """The numbers of rows in a node with these children."""
+        codes, leaves = self.codes, [child for child in pair if child < 0]
+        fits = len(codes.pair(*pair)) == 1 if len(leaves) > 1 else not any(map(codes.is_rare, leaves))
+        return [codes.number[-1 - leaf] for leaf in leaves] if fits else []
 
     def target(self, node: int) -> int:
         """The node or leaf that is reached through nodes that decide alike always."""
@@ -224,7 +240,7 @@ class Trees(nest.Nest):
         xq, yq, forest = c.qtype(x), c.qtype(y), attrs["forest"]
         thresholds = stored_thresholds(forest, xq)
         params, constants = _tables(node, forest, thresholds, xq, yq, c.shape(y)[0])
-        kind = "trees_u8" if constants["rows"].array.dtype == np.uint8 else "trees"
+        kind = {"int16": "trees", "uint8": "trees_u8", "uint16": "trees_two"}[constants["rows"].array.dtype.name]
         kind += "_s8" if xq.dtype == "int8" else "_s16"
         c.add(node, kind, [x], y, params, constants, macs=params.rows * params.trees * forest.depth()[0])
 
@@ -268,7 +284,8 @@ def _tables(
     attrs, columns, trees = node.attrs, node.attrs["columns"], len(forest.roots)
     base = np.asarray(attrs["base"] or [0.0] * columns, np.float64) * (trees if attrs["average"] else 1)
     rows, codes, unit, sums, stored = _stored_rows(forest, _found(forest, columns), base, trees)
-    words, starts = _words(_Layout(forest, thresholds, *xq.limits, codes), forest, thresholds)
+    layout = _Layout(forest, thresholds, *xq.limits, codes)
+    words, starts = _words(layout, forest, thresholds)
     real = unit / float(yq.scale[0]) / (trees if attrs["average"] else 1)
     shift = min(31 - math.frexp(real)[1], 62)
     if shift < 1:
@@ -277,7 +294,9 @@ def _tables(
             " widen the range of the output, or give the node {dtype: float32} in a precision.yaml"
         )
     multiplier = min(int(round_half_up(np.float64(real * 2.0**shift))), 2**31 - 1)
-    kinds = len(rows) if len(rows) <= KINDS else 0
+    two = rows.dtype == np.uint16
+    rows = rows[: layout.numbered()] if two else rows[:, :stored]
+    kinds = len(rows) if len(rows) <= KINDS and not two else 0
     params = TreesParams(
         samples, attrs["features"], columns, trees, stored, kinds, codes.bits, multiplier, shift, yq.zero_point[0],
         *yq.limits,
@@ -285,7 +304,7 @@ def _tables(
     return params, {
         "nodes": Const(np.asarray(words, np.uint32)),
         "starts": Const(np.asarray(starts, np.uint32)),
-        "rows": Const(rows[:, :stored].reshape(-1)),
+        "rows": Const(rows.reshape(-1)),
         "base": Const(sums.astype(np.int32)),
     }
 
@@ -299,6 +318,9 @@ def _stored_rows(forest: Forest, found: Array, base: Array, trees: int) -> tuple
         codes = _codes(forest, shares[0])
         sums = np.zeros(columns, np.int64)
         sums[-1] = trees * SHARES
+        if columns <= 3:
+            packed = _two(codes.rows[:, :-1])
+            return packed, replace(codes, halves=packed.tolist()), shares[1], sums, columns - 1
         return codes.rows.astype(np.uint8), codes, shares[1], sums, columns - 1
     codes = _codes(forest, found)
     k = _fraction_bits(codes.rows, base, trees)
@@ -308,6 +330,12 @@ def _stored_rows(forest: Forest, found: Array, base: Array, trees: int) -> tuple
         return rows, codes, 2.0**-k, sums, columns
     sums[-1] = whole
     return rows, codes, 2.0**-k, sums, columns - 1
+
+
+def _two(shares: Array) -> Array:
+    """Rows of one or two shares as uint16."""
+    weights = 256 ** np.arange(shares.shape[1])
+    return np.asarray(shares @ weights, np.uint16)
 
 
 def _fraction_bits(rows: Array, base: Array, trees: int) -> int:
@@ -401,21 +429,26 @@ class TreesS8(KernelOp[TreesParams]):
     def int_ref(self, p: TreesParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         nodes, starts = ([int(v) for v in constants[name]] for name in ("nodes", "starts"))
         base = constants["base"].astype(np.int64)
-        rows = constants["rows"].astype(np.int64).reshape(-1, p.stored)
+        rows = self.row_finder(p, constants["rows"])
         found = []
         for x in inputs[0].reshape(p.rows, p.features).tolist():
             total = base.copy()
             for start in starts:
-                total[: p.stored] += rows[_walk(p, x, nodes, start)]
+                total[: p.stored] += rows(*_walk(p, x, nodes, start))
             if p.stored < p.columns:
                 total[-1] -= total[:-1].sum()
             y = (total * p.multiplier + (1 << (p.shift - 1))) >> p.shift
             found.append(np.clip(y + p.zero_point, p.lo, p.hi))
         return np.asarray(found).astype(self.dtype)
 
+    def row_finder(self, p: TreesParams, stored: Array) -> Callable[[int, bool], Array]:
+        """A function of what a walk finds: the row."""
+        table = stored.astype(np.int64).reshape(-1, p.stored)
+        return lambda number, _: table[number]
 
-def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], at: int) -> int:
-    """The number of the row that a sample reaches in the tree whose first node this is."""
+
+def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], at: int) -> tuple[int, bool]:
+    """The number of the row that a sample reaches in the tree whose first node this is, and whether it is in the word behind a pair."""
     largest, half = (1 << (FREE - p.bits)) - 1, (FREE - p.bits) // 2
     while True:
         word = nodes[at]
@@ -425,10 +458,10 @@ def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], at: int) -> in
         left = x[word & ((1 << p.bits) - 1)] <= threshold - (threshold >> 15 << 16)
         if left_ends if left else right_ends:
             if number == largest and left_ends and right_ends:
-                return nodes[at] & 0xFFFF if left else nodes[at] >> 16
+                return nodes[at] & 0xFFFF if left else nodes[at] >> 16, True
             if left_ends and right_ends:
-                return number & (1 << half) - 1 if left else number >> half
-            return number
+                number = number & (1 << half) - 1 if left else number >> half
+            return number, False
         if not left and not left_ends:
             at += number
 
@@ -457,6 +490,28 @@ class TreesU8S16(TreesS16):
     kernels = (_kernel("ge_trees_u8_s16", ELEMENT="int16_t", ROW="uint8_t"),)
 
 
+class TreesTwoS8(TreesS8):
+    """The op with rows that are one or two shares."""
+
+    name = "trees_two_s8"
+    constants: ClassVar[Mapping[str, str]] = {**TreesS8.constants, "rows": "uint16_t"}
+    kernels = (_kernel("ge_trees_two_s8", ROW="uint16_t", TWO="1"),)
+
+    def row_finder(self, p: TreesParams, stored: Array) -> Callable[[int, bool], Array]:
+        """A function of what a walk finds: the shares of the row."""
+        return lambda number, is_row: (
+            np.asarray([number if is_row else stored[number]], np.int64) >> np.arange(p.stored) * 8 & 255
+        )
+
+
+class TreesTwoS16(TreesTwoS8):
+    """The op with int16 input and output, and rows that are one or two shares."""
+
+    name, dtype = "trees_two_s16", "int16"
+    element_bytes = (2, 2)
+    kernels = (_kernel("ge_trees_two_s16", ELEMENT="int16_t", ROW="uint16_t", TWO="1"),)
+
+
 OPS = (Trees(),)
 LOWERINGS = {("Trees", "int16"): Trees().lower, ("Trees", "float32"): nest.Nest().lower}
-KERNEL_OPS = (TreesS8(), TreesS16(), TreesU8S8(), TreesU8S16())
+KERNEL_OPS = (TreesS8(), TreesS16(), TreesU8S8(), TreesU8S16(), TreesTwoS8(), TreesTwoS16())

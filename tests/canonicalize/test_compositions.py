@@ -36,6 +36,7 @@ FORMS: dict[str, Nodes] = {
         node("Mul", "x x", "a"), node("Mul", "a x", "b"), node("Mul", "b cubic", "c"), node("Add", "x c", "d"),
         node("Mul", "d slope", "e"), node("Tanh", "e", "f"), node("Add", "f one", "g"), node("Mul", "x half", "h"), node("Mul", "h g", "y"),
     ],
+    "1 / (1 + exp(x))": [node("Exp", "x", "a"), node("Add", "a one", "b"), node("Reciprocal", "b", "y")],
     "relu(x) - relu(-x)": [
         node("Relu", "x", "a"), node("Neg", "x", "b"), node("Relu", "b", "c"), node("Sub", "a c", "y"),
     ],

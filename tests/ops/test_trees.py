@@ -107,6 +107,8 @@ CASES = [
     trees("of all modes", [balanced(5)] * 4, modes=MODES),
     trees("a threshold above all", [balanced(3)] * 2, split=1e9),
     trees("a threshold below all", [balanced(3)] * 2, split=-1e9, modes=MODES),
+    trees("shares of five targets", [balanced(3)] * 50, targets=5, alike=True),
+    trees("shares of leaves beside inner nodes", [chain(9, True), None] * 30, features=128, alike=True),
 ]  # fmt: skip
 
 SMALL = (

@@ -7,7 +7,8 @@
 #include "ge_params.h"
 
 #define TREES_S8_ELEMENT int8_t /* or int16_t */
-#define TREES_S8_ROW int16_t    /* or uint8_t, of shares */
+#define TREES_S8_ROW int16_t    /* or uint8_t, of shares; or uint16_t, of two of them */
+#define TREES_S8_TWO 0          /* 1 if a row is two shares, which the word behind a pair holds itself */
 #define TREES_S8_BITS 7         /* of the number of a feature in a node */
 
 #define TREES_S8_KINDS 8 /* rows that are counted before they are added */
@@ -17,8 +18,8 @@
 #define TREES_S8_LARGEST ((1u << (14 - TREES_S8_BITS)) - 1u)
 #define TREES_S8_HALF ((14 - TREES_S8_BITS) / 2)
 
-/* The number of the row of the leaf that is reached from node n. */
-static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n) {
+/* The number of the row of the leaf that is reached from node n, or the row itself if it is two shares. */
+static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n, const TREES_S8_ROW *rows) {
     uint32_t w, right;
     for (;; n++) {
         w = *n;
@@ -37,14 +38,14 @@ static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n) {
             }
         }
     }
-    const uint32_t number = (w >> TREES_S8_BITS) & TREES_S8_LARGEST;
-    if ((w & TREES_S8_BOTH) != TREES_S8_BOTH) {
-        return number;
+    uint32_t number = (w >> TREES_S8_BITS) & TREES_S8_LARGEST;
+    if ((w & TREES_S8_BOTH) == TREES_S8_BOTH) {
+        if (number == TREES_S8_LARGEST) {
+            return (n[1] >> (16u * right)) & 0xFFFFu;
+        }
+        number = (number >> (TREES_S8_HALF * right)) & ((1u << TREES_S8_HALF) - 1u);
     }
-    if (number == TREES_S8_LARGEST) {
-        return (n[1] >> (16u * right)) & 0xFFFFu;
-    }
-    return (number >> (TREES_S8_HALF * right)) & ((1u << TREES_S8_HALF) - 1u);
+    return TREES_S8_TWO != 0 ? (uint32_t)rows[number] : number;
 }
 
 /* sums += times * row */
@@ -58,9 +59,18 @@ static void trees_s8_add(int32_t *sums, const TREES_S8_ROW *row, int32_t columns
 static void trees_s8_sums(const ge_trees_params *p, const TREES_S8_ELEMENT *x, const uint32_t *nodes,
                           const uint32_t *starts, const TREES_S8_ROW *rows, int32_t *sums) {
     int32_t *const count = sums + p->columns;
-    if (p->kinds == 0) {
+    if (TREES_S8_TWO != 0) {
+        int32_t first = 0, second = 0;
         for (int32_t t = 0; t < p->trees; t++) {
-            const TREES_S8_ROW *row = rows + (int32_t)trees_s8_row(x, nodes + starts[t]) * p->stored;
+            const int32_t row = (int32_t)trees_s8_row(x, nodes + starts[t], rows);
+            first += row & 255;
+            second += row >> 8;
+        }
+        sums[0] += first;
+        sums[p->stored - 1] += second;
+    } else if (p->kinds == 0) {
+        for (int32_t t = 0; t < p->trees; t++) {
+            const TREES_S8_ROW *row = rows + (int32_t)trees_s8_row(x, nodes + starts[t], rows) * p->stored;
             trees_s8_add(sums, row, p->stored, 1);
         }
     } else {
@@ -68,7 +78,7 @@ static void trees_s8_sums(const ge_trees_params *p, const TREES_S8_ELEMENT *x, c
             count[k] = 0;
         }
         for (int32_t t = 0; t < p->trees; t++) {
-            count[trees_s8_row(x, nodes + starts[t])]++;
+            count[trees_s8_row(x, nodes + starts[t], rows)]++;
         }
         for (int32_t k = 0; k < p->kinds; k++) {
             trees_s8_add(sums, rows + k * p->stored, p->stored, count[k]);
