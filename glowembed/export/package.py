@@ -11,12 +11,15 @@ kind.toml has these keys:
     public    the folder for the headers that a program includes; by default that of the code
     runs_here whether it is built and run on the user's computer, so that the bundle must be for it
     plain     whether its own code needs inputs, outputs and weights where they are by default
+    imported  whether a Python program imports it by the name of the bundle
 """
 
 from __future__ import annotations
 
 import json
+import keyword
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +45,9 @@ KINDS = Path(__file__).parent / "kinds"
 MARKER = "export.json"
 PACKAGE_VERSION = re.compile(r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 
+TAKEN = frozenset({*keyword.kwlist, *sys.stdlib_module_names, "numpy"})
+"""Names that no Python package of a bundle can have: keywords, and modules that would be found instead or are needed."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -55,6 +61,7 @@ class Kind:
     public: str = ""
     runs_here: bool = False
     plain: bool = False
+    imported: bool = False
 
     @property
     def templates(self) -> list[Path]:
@@ -103,6 +110,10 @@ def _refuse(bundle: Bundle, kind: Kind) -> None:
     """Raise UsageError for a bundle that this kind cannot take."""
     manifest = bundle.manifest
     name, target = manifest["name"], target_of(manifest)
+    if kind.imported and name in TAKEN:
+        raise UsageError(
+            f"an export of kind {kind.name} cannot have the name {name}, which is taken in Python: compile the model with another --name"
+        )
     if kind.runs_here and target.compiler != "cc":
         raise UsageError(
             f"{bundle.path} was compiled for {target.name}, and an export of kind {kind.name} runs on this computer: compile the model "

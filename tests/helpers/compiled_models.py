@@ -19,5 +19,5 @@ def compiled(proto: object, folder: Path, target: str = "x86-64", **options: obj
         for n, s in shapes.items()
     }
     np.savez(folder / "data.npz", **arrays)  # type: ignore[arg-type]
-    chosen = CompileOptions(target, name="net", input_layout="nhwc", **options)  # type: ignore[arg-type]
+    chosen = CompileOptions(target, **{"name": "net", "input_layout": "nhwc", **options})  # type: ignore[arg-type]
     return compile_model(saved(proto, folder), folder / "net", chosen, folder / "data.npz")  # type: ignore[arg-type]
