@@ -42,8 +42,8 @@ static inline GE_X86_INLINE ge_x86_sums avgpool_s8_x86_window(const ge_avgpool_p
 /* One output row, whose windows begin at row `top`. */
 static GE_X86_FN void avgpool_s8_x86_row(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier,
                                          const float *scale, const ge_x86_law *law, int32_t top, int8_t *o) {
-    int32_t words[16 * GE_X86_WORDS(AVGPOOL_S8_X86_LAW)], last = -1;
-    float floats[16 * GE_X86_ROWS(AVGPOOL_S8_X86_LAW)];
+    int32_t words[16 * GE_X86_WORDS(AVGPOOL_S8_X86_LAW)] = {0}, last = -1;
+    float floats[16 * GE_X86_ROWS(AVGPOOL_S8_X86_LAW)] = {0};
     const int32_t rows = avgpool_s8_x86_taps(top, p->kernel_h, p->dilation_h, 0, p->in_h);
     const int32_t down = avgpool_s8_x86_taps(top, p->kernel_h, p->dilation_h, p->count_top, p->count_bottom);
     const int32_t first = (down - p->min_rows) * p->table_columns - p->min_columns;

@@ -47,18 +47,19 @@ static inline GE_X86_INLINE ge_x86_sums avgpool_tflite_s8_x86_sums(const ge_avgp
 /* Means of 16 sums, clamped or not. */
 static inline GE_X86_INLINE ge_x86_sums avgpool_tflite_s8_x86_means(ge_x86_sums sums, int32_t elements,
                                                                     const float *rows, const ge_x86_law *law) {
+    if (GE_X86_FLOATS == 1) {
+        int32_t lanes[16] = {0};
+        memcpy(lanes, &sums, sizeof lanes);
+        for (int32_t i = 0; i < 16; i++) {
+            const int32_t sum = lanes[i], half = elements / 2;
+            lanes[i] = (sum > 0 ? sum + half : sum - half) / elements;
+        }
+        return ge_x86_load(lanes);
+    }
     GE_X86_UNROLL
     for (int32_t i = 0; i < 16 / GE_X86_FLOATS; i++) {
-        ge_x86_register y = ge_x86_register_of(sums, i);
-        if (GE_X86_FLOATS == 1) {
-            int32_t sum;
-            memcpy(&sum, &y, sizeof sum);
-            sum = (sum > 0 ? sum + elements / 2 : sum - elements / 2) / elements;
-            memcpy(&y, &sum, sizeof sum);
-        } else {
-            y = ge_x86_nearest(y, rows, 16, 4, 0, 1, 0, law);
-        }
-        sums = ge_x86_with_register(sums, i, y);
+        const ge_x86_register sum = ge_x86_register_of(sums, i);
+        sums = ge_x86_with_register(sums, i, ge_x86_nearest(sum, rows, 16, 4, 0, 1, 0, law));
     }
     return sums;
 }
@@ -67,7 +68,9 @@ static GE_X86_FN void avgpool_tflite_s8_x86_pixel(const ge_avgpool_same_params *
                                                   const ge_x86_law *law, int32_t top, int32_t left, int8_t *o) {
     const avgpool_tflite_s8_x86_taps down = avgpool_tflite_s8_x86_inside(top, p->kernel_h, p->dilation_h, p->in_h);
     const avgpool_tflite_s8_x86_taps across = avgpool_tflite_s8_x86_inside(left, p->kernel_w, p->dilation_w, p->in_w);
-    const int32_t elements = (down.last - down.first) * (across.last - across.first);
+    const int32_t inside = (down.last - down.first) * (across.last - across.first);
+    const int32_t elements =
+        inside > 0 ? inside : 1; /* every window has an element inside; this says so to analysers */
     float rows[2 * 16] = {0};
     if (GE_X86_FLOATS > 1) {
         const float numbers[2] = {1.0f / (float)elements, 0.25f};
