@@ -64,7 +64,7 @@ def emit(
     files = {
         f"{name}.h": _render("bundle.h.j2", context),
         f"{name}.c": _render("bundle.c.j2", context),
-        f"{name}_kernels.h": kernels_header(graph, name, origin.version, emit_schedule.slot_type(plan)),
+        f"{name}_kernels.h": kernels_header(graph, name, origin.version, emit_schedule.slot_type(plan), target),
     }
     own = None if context["weights_file"] is None else _finished(context, files.values())
     files[f"{name}_weights.h"] = _render("weights.h.j2", context)
@@ -110,7 +110,7 @@ def _context(
     layers = _layers(graph, plan, constants)
     groups = emit_schedule.groups(graph, plan)
     cut = emit_slices.entry(graph, plan, slices, layers)
-    weights_align = target.arena_align if levels_used(graph) else plan.alignment
+    weights_align = target.arena_align if levels_used(graph, target) else plan.alignment
     own = None
     if weights.place == "file":
         own = weights_file(_pieces(name.upper(), tensors, layers, cut, arrays), weights_align)
@@ -137,7 +137,7 @@ def _context(
         **emit_schedule.group_types(groups, [layer["rows"] for layer in layers]),
         "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
-        "levels": levels_used(graph),
+        "levels": levels_used(graph, target),
         "weights_bytes": sum(a["bytes"] for a in arrays),
         "weights": weights,
         "weights_file": own,

@@ -182,12 +182,12 @@ def _parameters(op: KernelOp[Any], kernel: Kernel, count: int = 0) -> list[str]:
 # ------------------------------------------------------------------------------------------------ levels
 
 
-def level_names(word: str, texts: Iterable[str]) -> list[str]:
+def level_names(word: str, chosen: Sequence[Level], texts: Iterable[str]) -> list[str]:
     """A #define for each name of an ISA word with levels: ge_x86_dot is GE_X86_LEVEL(ge, _dot), which each level defines."""
     shared = identifiers(resources.kernel_header(f"ge_{word}.h").read_text("ascii"))
     helpers = _helpers(word, texts)
-    own = {level.instead[h] for level in levels()[word] for h in helpers if h in level.instead}
-    headers = sorted({*helpers, *own, *(header for level in levels()[word] for header in level.headers)})
+    own = {level.instead[h] for level in chosen for h in helpers if h in level.instead}
+    headers = sorted({*helpers, *own, *(header for level in chosen for header in level.headers)})
     every = [*texts, *(resources.kernel_header(header).read_text("ascii") for header in headers)]
     own_names = {line.split()[1] for text in texts for line in text.splitlines() if line.startswith(DEFINE)}
     found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared - own_names
@@ -233,12 +233,12 @@ def of_level(symbol: str, word: str, level: Level) -> str:
     return symbol.replace(f"_{word}", f"_{level.word}", 1)
 
 
-def dispatcher(word: str, op: KernelOp[Any], kernel: Kernel) -> str:
-    """A function under the kernel's own name that calls the one of the level in use."""
+def dispatcher(word: str, chosen: Sequence[Level], op: KernelOp[Any], kernel: Kernel) -> str:
+    """A function under the kernel's own name that calls the one of the level in use. chosen: those that exist, portable C first."""
     parameters = _parameters(op, kernel)
     names = ", ".join(parameter.replace("*", " ").split()[-1] for parameter in parameters)
-    calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in levels()[word]}
-    portable = calls.pop(levels()[word][0].word)
+    calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in chosen}
+    portable = calls.pop(chosen[0].word)
     upper = word.upper()
     cases = [
         f"    case GE_{upper}_{w.upper()}:\n        {call}\n        break;\n" for w, call in reversed(calls.items())

@@ -6,7 +6,7 @@ of numbers, kernels with levels once for each level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from glowembed.graph.cstruct import c_struct, struct_name
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.isa import Level
 from glowembed.graph.op import in_mode
-from glowembed.graph.registry import kernel, kernel_ops, levels
+from glowembed.graph.registry import kernel, kernel_ops, levels, levels_of
+from glowembed.graph.target import Target
 
 FLOATS = """\
 /* Floats are computed as it is written, one operation after the other: this is what gives the same bits everywhere. */
@@ -64,7 +65,7 @@ KERNELS_HEAD = """\
 """
 
 
-def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> str:
+def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str, target: Target) -> str:
     """The runtime and exactly the kernels that the network calls, all static, in one header."""
     folder = resources.runtime_c()
     called = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
@@ -85,12 +86,12 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str) -> s
     plain = {symbol: n for symbol, n in used.items() if kernel(n.kernel or "").isa not in levels()}
     kernels = [(kernel(n.kernel or ""), n.params) for _, n in sorted(plain.items())]
     texts = [(kernel_source(one, params), one.isa) for one, params in kernels]
-    shared = [*_calling(called.values()), *_shared_by_levels(graph, used.values())]
+    shared = [*_calling(called.values()), *_shared_by_levels(used.values())]
     parts += [_inlined(header.read_text("ascii")) for header in _helpers([*texts, *shared])]
     parts += [_inlined(text, core) for text, core in texts]
-    for word in levels_used(graph):
+    for word, chosen in levels_used(graph, target).items():
         mine = [(s in called, n) for s, n in sorted(used.items()) if kernel(n.kernel or "").isa == word]
-        parts += _levels(word, [n for _, n in mine], [n for own, n in mine if own])
+        parts += _levels(word, chosen, [n for _, n in mine], [n for own, n in mine if own])
     needs = guards(kernel(n.kernel or "").isa for n in used.values())
     return "\n".join([parts[0], needs, *_pragmas("\n".join(parts)), *parts[1:], "#endif\n"])
 
@@ -112,9 +113,9 @@ def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
             yield kernel_source(own, node.params), ""
 
 
-def _shared_by_levels(graph: Graph, nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
+def _shared_by_levels(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
     """What kernels with levels include of the runtime."""
-    for word in levels_used(graph):
+    for word in levels():
         mine = [n for n in nodes if kernel(n.kernel or "").isa == word]
         yield level_includes(word, [kernel_source(kernel(n.kernel or ""), n.params) for n in mine]), ""
 
@@ -125,24 +126,27 @@ def _pragmas(text: str) -> list[str]:
     return [*([FLOATS] if found & {"float", "double"} else []), *([LONG_TEXTS] if "__asm__" in found else [])]
 
 
-def levels_used(graph: Graph) -> dict[str, tuple[Level, ...]]:
-    """The ISA words with levels that kernels of this network need."""
+def levels_used(graph: Graph, target: Target) -> dict[str, dict[int, Level]]:
+    """The ISA words with levels that kernels of this network need, each with its levels by their numbers."""
     words = {kernel(n.kernel).isa for n in graph.nodes if n.kernel}
-    return {word: found for word, found in levels().items() if word in words}
+    return {word: levels_of(word, target) for word in levels() if word in words}
 
 
-def _levels(word: str, nodes: list[Node], called: list[Node]) -> list[str]:
+def _levels(word: str, numbered: Mapping[int, Level], nodes: list[Node], called: list[Node]) -> list[str]:
     """The kernels of these nodes for each level of an ISA word, and the functions that choose among those that are called."""
-    texts = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes]
-    portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in levels()[word])
+    texts, chosen = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes], list(numbered.values())
+    portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in chosen)
+    some = len(chosen) < len(levels()[word])
+    here = f"#define GE_{word.upper()}_LEVELS_HERE 0x{sum(1 << number for number in numbered):X}u\n"
     return [
+        *([here] if some else []),
         _inlined(resources.kernel_header(f"ge_{word}.h").read_text("ascii")),
-        "\n".join(level_names(word, texts)) + "\n",
+        "\n".join(level_names(word, chosen, texts)) + "\n",
         *portable,
         f"#if GE_{word.upper()}_LEVELS\n",
         *(text for level in others for text in level),
         "#endif\n",
-        *(dispatcher(word, kernel_ops()[n.op], kernel(n.kernel or "")) for n in called),
+        *(dispatcher(word, chosen, kernel_ops()[n.op], kernel(n.kernel or "")) for n in called),
     ]
 
 

@@ -89,7 +89,7 @@ def manifest_of(
         **({"state": emit_states.recorded(context["state"])} if context["state"] else {}),
         **({"stream": asdict(graph.stream)} if graph.stream is not None else {}),
         **({"slices": emit_slices.recorded(context["slices"])} if context["slices"] else {}),
-        "levels": [level.word for levels in context["levels"].values() for level in levels],
+        "levels": [level.word for found in context["levels"].values() for level in found.values()],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),
         "cflags": list(context["cflags"]),

@@ -10,15 +10,17 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from glowembed.errors import UsageError
+from glowembed.errors import UsageError, unknown_name
 from glowembed.graph import own
 from glowembed.graph.ir import Node
 from glowembed.graph.isa import Isa, Level
 from glowembed.graph.op import Kernel, KernelOp, LowerContext, Lowering, Op, in_mode, of_law
+from glowembed.graph.target import Target
 
 T = TypeVar("T")
 
@@ -81,6 +83,24 @@ def isas() -> Mapping[str, Isa]:
 def levels() -> Mapping[str, tuple[Level, ...]]:
     """The levels of every instruction set that has some, by its word."""
     return {word: isa.levels for word, isa in isas().items() if isa.levels}
+
+
+def with_levels(target: Target, words: tuple[str, ...]) -> Target:
+    """The target whose kernels are compiled for these levels only, besides portable C. Empty means for all."""
+    known = [level.word for isa in target.isa for level in levels().get(isa, ())]
+    for word in words:
+        if not known:
+            said = f"--levels {','.join(words)}: the kernels for {target.name} exist once"
+            raise UsageError(f"{said}; leave it out, or compile for x86-64 without --isa portable")
+        if word not in known:
+            raise unknown_name(f"level of {target.name}", word, known)
+    return replace(target, levels=words)
+
+
+def levels_of(word: str, target: Target) -> dict[int, Level]:
+    """The levels of an ISA word for which kernels are compiled, by their numbers, worst first."""
+    chosen = target.levels
+    return {i: level for i, level in enumerate(levels()[word]) if i == 0 or not chosen or level.word in chosen}
 
 
 @cache

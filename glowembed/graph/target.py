@@ -81,6 +81,8 @@ class Target:
     """QEMU for boards of this target"""
     disassembler: Tool | None = None
     """objdump for programs of this target"""
+    levels: tuple[str, ...] = ()
+    """the levels for which kernels are compiled; empty: all of them. Portable C always is."""
     runs_on: str = ""
     """another target: its boards execute this one's code too, and it is tested on them if it has no board of its own"""
 

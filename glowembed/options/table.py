@@ -24,6 +24,7 @@ from glowembed.graph.plan import (
     Weights,
     WeightsPlace,
 )
+from glowembed.graph.registry import with_levels
 from glowembed.graph.target import Target, load_target, with_isa
 from glowembed.law.modes import MODES
 from glowembed.options.frontend import Frontend, named_frontend, written_frontend
@@ -36,6 +37,7 @@ from glowembed.options.words import (
     Parsed,
     Streamed,
     Words,
+    named_levels,
     named_rams,
     named_renames,
     named_shapes,
@@ -257,6 +259,15 @@ class CompileOptions(NodeOptions):
             Words("portable|WORD,..."),
         ),
     )
+    levels: tuple[str, ...] = entry(
+        (),
+        Option(
+            "Of x86-64: compile kernels only for these of the levels sse41, avx2, avxvnni and avx512vnni, and as portable C; by default "
+            "for all. The program is smaller.",
+            Parsed("avx2,avx512vnni", str, named_levels, ",".join),
+            recorded="given",
+        ),
+    )
     name: str | None = field(
         default=None,
         kw_only=False,
@@ -456,7 +467,7 @@ class CompileOptions(NodeOptions):
 
     def core(self) -> Target:
         """The target, limited to the instruction sets that kernels may use."""
-        return with_isa(load_target(self.target), self.isa)
+        return with_levels(with_isa(load_target(self.target), self.isa), self.levels)
 
     def kernel_options(self) -> tuple[str, ...]:
         """The values of `Kernel.option` that are allowed."""

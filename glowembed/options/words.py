@@ -197,6 +197,14 @@ def named_values(text: str | None) -> tuple[str, ...]:
     return names
 
 
+def named_levels(text: str | None) -> tuple[str, ...]:
+    """The words given by --levels, with commas between them."""
+    words = tuple(word.strip() for word in text.split(",")) if text is not None else ()
+    if not all(words) or len(set(words)) < len(words):
+        raise UsageError(f"--levels {text!r}: expected levels with commas between them, each once")
+    return words
+
+
 def named_renames(texts: list[str] | None) -> dict[str, str]:
     """The names given by --rename: old name -> new name."""
     pairs = [text.partition("=")[::2] for text in texts or []]

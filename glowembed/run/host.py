@@ -18,6 +18,7 @@ import numpy as np
 
 from glowembed.errors import GlowembedError, ToolError, UsageError
 from glowembed.files.source import read_bytes
+from glowembed.graph import registry
 from glowembed.graph.ir import Array
 from glowembed.graph.target import target_of
 from glowembed.image.glue import GUARD_BYTES, Manifest, host_c, in_window, read_manifest, weights_c, window_size
@@ -96,7 +97,8 @@ class HostModel:
             raise UsageError(f"the bundle has no level {most!r}; it has {', '.join(levels) or 'none'}")
         use = getattr(self._library, f"{self.manifest['name']}_use_level")
         use.argtypes, use.restype = [ctypes.c_int32], ctypes.c_int32
-        return str(levels[use(levels.index(most))])
+        numbers = {level.word: i for found in registry.levels().values() for i, level in enumerate(found)}
+        return {number: word for word, number in numbers.items()}[use(numbers[most])]
 
     def write(self, inputs: Mapping[str, Array]) -> None:
         """Put stored inputs into the arena; states that are not given stay as they are."""

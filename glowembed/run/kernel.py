@@ -287,7 +287,10 @@ def wrapper(
     texts = [text for kernel in kernels for text in _texts(kernel, params)]
     if some := [level for level in at if level is not None]:
         word = kernels[0].isa
-        texts = [*level_names(word, texts), *(part for level in some for part in _at_level(word, level, texts))]
+        texts = [
+            *level_names(word, levels()[word], texts),
+            *(part for level in some for part in _at_level(word, level, texts)),
+        ]
     struct = struct_name(op.params)
     signature = (
         f"void call(int32_t number, const {struct} *p, const ge_rows *tensors, const void *const *constants,\n"

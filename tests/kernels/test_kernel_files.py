@@ -80,5 +80,5 @@ def test_all_levels_go_together_into_one_file(word: str, root: Path, tmp_path: P
     headers = resources.kernel_header(f"ge_{word}.h").parent.glob(f"ge_{word}_*.h")
     again = "".join(f"#undef {header.stem.upper()}_H\n" for header in sorted(headers))
     parts = [part for level in levels()[word] for part in (again, *level_source(word, level, texts))]
-    (tmp_path / "all.c").write_text("\n".join([*level_names(word, texts), *parts]))
+    (tmp_path / "all.c").write_text("\n".join([*level_names(word, levels()[word], texts), *parts]))
     check(word, root, [tmp_path / "all.c"])

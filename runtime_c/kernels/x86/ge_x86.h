@@ -39,6 +39,11 @@
 /* Best last. The order is that of glowembed/kernels/x86/levels.py. */
 enum { GE_X86_PORTABLE, GE_X86_SSE41, GE_X86_AVX2, GE_X86_AVXVNNI, GE_X86_AVX512VNNI };
 
+/* A bit for each level that there are kernels for. */
+#ifndef GE_X86_LEVELS_HERE
+#define GE_X86_LEVELS_HERE 0x1Fu
+#endif
+
 /* The words of CPUID and XGETBV that matter; all zeros where the processor does not know them. */
 typedef struct {
     uint32_t leaf1_ecx;
@@ -103,7 +108,7 @@ static int32_t ge_x86_in_use;
 /* Levels above `most` are not used any more, or again. */
 static inline int32_t ge_x86_use(int32_t most) {
     const ge_x86_features features = ge_x86_ask();
-    const int32_t level = ge_x86_best(ge_x86_allowed(&features), most);
+    const int32_t level = ge_x86_best(ge_x86_allowed(&features) & GE_X86_LEVELS_HERE, most);
     __atomic_store_n(&ge_x86_in_use, 1 + level, __ATOMIC_RELAXED);
     return level;
 }

@@ -18,6 +18,7 @@ from small_models import model, node, saved, weights
 
 from glowembed import pipeline
 from glowembed.emit.csource import level_names, level_source
+from glowembed.errors import UsageError
 from glowembed.graph.ir import Array
 from glowembed.graph.isa import Level
 from glowembed.kernels import x86
@@ -124,6 +125,40 @@ def test_a_bundle_gives_the_same_bits_at_every_level(bundle: pipeline.Bundle, ne
         stored = {"x": np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)}
         expected = run_int(bundle.graph, stored)["y"]
         np.testing.assert_array_equal(net.run_stored(stored)["y"].reshape(-1), expected.reshape(-1))
+
+
+def test_a_bundle_with_some_levels_uses_the_best_of_these(bundle: pipeline.Bundle, tmp_path: Path) -> None:
+    """A processor with a level that the bundle lacks takes the next below it, with the same bits, and the header has no others."""
+    x = np.random.default_rng(5).uniform(-1, 2, (8, 3, 9, 7)).astype(np.float32)
+    data, levels = Dataset({"x": x}, shapes={"x": (1, 3, 9, 7)}), ("sse41", "avx512vnni")
+    options = CompileOptions("x86-64", name="net", levels=levels)
+    some = pipeline.compile_model(bundle.path.parent / "model.onnx", tmp_path / "some", options, data)
+    assert some.manifest["levels"] == ["portable", *levels]
+    assert some.manifest["options"]["levels"] == "sse41,avx512vnni"
+    assert "AVX2" not in (some.path / "net.h").read_text()
+    net, here = host.load(some.path), [level.word for level in variants(CONV2D) if level is not None]
+    with pytest.raises(UsageError, match="no level 'avx2'"):
+        net.use_level("avx2")
+    stored = {"x": np.random.default_rng(1).integers(-128, 128, bundle.graph.values["x"].shape).astype(np.int8)}
+    expected = run_int(bundle.graph, stored)["y"]
+    for most in some.manifest["levels"]:
+        assert (
+            net.use_level(most)
+            == [w for w in ("portable", *levels) if w in here and WORDS.index(w) <= WORDS.index(most)][-1]
+        )
+        np.testing.assert_array_equal(net.run_stored(stored)["y"].reshape(-1), expected.reshape(-1))
+
+
+LEVELS_REFUSED = [
+    ("x86-64", ("avx3",), "Did you mean 'avx2'"),
+    ("cortex-m4", ("avx2",), "the kernels for cortex-m4 exist once"),
+]
+
+
+@pytest.mark.parametrize(("target", "levels", "words"), LEVELS_REFUSED)
+def test_levels_that_a_target_does_not_have_are_refused(target: str, levels: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        CompileOptions(target, levels=levels).core()
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -238,7 +273,7 @@ def requantized(level: Level, acc: Array, q: fixedpoint.Requant, rows: Array | N
     words = np.repeat(np.asarray(q.multiplier, np.int32), 16)
     floats = np.repeat(np.zeros(16, np.float32) if rows is None else rows, 16).astype(np.float32)
     text = LAW.replace("_NAME.h", ".h" if q.mode == "default" else f"_{q.mode}.h").replace("NAME", q.mode)
-    shared_library("\n".join([*level_names("x86", [text]), *level_source("x86", level, [text])])).all(
+    shared_library("\n".join([*level_names("x86", LEVELS, [text]), *level_source("x86", level, [text])])).all(
         *(a.ctypes.data_as(ctypes.c_void_p) for a in (padded, words, floats)),
         -1 if rows is None else int(rows[0]),
         np.asarray(law, np.int32).ctypes.data_as(ctypes.c_void_p),
