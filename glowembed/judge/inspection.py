@@ -131,8 +131,6 @@ def inspect_model(
     told = (*imported.assumed, *(note for note in (samples.notes if samples else ()) if note.level == "warning"))
     head = replace(head, notes=(*head.notes, *told))
     found = _described(head, imported)
-    if samples is None:
-        found = replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
     try:
         graph = lowered(model, options, samples, _random(input_specs(import_model(model, options))))
         chosen, plan = planned(graph, options)
@@ -140,6 +138,8 @@ def inspect_model(
     except GlowembedError as error:
         unknown = Note("estimate", f"RAM and flash cannot be determined: {error}")
         return replace(found, notes=(*found.notes, unknown))
+    if samples is None:
+        found = replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
     every = progress.track(target_names(), "targets") if everywhere else ()
     return replace(
         _sized(found, usual),

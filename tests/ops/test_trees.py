@@ -116,13 +116,14 @@ SMALL = (
     trees("fewer outputs", [balanced(1)] * 3, targets=1, features=3, samples=3),
     trees("more outputs", [balanced(1)] * 2, targets=4, features=2, samples=3),
     trees("shares", [balanced(1)] * 50, targets=4, features=2, samples=3, alike=True, aggregate_function="AVERAGE"),
+    trees("two shares", [balanced(1)] * 50, targets=3, features=2, samples=3, alike=True, aggregate_function="AVERAGE"),
 )
 """Each output depends on each feature of its sample."""
 
 
 def random_case(chance: Any) -> Case:
-    shapes = [balanced(chance.randrange(6)) for _ in range(chance.choice((1, 2, 7, 50)))]
-    targets, features = chance.choice((1, 2, 3, 9)), chance.choice((1, 5, 20))
+    shapes = [balanced(chance.randrange(6)) for _ in range(chance.choice((1, 2, 7, 50, 50)))]
+    targets, features = chance.choice((1, 2, 3, 5, 9)), chance.choice((1, 5, 20))
     return trees(
         "node",
         shapes,
