@@ -85,14 +85,13 @@ def needs(graph: Graph, plan: Plan, target: str) -> Needs:
 def on_targets(
     graph: Graph, options: CompileOptions, targets: Iterable[str], tight: bool = False
 ) -> Iterator[OnTarget]:
-    """What a lowered graph needs on each target, by a plan that is made quickly, with its boards.
+    """What a lowered graph needs on each target, with its boards.
 
     tight: for a board that is too small, also look for options with which it fits, which takes longer.
     """
-    quick = replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
     known: list[tuple[Target, tuple[Graph, Plan]]] = []
     for name in targets:
-        own, core = replace(quick, target=name), load_target(name)
+        own, core = replace(options, target=name), load_target(name)
         same = next((found for other, found in known if _alike(other, core)), None)
         try:
             refuse_doubles(graph, core)

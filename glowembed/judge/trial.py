@@ -126,8 +126,9 @@ def _validated(
 def _boards(model: Path, source: Source, options: CompileOptions) -> Iterator[Fit]:
     """The verdict for every board, target by target."""
     targets = list(dict.fromkeys(load_board(name).target for name in board_names() if name != HERE))
-    graph = lowered(model, options, source, Dataset({}))
-    for found in on_targets(graph, options, targets, tight=True):
+    quick = replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
+    graph = lowered(model, quick, source, Dataset({}))
+    for found in on_targets(graph, quick, targets, tight=True):
         yield from (fit for fit in found.boards if load_board(fit.board).target == found.target)
 
 

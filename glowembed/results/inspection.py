@@ -39,7 +39,7 @@ class Fit(TypedDict):
 
 
 class OnTarget(TypedDict):
-    """What the network needs on one target, by a plan that is made quickly; without --target."""
+    """What the network needs on one target by default; without --target."""
 
     target: str
     arena: Count

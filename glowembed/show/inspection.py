@@ -115,7 +115,9 @@ def _target_row(found: OnTarget) -> tuple[str, ...]:
 
 def _targets(found: Inspection) -> Table:
     shown = table(
-        "Targets, estimated by a quick plan; --target NAME finds the options", TARGET_HEADS, target_rows(found.targets)
+        "Targets, with the default options; --target NAME finds options for smaller boards",
+        TARGET_HEADS,
+        target_rows(found.targets),
     )
     for column in shown.columns[-2:]:
         column.justify = "left"

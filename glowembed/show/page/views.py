@@ -238,7 +238,7 @@ def _boards(boards: Sequence[Fit]) -> Section:
 
 
 def _targets(targets: Sequence[OnTarget]) -> Section:
-    words = "Estimated with plans that are found quickly: compile may need less. --target NAME finds the options with which more boards fit."
+    words = "The arena is what compile plans by default; flash and cycles are estimated. --target NAME finds options for smaller boards."
     shown = table(TARGET_HEADS, target_rows(targets))
     return Section("Targets", (*paragraph(words, "soft"), *shown) if targets else ())
 
