@@ -16,8 +16,10 @@ Shape = tuple[int, ...]
 
 def permuted(program: Program, perm: Sequence[int]) -> Program | None:
     """The program for tensors whose axis i is axis perm[i] of its own, after axes of size 1 in front where one has fewer; tensors
-    of one element stay as they are.
+    of one element stay as they are. All others must be float32, because a Transpose holds nothing else.
     """
+    if any(t.dtype != "float32" and t.size > 1 for t in (*program.inputs, program.output)):
+        return None
     shape, (loops, body) = program.output.shape, _loops(program.body)
     if len(perm) != len(shape) or not body or any(s.kind not in ("declare", "store") for s in body):
         return None

@@ -71,6 +71,17 @@ def test_programs_that_do_more_are_not_permuted() -> None:
     assert [permuted(recorded(body), (1, 0)) for body in (moved, summed, flat)] == [None] * 3
 
 
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float16"])
+def test_numbers_that_a_transpose_cannot_hold_stay_where_they_are(dtype: str) -> None:
+    """An image of int32 that is quantized by the model had a Transpose before it, which has no form for int32."""
+    for kinds in ((dtype, "float32"), ("float32", dtype)):
+        x, y = (Tensor(name, (2, 3), kind) for name, kind in zip(("x0", "y0"), kinds, strict=True))
+        k = Recorder()
+        with k.each((2, 3)) as at:
+            k.store(y, at, x[at].to(y.dtype))
+        assert permuted(Program((x,), y, (), tuple(k.body)), (1, 0)) is None
+
+
 def test_a_network_of_feature_maps_has_no_transposes(tmp_path: Path) -> None:
     nodes = [
         node("Conv", "x w", "a", pads=[1] * 4), node("Conv", "x v", "b", pads=[1] * 4), node("Max", "a b", "m"),
