@@ -136,7 +136,7 @@ class Conv2dS16(_Conv2dS16):
 
     name = "conv2d_s16"
     kernels = (
-        of_element("ge_conv2d", "s16", "ge_conv2d_s16", cost=lambda n, t: Cost(9.0 * n.macs, 800), store="rows"),
+        of_element("ge_conv2d", "s16", "ge_conv2d_s16", cost=lambda n, t: Cost(20.0 * n.macs, 800), store="rows"),
     )
 
 
@@ -150,7 +150,7 @@ class Conv2dS16W16(Conv2dS16):
             "ge_conv2d",
             "s16_w16",
             "ge_conv2d_s16_w16",
-            cost=lambda n, t: Cost(12.0 * n.macs, 800),
+            cost=lambda n, t: Cost(20.0 * n.macs, 800),
             store="rows",
         ),
     )
@@ -162,7 +162,7 @@ class DepthwiseS16(_Conv2dS16):
     name = "depthwise_s16"
     sums = DepthwiseS8()
     kernels = (
-        of_element("ge_depthwise", "s16", "ge_depthwise_s16", cost=lambda n, t: Cost(14.0 * n.macs, 700), store="rows"),
+        of_element("ge_depthwise", "s16", "ge_depthwise_s16", cost=lambda n, t: Cost(55.0 * n.macs, 700), store="rows"),
     )
 
 
@@ -176,7 +176,7 @@ class DepthwiseS16W16(DepthwiseS16):
             "ge_depthwise",
             "s16_w16",
             "ge_depthwise_s16_w16",
-            cost=lambda n, t: Cost(14.0 * n.macs, 700),
+            cost=lambda n, t: Cost(55.0 * n.macs, 700),
             store="rows",
         ),
     )

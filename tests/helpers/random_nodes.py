@@ -127,10 +127,12 @@ def equal_numbers(n: int) -> tuple[Graph, ...]:
     )
 
 
-def kernel_node(op: str, p: Any, constants: Mapping[str, Array], x: tuple[int, ...], y: tuple[int, ...]) -> Graph:
-    int8 = QType("int8", (1.0,), (0,))
+def kernel_node(
+    op: str, p: Any, constants: Mapping[str, Array], x: tuple[int, ...], y: tuple[int, ...], dtype: str = "int8"
+) -> Graph:
+    qtype = QType(dtype, (1.0,), (0,))
     node = Node("node", op, ("x",), ("y",), params=p, constants={name: Const(a) for name, a in constants.items()})
-    values = {"x": Value("x", x, qtype=int8), "y": Value("y", y, qtype=int8)}
+    values = {"x": Value("x", x, qtype=qtype), "y": Value("y", y, qtype=qtype)}
     return Graph("random", (node,), values, ("x",), ("y",))
 
 

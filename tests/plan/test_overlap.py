@@ -49,6 +49,9 @@ CAUTIOUS = {
         ("ge_depthwise3x3_s8_dsp", "ge_depthwise3x3_aw_s8_dsp"),
         "four channels at a time go through all rows: exactly over the input or not at all",
     ),
+    **dict.fromkeys(
+        ("ge_depthwise_s16_armv", "ge_depthwise_w16_armv"), "a channel at a time goes through the rows of a tile"
+    ),
     "ge_conv2d_down": "blocks of rows that have other rows between them",
     "ge_depthwise_down": "the same",
     **dict.fromkeys(
