@@ -18,6 +18,7 @@ purpose is to clip, give the range of that type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ from glowembed.graph.ir import Array
 from glowembed.options.table import METHODS, Schema
 from glowembed.quantize import schema
 from glowembed.quantize.schema import Range
-from glowembed.ranges.profile import Histogram, ValueProfile, coarser, observe
+from glowembed.ranges.record import Histogram, ValueProfile, as_float32, coarser, observe
 
 Floats = NDArray[np.float64]
 
@@ -120,6 +121,9 @@ def calibrate_weights(
     percentile: float = DEFAULT_PERCENTILE,
 ) -> Range:
     """The range to represent for the weights of one channel, or of all."""
+    low, high = as_float32(weights.min()), as_float32(weights.max())
+    if method == "minmax" and math.isfinite(low) and math.isfinite(high):  # asked for every channel; needs no histogram
+        return low, high
     value = observe(weights.astype(np.float32).reshape(-1, 1))
     if method == "kl" and value.histogram is not None:
         value = ValueProfile(value.low, value.high, _at_most(value.histogram, WEIGHT_BINS))

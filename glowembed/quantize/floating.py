@@ -14,7 +14,8 @@ import numpy as np
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.registry import ops
 from glowembed.quantize.precision import Precision, left_in_float
-from glowembed.ranges.profile import Histogram, Profile
+from glowembed.ranges.profile import Profile
+from glowembed.ranges.record import Histogram
 
 UNBOUNDED = 1e8
 """Numbers of this size are those of masks: a range with them would leave one step of int8 for everything else."""

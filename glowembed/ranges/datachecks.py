@@ -15,7 +15,8 @@ import numpy as np
 from glowembed.graph.ir import Array, Graph, QType
 from glowembed.graph.notes import Note
 from glowembed.ranges.datasets import Dataset
-from glowembed.ranges.profile import Histogram, Profile
+from glowembed.ranges.profile import Profile
+from glowembed.ranges.record import Histogram
 
 FEW_SAMPLES = 8
 CLIPPED = 0.01

@@ -15,8 +15,9 @@ from glowembed.graph.notes import Note
 from glowembed.progress import Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Data, Dataset, Source
-from glowembed.ranges.profile import Profile, ValueProfile
+from glowembed.ranges.profile import Profile
 from glowembed.ranges.profile import profile as run_profile
+from glowembed.ranges.record import ValueProfile
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,13 @@
 """Records the values that occur in a model. In: a canonical graph and samples. Out: a Profile: minimum, maximum,
 histogram per value.
 
-The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent for
-which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a
-profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples.
+A profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples:
+record.py says how.
 
 The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another network with what is missing,
 what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
-Constants have a range only; activations also range and mean per channel (last axis). A person may change a range. The
-means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded before it is added
-and not after. Of inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie on a grid,
-which a type can have.
+Constants have a range only; activations also range and mean per channel (last axis). A person may change a range. Of
+inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie on a grid, which a type can have.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -37,67 +33,26 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, ImageOptions, graph_runs, stored_sample
 from glowembed.ranges.finite import unbounded_outputs
 from glowembed.ranges.form import UNSAID, Form
+from glowembed.ranges.record import (
+    BINS,
+    LARGEST_EXPONENT,
+    LARGEST_SUM,
+    MAX_LEVELS,
+    PRECISION_BITS,
+    SMALLEST_EXPONENT,
+    SUM_EXPONENT,
+    Counts,
+    Histogram,
+    Recorder,
+    ValueProfile,
+    as_float32,
+    bin_of,
+    merged,
+)
 from glowembed.reference import run_float
 from glowembed.version import VERSION
 
-BINS = 2048
 FORMAT = "glowembed profile 1"
-SMALLEST_EXPONENT = -150
-"""The smallest exponent of a bin: below the smallest float32 number that is not 0."""
-
-LARGEST_EXPONENT = 128
-PRECISION_BITS = 24
-"""A bin is never narrower than 2**-24 of the largest magnitude, the precision of float32."""
-
-MAX_CHANNELS = 4096
-
-MEAN_BITS = 16
-"""Significant bits of the mean of a channel over one sample: few, so that their sum is short to write."""
-
-SUM_EXPONENT = -160
-"""Sums of means are kept as multiples of 2**SUM_EXPONENT."""
-
-LARGEST_SUM = 1 << (128 + 64 - SUM_EXPONENT)
-"""The largest sum in a file: a float32 number is below 2**128, and there are fewer than 2**64 samples."""
-
-MAX_LEVELS = 256
-"""The most levels that are listed: an input with more of them gains nothing from a grid in int8."""
-
-LARGEST = float(np.finfo(np.float32).max)
-
-Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """counts[i]: how many x have floor(x / 2**exponent) == first + i."""
-
-    exponent: int
-    first: int
-    counts: Counts
-
-    @property
-    def width(self) -> float:
-        return math.ldexp(1.0, self.exponent)
-
-
-@dataclass(frozen=True, eq=False)
-class ValueProfile:
-    """The record of one value; a constant has no histogram. Channels: minima and maxima along the last axis.
-
-    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () if they are not known. levels: of an
-    input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known. edited: a person
-    changed the range in the file; it is the range to represent, whatever the calibration.
-    """
-
-    low: float
-    high: float
-    histogram: Histogram | None = None
-    channel_low: tuple[float, ...] = ()
-    channel_high: tuple[float, ...] = ()
-    channel_sum: tuple[int, ...] = ()
-    levels: tuple[float, ...] = ()
-    edited: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +108,15 @@ class Profile:
 
 def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
     """Run every sample through the float reference, in a sequence if it has states, and record every float value of the graph."""
-    graph, values = _materialized(graph), dict[str, ValueProfile]()
+    graph, recorder = _materialized(graph), Recorder(graph.inputs)
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
     notes = dict.fromkeys(dataset.notes)
     for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
         notes |= dict.fromkeys(unbounded_outputs(graph, results))
         for name, array in _activations(graph, results):
-            seen = observe(array)
-            if name in graph.inputs:
-                seen = replace(seen, levels=_levels(np.unique(array)))
-            values[name] = _merge_value(values[name], seen) if name in values else seen
+            recorder.add(name, array)
+    values = recorder.records()
     values = {
         **{name: values[name] for name in (*graph.values, *_inner_names(graph)) if name in values},
         **_constants(graph),
@@ -183,7 +136,7 @@ def merge(a: Profile, b: Profile) -> Profile:
         raise UsageError(
             f"a profile with edited ranges cannot be merged: merge first, then edit.{_listed('edited', edited)}"
         )
-    values = {name: _merge_value(value, b.values[name]) for name, value in a.values.items()}
+    values = {name: merged(value, b.values[name]) for name, value in a.values.items()}
     notes = tuple(dict.fromkeys((*a.notes, *b.notes, *_read_differently(a, b))))
     return replace(a, samples=a.samples + b.samples, values=values, notes=notes, images=a.images or b.images)
 
@@ -335,104 +288,8 @@ def _materialized(graph: Graph) -> Graph:
 
 def _constants(graph: Graph) -> dict[str, ValueProfile]:
     arrays = {n: v.const.materialize() for n, v in graph.values.items() if v.const is not None and _is_float(v.dtype)}
-    ranges = {name: (_float(array.min()), _float(array.max())) for name, array in arrays.items() if array.size}
+    ranges = {name: (as_float32(array.min()), as_float32(array.max())) for name, array in arrays.items() if array.size}
     return {name: ValueProfile(low, high) for name, (low, high) in ranges.items()}
-
-
-# ---------------------------------------------------------------------------------------------- histogram
-
-
-@np.errstate(over="ignore")
-def _float(x: Any) -> float:
-    return float(np.float32(x))
-
-
-def observe(array: Array) -> ValueProfile:
-    """The record of one array. NaN and infinities count as the largest numbers, which keep the value in float32."""
-    low, high = _float(array.min()), _float(array.max())
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return observe(np.nan_to_num(array.astype(np.float32), nan=LARGEST, posinf=LARGEST, neginf=-LARGEST))
-    exponent = _exponent(low, high)
-    positions = np.floor(np.ldexp(array.astype(np.float64).ravel(), -exponent)).astype(np.int64)
-    first = int(positions.min())
-    histogram = Histogram(exponent, first, np.bincount(positions - first).astype(np.int64))
-    channels = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
-    if channels.shape[1] > MAX_CHANNELS:
-        return ValueProfile(low, high, histogram)
-    means = _sums(channels.mean(axis=0, dtype=np.float64))
-    return ValueProfile(low, high, histogram, _floats(channels.min(axis=0)), _floats(channels.max(axis=0)), means)
-
-
-def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
-    """The means of one sample, rounded to MEAN_BITS, in 2**SUM_EXPONENT."""
-    exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
-    mantissas = np.rint(np.ldexp(means, -exponents)).astype(np.int64)
-    return tuple(m << e for m, e in zip(mantissas.tolist(), (exponents - SUM_EXPONENT).tolist(), strict=True))
-
-
-def _floats(array: Array) -> tuple[float, ...]:
-    return tuple(array.astype(np.float32).tolist())
-
-
-def _levels(distinct: Array) -> tuple[float, ...]:
-    return _floats(distinct) if len(distinct) <= MAX_LEVELS else ()
-
-
-def _merged_levels(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
-    return _levels(np.union1d(a, b)) if a and b else ()
-
-
-def _exponent(low: float, high: float) -> int:
-    """The smallest exponent for which the range needs at most BINS bins."""
-    largest = max(abs(low), abs(high))
-    exponent = math.frexp(largest)[1] - PRECISION_BITS if largest else SMALLEST_EXPONENT
-    # in bins of 2**e, a range of 2**(e + b + 1) or more has more than BINS = 2**b of them
-    exponent = max(exponent, SMALLEST_EXPONENT)
-    if high > low:
-        exponent = max(exponent, math.frexp(high - low)[1] - BINS.bit_length() - 1)
-    while _bin(high, exponent) - _bin(low, exponent) >= BINS:
-        exponent += 1
-    return exponent
-
-
-def _bin(x: float, exponent: int) -> int:
-    return math.floor(math.ldexp(x, -exponent))
-
-
-def coarser(histogram: Histogram, exponent: int) -> Histogram:
-    """The counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
-    shift = min(exponent - histogram.exponent, 63)
-    positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
-    first = int(positions[0])
-    counts = np.zeros(int(positions[-1]) - first + 1, np.int64)
-    np.add.at(counts, positions - first, histogram.counts)
-    return Histogram(exponent, first, counts)
-
-
-def _merge_histogram(a: Histogram, b: Histogram, low: float, high: float) -> Histogram:
-    exponent = _exponent(low, high)
-    a, b = coarser(a, exponent), coarser(b, exponent)
-    first = min(a.first, b.first)
-    end = max(a.first + len(a.counts), b.first + len(b.counts))
-    counts = np.zeros(end - first, np.int64)
-    for part in (a, b):
-        counts[part.first - first : part.first - first + len(part.counts)] += part.counts
-    return Histogram(exponent, first, counts)
-
-
-def _merge_value(a: ValueProfile, b: ValueProfile) -> ValueProfile:
-    low, high = min(a.low, b.low), max(a.high, b.high)
-    if a.histogram is None or b.histogram is None:
-        return ValueProfile(low, high)
-    return ValueProfile(
-        low,
-        high,
-        _merge_histogram(a.histogram, b.histogram, low, high),
-        tuple(map(min, a.channel_low, b.channel_low)),
-        tuple(map(max, a.channel_high, b.channel_high)),
-        tuple(map(add, a.channel_sum, b.channel_sum)),
-        _merged_levels(a.levels, b.levels),
-    )
 
 
 # ---------------------------------------------------------------------------------------------- file
@@ -565,7 +422,7 @@ def _parsed(entry: Any) -> ValueProfile:
 def _is_edited(low: float, high: float, histogram: Histogram) -> bool:
     """Whether the range was edited: as recorded, it begins in the first bin and ends in the last."""
     last = histogram.first + len(histogram.counts) - 1
-    return _bin(low, histogram.exponent) != histogram.first or _bin(high, histogram.exponent) != last
+    return bin_of(low, histogram.exponent) != histogram.first or bin_of(high, histogram.exponent) != last
 
 
 def _read_width(text: Any) -> int:
@@ -576,9 +433,9 @@ def _read_width(text: Any) -> int:
 
 
 def _read_float(x: Any) -> float:
-    if isinstance(x, bool) or not isinstance(x, int | float) or not abs(x) < 1e39 or math.isinf(_float(x)):
+    if isinstance(x, bool) or not isinstance(x, int | float) or not abs(x) < 1e39 or math.isinf(as_float32(x)):
         raise ValueError(f"the number {x!r}")
-    return _float(x)
+    return as_float32(x)
 
 
 def _read_first(x: Any) -> int:

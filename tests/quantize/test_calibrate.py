@@ -9,7 +9,7 @@ from glowembed.errors import UsageError
 from glowembed.options.table import SCHEMAS
 from glowembed.quantize.calibrate import METHODS, _divergence, calibrate, calibrate_weights, grid_step
 from glowembed.quantize.schema import choose
-from glowembed.ranges.profile import ValueProfile, observe
+from glowembed.ranges.record import ValueProfile, observe
 
 RNG = np.random.default_rng(3)
 SAMPLES = {

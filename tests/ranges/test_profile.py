@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from records import PARTS, same, seen
 from small_models import model, node, saved, weights
 
 from glowembed.errors import UsageError
@@ -18,51 +17,8 @@ from glowembed.pipeline import CompileOptions, compile_model, import_model, prof
 from glowembed.quantize.calibrate import METHODS, calibrate
 from glowembed.ranges import profile as profiles
 from glowembed.ranges.datasets import Dataset
-from glowembed.ranges.profile import BINS, Profile, ValueProfile, merge, to_yaml
-
-FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
-ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=7), elements=FLOATS)
-PARTS = st.lists(
-    hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.just(3)), elements=FLOATS), min_size=2, max_size=5
-)
-
-
-def seen(parts: list[np.ndarray]) -> ValueProfile:
-    value = profiles.observe(parts[0])
-    for part in parts[1:]:
-        value = profiles._merge_value(value, profiles.observe(part))
-    return value
-
-
-def same(a: ValueProfile, b: ValueProfile) -> None:
-    assert (a.low, a.high, a.channel_low, a.channel_high) == (b.low, b.high, b.channel_low, b.channel_high)
-    assert a.channel_sum == b.channel_sum
-    if a.histogram is None or b.histogram is None:
-        assert a.histogram is b.histogram
-        return
-    assert (a.histogram.exponent, a.histogram.first) == (b.histogram.exponent, b.histogram.first)
-    np.testing.assert_array_equal(a.histogram.counts, b.histogram.counts)
-
-
-@given(ARRAYS)
-def test_a_histogram_counts_what_is_there(array: np.ndarray) -> None:
-    h = profiles.observe(array).histogram
-    assert h is not None
-    positions = np.floor(array.astype(np.float64) / 2.0**h.exponent)
-    expected = [np.count_nonzero(positions == h.first + i) for i in range(len(h.counts))]
-    assert h.counts.tolist() == expected
-    assert 1 <= len(h.counts) <= BINS
-    assert h.counts.sum() == array.size
-
-
-@given(PARTS, st.randoms())
-def test_order_does_not_matter(parts: list[np.ndarray], random: object) -> None:
-    shuffled = list(parts)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    same(seen(parts), seen(shuffled))
-    together = seen([np.concatenate(parts)])
-    same(replace(seen(parts), channel_sum=()), replace(together, channel_sum=()))
-
+from glowembed.ranges.profile import Profile, merge, to_yaml
+from glowembed.ranges.record import observe
 
 # samples of two channels -> the sum over the samples of each sample's mean
 MEANS = [
@@ -240,7 +196,7 @@ def test_what_does_not_agree_in_order_and_shape_is_not_matched(recorded: Profile
 
 def test_a_person_may_change_a_range(tmp_path: Path) -> None:
     array = np.linspace(-1, 3, 1000, dtype=np.float32)
-    recorded = Profile("ab", 1, {"x": profiles.observe(array), "y": profiles.observe(array)})
+    recorded = Profile("ab", 1, {"x": observe(array), "y": observe(array)})
     path = tmp_path / "p.yaml"
     text = to_yaml(recorded)
     path.write_text(text.replace("range: [-1.0, 3.0]", "range: [-2, 2.5]", 1), encoding="utf-8")
@@ -254,12 +210,7 @@ def test_a_person_may_change_a_range(tmp_path: Path) -> None:
 
 def test_profiles_of_other_networks_do_not_merge(recorded: Profile) -> None:
     with pytest.raises(UsageError, match=r"cannot be merged\. They differ in: 'v'\."):
-        profiles.merge(recorded, Profile("ab", 1, {**recorded.values, "v": profiles.observe(np.ones(3))}))
-
-
-def test_what_is_not_finite_counts_as_the_largest_number() -> None:
-    value = profiles.observe(np.array([np.nan, -np.inf, 1], np.float32))
-    assert (-value.low, value.high) == (profiles.LARGEST, profiles.LARGEST)
+        profiles.merge(recorded, Profile("ab", 1, {**recorded.values, "v": observe(np.ones(3))}))
 
 
 VALUE = (

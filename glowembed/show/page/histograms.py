@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Graph, QType, Value
-from glowembed.ranges.profile import Histogram, Profile, ValueProfile
+from glowembed.ranges.profile import Profile
+from glowembed.ranges.record import Histogram, ValueProfile
 from glowembed.show.page import Block, paragraph, pictures
 from glowembed.show.page.charts import marks, svg, text
 

@@ -1,0 +1,215 @@
+"""What is recorded of one value. In: its arrays. Out: a ValueProfile: minimum, maximum, histogram, means of channels.
+
+The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent for
+which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a record does
+not depend on the order of the samples, nor on how many are recorded at once, and `merged` of two records is the record of
+both sets of samples. The means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded
+before it is added and not after.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glowembed.graph.ir import Array
+
+BINS = 2048
+SMALLEST_EXPONENT = -150
+"""The smallest exponent of a bin: below the smallest float32 number that is not 0."""
+
+LARGEST_EXPONENT = 128
+PRECISION_BITS = 24
+"""A bin is never narrower than 2**-24 of the largest magnitude, the precision of float32."""
+
+MAX_CHANNELS = 4096
+
+MEAN_BITS = 16
+"""Significant bits of the mean of a channel over one sample: few, so that their sum is short to write."""
+
+SUM_EXPONENT = -160
+"""Sums of means are kept as multiples of 2**SUM_EXPONENT."""
+
+LARGEST_SUM = 1 << (128 + 64 - SUM_EXPONENT)
+"""The largest sum in a file: a float32 number is below 2**128, and there are fewer than 2**64 samples."""
+
+MAX_LEVELS = 256
+"""The most levels that are listed: an input with more of them gains nothing from a grid in int8."""
+
+TOGETHER = 1 << 16
+"""So many elements of a value are observed at once."""
+
+LARGEST = float(np.finfo(np.float32).max)
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """counts[i]: how many x have floor(x / 2**exponent) == first + i."""
+
+    exponent: int
+    first: int
+    counts: Counts
+
+    @property
+    def width(self) -> float:
+        return math.ldexp(1.0, self.exponent)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueProfile:
+    """The record of one value; a constant has no histogram. Channels: minima and maxima along the last axis.
+
+    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () if they are not known. levels: of an
+    input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known. edited: a person
+    changed the range in the file; it is the range to represent, whatever the calibration.
+    """
+
+    low: float
+    high: float
+    histogram: Histogram | None = None
+    channel_low: tuple[float, ...] = ()
+    channel_high: tuple[float, ...] = ()
+    channel_sum: tuple[int, ...] = ()
+    levels: tuple[float, ...] = ()
+    edited: bool = False
+
+
+class Recorder:
+    """Records the values of many samples: `add` every array, then take `records()`, one for each name.
+
+    Samples of a value are kept until they have TOGETHER elements and are then observed at once, which is faster and has the
+    same result. with_levels: the names of values whose numbers are listed.
+    """
+
+    def __init__(self, with_levels: Collection[str]) -> None:
+        self._with_levels = with_levels
+        self._waiting: dict[str, list[Array]] = {}
+        self._records: dict[str, ValueProfile] = {}
+
+    def add(self, name: str, array: Array) -> None:
+        """Record the array of one sample; all arrays of a name have one shape."""
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(array)
+        if len(waiting) * array.size >= TOGETHER:
+            self._observe(name)
+
+    def records(self) -> dict[str, ValueProfile]:
+        """The records of all that was added, by name."""
+        for name in list(self._waiting):
+            self._observe(name)
+        return self._records
+
+    def _observe(self, name: str) -> None:
+        samples = self._waiting.pop(name)
+        seen = observe(*samples)
+        if name in self._with_levels:
+            seen = replace(seen, levels=_levels(np.unique(np.stack(samples))))
+        self._records[name] = merged(self._records[name], seen) if name in self._records else seen
+
+
+@np.errstate(over="ignore")
+def as_float32(x: Any) -> float:
+    """The number rounded to float32, with 0.0 for -0.0: which of them is the least of an array is left to chance."""
+    return float(np.float32(x)) + 0.0
+
+
+def observe(*samples: Array) -> ValueProfile:
+    """The record of samples of one shape. NaN and infinities count as the largest numbers, which keep the value in float32."""
+    array = np.stack(samples)
+    low, high = as_float32(array.min()), as_float32(array.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return observe(*np.nan_to_num(array.astype(np.float32), nan=LARGEST, posinf=LARGEST, neginf=-LARGEST))
+    exponent = _exponent(low, high)
+    positions = np.floor(np.ldexp(array.astype(np.float64).ravel(), -exponent)).astype(np.int64)
+    first = int(positions.min())
+    histogram = Histogram(exponent, first, np.bincount(positions - first).astype(np.int64))
+    channels = array.reshape(len(array), -1, array.shape[-1] if array.ndim > 1 else 1)
+    if channels.shape[2] > MAX_CHANNELS:
+        return ValueProfile(low, high, histogram)
+    sums = [_sums(sample.mean(axis=0, dtype=np.float64)) for sample in channels]
+    totals = tuple(map(sum, zip(*sums, strict=True)))
+    return ValueProfile(
+        low, high, histogram, _floats(channels.min(axis=(0, 1))), _floats(channels.max(axis=(0, 1))), totals
+    )
+
+
+def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
+    """The means of one sample, rounded to MEAN_BITS, in 2**SUM_EXPONENT."""
+    exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
+    mantissas = np.rint(np.ldexp(means, -exponents)).astype(np.int64)
+    return tuple(m << e for m, e in zip(mantissas.tolist(), (exponents - SUM_EXPONENT).tolist(), strict=True))
+
+
+def _floats(array: Array) -> tuple[float, ...]:
+    return tuple((array.astype(np.float32) + np.float32(0)).tolist())
+
+
+def _levels(distinct: Array) -> tuple[float, ...]:
+    return _floats(distinct) if len(distinct) <= MAX_LEVELS else ()
+
+
+def _merged_levels(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    return _levels(np.union1d(a, b)) if a and b else ()
+
+
+def _exponent(low: float, high: float) -> int:
+    """The smallest exponent for which the range needs at most BINS bins."""
+    largest = max(abs(low), abs(high))
+    exponent = math.frexp(largest)[1] - PRECISION_BITS if largest else SMALLEST_EXPONENT
+    # in bins of 2**e, a range of 2**(e + b + 1) or more has more than BINS = 2**b of them
+    exponent = max(exponent, SMALLEST_EXPONENT)
+    if high > low:
+        exponent = max(exponent, math.frexp(high - low)[1] - BINS.bit_length() - 1)
+    while bin_of(high, exponent) - bin_of(low, exponent) >= BINS:
+        exponent += 1
+    return exponent
+
+
+def bin_of(x: float, exponent: int) -> int:
+    """The position of the bin of 2**exponent that holds the number."""
+    return math.floor(math.ldexp(x, -exponent))
+
+
+def coarser(histogram: Histogram, exponent: int) -> Histogram:
+    """The counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
+    shift = min(exponent - histogram.exponent, 63)
+    positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
+    first = int(positions[0])
+    counts = np.zeros(int(positions[-1]) - first + 1, np.int64)
+    np.add.at(counts, positions - first, histogram.counts)
+    return Histogram(exponent, first, counts)
+
+
+def _merge_histogram(a: Histogram, b: Histogram, low: float, high: float) -> Histogram:
+    exponent = _exponent(low, high)
+    a, b = coarser(a, exponent), coarser(b, exponent)
+    first = min(a.first, b.first)
+    end = max(a.first + len(a.counts), b.first + len(b.counts))
+    counts = np.zeros(end - first, np.int64)
+    for part in (a, b):
+        counts[part.first - first : part.first - first + len(part.counts)] += part.counts
+    return Histogram(exponent, first, counts)
+
+
+def merged(a: ValueProfile, b: ValueProfile) -> ValueProfile:
+    """The record of the samples of both."""
+    low, high = min(a.low, b.low), max(a.high, b.high)
+    if a.histogram is None or b.histogram is None:
+        return ValueProfile(low, high)
+    return ValueProfile(
+        low,
+        high,
+        _merge_histogram(a.histogram, b.histogram, low, high),
+        tuple(map(min, a.channel_low, b.channel_low)),
+        tuple(map(max, a.channel_high, b.channel_high)),
+        tuple(map(add, a.channel_sum, b.channel_sum)),
+        _merged_levels(a.levels, b.levels),
+    )
