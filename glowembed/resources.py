@@ -5,6 +5,7 @@ In a checkout they are beside the package; in an installed wheel they are inside
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -39,6 +40,19 @@ def boards() -> Path:
 def runtime_c() -> Path:
     """The folder of C headers, kernels and the harness."""
     return root() / "runtime_c"
+
+
+def user_cache(kind: str) -> Path | None:
+    """~/.cache/glowembed/KIND, made if need be; None if the user has no home to write into.
+
+    Callers do without, or take a folder of their own process: code from a folder of others must not be run.
+    """
+    try:
+        folder = Path.home() / ".cache" / "glowembed" / kind
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 @cache

@@ -11,11 +11,8 @@ import json
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
 from zlib import crc32
-
-import jinja2
 
 from glowembed.emit import buildfiles, graphfile
 from glowembed.emit import schedule as emit_schedule
@@ -24,6 +21,7 @@ from glowembed.emit import states as emit_states
 from glowembed.emit.constants import Stored, arrays_of, constants_of
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.manifest import Origin, manifest_of, sizes_of
+from glowembed.emit.render import render
 from glowembed.emit.structure import structure_of
 from glowembed.emit.tensors import ids_of, placeholders, places_of, ram_member, tensors_of
 from glowembed.emit.weights import CRC_START, Piece, WeightsFile, crc_of, stored_bytes, weights_file
@@ -62,15 +60,15 @@ def emit(
     _refuse_too_large(graph, plan)
     context = _context(graph, plan, target, origin, weights, slices)
     files = {
-        f"{name}.h": _render("bundle.h.j2", context),
-        f"{name}.c": _render("bundle.c.j2", context),
+        f"{name}.h": render("bundle.h.j2", context),
+        f"{name}.c": render("bundle.c.j2", context),
         f"{name}_kernels.h": kernels_header(graph, name, origin.version, emit_schedule.slot_type(plan), target),
     }
     own = None if context["weights_file"] is None else _finished(context, files.values())
-    files[f"{name}_weights.h"] = _render("weights.h.j2", context)
-    files[f"{name}_glow.h"] = _render("glow.h.j2", context)
+    files[f"{name}_weights.h"] = render("weights.h.j2", context)
+    files[f"{name}_glow.h"] = render("glow.h.j2", context)
     if own is None:
-        files[f"{name}_weights.c"] = _render("weights.c.j2", context)
+        files[f"{name}_weights.c"] = render("weights.c.j2", context)
     sources = {file: text.encode("ascii") for file, text in files.items()}
     reference = graphfile.files(graph)
     if window is not None and graph.stream is not None:
@@ -190,23 +188,6 @@ def _refuse_too_large(graph: Graph, plan: Plan) -> None:
             f"{graph.name} needs an arena of {plan.arena_size} bytes, and its largest tensor, {largest!r}, takes "
             f"{sizes[largest]}; a bundle cannot hold more than {OFFSET_MAX} in either: use a smaller input"
         )
-
-
-def _render(template: str, context: Mapping[str, Any]) -> str:
-    return _environment().get_template(template).render(context)
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    """The template environment, which is shared by all bundles because it keeps the compiled templates."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("glowembed.emit", "templates"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  C text, made safe by cnames
-    )
 
 
 # ---------------------------------------------------------------------------------------------- layers

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from glowembed import resources
@@ -26,26 +27,22 @@ def source() -> Path:
     return resources.runtime_c() / "plugin" / "profile.c"
 
 
-def plugin(emulator: str, cache: Path | None = None) -> Path:
+def plugin(emulator: str, folder: Path | None = None) -> Path:
     """The plugin for the QEMU on this machine. Raises ToolError that says what is missing."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise ToolError("no C compiler 'cc', which builds the counting plugin of QEMU: apt-get install gcc", "gcc")
     command = [compiler, *FLAGS, f"-DGE_PLUGIN_API={_interface(emulator)}"]
-    path = (cache or cache_folder()) / f"profile-{_key(command)}.so"
+    path = (folder or _folder()) / f"profile-{_key(command)}.so"
     if not path.is_file():
         _build(command, path)
     return path
 
 
-def cache_folder() -> Path:
-    """The folder for built plugins: the user's cache or, if there is no home, the folder of temporary files."""
-    home = Path.home() / ".cache" / "glowembed"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.gettempdir())
-    return home
+@cache
+def _folder() -> Path:
+    """The folder for built plugins: the user's cache or, if there is none, a folder of this process."""
+    return resources.user_cache("plugins") or Path(tempfile.mkdtemp(prefix="glowembed-plugin-"))
 
 
 def _interface(emulator: str) -> int:

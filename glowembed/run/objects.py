@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+from glowembed import resources
+
 MOST = 20_000
 """The most files that are kept, about 2 GB."""
 
@@ -39,14 +41,8 @@ def shared(made_by: str) -> Path | None:
     """The folder in which SCons shares the objects of a compiler of this version; None if the user has no home to write
     into.
     """
-    folder = Path.home() / ".cache" / "glowembed" / "objects" / hashlib.sha256(made_by.encode()).hexdigest()[:16]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    if not os.access(folder, os.W_OK):
-        return None
-    if os.getpid() % 64 == 0:  # now and then is enough
+    folder = resources.user_cache(f"objects/{hashlib.sha256(made_by.encode()).hexdigest()[:16]}")
+    if folder is not None and os.getpid() % 64 == 0:  # now and then is enough
         _prune(folder)
     return folder
 
@@ -71,12 +67,7 @@ def _folder() -> Path:
     """The folder in the user's cache or, if there is no home, a folder of this process only, because libraries from a
     folder of others must not be loaded.
     """
-    home = Path.home() / ".cache" / "glowembed" / "kernels"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="glowembed-kernels-"))
-    return home
+    return resources.user_cache("kernels") or Path(tempfile.mkdtemp(prefix="glowembed-kernels-"))
 
 
 @cache
