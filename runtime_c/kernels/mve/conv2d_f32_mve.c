@@ -1,0 +1,79 @@
+/* Convolution of float32 for Helium: two pixels by eight channels at a time, any window and groups.
+ *
+ * ge_mve_float.h has the loop. Windows lie in scratch, rounded up to four inputs; padding is a zero, which changes no sum: none is -0,
+ * because no bias is, and a finite weight times 0 is a zero. 1x1 windows of whole fours are read where they lie, if both
+ * are of one row. 1x1, 64 to 64 channels on 25x5: 0.75 instructions per product. */
+#include "ge.h"
+#include "ge_mve_float.h"
+#include "ge_params.h"
+
+/* The window of output (y, ox) in the `depth` channels from c0 on; returns the least of them and of `least`. */
+static GE_NOINLINE uint32_t conv2d_f32_mve_window(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t y,
+                                                  int32_t ox, int32_t c0, int32_t depth, float *to, uint32_t least) {
+    const int32_t taps = p->dilation_w == 1 && depth == p->in_c ? p->kernel_w : 1; /* that follow each other */
+    const int32_t count = taps * depth;
+    int32_t iy = y * p->stride_h - p->pad_top;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const float *const row = iy >= 0 && iy < p->in_h ? (const float *)ge_row(x, iy) + c0 : NULL;
+        int32_t ix = ox * p->stride_w - p->pad_left;
+        for (int32_t kx = 0; kx < p->kernel_w; kx += taps) {
+            const int32_t left = row == NULL || ix <= -taps ? count : (ix < 0 ? -ix * depth : 0);
+            const int32_t end = (p->in_w - ix) * depth;
+            const int32_t inside = end <= left ? 0 : (end < count ? end : count) - left;
+            if (left > 0) {
+                ge_mve_float_zeros(to, left);
+            }
+            if (inside > 0) {
+                least = ge_mve_float_copy(to + left, row + ix * p->in_c + left, inside, least);
+            }
+            if (left + inside < count) {
+                ge_mve_float_zeros(to + left + inside, count - left - inside);
+            }
+            to += count;
+            ix += p->dilation_w;
+        }
+        iy += p->dilation_h;
+    }
+    ge_mve_float_zeros(to, -(p->kernel_h * p->kernel_w * depth) & 3);
+    return least;
+}
+
+static void ge_conv2d_f32_mve(const ge_conv2d_f32_params *p, const ge_rows *x, const float *stream, const ge_rows *out,
+                              int32_t first_row, int32_t last_row, void *scratch) {
+    const int32_t depth = p->in_c / p->groups;
+    const int32_t channels = p->out_c / p->groups;
+    const int32_t turns = (p->kernel_h * p->kernel_w * depth + 3) / 4;
+    const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && depth % 4 == 0 &&
+                           (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+    ge_mve_float_job job = {{NULL, NULL}, {NULL, NULL}, stream, 0, turns, p->lo, p->hi};
+    for (int32_t g = 0; g < p->groups; g++) {
+        int32_t held = 0;   /* pixels so far */
+        int32_t direct = 0; /* whether they are read where they lie */
+        uint32_t least = GE_MVE_FLOAT_NONE;
+        for (int32_t y = first_row; y < last_row; y++) {
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
+                float *const window = (float *)scratch + held * 4 * turns;
+                direct = held == 0 ? points && ox + 2 <= p->out_w : direct;
+                job.x[held] = window;
+                if (direct) {
+                    job.x[held] = (const float *)ge_row(x, y * p->stride_h) + ox * p->stride_w * p->in_c + g * depth;
+                    least = ge_mve_float_least(job.x[held], depth, least);
+                } else {
+                    least = conv2d_f32_mve_window(p, x, y, ox, g * depth, depth, window, least);
+                }
+                job.out[held] = (float *)ge_row(out, y) + ox * p->out_c + g * channels;
+                held ^= 1;
+                if (held == 0) {
+                    ge_mve_float_run(&job, channels, least);
+                    least = GE_MVE_FLOAT_NONE;
+                }
+            }
+        }
+        if (held != 0) { /* once more */
+            job.x[1] = job.x[0];
+            job.out[1] = job.out[0];
+            ge_mve_float_run(&job, channels, least);
+        }
+        job.stream += (channels + 7) / 8 * (8 + 32 * turns);
+    }
+}

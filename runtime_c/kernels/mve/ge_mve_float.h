@@ -1,0 +1,203 @@
+/* Products of float32 for Helium: eight channels of two pixels at a time.
+ *
+ * Each output is one chain: its bias, then for each k the product, rounded, is added and rounded. Lanes are channels, and inputs
+ * are scalars in core registers: of two k, 2 loads of inputs, 4 of weights, 8 VMUL and 8 VADD, 32 products in 22 instructions.
+ *
+ * Vectors of float flush subnormal numbers, other arithmetic does not. Where every number is 0 or at least 2^-50 there are none:
+ * a product is 0 or at least 2^-100, rounded a multiple of 2^-123, and so are all sums of those. Weights and biases are proved
+ * so when the bundle is made, inputs are looked at as they are read, and pixels with smaller ones are computed one by one.
+ *
+ *   q0 q1 | q2 q3  sums of pixel 0, 1   q4 q5 weights, then the limits   q6 q7 products
+ *   r0  the stream   r1 r2  inputs   r3-r6  two of each, then limits and outputs   r12  the job
+ */
+#ifndef GE_MVE_FLOAT_H
+#define GE_MVE_FLOAT_H
+
+#include "ge.h"
+#include "ge_float.h"
+#include "ge_params.h"
+
+#if !defined(__ARM_FEATURE_MVE) || !(__ARM_FEATURE_MVE & 2)
+#error                                                                                                                 \
+    "the float32 kernels of this bundle need Helium with float: compile with -mcpu=cortex-m55 -mfloat-abi=hard, or make the bundle for your core: glowembed compile --target, or --isa portable"
+#endif
+
+typedef struct {
+    const float *x[2];   /* 0: the inputs of the pixels, of whole turns */
+    float *out[2];       /* 8: where their outputs go */
+    const float *stream; /* 16: for eight channels: biases, then the weights of each k */
+    int32_t groups;      /* 20: of eight channels */
+    int32_t turns;       /* 24: of four k */
+    float lo, hi;        /* 28, 32 */
+} ge_mve_float_job;
+
+/* clang-format off */
+
+#define GE_MVE_FLOAT_TWO \
+    "ldrd r3, r4, [r1], #8\n" \
+    "vldrw.32 q4, [r0], #16\n" \
+    "ldrd r5, r6, [r2], #8\n" \
+    "vmul.f32 q6, q4, r3\n" \
+    "vldrw.32 q5, [r0], #16\n" \
+    "vmul.f32 q7, q4, r5\n" \
+    "vadd.f32 q0, q0, q6\n" \
+    "vmul.f32 q6, q5, r3\n" \
+    "vadd.f32 q2, q2, q7\n" \
+    "vmul.f32 q7, q5, r5\n" \
+    "vldrw.32 q4, [r0], #16\n" \
+    "vadd.f32 q1, q1, q6\n" \
+    "vmul.f32 q6, q4, r4\n" \
+    "vadd.f32 q3, q3, q7\n" \
+    "vmul.f32 q7, q4, r6\n" \
+    "vldrw.32 q5, [r0], #16\n" \
+    "vadd.f32 q0, q0, q6\n" \
+    "vmul.f32 q6, q5, r4\n" \
+    "vadd.f32 q2, q2, q7\n" \
+    "vmul.f32 q7, q5, r6\n" \
+    "vadd.f32 q1, q1, q6\n" \
+    "vadd.f32 q3, q3, q7\n"
+
+/* What is below the limit in r3 and `lo` becomes `lo`, what is above that in r4 and `hi` becomes `hi`; NaN stays. */
+#define GE_MVE_FLOAT_CLAMP(q, lo, hi) \
+    "vcmp.f32 lt, " q ", r3\n" \
+    "vpsel " q ", " lo ", " q "\n" \
+    "vcmp.f32 gt, " q ", r4\n" \
+    "vpsel " q ", " hi ", " q "\n"
+
+__attribute__((unused, noinline)) static void ge_mve_float_products(ge_mve_float_job *job) {
+    __asm__ volatile(
+        "mov r12, %[job]\n"
+        "ldr r0, [r12, #16]\n"
+        "1:\n"
+        "ldr r3, [r12, #24]\n"
+        "ldrd r1, r2, [r12]\n"
+        "vldrw.32 q0, [r0], #16\n"
+        "vldrw.32 q1, [r0], #16\n"
+        "vmov q2, q0\n"
+        "vmov q3, q1\n"
+        "dls lr, r3\n"
+        "2:\n"
+        GE_MVE_FLOAT_TWO
+        GE_MVE_FLOAT_TWO
+        "le lr, 2b\n"
+        "ldrd r3, r4, [r12, #28]\n"
+        "vdup.32 q4, r3\n"
+        "vdup.32 q5, r4\n"
+        "ldrd r5, r6, [r12, #8]\n"
+        GE_MVE_FLOAT_CLAMP("q0", "q4", "q5")
+        "vstrw.32 q0, [r5], #16\n"
+        GE_MVE_FLOAT_CLAMP("q1", "q4", "q5")
+        "vstrw.32 q1, [r5], #16\n"
+        GE_MVE_FLOAT_CLAMP("q2", "q4", "q5")
+        "vstrw.32 q2, [r6], #16\n"
+        GE_MVE_FLOAT_CLAMP("q3", "q4", "q5")
+        "vstrw.32 q3, [r6], #16\n"
+        "strd r5, r6, [r12, #8]\n"
+        "ldr r3, [r12, #20]\n"
+        "subs r3, r3, #1\n"
+        "str r3, [r12, #20]\n"
+        "bne.w 1b\n"
+        :
+        : [job] "r"(job)
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc",
+          "memory");
+}
+
+/* clang-format on */
+
+/* The least of `count` > 0 numbers and of `least`, as twice their bits less 1: zeros are the largest. */
+static inline uint32_t ge_mve_float_least(const float *x, int32_t count, uint32_t least) {
+    __asm__ volatile("mov r3, #1\n"
+                     "wlstp.32 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrw.32 q0, [%[x]], #16\n"
+                     "vshl.i32 q0, q0, #1\n"
+                     "vsub.i32 q0, q0, r3\n"
+                     "vminv.u32 %[least], q0\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [x] "+&r"(x), [least] "+&r"(least)
+                     : [count] "r"(count)
+                     : "r3", "lr", "q0", "memory");
+    return least;
+}
+
+/* The same, and copies them. */
+static inline uint32_t ge_mve_float_copy(float *to, const float *x, int32_t count, uint32_t least) {
+    __asm__ volatile("mov r3, #1\n"
+                     "wlstp.32 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrw.32 q0, [%[x]], #16\n"
+                     "vstrw.32 q0, [%[to]], #16\n"
+                     "vshl.i32 q0, q0, #1\n"
+                     "vsub.i32 q0, q0, r3\n"
+                     "vminv.u32 %[least], q0\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [to] "+&r"(to), [x] "+&r"(x), [least] "+&r"(least)
+                     : [count] "r"(count)
+                     : "r3", "lr", "q0", "memory");
+    return least;
+}
+
+/* `count` zeros. */
+static inline void ge_mve_float_zeros(float *to, int32_t count) {
+    __asm__ volatile("vmov.i32 q0, #0\n"
+                     "wlstp.32 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vstrw.32 q0, [%[to]], #16\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [to] "+&r"(to)
+                     : [count] "r"(count)
+                     : "lr", "q0", "memory");
+}
+
+#define GE_MVE_FLOAT_NONE 0xFFFFFFFFu
+
+/* Whether one of those numbers is below 2^-50, and not 0. */
+static inline int32_t ge_mve_float_tiny(uint32_t least) {
+    return least < 0x4D000000u - 1u;
+}
+
+/* What ge_mve_float_products computes, of any numbers. */
+__attribute__((unused, noinline)) static void ge_mve_float_singly(const ge_mve_float_job *job) {
+    const float *w = job->stream;
+    for (int32_t c = 0; c < 8 * job->groups; c += 8) {
+        for (int32_t i = 0; i < 8; i++) {
+            for (int32_t pixel = 0; pixel < 2; pixel++) {
+                float sum = w[i];
+                for (int32_t k = 0; k < 4 * job->turns; k++) {
+                    sum += job->x[pixel][k] * w[8 + 8 * k + i];
+                }
+                job->out[pixel][c + i] = ge_clamp_f32(sum, job->lo, job->hi);
+            }
+        }
+        w += 8 + 32 * job->turns;
+    }
+}
+
+/* All channels of two pixels. least: of their inputs. The last one to seven channels go by way of a buffer. */
+__attribute__((unused, noinline)) static void ge_mve_float_run(const ge_mve_float_job *all, int32_t channels,
+                                                               uint32_t least) {
+    float last[2][8];
+    ge_mve_float_job job = *all;
+    const int32_t rest = channels % 8;
+    job.groups = channels / 8;
+    for (int32_t part = 0; part < 2; part++) {
+        if (job.groups > 0 && ge_mve_float_tiny(least)) {
+            ge_mve_float_singly(&job);
+        } else if (job.groups > 0) {
+            ge_mve_float_products(&job);
+        }
+        job.stream = all->stream + channels / 8 * (8 + 32 * job.turns);
+        job.groups = part == 0 && rest > 0;
+        job.out[0] = last[0];
+        job.out[1] = last[1];
+    }
+    for (int32_t i = 0; rest > 0 && i < 2; i++) {
+        memcpy(all->out[i] + channels - rest, last[i], (size_t)rest * sizeof last[i][0]);
+    }
+}
+
+#endif
