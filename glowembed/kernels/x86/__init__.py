@@ -363,7 +363,9 @@ def _repeated(p: Conv2dParams, channels: Array, fill: int = 0) -> Array:
     """Turn [..., C] into [groups, ..., 64 in lanes]."""
     groups, flat = _groups(p)
     whole = (
-        channels[..., np.arange(groups * GROUP) % p.in_c] if flat else _padded(channels, channels.ndim - 1, GROUP, fill)
+        channels[..., np.arange(groups * GROUP) % p.in_c]
+        if flat or p.in_c < GROUP
+        else _padded(channels, channels.ndim - 1, GROUP, fill)
     )
     return np.moveaxis(_lanes(whole.reshape(*channels.shape[:-1], groups, GROUP)), -2, 0)
 

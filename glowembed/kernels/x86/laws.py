@@ -29,8 +29,8 @@ NEIGHBOURS = 8
 SHARES = (1.0, 0.9, 1.1, 0.95, 1.05, 0.85, 1.15)
 """Shares of the distance from zero that are tried, the likeliest first."""
 
-EXACT_SUM, EXACT_OUTPUT = 2**24, 2**21
-"""Sums below the first are exact floats; outputs below the second keep their bits in 1.5 * 2^23 + output."""
+EXACT_SUM, EXACT_OUTPUT = 2**24, 2**15 - 2**8
+"""Sums below the first are exact floats; outputs below the second, with any zero point, are the low 16 bits of 1.5 * 2^23 + output."""
 
 EXCEPTIONS = 4
 """The number of sums of a channel whose output may be corrected."""

@@ -12,7 +12,7 @@ static inline GE_X86_INLINE void add_broadcast_s8_x86_line(const ge_add_broadcas
 #define ADD_BROADCAST_S8_X86_SIXTEEN(i, count)                                                                         \
     ge_x86_pair(ge_x86_operand_at(&a, i, count), ge_x86_operand_at(&b, i, count), p->multiplier_a, p->multiplier_b,    \
                 p->offset, p->shift, wide)
-    GE_X86_LINE(l->out, p->dims[3], law, ADD_BROADCAST_S8_X86_SIXTEEN);
+    GE_X86_LINE(l->out, p->dims[3], law, ge_x86_store, ADD_BROADCAST_S8_X86_SIXTEEN);
 }
 
 static GE_X86_FN void ge_add_broadcast_s8_x86(const ge_add_broadcast_params *p, const ge_rows *a, const ge_rows *b,

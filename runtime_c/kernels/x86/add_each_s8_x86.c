@@ -26,7 +26,7 @@ static GE_X86_FN void add_each_s8_x86_line(const ge_add_each_params *p, const ge
 #define ADD_EACH_S8_X86_SIXTEEN(i, count)                                                                              \
     ge_x86_float_sum(ge_x86_operand_at(&a, i, count), ge_x86_operand_at(&b, i, count), p->zero_point_a,                \
                      p->zero_point_b, factors, ADD_EACH_S8_X86_APART, law)
-    GE_X86_LINE(l->out, p->dims[3], law, ADD_EACH_S8_X86_SIXTEEN);
+    GE_X86_LINE(l->out, p->dims[3], law, ge_x86_store, ADD_EACH_S8_X86_SIXTEEN);
 }
 
 static GE_X86_FN void ge_add_each_s8_x86(const ge_add_each_params *p, const ge_rows *a, const ge_rows *b,

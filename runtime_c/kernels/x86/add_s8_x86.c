@@ -8,7 +8,7 @@ static inline GE_X86_INLINE void add_s8_x86_row(const ge_add_params *p, const ge
 #define ADD_S8_X86_SIXTEEN(i, count)                                                                                   \
     ge_x86_pair(ge_x86_widened(a + (i), count), ge_x86_widened(b + (i), count), p->multiplier_a, p->multiplier_b,      \
                 p->offset, p->shift, wide)
-    GE_X86_LINE(o, p->row, law, ADD_S8_X86_SIXTEEN);
+    GE_X86_LINE(o, p->row, law, ge_x86_store, ADD_S8_X86_SIXTEEN);
 }
 
 static GE_X86_FN void ge_add_s8_x86(const ge_add_params *p, const ge_rows *a, const ge_rows *b, const ge_rows *out,

@@ -67,7 +67,7 @@ static GE_X86_FN void avgpool_s8_x86_row(const ge_avgpool_params *p, const ge_ro
                                                  : avgpool_s8_x86_window(p, x, top, left, c, count);
             const ge_x86_sums acc = ge_x86_add(sums, ge_x86_load(zero));
             const ge_x86_sums y = GE_X86_BY(AVGPOOL_S8_X86_LAW, _sums)(acc, words, floats, form, law);
-            ge_x86_store1(o + c, y, count, law);
+            ge_x86_store_shorts1(o + c, y, count, law);
         }
         o += p->channels;
     }

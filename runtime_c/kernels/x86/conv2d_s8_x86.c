@@ -78,14 +78,15 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
             for (int32_t k = 0; k < 4; k++) {
                 to[k] = o + (4 * i + k) / wide * s->out_c + 16 * ((4 * i + k) % wide);
             }
-            ge_x86_store4(to, y + 4 * i, 4 / wide, &s->law);
+            ge_x86_store_shorts4(to, y + 4 * i, 4 / wide, &s->law);
         }
     }
     GE_X86_UNROLL
     for (int32_t i = 0; i < rows * wide; i++) {
         const int32_t channels = left - 16 * (i % wide);
         if (i >= 4 * fours) {
-            ge_x86_store1(o + i / wide * s->out_c + 16 * (i % wide), y[i], channels < 16 ? channels : 16, &s->law);
+            ge_x86_store_shorts1(o + i / wide * s->out_c + 16 * (i % wide), y[i], channels < 16 ? channels : 16,
+                                 &s->law);
         }
     }
 }

@@ -9,11 +9,15 @@
  * Weights repeat along a row with the channels: they are stored for as many groups of 64 positions as it takes until they
  * repeat, or, where that would be many, for the channels of a pixel, and every pixel begins a group. Elements are summed in
  * `lanes`, the order that interleaving within 16 bytes gives.
+ *
+ * A level with GE_X86_SWEEP reads the image as it lies instead, where a kernel has three columns, from column to column of a row of
+ * output: the quads of a column stay in registers for the up to three outputs that it is a column of.
  */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_law.h"
 #include "ge_x86_row_pairs.h"
+#include "ge_x86_sweep.h"
 
 /* clang-format off */
 #define DEPTHWISE_S8_X86_GROUP 64   /* positions that share a block of constants */
@@ -31,6 +35,7 @@ typedef struct {
     int32_t quads;
     int32_t groups;
     int32_t rows; /* of output that a block of weights is for: 1 or 2 */
+    int32_t flat; /* whether groups run across pixels */
     ge_x86_law law;
 } depthwise_s8_x86_layer;
 
@@ -104,6 +109,152 @@ static GE_X86_FN void depthwise_s8_x86_two_by_three(const depthwise_s8_x86_layer
     depthwise_s8_x86_run(s, begin, positions, o, 2, 3);
 }
 
+/* What a sweep computes: 64 channels at a time. The last 64 begin early where groups run across pixels, as the last group is theirs. */
+typedef struct {
+    ge_x86_sweep x;
+    int32_t channel;
+    int32_t constants; /* where those of the channel are, of all groups */
+    int32_t step;      /* columns of the input from one register of outputs to the next */
+    int32_t bytes;     /* of a row of output, of these channels */
+} depthwise_s8_x86_block;
+
+/* The block at this channel. */
+static inline GE_X86_INLINE void depthwise_s8_x86_block_at(const depthwise_s8_x86_layer *s, const ge_conv2d_params *p,
+                                                           int32_t c, int32_t flat, depthwise_s8_x86_block *block) {
+    const int32_t group = DEPTHWISE_S8_X86_GROUP, left = p->in_c - c;
+    const int32_t early = flat && c > 0 && left < group ? group - left : 0;
+    block->channel = c - early;
+    block->constants = early > 0 ? (s->groups - 1) * group : c;
+    block->x.apart = left < group - early ? left : group;
+    block->x.bytes = block->x.pixels * block->x.apart;
+    block->bytes = p->out_w * block->x.apart;
+}
+
+/* A row or two of output of a block, from column to column. Both numbers are constants; of the columns of an output, the next one
+ * needs `kept` again. */
+static inline GE_X86_INLINE void depthwise_s8_x86_columns(const depthwise_s8_x86_layer *s,
+                                                          const depthwise_s8_x86_block *block, int32_t column,
+                                                          int8_t *const o[2], const ge_x86_law *law, const int32_t rows,
+                                                          const int32_t kept) {
+    const int32_t c = block->constants, apart = rows == 2 ? 512 : 256 * s->rows;
+    const ge_x86_tap *w = s->weights + 12 * s->rows * c;
+    const int32_t *bias = s->bias + c, *words = s->multiplier + c * GE_X86_WORDS(DEPTHWISE_S8_X86_LAW);
+    const float *floats = s->scale + c * GE_X86_ROWS(DEPTHWISE_S8_X86_LAW);
+    const int32_t form = ge_x86_form(floats), most = block->x.bytes, step = block->step;
+    int8_t *to[2] = {o[0] + block->channel, o[1] + block->channel};
+    ge_x86_quads quads[3];
+    GE_X86_UNROLL
+    for (int32_t k = 0; k < kept; k++) {
+        quads[k] = ge_x86_sweep_column(&block->x, column + k, block->channel, kept > 0);
+    }
+    for (int32_t left = block->bytes; left > 0; left -= most) {
+        const int32_t count = left < most ? left : most;
+        ge_x86_lanes acc[2];
+        GE_X86_UNROLL
+        for (int32_t k = kept; k < 3; k++) {
+            quads[k] = ge_x86_sweep_column(&block->x, column + k, block->channel, kept > 0);
+        }
+        GE_FROM(w);
+        GE_FROM(bias);
+        GE_FROM(words);
+        GE_FROM(floats);
+        GE_X86_UNROLL
+        for (int32_t r = 0; r < rows; r++) {
+            acc[r] = ge_x86_lanes_load(bias, 0);
+            GE_X86_UNROLL
+            for (int32_t k = 0; k < 3; k++) {
+                acc[r] = ge_x86_lanes_dot(acc[r], w + apart * k + 256 * r, 0, quads[k]);
+            }
+        }
+        GE_X86_UNROLL
+        for (int32_t r = 0; r < rows; r++) {
+            acc[r] = GE_X86_BY(DEPTHWISE_S8_X86_LAW, _lanes)(acc[r], words, floats, 0, form, law);
+        }
+        GE_X86_UNROLL
+        for (int32_t r = 0; r < rows; r++) {
+            ge_x86_lanes_store(to[r], acc[r], count, law);
+            to[r] += (ptrdiff_t)block->x.pixels * block->x.pitch;
+        }
+        GE_X86_UNROLL
+        for (int32_t k = 0; k < kept; k++) {
+            quads[k] = quads[3 - kept + k];
+        }
+        column += step;
+    }
+}
+
+/* The rows of the input for output row y, and the highest one in `copy` where the lower of two rows of output may lie over it. */
+static inline GE_X86_INLINE void depthwise_s8_x86_rows(const ge_conv2d_params *p, const ge_rows *x, int32_t y,
+                                                       int8_t *const o[2], int8_t *none, const int32_t rows,
+                                                       const int8_t *row[4]) {
+    const int32_t bytes = p->in_w * p->in_c, top = y * p->stride_h - p->pad_top, taps = p->kernel_h + rows - 1;
+    for (int32_t r = 0; r < 4; r++) {
+        const int32_t iy = top + (r < taps ? r : 0) * p->dilation_h;
+        row[r] = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : none;
+    }
+    if (rows == 2 && row[0] < o[1] + p->out_w * p->out_c && o[1] < row[0] + bytes) {
+        row[0] = (const int8_t *)memcpy(none + bytes, row[0], (size_t)bytes);
+    }
+}
+
+/* Output rows from y on, as long as there are `rows` of them; the first row that is left. */
+static inline GE_X86_INLINE int32_t depthwise_s8_x86_sweep(const depthwise_s8_x86_layer *s, const ge_conv2d_params *p,
+                                                           const ge_rows *x, const ge_rows *out, int32_t y,
+                                                           int32_t last_row, int8_t *none, const int32_t rows,
+                                                           const int32_t kept) {
+    const int32_t flat = s->flat;
+    const ge_x86_law law = s->law;
+    depthwise_s8_x86_block block;
+    ge_x86_sweep_begin(&block.x, p->in_zero_point);
+    block.x.columns = p->in_w;
+    block.x.pitch = p->in_c;
+    block.x.pixels =
+        kept == 0 && p->stride_w == 1 && p->in_c < DEPTHWISE_S8_X86_GROUP ? DEPTHWISE_S8_X86_GROUP / p->in_c : 1;
+    block.step = block.x.pixels * p->stride_w;
+    for (; y + rows <= last_row; y += rows) {
+        int8_t *const o[2] = {(int8_t *)ge_row(out, y), (int8_t *)ge_row(out, y + rows - 1)};
+        depthwise_s8_x86_rows(p, x, y, o, none, rows, block.x.row);
+        for (int32_t c = 0; c < p->in_c; c += DEPTHWISE_S8_X86_GROUP) {
+            depthwise_s8_x86_block_at(s, p, c, flat, &block);
+            depthwise_s8_x86_columns(s, &block, -p->pad_left, o, &law, rows, kept);
+        }
+    }
+    return y;
+}
+
+#define DEPTHWISE_S8_X86_SWEEP(rows, kept)                                                                             \
+    static GE_X86_FN int32_t GE_X86_SIZED(depthwise_s8_x86_sweep, rows, kept)(                                         \
+        const depthwise_s8_x86_layer *s, const ge_conv2d_params *p, const ge_rows *x, const ge_rows *out, int32_t y,   \
+        int32_t last_row, int8_t *none) {                                                                              \
+        return depthwise_s8_x86_sweep(s, p, x, out, y, last_row, none, rows, kept);                                    \
+    }
+DEPTHWISE_S8_X86_SWEEP(2, 2)
+DEPTHWISE_S8_X86_SWEEP(2, 0)
+DEPTHWISE_S8_X86_SWEEP(1, 1)
+DEPTHWISE_S8_X86_SWEEP(1, 0)
+
+/* Whether a layer is swept: a kernel of three columns and one quad in each, and enough lanes of a register are in use. */
+static GE_X86_FN int32_t depthwise_s8_x86_sweeps(const ge_conv2d_params *p) {
+    return p->kernel_w == 3 && p->kernel_h <= 4 && p->dilation_w == 1 && (p->stride_w == 1 || p->in_c >= 16);
+}
+
+/* A layer from column to column of the input as it lies. */
+static GE_X86_FN void depthwise_s8_x86_swept(const depthwise_s8_x86_layer *s, const ge_conv2d_params *p,
+                                             const ge_rows *x, const ge_rows *out, int32_t y, int32_t last_row,
+                                             int8_t *none) {
+    memset(none, p->in_zero_point, (size_t)(p->in_w * p->in_c));
+    if (s->rows == 2 && p->stride_w == 1 && p->in_c > DEPTHWISE_S8_X86_GROUP / 2) {
+        y = GE_X86_SIZED(depthwise_s8_x86_sweep, 2, 2)(s, p, x, out, y, last_row, none);
+    } else if (s->rows == 2) {
+        y = GE_X86_SIZED(depthwise_s8_x86_sweep, 2, 0)(s, p, x, out, y, last_row, none);
+    }
+    if (p->stride_w == 2) {
+        GE_X86_SIZED(depthwise_s8_x86_sweep, 1, 1)(s, p, x, out, y, last_row, none);
+    } else {
+        GE_X86_SIZED(depthwise_s8_x86_sweep, 1, 0)(s, p, x, out, y, last_row, none);
+    }
+}
+
 /* Where the elements of a row lie: `parts` of `length` columns. */
 typedef struct {
     int32_t parts;
@@ -169,6 +320,12 @@ static GE_X86_FN void ge_depthwise_s8_x86(const ge_conv2d_params *p, const ge_ro
     s.multiplier = multiplier;
     s.scale = scale;
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
+    s.flat = flat;
+    if (GE_X86_SWEEP && depthwise_s8_x86_sweeps(p)) {
+        s.weights = ge_x86_taps_of((ge_x86_tap *)scratch, weights, 0);
+        depthwise_s8_x86_swept(&s, p, x, out, first_row, last_row, (int8_t *)scratch);
+        return;
+    }
     s.taps = (const ge_x86_element **)scratch;
     uintptr_t free = ((uintptr_t)scratch + (uintptr_t)s.quads * 4 * sizeof(void *) + 63) & ~(uintptr_t)63;
     s.weights = ge_x86_taps_of((ge_x86_tap *)free, weights, s.groups * s.quads * s.rows * 256);

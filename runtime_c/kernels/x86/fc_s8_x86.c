@@ -55,7 +55,7 @@ static GE_X86_FN void ge_fc_s8_x86(const ge_fc_params *p, const ge_rows *x, cons
             const int32_t *const words = multiplier + c * GE_X86_WORDS(FC_S8_X86_LAW);
             const float *const rows = scale + c * GE_X86_ROWS(FC_S8_X86_LAW);
             const int32_t form = ge_x86_form(rows);
-            ge_x86_store1(o + c, GE_X86_BY(FC_S8_X86_LAW, _sums)(sums, words, rows, form, &law), count, &law);
+            ge_x86_store_shorts1(o + c, GE_X86_BY(FC_S8_X86_LAW, _sums)(sums, words, rows, form, &law), count, &law);
         }
     }
 }

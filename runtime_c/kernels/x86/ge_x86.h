@@ -36,6 +36,13 @@
 #define GE_UNROLL
 #endif
 
+/* In a loop: constants are read at this pointer plus a number. gcc would keep an address for each of them, most of them on the stack. */
+#if GE_X86_LEVELS
+#define GE_FROM(pointer) __asm__("" : "+r"(pointer))
+#else
+#define GE_FROM(pointer) ((void)(pointer))
+#endif
+
 /* Best last. The order is that of glowembed/kernels/x86/levels.py. */
 enum { GE_X86_PORTABLE, GE_X86_SSE41, GE_X86_AVX2, GE_X86_AVXVNNI, GE_X86_AVX512VNNI };
 

@@ -20,6 +20,8 @@ typedef struct {
 #define GE_X86_WINOGRAD 1
 #define GE_X86_ROW_PAIRS 1
 #define GE_X86_BYTES 1
+#define GE_X86_SWEEP 0
+#define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
 /* [8 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */

@@ -17,6 +17,8 @@ typedef struct {
 #define GE_X86_WINOGRAD 0
 #define GE_X86_ROW_PAIRS 0
 #define GE_X86_BYTES 0
+#define GE_X86_SWEEP 0
+#define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
 static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {

@@ -22,6 +22,20 @@
 #define GE_X86_ROWS(law) GE_X86_ROWS_OF(law)
 #define GE_X86_ROWS_OF(law) GE_X86_ROWS_##law
 
+#if !GE_X86_SHORTS
+
+/* Outputs of a law, as ge_x86_store1 and ge_x86_store4 store them; levels with shorts store other numbers by those. */
+static inline GE_X86_INLINE void ge_x86_store_shorts1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    ge_x86_store1(to, y, count, law);
+}
+
+static inline GE_X86_INLINE void ge_x86_store_shorts4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                                      const ge_x86_law *law) {
+    ge_x86_store4(to, y, pieces, law);
+}
+
+#endif
+
 /* The block of 16 channels that all have these numbers of four bytes. */
 static inline GE_X86_INLINE void ge_x86_spread(void *to, const void *numbers, int32_t count) {
     for (int32_t i = 0; i < 16 * count; i++) {

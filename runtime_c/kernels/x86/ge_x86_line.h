@@ -23,8 +23,9 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_operand_at(const ge_x86_operand *
     return ge_x86_widened(operand->at + i * operand->step, count);
 }
 
-/* A line of outputs, clamped; SIXTEEN(i, count): up to 16 of them from number i on. */
-#define GE_X86_LINE(o, length, law, SIXTEEN)                                                                           \
+/* A line of outputs, clamped and stored by STORE, ge_x86_store or, from a law, ge_x86_store_shorts; SIXTEEN(i, count): up to 16 of
+ * them from number i on. */
+#define GE_X86_LINE(o, length, law, STORE, SIXTEEN)                                                                    \
     do {                                                                                                               \
         int32_t at = 0;                                                                                                \
         for (; at + 64 <= (length); at += 64) {                                                                        \
@@ -34,11 +35,11 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_operand_at(const ge_x86_operand *
             for (int32_t k = 0; k < 4; k++) {                                                                          \
                 four[k] = SIXTEEN(at + 16 * k, 16);                                                                    \
             }                                                                                                          \
-            ge_x86_store4(to, four, 1, law);                                                                           \
+            STORE##4(to, four, 1, law);                                                                                \
         }                                                                                                              \
         for (; at < (length); at += 16) {                                                                              \
             const int32_t count = (length) - at < 16 ? (length) - at : 16;                                             \
-            ge_x86_store1((o) + at, SIXTEEN(at, count), count, law);                                                   \
+            STORE##1((o) + at, SIXTEEN(at, count), count, law);                                                        \
         }                                                                                                              \
     } while (0)
 

@@ -20,6 +20,8 @@ typedef int8_t ge_x86_tap; /* a weight as it is multiplied */
 #define GE_X86_WINOGRAD 0                      /* whether ge_x86_winograd.h is for this level */
 #define GE_X86_ROW_PAIRS 0                     /* and ge_x86_row_pairs.h */
 #define GE_X86_BYTES 0                         /* and ge_x86_bytes.h */
+#define GE_X86_SWEEP 0                         /* and ge_x86_sweep.h */
+#define GE_X86_SHORTS 0                        /* whether outputs are shorts in int32 lanes */
 
 typedef struct {
     int32_t lane[16];

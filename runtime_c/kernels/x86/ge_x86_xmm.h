@@ -36,6 +36,8 @@ typedef struct {
 #define GE_X86_WINOGRAD 0
 #define GE_X86_ROW_PAIRS 0
 #define GE_X86_BYTES 0
+#define GE_X86_SWEEP 0
+#define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(2, 1) T(1, 1)
 
 static inline GE_X86_INLINE __m128i ge_x86_at(const void *from) {

@@ -14,13 +14,13 @@ typedef __m512i ge_x86_register;
 
 typedef struct {
     __m512 magic;
-    __m512i magic_bits;
     __m512i half;
     __m512i zero_point;
     __m512i lo;
     __m512i hi;
     __m128i right;
     __m128i left;
+    int32_t clamps; /* whether lo and hi are not those of int8 */
 } ge_x86_law;
 
 #define GE_X86_FLOATS 16
@@ -30,6 +30,8 @@ typedef struct {
 #define GE_X86_WINOGRAD 0
 #define GE_X86_ROW_PAIRS 0
 #define GE_X86_BYTES 0
+#define GE_X86_SWEEP 1
+#define GE_X86_SHORTS 1
 #define GE_X86_TILES(T)                                                                                                \
     T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
 
@@ -72,13 +74,13 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const 
 static inline GE_X86_INLINE ge_x86_law ge_x86_law_of(int32_t shift, int32_t zero_point, int32_t lo, int32_t hi) {
     ge_x86_law law;
     law.magic = _mm512_set1_ps(12582912.0f + (float)zero_point);
-    law.magic_bits = _mm512_set1_epi32(0x4B400000);
     law.half = _mm512_set1_epi64((1LL << shift) >> 1);
     law.zero_point = _mm512_set1_epi32(zero_point);
     law.lo = _mm512_set1_epi8((char)lo);
     law.hi = _mm512_set1_epi8((char)hi);
     law.right = _mm_cvtsi32_si128(shift);
     law.left = _mm_cvtsi32_si128(32 - shift);
+    law.clamps = lo > INT8_MIN || hi < INT8_MAX;
     return law;
 }
 
@@ -106,6 +108,11 @@ static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
     return _mm_cvtsi128_si32(_mm512_castsi512_si128(law->zero_point));
 }
 
+/* As a short; outputs of this level are shorts, the low halves of int32 numbers whose high halves do not matter. */
+static inline GE_X86_INLINE __m512i ge_x86_short(__m512i x) {
+    return _mm512_max_epi32(_mm512_min_epi32(x, _mm512_set1_epi32(INT16_MAX)), _mm512_set1_epi32(INT16_MIN));
+}
+
 static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register m,
                                                             const ge_x86_law *law) {
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, m), law->half);
@@ -113,7 +120,7 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc,
         _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), _mm512_srli_epi64(m, 32)), law->half);
     const __m512i y =
         _mm512_mask_blend_epi32(0xAAAA, _mm512_srl_epi64(even, law->right), _mm512_sll_epi64(odd, law->left));
-    return _mm512_add_epi32(y, law->zero_point);
+    return ge_x86_short(_mm512_add_epi32(y, law->zero_point));
 }
 
 static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
@@ -134,7 +141,7 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, 
         rows += 2 * pitch;
         y = _mm512_mask_add_ps(y, here, y, _mm512_loadu_ps(rows));
     }
-    const __m512i whole = _mm512_sub_epi32(_mm512_castps_si512(y), law->magic_bits);
+    const __m512i whole = _mm512_castps_si512(y); /* the low half of 1.5 * 2^23 is 0 */
     return even ? _mm512_add_epi32(whole, law->zero_point) : whole;
 }
 
@@ -144,20 +151,25 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, 
     const __m512i post = ge_x86_row_at(words + 2 * pitch, apart);
     const __m512i half = _mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), post), 1);
     const __m512i product = _mm512_mullo_epi32(_mm512_srav_epi32(acc, pre), multiplier);
-    return _mm512_add_epi32(_mm512_srav_epi32(_mm512_add_epi32(product, half), post), law->zero_point);
+    return ge_x86_short(_mm512_add_epi32(_mm512_srav_epi32(_mm512_add_epi32(product, half), post), law->zero_point));
 }
 
-/* Outputs of four vectors as 64 bytes in order, clamped. */
-static inline GE_X86_INLINE __m512i ge_x86_bytes(const ge_x86_sums y[4], const ge_x86_law *law) {
+static inline GE_X86_INLINE __m512i ge_x86_clamped(__m512i bytes, const ge_x86_law *law) {
+    return law->clamps ? _mm512_min_epi8(_mm512_max_epi8(bytes, law->lo), law->hi) : bytes;
+}
+
+/* The low halves of a, then of b, in each lane. */
+static inline GE_X86_INLINE __m512i ge_x86_low(__m512i a, __m512i b) {
+    const __m512i lanes = _mm512_set_epi16(62, 60, 58, 56, 30, 28, 26, 24, 54, 52, 50, 48, 22, 20, 18, 16, 46, 44, 42,
+                                           40, 14, 12, 10, 8, 38, 36, 34, 32, 6, 4, 2, 0);
+    return _mm512_permutex2var_epi16(a, lanes, b);
+}
+
+/* 64 bytes that were packed of four vectors: in order, clamped, stored. */
+static inline GE_X86_INLINE void ge_x86_store_packed(int8_t *const to[4], __m512i packed, int32_t pieces,
+                                                     const ge_x86_law *law) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(y[0], y[1]), _mm512_packs_epi32(y[2], y[3]));
-    const __m512i bytes = _mm512_min_epi8(_mm512_max_epi8(packed, law->lo), law->hi);
-    return _mm512_permutexvar_epi32(order, bytes);
-}
-
-static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
-                                               const ge_x86_law *law) {
-    const __m512i bytes = ge_x86_bytes(y, law);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, ge_x86_clamped(packed, law));
     if (pieces == 1) {
         _mm512_storeu_si512(to[0], bytes);
     } else if (pieces == 2) {
@@ -171,10 +183,24 @@ static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86
     }
 }
 
+static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                               const ge_x86_law *law) {
+    const __m512i low = _mm512_packs_epi32(y[0], y[1]), high = _mm512_packs_epi32(y[2], y[3]);
+    ge_x86_store_packed(to, _mm512_packs_epi16(low, high), pieces, law);
+}
+
+static inline GE_X86_INLINE void ge_x86_store_shorts4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
+                                                      const ge_x86_law *law) {
+    ge_x86_store_packed(to, _mm512_packs_epi16(ge_x86_low(y[0], y[1]), ge_x86_low(y[2], y[3])), pieces, law);
+}
+
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
-    const ge_x86_sums four[4] = {y, y, y, y};
-    const __m128i bytes = _mm512_castsi512_si128(ge_x86_bytes(four, law));
-    _mm_mask_storeu_epi8(to, (__mmask16)((1u << count) - 1), bytes);
+    const __m128i bytes = _mm512_cvtsepi32_epi8(y), clamped = _mm_max_epi8(bytes, _mm512_castsi512_si128(law->lo));
+    _mm_mask_storeu_epi8(to, (__mmask16)((1u << count) - 1), _mm_min_epi8(clamped, _mm512_castsi512_si128(law->hi)));
+}
+
+static inline GE_X86_INLINE void ge_x86_store_shorts1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    ge_x86_store1(to, _mm512_srai_epi32(_mm512_slli_epi32(y, 16), 16), count, law);
 }
 
 static inline GE_X86_INLINE void ge_x86_fill(ge_x86_element *to, ge_x86_element x, int32_t count) {
@@ -311,15 +337,18 @@ static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, c
     return image;
 }
 
-static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
-                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
-    const __m512i a = _mm512_loadu_si512(t0), b = _mm512_loadu_si512(t1);
-    const __m512i c = _mm512_loadu_si512(t2), d = _mm512_loadu_si512(t3);
+static inline GE_X86_INLINE ge_x86_quads ge_x86_quads_of(__m512i a, __m512i b, __m512i c, __m512i d) {
     const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
     const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
     const ge_x86_quads quads = {{_mm512_unpacklo_epi16(ab0, cd0), _mm512_unpackhi_epi16(ab0, cd0),
                                  _mm512_unpacklo_epi16(ab1, cd1), _mm512_unpackhi_epi16(ab1, cd1)}};
     return quads;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
+                                                           const ge_x86_element *t2, const ge_x86_element *t3) {
+    return ge_x86_quads_of(_mm512_loadu_si512(t0), _mm512_loadu_si512(t1), _mm512_loadu_si512(t2),
+                           _mm512_loadu_si512(t3));
 }
 
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
@@ -360,8 +389,8 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, i
 }
 
 static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
-    const __m512i packed = _mm512_packs_epi16(_mm512_packs_epi32(y.q[0], y.q[1]), _mm512_packs_epi32(y.q[2], y.q[3]));
-    const __m512i bytes = _mm512_min_epi8(_mm512_max_epi8(packed, law->lo), law->hi);
+    const __m512i packed = _mm512_packs_epi16(ge_x86_low(y.q[0], y.q[1]), ge_x86_low(y.q[2], y.q[3]));
+    const __m512i bytes = ge_x86_clamped(packed, law);
     if (count == 64) {
         _mm512_storeu_si512(to, bytes);
     } else {

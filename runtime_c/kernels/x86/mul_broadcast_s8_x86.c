@@ -18,7 +18,7 @@ static GE_X86_FN void mul_broadcast_s8_x86_line(const ge_mul_broadcast_params *p
     (ge_x86_product(ge_x86_operand_at(&a, i, count), ge_x86_operand_at(&b, i, count), p->zero_point_a,                 \
                     p->zero_point_b),                                                                                  \
      words, rows, form, law)
-    GE_X86_LINE(l->out, p->dims[3], law, MUL_BROADCAST_S8_X86_SIXTEEN);
+    GE_X86_LINE(l->out, p->dims[3], law, ge_x86_store_shorts, MUL_BROADCAST_S8_X86_SIXTEEN);
 }
 
 static GE_X86_FN void ge_mul_broadcast_s8_x86(const ge_mul_broadcast_params *p, const ge_rows *a, const ge_rows *b,

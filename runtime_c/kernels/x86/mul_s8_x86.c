@@ -13,7 +13,7 @@ static GE_X86_FN void mul_s8_x86_row(const ge_mul_params *p, const ge_x86_law *l
     GE_X86_BY(MUL_S8_X86_LAW, _sums)                                                                                   \
     (ge_x86_product(ge_x86_widened(a + (i), count), ge_x86_widened(b + (i), count), p->zero_point_a, p->zero_point_b), \
      words, rows, form, law)
-    GE_X86_LINE(o, p->row, law, MUL_S8_X86_SIXTEEN);
+    GE_X86_LINE(o, p->row, law, ge_x86_store_shorts, MUL_S8_X86_SIXTEEN);
 }
 
 static GE_X86_FN void ge_mul_s8_x86(const ge_mul_params *p, const ge_rows *a, const ge_rows *b,

@@ -253,7 +253,7 @@ static GE_X86_FN void law_of_all(const int32_t *acc, const int32_t *words, const
                                  const int32_t *law, int8_t *out, int32_t vectors) {
     const ge_x86_law made = ge_x86_law_of(law[0], law[1], law[2], law[3]);
     for (int32_t i = 0; i < vectors; i++) {
-        ge_x86_store1(out + 16 * i, ge_x86_NAME_sums(ge_x86_load(acc + 16 * i), words, rows, form, &made), 16, &made);
+        ge_x86_store_shorts1(out + 16 * i, ge_x86_NAME_sums(ge_x86_load(acc + 16 * i), words, rows, form, &made), 16, &made);
     }
 }
 void all(const int32_t *acc, const int32_t *words, const float *rows, int32_t form, const int32_t *law, int8_t *out,

@@ -1,0 +1,88 @@
+/* Columns of int8 images for a sweep along a row of output, with AVX512-VNNI.
+ *
+ * Four rows of the input are read as they lie, become elements x + 128 in registers and are interleaved to quads. What lies outside
+ * the image, and behind the last byte in use, is not read: a mask leaves the zero point there.
+ *
+ * Levels without GE_X86_SWEEP never come here.
+ */
+#ifndef GE_X86_SWEEP_H
+#define GE_X86_SWEEP_H
+
+#include "ge_x86_portable.h"
+
+#if GE_X86_SWEEP
+
+typedef struct {
+    const int8_t *row[4]; /* column 0 of the image */
+    int32_t columns;      /* of the image */
+    int32_t pitch;        /* bytes from column to column */
+    int32_t pixels;       /* columns in a register, one behind the other */
+    int32_t bytes;        /* of a register that are in use */
+    int32_t apart;        /* of these, from pixel to pixel */
+    __m512i outside;      /* elements of padding */
+} ge_x86_sweep;
+
+static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zero_point) {
+    s->outside = _mm512_set1_epi8((char)(zero_point + 128));
+}
+
+/* The first `count` bytes, 0 to 64. */
+static inline GE_X86_INLINE __mmask64 ge_x86_sweep_first(int32_t count) {
+    return count > 0 ? ~(__mmask64)0 >> (64 - count) : 0;
+}
+
+/* The bytes of a register with this column of the image, and those behind it, that are in use and inside the image. `one` is a
+ * constant: there is one pixel in a register. */
+static inline GE_X86_INLINE __mmask64 ge_x86_sweep_inside(const ge_x86_sweep *s, int32_t column, const int32_t one) {
+    if (one) {
+        return (uint32_t)column < (uint32_t)s->columns ? ge_x86_sweep_first(s->bytes) : 0;
+    }
+    const int32_t first = column < 0 ? -column : 0, right = s->columns - column;
+    const int32_t behind = right < s->pixels ? right : s->pixels;
+    return ge_x86_sweep_first((behind - first) * s->apart) << (first * s->apart & 63);
+}
+
+/* Quads of the pixels from this column on, for the channels from `c` on. */
+static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c,
+                                                             const int32_t one) {
+    const ptrdiff_t at = (ptrdiff_t)column * s->pitch + c;
+    const __mmask64 inside = ge_x86_sweep_inside(s, column, one);
+    const __m512i flip = _mm512_mask_mov_epi8(s->outside, inside, _mm512_set1_epi8(-128));
+    __m512i x[4];
+    GE_X86_UNROLL
+    for (int32_t r = 0; r < 4; r++) {
+        x[r] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(inside, s->row[r] + at), flip);
+    }
+    return ge_x86_quads_of(x[0], x[1], x[2], x[3]);
+}
+
+#else
+
+typedef struct {
+    const int8_t *row[4];
+    int32_t columns;
+    int32_t pitch;
+    int32_t pixels;
+    int32_t bytes;
+    int32_t apart;
+} ge_x86_sweep;
+
+static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zero_point) {
+    (void)s;
+    (void)zero_point;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c,
+                                                             const int32_t one) {
+    ge_x86_quads quads;
+    (void)s;
+    (void)column;
+    (void)c;
+    (void)one;
+    memset(&quads, 0, sizeof quads);
+    return quads;
+}
+
+#endif
+
+#endif
