@@ -28,7 +28,16 @@ def _maxpool_cost(node: Node, target: Any) -> Cost:
     )
 
 
+def _channels_last_cost(node: Node, target: Any) -> Cost:
+    """The cost: squares of 16 x 16 bytes, or runs of 16 pixels of a few planes."""
+    p = node.params
+    sixteens = -(-p.rows * p.columns // 16)
+    few = p.channels <= 4
+    return Cost(sixteens * (20.0 if few else 40.0 + 50.0 * -(-p.channels // 16)) + 40, 1800)
+
+
 KERNELS = {
+    "channels_last_s8": only(Kernel("ge_channels_last_s8_x86", isa="x86", cost=_channels_last_cost, store="rows")),
     "maxpool_s8": only(
         Kernel(
             "ge_maxpool_s8_x86",

@@ -18,6 +18,7 @@ typedef struct {
 #define GE_X86_ROW_PAIRS 0
 #define GE_X86_BYTES 0
 #define GE_X86_SWEEP 0
+#define GE_X86_SQUARES 1
 #define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 

@@ -21,6 +21,7 @@ typedef int8_t ge_x86_tap; /* a weight as it is multiplied */
 #define GE_X86_ROW_PAIRS 0                     /* and ge_x86_row_pairs.h */
 #define GE_X86_BYTES 0                         /* and ge_x86_bytes.h */
 #define GE_X86_SWEEP 0                         /* and ge_x86_sweep.h */
+#define GE_X86_SQUARES 0                       /* and ge_x86_square.h */
 #define GE_X86_SHORTS 0                        /* whether outputs are shorts in int32 lanes */
 
 typedef struct {

@@ -37,6 +37,7 @@ typedef struct {
 #define GE_X86_ROW_PAIRS 0
 #define GE_X86_BYTES 0
 #define GE_X86_SWEEP 0
+#define GE_X86_SQUARES 1
 #define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(2, 1) T(1, 1)
 

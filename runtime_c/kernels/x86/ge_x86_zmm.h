@@ -31,6 +31,7 @@ typedef struct {
 #define GE_X86_ROW_PAIRS 0
 #define GE_X86_BYTES 0
 #define GE_X86_SWEEP 1
+#define GE_X86_SQUARES 1
 #define GE_X86_SHORTS 1
 #define GE_X86_TILES(T)                                                                                                \
     T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
