@@ -50,8 +50,9 @@ def _conv_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[
 def _conv_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     fives = -(-rows * p.out_w // PIXELS)
     fours = p.groups * -(-(p.out_c // p.groups) // 4)
-    window = 60 + 20 * _turns(p) + 12 * p.kernel_h * p.kernel_w
-    return float(fives * (fours * (160 + 208 * _turns(p)) + PIXELS * p.groups * window) + 200)
+    touching = p.kernel_w == 1 or (p.dilation_w == 1 and p.groups == 1)
+    window = 110 + 15 * _turns(p) + 60 * p.kernel_h * (1 if touching else p.kernel_w)
+    return float(fives * (fours * (140 + 206 * _turns(p)) + PIXELS * p.groups * window) + 200)
 
 
 def _depthwise_why_not(node: Node, target: Target) -> str | None:
@@ -72,8 +73,10 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Map
 
 
 def _depthwise_rows_cost(p: Conv2dF32Params, rows: int) -> float:
-    pairs = rows * -(-p.out_c // 4) * (60 + 305.0 * -(-p.out_w // 2))
-    return float(pairs + (rows + 2) * (p.out_w + 3) * p.out_c * 5.0 + 200)
+    fours = -(-p.out_c // 4)
+    threes = p.out_w // 3 - (p.out_w % 3 == 1 < p.out_w)
+    blocks = 390.0 * threes + 300.0 * -(-(p.out_w - 3 * threes) // 2)
+    return float(rows * fours * (60 + blocks) + (rows + 2) * fours * (20 + 14.0 * p.in_w) + 1000)
 
 
 KERNELS = {
@@ -85,7 +88,7 @@ KERNELS = {
             constants={"stream": "float"},
             arrange=_conv_stream,
             scratch=lambda p: 4 * PIXELS * 4 * _turns(p),
-            cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 1500),
+            cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 2700),
             rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
             store=lambda p: "rows" if p.groups == 1 else "disjoint",
         )
@@ -98,7 +101,7 @@ KERNELS = {
             constants={"stream": "float"},
             arrange=_depthwise_stream,
             scratch=lambda p: 4 * 3 * (p.out_w + 3) * int(p.out_c),
-            cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1400),
+            cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 3000),
             rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
             store="rows",
         )

@@ -7,44 +7,86 @@
 #include "ge_isa_dsp_float.h"
 #include "ge_params.h"
 
-/* `count` inputs of one pixel, NULL for padding. */
-static inline float *conv2d_f32_dsp_put(const float *x, int32_t count, float *to) {
-    if (x == NULL) {
-        for (int32_t i = 0; i < count; i++) {
-            to[5 * i] = 0.0f;
-        }
-        return to + 5 * count;
+/* `count` inputs of one pixel, as words: four in 14 cycles. */
+static inline ge_word *conv2d_f32_dsp_put(const ge_word *x, int32_t count, ge_word *to) {
+    int32_t fours = count >> 2;
+    if (fours > 0) {
+        __asm__ volatile("    .balign 4\n"
+                         "1:\n"
+                         "    ldm.w %[x]!, {r2, r3, r4, r5}\n"
+                         "    subs.w %[fours], %[fours], #1\n"
+                         "    str.w r3, [%[to], #20]\n"
+                         "    str.w r4, [%[to], #40]\n"
+                         "    str.w r5, [%[to], #60]\n"
+                         "    str.w r2, [%[to]], #80\n"
+                         "    bne.w 1b\n"
+                         : [x] "+&r"(x), [to] "+&r"(to), [fours] "+&r"(fours)
+                         :
+                         : "r2", "r3", "r4", "r5", "cc", "memory");
     }
-    for (; count >= 4; count -= 4) {
-        const float a = x[0], b = x[1], c = x[2], d = x[3];
-        to[0] = a;
-        to[5] = b;
-        to[10] = c;
-        to[15] = d;
-        x += 4;
-        to += 20;
-    }
-    for (; count > 0; count--) {
+    for (count &= 3; count > 0; count--) {
         *to = *x++;
         to += 5;
     }
     return to;
 }
 
-/* The window of output (y, ox) in the `depth` channels from c0 on, rounded up to four k. */
-static void conv2d_f32_dsp_window(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t y, int32_t ox, int32_t c0,
-                                  int32_t depth, float *to) {
-    const int32_t ix = ox * p->stride_w - p->pad_left;
-    const int32_t products = p->kernel_h * p->kernel_w * depth;
-    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
-        const float *const row = iy >= 0 && iy < p->in_h ? (const float *)ge_row(x, iy) + c0 : NULL;
-        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
-            const int32_t at = ix + kx * p->dilation_w;
-            to = conv2d_f32_dsp_put(row != NULL && at >= 0 && at < p->in_w ? row + at * p->in_c : NULL, depth, to);
-        }
+/* `count` zeros of one pixel. */
+static ge_word *conv2d_f32_dsp_zeros(int32_t count, ge_word *to) {
+    for (; count > 0; count--) {
+        *to = 0; /* a float32 of 0 */
+        to += 5;
     }
-    (void)conv2d_f32_dsp_put(NULL, -products & 3, to);
+    return to;
+}
+
+/* A window whose taps follow each other, from row iy and column ix on: in each row zeros, inputs, zeros. */
+static ge_word *conv2d_f32_dsp_rows(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t iy, int32_t ix, int32_t c0,
+                                    int32_t depth, ge_word *to) {
+    const int32_t run = p->kernel_w * depth;
+    const int32_t left = ix >= 0 ? 0 : (-ix < p->kernel_w ? -ix * depth : run);
+    const int32_t end = ix + p->kernel_w <= p->in_w ? run : (p->in_w - ix) * depth;
+    const int32_t inside = end > left ? end - left : 0;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        if (iy < 0 || iy >= p->in_h || inside == 0) {
+            to = conv2d_f32_dsp_zeros(run, to);
+        } else {
+            to = left > 0 ? conv2d_f32_dsp_zeros(left, to) : to;
+            to = conv2d_f32_dsp_put((const ge_word *)ge_row(x, iy) + ix * p->in_c + c0 + left, inside, to);
+            to = end < run ? conv2d_f32_dsp_zeros(run - end, to) : to;
+        }
+        iy += p->dilation_h;
+    }
+    return to;
+}
+
+/* The same for taps that lie apart. */
+static ge_word *conv2d_f32_dsp_taps(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t iy, int32_t first,
+                                    int32_t c0, int32_t depth, ge_word *to) {
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const ge_word *const row = iy >= 0 && iy < p->in_h ? (const ge_word *)ge_row(x, iy) + c0 : NULL;
+        int32_t ix = first;
+        for (int32_t kx = 0; kx < p->kernel_w; kx++) {
+            const int32_t there = row != NULL && ix >= 0 && ix < p->in_w;
+            to = there ? conv2d_f32_dsp_put(row + ix * p->in_c, depth, to) : conv2d_f32_dsp_zeros(depth, to);
+            ix += p->dilation_w;
+        }
+        iy += p->dilation_h;
+    }
+    return to;
+}
+
+/* The window of output (y, ox) in the `depth` channels from c0 on, rounded up to four k. */
+static GE_NOINLINE void conv2d_f32_dsp_window(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t y, int32_t ox,
+                                              int32_t c0, int32_t depth, ge_word *to) {
+    const int32_t iy = y * p->stride_h - p->pad_top;
+    const int32_t ix = ox * p->stride_w - p->pad_left;
+    if (p->kernel_w == 1 || (p->dilation_w == 1 && depth == p->in_c)) {
+        to = conv2d_f32_dsp_rows(p, x, iy, ix, c0, depth, to);
+    } else {
+        to = conv2d_f32_dsp_taps(p, x, iy, ix, c0, depth, to);
+    }
+    (void)conv2d_f32_dsp_zeros(-(p->kernel_h * p->kernel_w * depth) & 3, to);
 }
 
 static void ge_conv2d_f32_dsp(const ge_conv2d_f32_params *p, const ge_rows *x, const float *stream, const ge_rows *out,
@@ -62,16 +104,20 @@ static void ge_conv2d_f32_dsp(const ge_conv2d_f32_params *p, const ge_rows *x, c
         for (int32_t g = 0; g < p->groups; g++) {
             for (int32_t i = 0; i < 5; i++) {
                 const int32_t n = done + i < pixels ? done + i : pixels - 1;
-                const int32_t y = first_row + n / p->out_w;
-                conv2d_f32_dsp_window(p, x, y, n % p->out_w, g * depth, depth, columns + i);
-                outs[i] = (float *)ge_row(out, y) + n % p->out_w * p->out_c;
+                const int32_t y = n / p->out_w;
+                const int32_t ox = n - y * p->out_w;
+                conv2d_f32_dsp_window(p, x, first_row + y, ox, g * depth, depth, (ge_word *)(void *)columns + i);
+                outs[i] = (float *)ge_row(out, first_row + y) + ox * p->out_c;
             }
-            for (int32_t o = 0; o < channels; o += o == 0 && channels % 4 != 0 ? channels % 4 : 4) {
-                ge_dsp_float_job job = {columns, w, outs, turns, 4 * (g * channels + o), law == 1, 0};
+            ge_dsp_float_job job = {columns, w, outs, turns, 4 * g * channels, law == 1, 0, 1};
+            if (channels % 4 != 0) { /* the first four, of which the next ones compute some again */
                 ge_dsp_float_products(&job);
-                unbounded |= job.unbounded;
-                w += 4 + 16 * turns;
+                job.channel = 4 * (g * channels + channels % 4);
             }
+            job.groups = channels / 4;
+            ge_dsp_float_products(&job);
+            unbounded |= job.unbounded;
+            w = job.w;
         }
     }
     if (law == 2 || unbounded != 0) {

@@ -13,10 +13,13 @@ static int32_t avgpool_f32_taps(int32_t start, int32_t taps, int32_t dilation, i
     return count;
 }
 
-/* Sum of channel c over the elements of the window from row `top` and column `left` on that exist. */
-static float avgpool_f32_window(const ge_avgpool_f32_params *p, const ge_rows *x, int32_t top, int32_t left,
-                                int32_t c) {
-    float sum = 0.0f;
+/* Sums of the four channels from c on over the elements of the window from row `top` and column `left` on that exist; some of
+ * them may be the last channel once more. */
+static void avgpool_f32_window(const ge_avgpool_f32_params *p, const ge_rows *x, int32_t top, int32_t left, int32_t c,
+                               float sums[4]) {
+    const int32_t last = p->channels - 1;
+    const int32_t at[4] = {c, c + 1 < last ? c + 1 : last, c + 2 < last ? c + 2 : last, c + 3 < last ? c + 3 : last};
+    float a = 0.0f, b = 0.0f, d = 0.0f, e = 0.0f;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int32_t iy = top + ky * p->dilation_h;
         if (iy < 0 || iy >= p->in_h) {
@@ -26,11 +29,18 @@ static float avgpool_f32_window(const ge_avgpool_f32_params *p, const ge_rows *x
         for (int32_t kx = 0; kx < p->kernel_w; kx++) {
             const int32_t ix = left + kx * p->dilation_w;
             if (ix >= 0 && ix < p->in_w) {
-                sum += row[ix * p->channels + c];
+                const float *const from = row + ix * p->channels;
+                a += from[at[0]];
+                b += from[at[1]];
+                d += from[at[2]];
+                e += from[at[3]];
             }
         }
     }
-    return sum;
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = d;
+    sums[3] = e;
 }
 
 static void ge_avgpool_f32(const ge_avgpool_f32_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
@@ -44,8 +54,12 @@ static void ge_avgpool_f32(const ge_avgpool_f32_params *p, const ge_rows *x, con
             const int32_t left = ox * p->stride_w - p->pad_left;
             const int32_t columns = avgpool_f32_taps(left, p->kernel_w, p->dilation_w, p->count_left, p->count_right);
             const float count = (float)(rows * columns);
+            float sums[4];
             for (int32_t c = 0; c < p->channels; c++) {
-                *o++ = ge_clamp_f32(avgpool_f32_window(p, x, top, left, c) / count, p->lo, p->hi);
+                if (c % 4 == 0) {
+                    avgpool_f32_window(p, x, top, left, c, sums);
+                }
+                *o++ = ge_clamp_f32(sums[c % 4] / count, p->lo, p->hi);
             }
         }
     }

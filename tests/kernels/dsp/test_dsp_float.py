@@ -23,6 +23,9 @@ CASES = {
     "groups": case("groups", "Conv", (1, 6, 3, 4), weights(10, 3, 3, 3), group=2, **WINDOW),
     "padded": case("padded", "Conv", (1, 3, 5, 4), weights(4, 3, 3, 3), strides=[2, 1], dilations=[1, 2], pads=[1, 2, 1, 2]),
     "depthwise": case("depthwise", "Conv", (1, 8, 5, 3), weights(8, 1, 3, 3), group=8, **WINDOW),
+    "seven columns": case("seven", "Conv", (1, 4, 4, 7), weights(4, 1, 3, 3), group=4, **WINDOW),
+    "five columns": case("five", "Conv", (1, 8, 3, 5), weights(8, 1, 3, 3), group=8, **WINDOW),
+    "one turn": case("turn", "Conv", (1, 3, 3, 2), weights(8, 3, 1, 1)),
     "one column": case("column", "Conv", (1, 4, 4, 3), weights(4, 1, 3, 3), group=4, kernel_shape=[3, 3], pads=[1, 0, 1, 0]),
 }  # fmt: skip
 
