@@ -54,31 +54,91 @@ static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_param
     return s;
 }
 
-/* The run from column `ix` on, which may stick out on either side, as bytes. */
+/* The run from column `ix` of a row on, which sticks out on either side, as bytes. */
 static inline const int8_t *ge_dsp_columns_border(const ge_conv2d_params *p, const ge_dsp_columns_shape *s,
                                                   const int8_t *row, int32_t ix, int32_t c0) {
-    for (int32_t t = 0; t < s->taps; t++) {
-        int8_t *to = s->bytes + t * s->depth;
-        const int8_t *from = row != NULL && ix + t >= 0 && ix + t < p->in_w ? row + (ix + t) * p->in_c + c0 : NULL;
-        for (int32_t c = 0; c < s->depth; c++) {
-            to[c] = from != NULL ? from[c] : (int8_t)p->in_zero_point;
-        }
+    const int32_t left = ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run);
+    const int32_t reach = (p->in_w - ix) * s->depth;
+    const int32_t end = reach < s->run ? reach : s->run;
+    const int8_t *const from = row + ix * p->in_c + c0;
+    int32_t i = 0;
+    for (; i < left; i++) {
+        s->bytes[i] = (int8_t)p->in_zero_point;
+    }
+    for (; i < end; i++) {
+        s->bytes[i] = from[i];
+    }
+    for (; i < s->run; i++) {
+        s->bytes[i] = (int8_t)p->in_zero_point;
     }
     return s->bytes;
+}
+
+/* A run of padding. A last half-word that is none of its elements meets a weight of 0. */
+static inline uint32_t *ge_dsp_columns_padding(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, uint32_t *to) {
+    const uint32_t pair = ((uint32_t)p->in_zero_point & 0xFFFFu) | (uint32_t)p->in_zero_point << 16;
+    for (uint32_t *const end = to + 2 * ge_dsp_words(s->run); to < end; to += 2) {
+        *to = pair;
+    }
+    return to;
+}
+
+#define GE_DSP_COLUMNS_SHORT 12 /* bytes of runs that go word by word */
+
+/* The window from row iy and column ix on, if a row of it is one run of a few words: less around each word than ge_dsp_expand. */
+static GE_NOINLINE void ge_dsp_columns_words(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
+                                             int32_t iy, int32_t ix, uint32_t *to) {
+    const uint32_t padding = ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u;
+    const int32_t left = ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run);
+    const int32_t end = ix + s->taps <= p->in_w ? s->run : (p->in_w - ix) * s->depth;
+    const int32_t inside = left == 0 && end == s->run;
+    for (int32_t i = 0; i < s->run && !inside; i++) {
+        s->bytes[i] = (int8_t)p->in_zero_point;
+    }
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int8_t *row = NULL;
+        if (iy >= 0 && iy < p->in_h) {
+            row = (const int8_t *)ge_row(x, iy) + ix * p->in_c;
+            for (int32_t i = left; i < end && !inside; i++) {
+                s->bytes[i] = row[i];
+            }
+            row = inside ? row : s->bytes;
+        }
+        for (int32_t i = 0; i < s->run; i += 4) {
+            uint32_t word = padding;
+            if (row != NULL) {
+                memcpy(&word, row + i, 4);
+            }
+            __asm__("sxtb16 %0, %1" : "=r"(to[0]) : "r"(word));
+            __asm__("sxtb16 %0, %1, ror #8" : "=r"(to[2]) : "r"(word));
+            to += 4;
+        }
+        iy += p->dilation_h;
+    }
 }
 
 /* The window of pixel (y, ox) as one column of int16. */
 static inline void ge_dsp_columns_column(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
                                          int32_t y, int32_t ox, int32_t c0, uint32_t *to) {
+    const int32_t left = ox * p->stride_w - p->pad_left;
+    int32_t iy = y * p->stride_h - p->pad_top;
+    if (s->parts == 1 && s->depth == p->in_c && s->run % 4 == 0 && s->run <= GE_DSP_COLUMNS_SHORT) {
+        ge_dsp_columns_words(p, s, x, iy, left, to);
+        return;
+    }
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
         const int8_t *row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;
         for (int32_t part = 0; part < s->parts; part++) {
-            const int32_t ix = ox * p->stride_w - p->pad_left + part * p->dilation_w;
-            const int32_t inside = row != NULL && ix >= 0 && ix + s->taps <= p->in_w;
-            const int8_t *run = inside ? row + ix * p->in_c + c0 : ge_dsp_columns_border(p, s, row, ix, c0);
-            to = ge_dsp_expand(run, s->run, to);
+            const int32_t ix = left + part * p->dilation_w;
+            if (row == NULL) {
+                to = ge_dsp_columns_padding(p, s, to);
+            } else if (ix >= 0 && ix + s->taps <= p->in_w) {
+                to = ge_dsp_expand(row + ix * p->in_c + c0, s->run, to);
+            } else {
+                to = ge_dsp_expand(ge_dsp_columns_border(p, s, row, ix, c0), s->run, to);
+            }
         }
+        iy += p->dilation_h;
     }
 }
 
