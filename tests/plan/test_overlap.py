@@ -31,7 +31,7 @@ READ_BEFORE: Mapping[str, Callable[[Dependence, Any], Timetable]] = {
     "ge_normalize": lambda d, p: by_elements(
         d, read_before=True
     ),  # a group is summed, then each element is read once more
-    "ge_conv2d_strip": lambda d, p: by_elements(
+    "ge_conv2d_points": lambda d, p: by_elements(
         d, together=p.out_c
     ),  # of 1x1, a pixel is in scratch before its outputs
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, Store, law_number, only, others, together
+from glowembed.graph.op import Cost, Kernel, law_number, only, others, together
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.modes import Mode
@@ -147,32 +147,27 @@ ASYMMETRIC = replace(
 DSP_STRIP_ROWS = 8
 
 WHOLE = 0
-"""This number of windows means whole rows of them; for 1x1, it means as many pixels as fit DSP_TILE_BYTES."""
+"""This number of windows means whole rows of them."""
 
 
 def _strip_instance(p: Conv2dParams, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:
     taps = p.kernel_h * p.kernel_w
-    step = 1 if taps == 1 else p.stride_w
-    rows = 1 if taps == 1 else p.stride_h
-    channels = p.in_c + (p.in_c % 2 if step * rows % 2 or step * p.kernel_h % 2 else 0)
+    channels = p.in_c + (p.in_c % 2 if p.stride_w * p.stride_h % 2 or p.stride_w * p.kernel_h % 2 else 0)
     channels += 2 if channels % 4 == 2 and p.in_c % 2 else 0
     steps = (taps * channels + 1) // 2
-    points = min(max(DSP_TILE_BYTES // (2 * channels) & ~1, 2), DSP_TILE_MAX)
     return {
-        "PIXEL": 2 * channels * p.kernel_h * step,
+        "PIXEL": 2 * channels * p.kernel_h * p.stride_w,
         "STEPS": steps,
         "CHANNELS": channels,
         "UNROLL": dsp.unroll(steps - 1),
         "DOWN": 8 - dsp.up_of(p, mode),
-        "TILE": wide if wide or taps > 1 else points,
+        "TILE": wide,
         **law_number(mode),
     }
 
 
 def _strip_scratch(p: Conv2dParams, wide: int = WHOLE) -> int:
     c = _strip_instance(p, wide)
-    if p.kernel_h * p.kernel_w == 1:
-        return int(min(c["TILE"], p.out_h * p.out_w + 1 & ~1) * c["PIXEL"])
     pixels = min(wide or p.out_w, p.out_w)
     kept = pixels == p.out_w and p.stride_h < p.kernel_h
     creep = (min(DSP_STRIP_ROWS, p.out_h) - 1) * p.stride_h * 2 * c["CHANNELS"] if kept else 0
@@ -186,10 +181,8 @@ def _strip_why_not(node: Node, wide: int = WHOLE, mode: Mode = "default") -> str
         return "it takes 4 output channels and more, in one group"
     if (p.dilation_h > 1 and p.kernel_h > 1) or (p.dilation_w > 1 and p.kernel_w > 1):
         return "the taps do not touch"
-    if p.kernel_h * p.kernel_w == 1 and (p.pad_top or p.pad_left or (p.out_w - 1) * p.stride_w >= p.in_w):
-        return "a window of one tap lies in padding"
-    if p.kernel_h * p.kernel_w == 1 and (p.out_h - 1) * p.stride_h >= p.in_h:
-        return "a window of one tap lies in padding"
+    if p.kernel_h * p.kernel_w == 1:
+        return "the window is 1x1"
     c = _strip_instance(p)
     if c["PIXEL"] > 4092 or c["STEPS"] > 8000 or abs(2 * c["PIXEL"] - 4 * c["STEPS"]) > 4095:
         return "a window is too large"
@@ -215,8 +208,6 @@ def _strip_expand(p: Conv2dParams) -> float:
     """The cycles to expand one pixel to int16."""
     if p.in_c % 4:
         return float(12 + 6 * p.in_c)
-    if p.kernel_h * p.kernel_w == 1 and p.stride_w == 1:
-        return 1.6 * float(p.in_c)
     return 6 + (2.3 if p.in_c % 16 else 1.5) * float(p.in_c)
 
 
@@ -230,17 +221,13 @@ _STRIP_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 87, "glow": 33, "
 
 
 def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, mode: Mode = "default") -> float:
-    """The cost of some rows. For 1x1, they are taken one by one. For windows, each call expands the rows under its
-    first windows again, and parts of a row expand all of their rows and the columns where they meet.
+    """The cost of some rows. Each call expands the rows under its first windows again, and parts of a row expand all of
+    their rows and the columns where they meet.
     """
     p = node.params
     c, groups = _strip_instance(p, wide), -(-p.out_c // 4)
     end = 55 + (4 if dsp.up_of(p, mode) else 0) + _STRIP_LAW_CYCLES[mode]
     block = end + 15 * c["STEPS"] + dsp.turns(c["STEPS"] - 1, c["UNROLL"])
-    if p.kernel_h * p.kernel_w == 1:
-        runs, pixels = (1, p.out_h * p.out_w) if rows == p.out_h else (rows, p.out_w)
-        lists = -(-pixels // c["TILE"]) * (60 + 16 * groups)
-        return float(runs * (-(-pixels // 2) * groups * block + lists + pixels * _strip_expand(p)))
     width = min(wide or p.out_w, p.out_w)
     parts = -(-p.out_w // width)
     again = parts > 1 or p.stride_h >= p.kernel_h
@@ -252,12 +239,6 @@ def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, m
         + rows * parts * (100 + 16 * groups)
         + parts * columns * expanded * _strip_expand(p)
     )
-
-
-def _strip_store(p: Conv2dParams) -> Store:
-    """The store rule. For 1x1, pixels are in scratch before those of the output are written."""
-    same = p.kernel_h * p.kernel_w == 1 and p.stride_h == p.stride_w == 1 and p.in_c == p.out_c
-    return "elements" if same else "rows"
 
 
 def _strip(wide: int = WHOLE, mode: Mode = "default") -> Kernel:
@@ -273,7 +254,7 @@ def _strip(wide: int = WHOLE, mode: Mode = "default") -> Kernel:
         cost=lambda n, t: Cost(
             _strip_rows_cost(n, t, n.params.out_h, wide, mode), *_strip_code(_strip_instance(n.params))
         ),
-        store=_strip_store,
+        store="rows",
         rows_cost=lambda n, t, rows: _strip_rows_cost(n, t, rows, wide, mode),
         template="ge_conv2d_strip_s8_dsp" if wide else "",
     )

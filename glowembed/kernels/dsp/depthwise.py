@@ -102,8 +102,8 @@ def _cost(node: Node, target: Target, mode: Mode) -> Cost:
     turns, unroll, rest = _loop(p)
     output = (18 if p.stride_w == 1 else 22) + (dsp.up_of(p, mode) > 0) + _ROWS_LAW_CYCLES[mode]
     row = 35 + output * p.out_w + turns * 10
-    code = 250 + 64 * (unroll * (turns > 0) + rest)
-    return Cost(p.out_h * (p.out_c * row + 90), code)
+    code = 230 + 64 * (unroll * (turns > 0) + rest)
+    return Cost(p.out_h * (p.out_c * row + 90), code, 260)
 
 
 # ----------------------------------------------------------------------------------------------- any window

@@ -1,4 +1,4 @@
-/* Convolution of int8 [H, W, C] with touching taps and one group for Cortex-M4, M7 and M33.
+/* Convolution of int8 [H, W, C] with more than one tap, which touch, and one group for Cortex-M4, M7 and M33.
  *
  * Each distinct shape is an instance: this loop with its numbers, and a row of them. The rest is shared
  * (ge_isa_dsp_strip.h, which says what a strip is). Products: 4 channels x 2 pixels, as in ge_isa_dsp.h.
@@ -22,14 +22,12 @@
 #define CONV2D_STRIP_S8_DSP_DOWN 8    /* 8 - (32 - shift) */
 #define CONV2D_STRIP_S8_DSP_LAW 0     /* see ge_isa_dsp_law.h */
 
-/* Two pixels of a channel. */
-#define CONV2D_STRIP_S8_DSP_OTHER_LAW(x, y) GE_DSP_LAW_TWO(CONV2D_STRIP_S8_DSP_LAW, "r0", x, y, "r10", "r11", "r12")
-
 /* clang-format off */
 
 __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_strip_job *job) {
     register const ge_dsp_strip_job *r0 __asm__("r0") = job;
     __asm__ volatile("    .set ge_pixel, %c[pixel]\n"
+                     "    .set ge_next, 4\n"
                      "    .set ge_steps, %c[steps]\n"
                      "    .set ge_unroll, %c[unroll]\n"
                      "    .set ge_down, %c[down]\n"
@@ -52,44 +50,14 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    str.w r1, [sp, #4*0]\n"
                      "    str.w r2, [sp, #4*12]\n"
                      "2:\n" /* four channels, their weights at r0; the first step begins the sums */
-                     "    ldr.w r4, [r0, #4]\n"
-                     "    ldr.w r6, [r0, #8]\n"
-                     "    ldr.w r8, [r0, #12]\n"
-                     "    ldr.w r10, [r0, #16]\n"
-                     "    ldr.w r11, [r0, #20]\n"
-                     "    ldr.w r2, [r0], #24\n"
-                     "    ldr.w lr, [r1, #ge_pixel]\n"
-                     "    ldr.w r12, [r1], #4\n"
-                     "    smlad r3, r10, lr, r2\n"
-                     "    smlad r2, r10, r12, r2\n"
-                     "    smlad r7, r11, lr, r6\n"
-                     "    smlad r6, r11, r12, r6\n"
-                     "    sxtb16 r10, r10\n"
-                     "    sxtb16 r11, r11\n"
-                     "    smlad r5, r10, lr, r4\n"
-                     "    smlad r4, r10, r12, r4\n"
-                     "    smlad r9, r11, lr, r8\n"
-                     "    smlad r8, r11, r12, r8\n"
+                     GE_DSP_STRIP_FIRST
                      "    .if ge_rest && ge_turns\n"
                      "    b.w 3f + (ge_unroll-ge_rest)*56\n"
                      "    .endif\n"
                      "3:\n"
                      "    .if ge_steps > 1\n"
                      "    .rept ge_unroll\n"
-                     "    ldr.w r11, [r0, #4]\n"
-                     "    ldr.w r10, [r0], #8\n"
-                     "    ldr.w lr, [r1, #ge_pixel]\n"
-                     "    ldr.w r12, [r1], #4\n"
-                     "    smlad r2, r10, r12, r2\n"
-                     "    smlad r3, r10, lr, r3\n"
-                     "    smlad r6, r11, r12, r6\n"
-                     "    smlad r7, r11, lr, r7\n"
-                     "    sxtb16 r10, r10\n"
-                     "    sxtb16 r11, r11\n"
-                     "    smlad r4, r10, r12, r4\n"
-                     "    smlad r5, r10, lr, r5\n"
-                     "    smlad r8, r11, r12, r8\n"
-                     "    smlad r9, r11, lr, r9\n"
+                     GE_DSP_STRIP_STEP
                      "    .endr\n"
                      "    .endif\n"
                      "    .if ge_steps > ge_unroll+1\n"
@@ -97,64 +65,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    cmp.w r1, r12\n"
                      "    bne.w 3b\n"
                      "    .endif\n"
-                     "    sub.w r2, r2, r4\n"
-                     "    sub.w r3, r3, r5\n"
-                     "    sub.w r6, r6, r8\n"
-                     "    sub.w r7, r7, r9\n"
-                     "    asr.w r2, r2, #ge_down\n"
-                     "    asr.w r3, r3, #ge_down\n"
-                     "    asr.w r6, r6, #ge_down\n"
-                     "    asr.w r7, r7, #ge_down\n"
-                     "    .if ge_down < 8\n"
-                     "    lsl.w r4, r4, #8-ge_down\n"
-                     "    lsl.w r5, r5, #8-ge_down\n"
-                     "    lsl.w r8, r8, #8-ge_down\n"
-                     "    lsl.w r9, r9, #8-ge_down\n"
-                     "    .endif\n"
-                     "    .if ge_law == 0\n"
-                     "    ldr.w r11, [r0, #4]\n"
-                     "    ldr.w r12, [r0, #8]\n"
-                     "    ldr.w lr, [r0, #12]\n"
-                     "    ldr.w r10, [r0], #16\n"
-                     "    ldr.w r1, [sp, #4*5]\n"
-                     "    smmlar r2, r2, r10, r1\n"
-                     "    smmlar r3, r3, r10, r1\n"
-                     "    smmlar r4, r4, r11, r1\n"
-                     "    smmlar r5, r5, r11, r1\n"
-                     "    smmlar r6, r6, r12, r1\n"
-                     "    smmlar r7, r7, r12, r1\n"
-                     "    smmlar r8, r8, lr, r1\n"
-                     "    smmlar r9, r9, lr, r1\n"
-                     "    .endif\n"
-                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r2", "r3")
-                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r4", "r5")
-                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r6", "r7")
-                     CONV2D_STRIP_S8_DSP_OTHER_LAW("r8", "r9")
-                     GE_DSP_LAW_SELDOM(CONV2D_STRIP_S8_DSP_LAW, "r0", "r11", "r12")
-                     "    ldr.w r11, [sp, #4*12]\n"
-                     "    ldr.w lr, [sp, #4*6]\n"
-                     "    ldr.w r10, [sp, #4*3]\n"
-                     "    ldr.w r1, [sp, #4*0]\n"
-                     "    cmp.w r0, r10\n" /* for the end of this block */
-                     "    add.w r12, r11, lr\n"
-                     "    add.w r10, r11, #4\n"
-                     "    str.w r10, [sp, #4*12]\n"
-                     "    ssat r2, #8, r2\n"
-                     "    ssat r3, #8, r3\n"
-                     "    ssat r4, #8, r4\n"
-                     "    ssat r5, #8, r5\n"
-                     "    ssat r6, #8, r6\n"
-                     "    ssat r7, #8, r7\n"
-                     "    ssat r8, #8, r8\n"
-                     "    ssat r9, #8, r9\n"
-                     "    strb.w r3, [r12]\n" /* a lone pixel is written last */
-                     "    strb.w r5, [r12, #1]\n"
-                     "    strb.w r7, [r12, #2]\n"
-                     "    strb.w r9, [r12, #3]\n"
-                     "    strb.w r2, [r11]\n"
-                     "    strb.w r4, [r11, #1]\n"
-                     "    strb.w r6, [r11, #2]\n"
-                     "    strb.w r8, [r11, #3]\n"
+                     GE_DSP_STRIP_OUTPUTS(CONV2D_STRIP_S8_DSP_LAW)
                      "    bne.w 2b\n"
 
                      "    ldr.w r2, [sp, #4*1]\n"
@@ -183,9 +94,7 @@ static void ge_conv2d_strip_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, 
                                    CONV2D_STRIP_S8_DSP_TILE,
                                    GE_DSP_LAW_WORDS(CONV2D_STRIP_S8_DSP_LAW),
                                    conv2d_strip_s8_dsp_products};
-    if (p->kernel_h * p->kernel_w == 1) {
-        ge_dsp_strip_points(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);
-    } else if (CONV2D_STRIP_S8_DSP_TILE > 0 && CONV2D_STRIP_S8_DSP_TILE < p->out_w) {
+    if (CONV2D_STRIP_S8_DSP_TILE > 0 && CONV2D_STRIP_S8_DSP_TILE < p->out_w) {
         ge_dsp_strip_parts(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);
     } else {
         ge_dsp_strip_windows(p, &s, x, stream, out, first_row, last_row, (int16_t *)scratch);

@@ -11,6 +11,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_depthwise_rows.h"
 #include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
@@ -23,17 +24,6 @@
 #define DEPTHWISE3X3_ROWS_S8_DSP_REST 3   /* outputs behind it; one more where RIGHT is 1 */
 #define DEPTHWISE3X3_ROWS_S8_DSP_UP 0     /* 32 - shift */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LAW 0    /* see ge_isa_dsp_law.h */
-
-/* In the order of the frame. */
-typedef struct {
-    const int8_t *rows[3];
-    int8_t *out;
-    const int32_t *stream;
-    uint32_t padding; /* the zero point of the input, twice */
-    int32_t zero_point;
-    int32_t channels;
-    uint32_t edges; /* 1: the first row is padding, 2: the last one */
-} depthwise3x3_rows_s8_dsp_job;
 
 /* clang-format off */
 
@@ -113,8 +103,8 @@ typedef struct {
     DEPTHWISE3X3_ROWS_S8_DSP_STORE(y, zero)
 
 /* All channels of one row of outputs. */
-__attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwise3x3_rows_s8_dsp_job *job) {
-    register const depthwise3x3_rows_s8_dsp_job *r0 __asm__("r0") = job;
+__attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const ge_dsp_depthwise_rows_job *job) {
+    register const ge_dsp_depthwise_rows_job *r0 __asm__("r0") = job;
     __asm__ volatile(
         "    .set ge_step, %c[step]\n"
         "    .set ge_stride, %c[stride]\n"
@@ -135,26 +125,26 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "1:\n" /* a channel */
         "    ldr.w r12, [sp, #4*4]\n"
         "    ldr.w r11, [sp, #4*5]\n"
-        "    ldr.w r9, [r12, #4]\n"
-        "    ldr.w r8, [r12], #8\n"
+        "    ldr.w r10, [sp, #4*8]\n"
         "    .if ge_law\n"
-        "    ldr.w r5, [r12, #4]\n"
-        "    ldr.w r3, [r12], #8\n"
+        "    ldr.w r5, [r12, #12]\n"
+        "    ldr.w r3, [r12, #8]\n"
         "    str.w r3, [sp, #4*13]\n"
         "    str.w r5, [sp, #4*14]\n"
         "    .endif\n"
-        "    ldr.w r6, [r12, #4]\n"
-        "    ldr.w r4, [r12], #8\n"
-        "    ldrsb r7, [r12], #4\n"
+        "    ldr.w r9, [r12, #4]\n"
+        "    ldr.w r4, [r12, #(8+8*%c[more])]\n"
+        "    ldr.w r6, [r12, #(12+8*%c[more])]\n"
+        "    ldrsb.w r7, [r12, #(16+8*%c[more])]\n"
+        "    ldr.w r8, [r12], #(20+8*%c[more])\n"
         "    str.w r12, [sp, #4*4]\n"
-        "    ldr.w r12, [sp, #4*8]\n"
         "    str.w r8, [sp, #4*10]\n"
         "    str.w r9, [sp, #4*11]\n"
         "    sxtb16 r3, r4\n"
         "    sxtb16 r4, r4, ror #8\n"
         "    sxtb16 r5, r6\n"
         "    sxtb16 r6, r6, ror #8\n"
-        "    cmp r12, #0\n"
+        "    cmp.w r10, #0\n"
         "    bne.w 6f\n"
         "2:\n"
         "    .if ge_left\n"
@@ -164,8 +154,8 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF("r8", "r11", "lr")
         "    .endif\n"
         "    .if ge_stride == 1\n"
-        DEPTHWISE3X3_ROWS_S8_DSP_LOAD("(1-ge_left)*ge_step")
         "    ldr.w r9, [sp, #4*10]\n"
+        DEPTHWISE3X3_ROWS_S8_DSP_LOAD("(1-ge_left)*ge_step")
         DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF("r8", "r11", "lr")
         DEPTHWISE3X3_ROWS_S8_DSP_LEFT_OF("r9", "r11", "lr")
         "    .else\n"
@@ -191,13 +181,13 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         DEPTHWISE3X3_ROWS_S8_DSP_TWO("r9", "r8")
         "    .endr\n"
         "    .endif\n"
-        "    ldr.w r12, [sp, #4*12]\n"
         "    addw lr, lr, #ge_unroll*ge_step\n"
         "    addw r0, r0, #ge_unroll*ge_stride*ge_step\n"
         "    addw r1, r1, #ge_unroll*ge_stride*ge_step\n"
         "    addw r2, r2, #ge_unroll*ge_stride*ge_step\n"
+        "    ldr.w r12, [sp, #4*12]\n"
         "    str.w lr, [sp, #4*3]\n"
-        "    cmp r0, r12\n"
+        "    cmp.w r0, r12\n"
         "    bne.w 3b\n"
         "    .endif\n"
         "    .set ge_at, 0\n"
@@ -257,15 +247,15 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    add.w r2, r2, #1\n"
         "    add.w lr, lr, #1\n"
         "    .endif\n"
-        "    str.w lr, [sp, #4*3]\n"
         "    ldr.w r12, [sp, #4*7]\n"
+        "    str.w lr, [sp, #4*3]\n"
         "    subs.w r12, r12, #1\n"
         "    str.w r12, [sp, #4*7]\n"
         "    bne.w 1b\n"
         "    b.w 9f\n"
         "    .balign 4\n"
         "6:\n" /* a row of padding above */
-        "    tst.w r12, #1\n"
+        "    tst.w r10, #1\n"
         "    beq.w 7f\n"
         "    smlabb r8, r3, r11, r8\n"
         "    smlabb r8, r4, r11, r8\n"
@@ -274,7 +264,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
         "    bfc r4, #0, #16\n"
         "    bfc r5, #0, #16\n"
         "7:\n" /* and below */
-        "    tst.w r12, #2\n"
+        "    tst.w r10, #2\n"
         "    beq.w 8f\n"
         "    smlabb r8, r6, r11, r8\n"
         "    smlatb r8, r6, r11, r8\n"
@@ -291,7 +281,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
           [turns] "i"(DEPTHWISE3X3_ROWS_S8_DSP_TURNS), [unroll] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UNROLL),
           [rest] "i"(DEPTHWISE3X3_ROWS_S8_DSP_REST), [left] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LEFT),
           [right] "i"(DEPTHWISE3X3_ROWS_S8_DSP_RIGHT), [up] "i"(DEPTHWISE3X3_ROWS_S8_DSP_UP),
-          [law] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LAW)
+          [law] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LAW), [more] "i"(DEPTHWISE3X3_ROWS_S8_DSP_LAW != 0)
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
@@ -299,25 +289,6 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const depthwi
 
 static void ge_depthwise3x3_rows_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int32_t *stream,
                                         const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    const uint32_t zero = (uint32_t)p->in_zero_point & 0xFFFFu;
     (void)scratch;
-    for (int32_t y = first_row; y < last_row; y++) {
-        const int32_t middle = y * p->stride_h - p->pad_top + 1;
-        const uint32_t above = middle == 0 ? 1u : 0u;
-        const uint32_t below = middle == p->in_h - 1 ? 2u : 0u;
-        const depthwise3x3_rows_s8_dsp_job job = {
-            {ge_row(x, above != 0 ? middle : middle - 1), ge_row(x, middle),
-             ge_row(x, below != 0 ? middle : middle + 1)},
-            (int8_t *)ge_row(out, y),
-            stream,
-            zero | zero << 16,
-            p->out_zero_point,
-            p->out_c,
-            above | below,
-        };
-        depthwise3x3_rows_s8_dsp_row(&job);
-        if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
-            ge_dsp_clamp((int8_t *)ge_row(out, y), p->out_w * p->out_c, p->lo, p->hi);
-        }
-    }
+    ge_dsp_depthwise_rows(p, x, stream, out, first_row, last_row, depthwise3x3_rows_s8_dsp_row);
 }

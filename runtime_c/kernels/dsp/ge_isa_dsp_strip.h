@@ -1,16 +1,18 @@
-/* What the instances of conv2d_strip_s8_dsp share: all but the loop of products, which each of them has as its own.
+/* What convolutions of pairs of pixels share: the text of their products, and for the instances of conv2d_strip_s8_dsp all
+ * but the loop around it.
  *
  * A strip holds the rows under one row of windows as int16, strip[x][ky][C]: the window of a pixel is one run of it, and
  * the next pixel's begins `pixel` bytes later. For the next row of windows the strip begins a row's channels later: what was
  * row ky + 1 of a column is now row ky, and only new rows are written. Nothing is copied or expanded twice.
  * A strip of whole rows takes much scratch; one of a few windows at a time takes little, but begins anew with each of its
- * parts. For 1x1 the strip is a list of pixels, across row ends where rows follow each other.
- * Expanding takes 1.5 cycles for each input of 1x1, 1.8 of other windows with 16 channels. */
+ * parts. For 1x1 the strip is a list of pixels (ge_isa_dsp_points.h).
+ * Expanding takes 1.8 cycles for each input with 16 channels. */
 #ifndef GE_ISA_DSP_STRIP_H
 #define GE_ISA_DSP_STRIP_H
 
 #include "ge.h"
 #include "ge_isa_dsp.h"
+#include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
 /* What a loop of products reads; the order of the words is that of the frame. */
@@ -34,20 +36,132 @@ typedef struct {
     void (*products)(const ge_dsp_strip_job *job);
 } ge_dsp_strip;
 
+/* clang-format off */
+
+/* Text of loops over pairs of pixels, two of k at a time. Symbols: ge_pixel, the bytes from a word of the first pixel to that of
+ * the second; ge_next, from word to word of a pixel; ge_down, 8 - (32 - shift); ge_law.
+ * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x. */
+
+/* Four channels, their weights at r0: the first step begins the sums. */
+#define GE_DSP_STRIP_FIRST \
+    "    ldr.w r4, [r0, #4]\n" \
+    "    ldr.w r6, [r0, #8]\n" \
+    "    ldr.w r8, [r0, #12]\n" \
+    "    ldr.w r10, [r0, #16]\n" \
+    "    ldr.w r11, [r0, #20]\n" \
+    "    ldr.w r2, [r0], #24\n" \
+    "    ldr.w lr, [r1, #ge_pixel]\n" \
+    "    ldr.w r12, [r1], #ge_next\n" \
+    "    smlad r3, r10, lr, r2\n" \
+    "    smlad r2, r10, r12, r2\n" \
+    "    smlad r7, r11, lr, r6\n" \
+    "    smlad r6, r11, r12, r6\n" \
+    "    sxtb16 r10, r10\n" \
+    "    sxtb16 r11, r11\n" \
+    "    smlad r5, r10, lr, r4\n" \
+    "    smlad r4, r10, r12, r4\n" \
+    "    smlad r9, r11, lr, r8\n" \
+    "    smlad r8, r11, r12, r8\n"
+
+/* 56 bytes, 15 cycles. */
+#define GE_DSP_STRIP_STEP \
+    "    ldr.w r11, [r0, #4]\n" \
+    "    ldr.w r10, [r0], #8\n" \
+    "    ldr.w lr, [r1, #ge_pixel]\n" \
+    "    ldr.w r12, [r1], #ge_next\n" \
+    "    smlad r2, r10, r12, r2\n" \
+    "    smlad r3, r10, lr, r3\n" \
+    "    smlad r6, r11, r12, r6\n" \
+    "    smlad r7, r11, lr, r7\n" \
+    "    sxtb16 r10, r10\n" \
+    "    sxtb16 r11, r11\n" \
+    "    smlad r4, r10, r12, r4\n" \
+    "    smlad r5, r10, lr, r5\n" \
+    "    smlad r8, r11, r12, r8\n" \
+    "    smlad r9, r11, lr, r9\n"
+
+/* The outputs, at [sp, #48]; r1 as it was before the first step, flags for the end of the groups. */
+#define GE_DSP_STRIP_OUTPUTS(law) \
+    "    sub.w r2, r2, r4\n" \
+    "    sub.w r3, r3, r5\n" \
+    "    sub.w r6, r6, r8\n" \
+    "    sub.w r7, r7, r9\n" \
+    "    asr.w r2, r2, #ge_down\n" \
+    "    asr.w r3, r3, #ge_down\n" \
+    "    asr.w r6, r6, #ge_down\n" \
+    "    asr.w r7, r7, #ge_down\n" \
+    "    .if ge_down < 8\n" \
+    "    lsl.w r4, r4, #8-ge_down\n" \
+    "    lsl.w r5, r5, #8-ge_down\n" \
+    "    lsl.w r8, r8, #8-ge_down\n" \
+    "    lsl.w r9, r9, #8-ge_down\n" \
+    "    .endif\n" \
+    "    .if ge_law == 0\n" \
+    "    ldr.w r11, [r0, #4]\n" \
+    "    ldr.w r12, [r0, #8]\n" \
+    "    ldr.w lr, [r0, #12]\n" \
+    "    ldr.w r10, [r0], #16\n" \
+    "    ldr.w r1, [sp, #4*5]\n" \
+    "    smmlar r2, r2, r10, r1\n" \
+    "    smmlar r3, r3, r10, r1\n" \
+    "    smmlar r4, r4, r11, r1\n" \
+    "    smmlar r5, r5, r11, r1\n" \
+    "    smmlar r6, r6, r12, r1\n" \
+    "    smmlar r7, r7, r12, r1\n" \
+    "    smmlar r8, r8, lr, r1\n" \
+    "    smmlar r9, r9, lr, r1\n" \
+    "    .endif\n" \
+    GE_DSP_LAW_TWO(law, "r0", "r2", "r3", "r10", "r11", "r12") \
+    GE_DSP_LAW_TWO(law, "r0", "r4", "r5", "r10", "r11", "r12") \
+    GE_DSP_LAW_TWO(law, "r0", "r6", "r7", "r10", "r11", "r12") \
+    GE_DSP_LAW_TWO(law, "r0", "r8", "r9", "r10", "r11", "r12") \
+    GE_DSP_LAW_SELDOM(law, "r0", "r11", "r12") \
+    "    ldr.w r11, [sp, #4*12]\n" \
+    "    ldr.w lr, [sp, #4*6]\n" \
+    "    ldr.w r10, [sp, #4*3]\n" \
+    "    ldr.w r1, [sp, #4*0]\n" \
+    "    cmp.w r0, r10\n" /* for the end of this block */ \
+    "    add.w r12, r11, lr\n" \
+    "    add.w r10, r11, #4\n" \
+    "    str.w r10, [sp, #4*12]\n" \
+    "    ssat r2, #8, r2\n" \
+    "    ssat r3, #8, r3\n" \
+    "    ssat r4, #8, r4\n" \
+    "    ssat r5, #8, r5\n" \
+    "    ssat r6, #8, r6\n" \
+    "    ssat r7, #8, r7\n" \
+    "    ssat r8, #8, r8\n" \
+    "    ssat r9, #8, r9\n" \
+    "    strb.w r3, [r12]\n" /* a lone pixel is written last */ \
+    "    strb.w r5, [r12, #1]\n" \
+    "    strb.w r7, [r12, #2]\n" \
+    "    strb.w r9, [r12, #3]\n" \
+    "    strb.w r2, [r11]\n" \
+    "    strb.w r4, [r11, #1]\n" \
+    "    strb.w r6, [r11, #2]\n" \
+    "    strb.w r8, [r11, #3]\n"
+
+/* clang-format on */
+
 #define GE_DSP_STRIP_ROWS 8 /* rows of windows before the strip begins again at its start */
 
 /* All channels of `pairs` pairs of pixels. */
 static inline void ge_dsp_strip_pairs(const ge_conv2d_params *p, const ge_dsp_strip *s, const uint32_t *w,
-                                      const uint32_t *strip, int8_t *out, int32_t pairs, int32_t step) {
+                                      const int8_t *strip, int8_t *out, int32_t pairs, int32_t step) {
     const int32_t rest = p->out_c & 3;
     const int32_t words = s->steps * 2 + s->words;
-    ge_dsp_strip_job job = {strip, out, strip + pairs * s->pixel / 2, w + p->out_c / 4 * words, w, p->out_zero_point,
+    ge_dsp_strip_job job = {(const uint32_t *)(const void *)strip,
+                            out,
+                            (const uint32_t *)(const void *)(strip + 2 * pairs * s->pixel),
+                            w + (p->out_c >> 2) * words,
+                            w,
+                            p->out_zero_point,
                             step};
     if (rest != 0) {
         job.w_end = w + words;
         s->products(&job);
         job.w = job.w_end;
-        job.w_end += p->out_c / 4 * words;
+        job.w_end += (p->out_c >> 2) * words;
         job.out += rest;
     }
     s->products(&job);
@@ -55,14 +169,14 @@ static inline void ge_dsp_strip_pairs(const ge_conv2d_params *p, const ge_dsp_st
 
 /* All channels of `count` pixels. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_multiply(const ge_conv2d_params *p, const ge_dsp_strip *s,
-                                                                    const uint32_t *w, const uint32_t *strip,
-                                                                    int8_t *out, int32_t count) {
+                                                                    const uint32_t *w, const void *strip, int8_t *out,
+                                                                    int32_t count) {
     const int32_t last = count - 1;
     if (count > 1) {
-        ge_dsp_strip_pairs(p, s, w, strip, out, count / 2, p->out_c);
+        ge_dsp_strip_pairs(p, s, w, (const int8_t *)strip, out, count >> 1, p->out_c);
     }
     if ((count & 1) != 0) {
-        ge_dsp_strip_pairs(p, s, w, strip + last * s->pixel / 4, out + last * p->out_c, 1, 0);
+        ge_dsp_strip_pairs(p, s, w, (const int8_t *)strip + last * s->pixel, out + last * p->out_c, 1, 0);
     }
     if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
         ge_dsp_clamp(out, count * p->out_c, p->lo, p->hi);
@@ -133,9 +247,12 @@ static inline void ge_dsp_strip_bytes(const int8_t *x, int32_t step, int32_t cha
                                       int16_t *to) {
     for (int32_t i = 0; i < count; i++) {
         if (channels == 3) {
-            to[0] = x[0];
-            to[1] = x[1];
-            to[2] = x[2];
+            const int8_t a = x[0]; /* loads stand together: the compiler would keep the order of loads and stores */
+            const int8_t b = x[1];
+            const int8_t c = x[2];
+            to[0] = a;
+            to[1] = b;
+            to[2] = c;
         } else {
             for (int32_t c = 0; c < channels; c++) {
                 to[c] = x[c];
@@ -158,7 +275,7 @@ static inline void ge_dsp_strip_last(const int8_t *x, int32_t inside, int32_t ch
  * are of the next pixel and meet weights of 0; the last pixel has no next. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_pixels(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                   const int8_t *x, int32_t count, int16_t *to) {
-    const int32_t step = p->kernel_h * p->kernel_w == 1 ? p->stride_w * p->in_c : p->in_c;
+    const int32_t step = p->in_c;
     const int32_t pitch = 2 * p->kernel_h * s->channels;
     const int32_t fours = s->channels / 4;
     if (s->channels % 4 != 0) {
@@ -238,8 +355,7 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_parts(const ge_conv2d
                 ge_dsp_strip_row(p, s, ge_dsp_strip_line(p, x, iy + ky), ox * p->stride_w - p->pad_left, columns,
                                  strip + ky * s->channels);
             }
-            ge_dsp_strip_multiply(p, s, stream, (const uint32_t *)(const void *)strip,
-                                  (int8_t *)ge_row(out, y) + ox * p->out_c, count);
+            ge_dsp_strip_multiply(p, s, stream, strip, (int8_t *)ge_row(out, y) + ox * p->out_c, count);
         }
     }
 }
@@ -258,29 +374,7 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_windows(const ge_conv
             ge_dsp_strip_row(p, s, ge_dsp_strip_line(p, x, y * p->stride_h - p->pad_top + ky), -p->pad_left, columns,
                              strip + ky * s->channels);
         }
-        ge_dsp_strip_multiply(p, s, stream, (const uint32_t *)(const void *)strip, (int8_t *)ge_row(out, y), p->out_w);
-    }
-}
-
-/* 1x1 without padding: a list of pixels at a time. */
-__attribute__((unused, noinline)) static void ge_dsp_strip_points(const ge_conv2d_params *p, const ge_dsp_strip *s,
-                                                                  const ge_rows *x, const uint32_t *stream,
-                                                                  const ge_rows *out, int32_t first, int32_t last,
-                                                                  int16_t *strip) {
-    const int32_t step = p->stride_w * p->in_c;
-    const int32_t together = x->slots == NULL && out->slots == NULL && x->stride * p->stride_h == p->out_w * step &&
-                             out->stride == p->out_w * p->out_c;
-    const int32_t pixels = together ? (last - first) * p->out_w : p->out_w;
-    for (int32_t y = first; y < last; y = together ? last : y + 1) {
-        const int8_t *from = (const int8_t *)ge_row(x, y * p->stride_h);
-        int8_t *o = (int8_t *)ge_row(out, y);
-        for (int32_t done = 0; done < pixels; done += s->tile) {
-            const int32_t count = pixels - done < s->tile ? pixels - done : s->tile;
-            ge_dsp_strip_pixels(p, s, from, count, strip);
-            ge_dsp_strip_multiply(p, s, stream, (const uint32_t *)(const void *)strip, o, count);
-            from += count * step;
-            o += count * p->out_c;
-        }
+        ge_dsp_strip_multiply(p, s, stream, strip, (int8_t *)ge_row(out, y), p->out_w);
     }
 }
 

@@ -1,0 +1,104 @@
+"""Convolution 1x1 on Cortex-M4, M7 and M33 with one text for all shapes: when, its constants, scratch and cost.
+
+In: kernel-level conv2d nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/conv2d_points_s8_dsp.c and
+ge_isa_dsp_points.h explain how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, Store, law_number
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.law.modes import Mode
+from glowembed.ops.conv import Conv2dParams
+
+LIST_BYTES, TILE_MAX = 2048, 16
+"""The bytes of a list of pixels, unless two of them need more, and the most pixels in it."""
+
+LOOP, BEHIND = 16, 15
+"""The steps in the loop and behind it."""
+
+CODE, OWN_CODE = 3000, 2200
+"""Bytes of what all shapes share, and of the products of another law or shift."""
+
+_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 87, "glow": 33, "tflite": 33}
+"""Additional cycles for each eight outputs."""
+
+
+def _tile(p: Conv2dParams, most: int) -> int:
+    return min(max(LIST_BYTES // (4 * dsp.words(p.in_c)) & ~1, 2), most)
+
+
+def _scratch(p: Conv2dParams, most: int) -> int:
+    return int(min(_tile(p, most), p.out_h * p.out_w + 1 & ~1) * 4 * dsp.words(p.in_c))
+
+
+def _why_not(node: Node, most: int, mode: Mode) -> str | None:
+    p = node.params
+    if p.kernel_h * p.kernel_w > 1:
+        return "the window is not 1x1"
+    if p.groups > 1 or p.out_c < 4:
+        return "it takes 4 output channels and more, in one group"
+    inside = (p.out_h - 1) * p.stride_h < p.in_h and (p.out_w - 1) * p.stride_w < p.in_w
+    if p.pad_top or p.pad_left or not inside:
+        return "a window lies in padding"
+    if most < TILE_MAX and _scratch(p, most) >= _scratch(p, TILE_MAX):
+        return "it needs no less scratch"
+    return dsp.why_not(node, mode)
+
+
+def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
+    weights, order = constants["weights"].reshape(p.out_c, -1), dsp.run_order(p.in_c)
+    return {"stream": dsp.gemm_stream(weights, constants["bias"], constants["multiplier"], order, p, mode=mode)}
+
+
+def _rows_cost(p: Conv2dParams, rows: int, most: int, mode: Mode) -> float:
+    """The cost of some rows; all of them together are one list after another, fewer are taken row by row."""
+    groups, steps = -(-p.out_c // 4), dsp.words(p.in_c)
+    turns = max(-(-(steps - 1 - BEHIND) // LOOP), 0)
+    block = 57 + (4 if dsp.up_of(p, mode) else 0) + _LAW_CYCLES[mode] + 15 * steps + max(5 * turns - 1, 0)
+    runs, pixels = (1, p.out_h * p.out_w) if rows == p.out_h else (rows, p.out_w)
+    pairs, lists = -(-pixels // 2), -(-pixels // _tile(p, most))
+    expanded = pixels * (1.8 * (p.in_c & ~3) + 9 * (p.in_c % 4) + 10)
+    return float(runs * (pairs * (groups * block + 22) + lists * 100 + expanded))
+
+
+def _cost(node: Node, most: int, mode: Mode) -> Cost:
+    p = node.params
+    shared = mode == "default" and not dsp.up_of(p, mode)
+    return Cost(_rows_cost(p, p.out_h, most, mode), 80 + (0 if shared else OWN_CODE), CODE)
+
+
+def _store(p: Conv2dParams) -> Store:
+    """The pixels of a list are in scratch before their outputs are written."""
+    same = p.kernel_h * p.kernel_w == p.stride_h * p.stride_w == 1 and p.in_c == p.out_c
+    return "elements" if same else "rows"
+
+
+def _points(most: int, mode: Mode) -> Kernel:
+    return Kernel(
+        f"ge_conv2d_points{most if most < TILE_MAX else ''}_s8_dsp",
+        isa="dsp",
+        when=lambda n, t: _why_not(n, most, mode),
+        constants={"stream": "uint32_t"},
+        arrange=lambda constants, p: _arrange(constants, p, mode),
+        instance=lambda p: {"TILE": most, "DOWN": 8 - dsp.up_of(p, mode), **law_number(mode)},
+        scratch=lambda p: _scratch(p, most),
+        row_scratch=lambda p: _scratch(replace(p, out_h=1), most),
+        cost=lambda n, t: _cost(n, most, mode),
+        rows_cost=lambda n, t, rows: _rows_cost(n.params, rows, most, mode),
+        store=_store,
+        template="ge_conv2d_points_s8_dsp" if most < TILE_MAX else "",
+    )
+
+
+def points_kernels(mode: Mode = "default") -> list[Kernel]:
+    """The kernels with as many pixels in a list as fit, and with 8 and 2 at a time, in one law."""
+    return [_points(most, mode) for most in (TILE_MAX, 8, 2)]
+
+
+KERNELS = {"conv2d_s8": points_kernels}
