@@ -8,7 +8,7 @@ the fewest cycles: it drops a kernel that few nodes need, or packed constants th
 saves nothing; `ram` saves for at most FLASH_SHARE of the cycles, and `balanced` also for DEAR_SHARE where flash is dear
 (FLASH_RATE), and then until constants are dense (DENSE), if that is worth its scratch (RAM_RATE). `size` takes one small kernel with plain weights for each op, which
 together take at most SIZE_LIMIT times the cycles of the fastest such kernels. A limit on flash is met with as few cycles
-as this search finds; what it leaves room for is not saved.
+as this search finds; what it leaves room for is not saved, and `speed` spends it on kernels that need an option otherwise.
 """
 
 from __future__ import annotations
@@ -79,12 +79,14 @@ def choose(
     flash: int | None = None,
 ) -> tuple[Graph, tuple[Choice, ...]]:
     """The graph with kernels, and every choice that was considered, in order. `allowed`: options of kernels that may be
-    taken.
+    taken; `speed` with a limit on flash takes all that it leaves room for.
 
     `flash`: the most bytes that constants, kernels and network should need; if nothing is small enough, the result is
     the smallest.
     """
     known = {op: [k for k in kernels if not k.isa or k.isa in target.isa] for op, kernels in _kernels(graph).items()}
+    if optimize == "speed" and flash is not None:
+        allowed = {k.option for kernels in known.values() for k in kernels}
     considered = {n.name: [_consider(n, k, target, allowed) for k in known[n.op]] for n in graph.nodes}
     share = footprint.BUILT["-Os" if optimize == "size" else "-O2"]
     legal = {name: [c for c in cs if c.legal] for name, cs in considered.items() if cs}

@@ -371,7 +371,8 @@ class CompileOptions(NodeOptions):
         Option(
             "balanced: least RAM for at most 5 % more cycles, and less flash where that is worth its cycles; "
             "ram: least RAM for at most twice the cycles; "
-            "speed: fewest cycles; size: least flash, with one small kernel for each op.",
+            "speed: fewest cycles, with --flash also by --polynomial and --winograd; "
+            "size: least flash, with one small kernel for each op.",
             one_of(get_args(Optimize)),
             MEMORY,
             part="optimize",

@@ -52,6 +52,17 @@ def test_winograd_where_it_is_legal_and_faster(convolutions: Graph) -> None:
     assert not any(n.kernel == taken[0] for n in choose(convolutions, load_target("cortex-m3"), ("winograd",))[0].nodes)
 
 
+def test_speed_takes_winograd_wherever_a_limit_on_flash_leaves_room(convolutions: Graph) -> None:
+    target = load_target("cortex-m4")
+    named, _ = choose(convolutions, target, ("winograd",), "speed")
+    for flash, kernels in {None: choose(convolutions, target, (), "speed")[0], 1 << 20: named}.items():
+        graph, _ = choose(convolutions, target, (), "speed", flash)
+        assert [n.kernel for n in graph.nodes] == [n.kernel for n in kernels.nodes]
+    assert [n.kernel for n in named.nodes] != [n.kernel for n in choose(convolutions, target, (), "speed")[0].nodes]
+    tight, _ = choose(convolutions, target, (), "speed", 9000)
+    assert "ge_conv2d_winograd_s8_dsp" not in {n.kernel for n in tight.nodes}
+
+
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3"])
 def test_constants_are_dense_unless_flash_has_room(
     target: str, convolutions: Graph, monkeypatch: pytest.MonkeyPatch
