@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,8 +30,11 @@ from glowembed.cli import (
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
 from glowembed.graph.ir import Graph
+from glowembed.graph.notes import Note
 from glowembed.graph.plan import Tradeoff
+from glowembed.graph.target import Board
 from glowembed.image.bundles import load_bundle
+from glowembed.judge.fitting import board_for, needs, too_small, with_flash_of
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.ranges.datasets import Source
 from glowembed.show import report
@@ -73,6 +77,16 @@ Fits = Annotated[
     ),
 ]
 
+BoardName = Annotated[
+    str | None,
+    typer.Option(
+        "--board",
+        metavar="NAME",
+        help="Warn if the bundle does not fit this board, and say what would help. --optimize speed may use all of its flash.",
+        rich_help_panel="Memory",
+    ),
+]
+
 StopAfter = Annotated[
     str | None, typer.Option("--stop-after", metavar="STAGE", help=f"Stop after one of: {', '.join(pipeline.STAGES)}.")
 ]
@@ -108,6 +122,7 @@ def compile_(
     plot: Plot = None,
     curve: CurveFile = None,
     fits: Fits = None,
+    board: BoardName = None,
     **given: Any,
 ) -> None:
     """Compile a model to a bundle: a folder of C99 that can be added to any project.
@@ -122,6 +137,7 @@ def compile_(
         raise UsageError("give samples with --data PATH, or random ones with --random N, not both")
     if options.renames and profile is None:
         raise UsageError("--rename names values of a profile: give it, with --profile FILE")
+    place = None if board is None else board_for(board, options.target)
     source = None if data is None else Source(data, images=images.options(), limit=calib_samples)
 
     made: dict[str, Any] = {}
@@ -129,10 +145,12 @@ def compile_(
         with progress_bar() as progress:
             watch = _watch(made, stop_after, dump)
             program = None if fits is None else load_bundle(fits)
-            bundle = pipeline.compile_model(
-                model, out or Path("unused"), options, source, profile, progress, watch, program
-            )
-        tell_notes((*bundle.notes, *images.unused(data)))
+            make = partial(
+                pipeline.compile_model, model, out or Path("unused"), data=source, profile=profile, progress=progress,
+                on_stage=watch, fits=program,
+            )  # fmt: skip
+            bundle = _for_board(place, options, make)
+        tell_notes((*bundle.notes, *images.unused(data), *_too_small(place, options, bundle, made)))
         if plot is not None:
             from glowembed.show.page import views
 
@@ -145,6 +163,25 @@ def compile_(
             bundle.manifest,
             lambda: report.compiled(bundle.manifest, str(bundle.path), bundle.stage_seconds),
         )
+
+
+def _for_board(board: Board | None, options: CompileOptions, make: Callable[..., Bundle]) -> Bundle:
+    """The bundle with the flash of the board as its limit, where that helps; without it, if the network needs more."""
+    limited = options if board is None else with_flash_of(board, options)
+    if limited != options:
+        with suppress(UsageError):
+            return make(options=limited)
+    return make(options=options)
+
+
+def _too_small(
+    board: Board | None, options: CompileOptions, bundle: Bundle, made: Mapping[str, Any]
+) -> tuple[Note, ...]:
+    """What is missing on the board. made: what the stages made."""
+    if board is None:
+        return ()
+    found = too_small(made["lower"], options, needs(bundle.graph, made["plan"], options.target), board)
+    return () if found is None else (found,)
 
 
 def _watch(made: dict[str, Any], stop_after: str | None, dump: bool) -> Callable[[str, Any], None]:

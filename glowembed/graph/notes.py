@@ -73,6 +73,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "Which program computed the outputs of the float model, if it was not onnxruntime on the file itself.",
     ),
+    "board-too-small": (
+        "warning",
+        "The bundle does not fit the board of `compile --board`; the note says what is missing, and with which options it would fit.",
+    ),
     "low-sqnr": ("warning", "An output has a signal-to-noise ratio below 10 dB against the float model."),
     "accuracy-drop": ("warning", "The bundle is more than 5 points less accurate than the float model."),
     "labels-out-of-range": (

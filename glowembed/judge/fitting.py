@@ -8,7 +8,7 @@ The arena is that of the plan, and constants are counted exactly. Code is estima
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 from glowembed.errors import GlowembedError, UsageError
 from glowembed.graph.clock import clock_of, milliseconds
 from glowembed.graph.ir import Graph
+from glowembed.graph.notes import Note
 from glowembed.graph.plan import Plan
 from glowembed.graph.registry import kernel
-from glowembed.graph.target import Board, Target, boards_of, load_target
+from glowembed.graph.target import Board, Target, boards_of, load_board, load_target, runs
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions, planned
 from glowembed.read.model import refuse_doubles
@@ -114,6 +115,51 @@ def fits(graph: Graph, options: CompileOptions, usual: Needs, tight: bool = True
     """The verdicts for all boards of the target, at their own clocks; `usual` is what the given options need. tight: for a
     board that is too small, look for options with which it fits.
     """
+    attempt = _attempts(graph, options) if tight else lambda _ram, _flash: None
+    boards = boards_of(load_target(options.target))
+    return tuple(_timed(_fit(board, usual, attempt), board, usual) for board in boards)
+
+
+def board_for(name: str, target: str) -> Board:
+    """The board of this name. Raises UsageError if it does not execute the code of the target."""
+    board = load_board(name)
+    if not runs(board, load_target(target)):
+        raise UsageError(
+            f"--board {name} does not run code for {target}: give --target {board.target}, or another board"
+        )
+    return board
+
+
+def with_flash_of(board: Board, options: CompileOptions) -> CompileOptions:
+    """The options with the flash of the board as their limit, where `speed` could use it and they set none."""
+    regions = _regions(board)
+    if options.plan.optimize != "speed" or options.flash is not None or "CODE" not in regions:
+        return options
+    return replace(options, flash=round((board.memory(regions["CODE"]).size - HARNESS_FLASH[1]) / CODE[1]))
+
+
+def too_small(graph: Graph, options: CompileOptions, usual: Needs, board: Board) -> Note | None:
+    """What is missing on a board for a network that needs `usual`, and what would help; None if it fits. graph: as lowered."""
+    found = _fit(board, usual, _attempts(graph, options))
+    regions = _regions(board)
+    if (found.fits and not found.options) or not regions:
+        return None
+    demand = _demand(board, regions, usual, 0 if _verdict(board, regions, usual) is False else 1)
+    missing = [
+        f"about {size:,} of the {board.memory(name).size:,} bytes of its {name}"
+        for name, size in sorted(demand.items())
+        if size > board.memory(name).size
+    ]
+    helps = (
+        f"it {'fits' if found.fits else 'may fit'} with {found.options}"
+        if found.options
+        else "no option makes it fit: it needs fewer or smaller layers, or a larger board"
+    )
+    return Note("board-too-small", f"with stack and transport, {board.name} needs {' and '.join(missing)}; {helps}")
+
+
+def _attempts(graph: Graph, options: CompileOptions) -> Callable[[int | None, int | None], Needs | None]:
+    """A function from limits of RAM and flash to what a network needs within them; None if it does not fit."""
 
     @cache
     def limited(ram: int | None, flash: int | None) -> Needs | None:
@@ -123,9 +169,7 @@ def fits(graph: Graph, options: CompileOptions, usual: Needs, tight: bool = True
         except UsageError:
             return None
 
-    boards = boards_of(load_target(options.target))
-    attempt = limited if tight else lambda _ram, _flash: None
-    return tuple(_timed(_fit(board, usual, attempt), board, usual) for board in boards)
+    return limited
 
 
 def _timed(found: Fit, board: Board, usual: Needs) -> Fit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import onnx
 import pytest
 from small_models import model, node, saved, weights
 
+from glowembed.__main__ import main
 from glowembed.errors import DoesNotFit, UsageError
 from glowembed.graph.plan import PlanOptions
 from glowembed.graph.target import load_board, target_names
@@ -55,6 +57,36 @@ def given(options: CompileOptions, text: str) -> CompileOptions:
     flash = words.pop("--flash", None)
     assert not words
     return replace(options, plan=plan, flash=flash)
+
+
+@pytest.mark.parametrize(
+    ("proto", "board", "words"),
+    [
+        (images(12, 4), "stm32vldiscovery", ()),
+        (images(96, 6), "microbit", ("bytes of its ram", "no option makes it fit")),
+        (images(56, 6), "microbit", ("bytes of its ram", "it fits with --ram ")),
+        (dense(480, 290), "stm32vldiscovery", ("bytes of its flash", "no option makes it fit")),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_compile_warns_of_a_board_that_is_too_small(
+    proto: Any, board: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = load_board(board).target
+    file = saved(proto, tmp_path)
+    options = ["--random", "2", "--target", target, "--optimize", "speed"]
+    assert main(["compile", str(file), *options, "--board", board, "-o", str(tmp_path / "b")]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "[board-too-small]" in line]
+    assert len(told) == (1 if words else 0) and all(word in told[0] for word in words)
+
+
+def test_speed_may_use_the_flash_of_the_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = saved(images(12, 4), tmp_path)
+    words = ["compile", str(file), "--random", "2", "--optimize", "speed", "--json", "-", "-o", str(tmp_path / "b")]
+    assert main([*words, "--board", "nrf52840-dk"]) == 0
+    assert 700_000 < json.loads(capsys.readouterr().out)["options"]["flash"] < 1 << 20
+    assert main([*words, "--board", "microbit"]) == 2
+    assert "--board microbit does not run code for cortex-m4: give --target cortex-m0" in capsys.readouterr().err
 
 
 @pytest.mark.arm_gcc

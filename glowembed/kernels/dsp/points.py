@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, Store, law_number
-from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
