@@ -235,8 +235,8 @@ POINTS = 64
 SQUARE_CHANNELS, LARGE = 1024, 4096
 """The GE_X86_WINOGRAD_CHANNELS and CONV2D_S8_X86_LARGE of the C files."""
 
-LINES, KEPT = 4, 3072
-"""The CONV2D_S8_X86_LINES and CONV2D_S8_X86_KEPT of the C file."""
+LINES, KEPT, SMALL = 4, 3072, 4096
+"""The CONV2D_S8_X86_LINES, CONV2D_S8_X86_KEPT and CONV2D_S8_X86_SMALL of the C file."""
 
 ELEMENT = 2
 """The bytes of an expanded input at the level that needs most."""
@@ -255,7 +255,11 @@ def _conv_scratch(p: Conv2dParams) -> int:
     the scratch of Winograd's squares; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
     """
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
-    plane = ((p.kernel_h - 1) * p.dilation_h + 1 + (LINES - 1) * p.stride_h) * columns * p.in_c
+    window = (p.kernel_h - 1) * p.dilation_h + 1
+    plane = (window + (LINES - 1) * p.stride_h) * columns * p.in_c
+    if p.groups == 1 and p.kernel_w * p.in_c <= INPUTS:
+        steps = INPUTS * ((p.out_h - 1) * p.stride_h + p.kernel_h) * p.out_w
+        plane = max(plane, steps + columns * p.in_c if steps <= SMALL else 0)
     if p.kernel_h * p.kernel_w == 1:
         plane = max(p.out_w, POINTS, columns) * p.in_c
     weights = OUTPUTS * INPUTS * _steps(p)

@@ -19,12 +19,14 @@
 #include "ge_x86_bytes.h"
 #include "ge_x86_law.h"
 #include "ge_x86_portable.h"
+#include "ge_x86_sweep.h"
 #include "ge_x86_winograd.h"
 
 /* clang-format off */
 #define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
 #define CONV2D_S8_X86_KEPT 3072 /* taps of all outputs, that are widened once in a call */
 #define CONV2D_S8_X86_LINES 4   /* rows of output that a kernel of several taps computes at once */
+#define CONV2D_S8_X86_SMALL 4096 /* elements of the steps of an image that are expanded at once */
 #define CONV2D_S8_X86_LAW default
 /* clang-format on */
 
@@ -269,13 +271,9 @@ static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_r
     const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
     const int32_t left = p->pad_left < columns ? p->pad_left : columns;
     const int32_t middle = inside < columns - left ? inside : columns - left;
-    const ge_x86_element zero = (ge_x86_element)(p->in_zero_point + 128);
-    ge_x86_fill(to, zero, left * p->in_c);
-    if (middle > 0) {
-        ge_x86_expand(to + left * p->in_c, (const int8_t *)ge_row(x, iy), middle * p->in_c);
-    }
-    const int32_t done = middle > 0 ? left + middle : left;
-    ge_x86_fill(to + done * p->in_c, zero, (columns - done) * p->in_c);
+    const int8_t *const from = (const int8_t *)ge_row(x, inside > 0 ? iy : 0);
+    ge_x86_expand_row(to, from, left * p->in_c, (middle > 0 ? middle : 0) * p->in_c, columns * p->in_c,
+                      (ge_x86_element)(p->in_zero_point + 128));
 }
 
 /* A kernel of one tap, and no padding. */
@@ -387,6 +385,40 @@ static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t acro
     }
 }
 
+/* Whether a row of the kernel is one step, and the image is small. */
+static GE_X86_FN int32_t conv2d_s8_x86_small(const ge_conv2d_params *p) {
+    const int32_t rows = (p->out_h - 1) * p->stride_h + p->kernel_h;
+    return p->groups == 1 && p->dilation_h == 1 && p->dilation_w == 1 && p->kernel_w * p->in_c <= 4 &&
+           4 * rows * p->out_w <= CONV2D_S8_X86_SMALL;
+}
+
+/* A window of one step in each row: for each column of the output, these steps lie one below the other, as one run. */
+static GE_X86_FN void conv2d_s8_x86_steps(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
+                                          const ge_rows *out, int32_t first_row, int32_t last_row,
+                                          ge_x86_element *plane) {
+    const int32_t rows = (last_row - first_row - 1) * p->stride_h + p->kernel_h, step = p->stride_w * p->in_c;
+    const int32_t columns = (p->out_w - 1) * p->stride_w + p->kernel_w, top = first_row * p->stride_h - p->pad_top;
+    ge_x86_element *const row = plane + 4 * rows * p->out_w;
+    for (int32_t r = 0; r < rows; r++) {
+        conv2d_s8_x86_expand(p, x, top + r, columns, row);
+        for (int32_t column = 0; column < p->out_w; column++) {
+            memcpy(plane + 4 * (column * rows + r), row + column * step, 4 * sizeof *row);
+        }
+    }
+    s->pitch = 4 * rows;
+    s->steps = p->kernel_h;
+    s->run_count = 1;
+    for (int32_t y = first_row, lines = 0; y < last_row; y += lines) {
+        int8_t *o[CONV2D_S8_X86_LINES];
+        lines = last_row - y < CONV2D_S8_X86_LINES ? last_row - y : CONV2D_S8_X86_LINES;
+        for (int32_t line = 0; line < lines; line++) {
+            s->runs[line] = plane + 4 * (y + line - first_row) * p->stride_h;
+            o[line] = (int8_t *)ge_row(out, y + line);
+        }
+        conv2d_s8_x86_strip(s, lines, p->out_w, o);
+    }
+}
+
 /* A window: rows of the input lie in a ring, with those of some output rows, which share weights that were widened. */
 static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                             const ge_rows *out, int32_t first_row, int32_t last_row,
@@ -463,6 +495,8 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
             return;
         }
         conv2d_s8_x86_points(p, &s, x, out, first_row, last_row, plane);
+    } else if (conv2d_s8_x86_small(p)) {
+        conv2d_s8_x86_steps(p, &s, x, out, first_row, last_row, plane);
     } else {
         conv2d_s8_x86_windows(p, &s, x, out, first_row, last_row, plane);
     }

@@ -1,4 +1,4 @@
-/* Columns of int8 images for a sweep along a row of output, with AVX512-VNNI.
+/* Rows of int8 images with padding, and their columns for a sweep along a row of output, with AVX512-VNNI.
  *
  * Four rows of the input are read as they lie, become elements x + 128 in registers and are interleaved to quads. What lies outside
  * the image, and behind the last byte in use, is not read: a mask leaves the zero point there.
@@ -31,6 +31,21 @@ static inline GE_X86_INLINE __mmask64 ge_x86_sweep_first(int32_t count) {
     return count > 0 ? ~(__mmask64)0 >> (64 - count) : 0;
 }
 
+/* `count` elements: padding, but for `middle` of them from number `left` on, which are inputs. */
+static inline GE_X86_INLINE void ge_x86_expand_row(ge_x86_element *to, const int8_t *from, int32_t left, int32_t middle,
+                                                   int32_t count, ge_x86_element zero) {
+    if (count > 64) {
+        ge_x86_fill(to, zero, left);
+        ge_x86_expand(to + left, from, middle);
+        ge_x86_fill(to + left + middle, zero, count - left - middle);
+        return;
+    }
+    const __mmask64 inside = ge_x86_sweep_first(left + middle) & ~ge_x86_sweep_first(left);
+    const __m512i flip = _mm512_mask_mov_epi8(_mm512_set1_epi8((char)zero), inside, _mm512_set1_epi8(-128));
+    const __m512i x = _mm512_maskz_loadu_epi8(inside, from - left);
+    _mm512_mask_storeu_epi8(to, ge_x86_sweep_first(count), _mm512_xor_si512(x, flip));
+}
+
 /* The bytes of a register with this column of the image, and those behind it, that are in use and inside the image. `one` is a
  * constant: there is one pixel in a register. */
 static inline GE_X86_INLINE __mmask64 ge_x86_sweep_inside(const ge_x86_sweep *s, int32_t column, const int32_t one) {
@@ -57,6 +72,13 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep 
 }
 
 #else
+
+static inline GE_X86_INLINE void ge_x86_expand_row(ge_x86_element *to, const int8_t *from, int32_t left, int32_t middle,
+                                                   int32_t count, ge_x86_element zero) {
+    ge_x86_fill(to, zero, left);
+    ge_x86_expand(to + left, from, middle);
+    ge_x86_fill(to + left + middle, zero, count - left - middle);
+}
 
 typedef struct {
     const int8_t *row[4];

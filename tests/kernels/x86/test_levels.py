@@ -243,6 +243,32 @@ def test_groups_are_exact(h: int, w: int, inputs: int, outputs: int, groups: int
     assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
 
+@pytest.mark.parametrize(
+    ("h", "w", "channels", "stride"), [(5, 9, 31, 1), (4, 7, 72, 1), (6, 5, 130, 2), (3, 11, 8, 1)]
+)
+def test_sweeps_are_exact(h: int, w: int, channels: int, stride: int) -> None:
+    """Several pixels in a register, a last register that begins early, one with unused lanes, and an odd number of rows."""
+    rng = np.random.default_rng(5)
+    law, constants = random_nodes.requantization(random.Random(5), channels, 100_000)
+    out = ((h - 1) // stride + 1, (w - 1) // stride + 1)
+    p = Conv2dParams(h, w, channels, *out, channels, 3, 3, stride, stride, 1, 1, 1, 1, channels, 9, **law)
+    matrix = rng.integers(-128, 128, (3, 3, channels)).astype(np.int8)
+    graph = random_nodes.kernel_node(
+        "depthwise_s8", p, {"weights": matrix, **constants}, (h, w, channels), (*out, channels)
+    )
+    assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
+
+
+@pytest.mark.parametrize(("kernel", "inputs"), [((5, 4), 1), ((3, 1), 3)])
+def test_rows_of_a_window_as_one_run_are_exact(kernel: tuple[int, int], inputs: int) -> None:
+    rng = np.random.default_rng(6)
+    law, constants = random_nodes.requantization(random.Random(6), 40, 100_000)
+    p = Conv2dParams(11, 9, inputs, 6, 5, 40, *kernel, 2, 2, 1, 1, kernel[0] // 2, kernel[1] // 2, 1, -3, **law)
+    matrix = rng.integers(-128, 128, (40, *kernel, inputs)).astype(np.int8)
+    graph = random_nodes.kernel_node("conv2d_s8", p, {"weights": matrix, **constants}, (11, 9, inputs), (6, 5, 40))
+    assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
+
+
 # ------------------------------------------------------------------------------------- float requantization
 
 LAW = """#include "ge.h"
