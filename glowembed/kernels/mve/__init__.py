@@ -7,13 +7,14 @@ its range, fitted to measured layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.isa import Isa
-from glowembed.graph.op import Cost, Kernel, KernelsOf
+from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.law.fixedpoint import LAWS, WORDS
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
@@ -97,8 +98,11 @@ def _padded(array: Array, axis: int, multiple: int) -> Array:
 
 
 def _sums_of_four(constants: Mapping[str, Array], mode: Mode) -> list[Array]:
-    """For each four channels, as rows of bytes: 4 biases, then 4 of each word of the law."""
-    vectors = (constants["bias"], *_law_vectors(constants["multiplier"], mode))
+    """For each four channels, as rows of bytes: 4 biases, 4 of each word of the law, 4 zero points of weights, negative, if
+    there are any.
+    """
+    zero_points = [-constants[n].astype(np.int64) for n in ("weight_zero_point",) if n in constants]
+    vectors = (constants["bias"], *_law_vectors(constants["multiplier"], mode), *zero_points)
     return [_padded(v.astype("<i4"), 0, 4).view(np.int8).reshape(-1, 16) for v in vectors]
 
 
@@ -204,6 +208,26 @@ def conv2d(mode: Mode) -> Kernel:
         rows_cost=lambda node, target, count: _conv_rows_cost(node, mode, count),
         store="rows",
     )
+
+
+def _asymmetric_rows_cost(node: Node, count: int) -> float:
+    """The cost with zero points of weights: three instructions for four sums, and the sums of the pixels' inputs."""
+    p = node.params
+    more = 16 * blocks_of(p.out_c, 4) + 3 * (25 + 5.0 * _window_bytes(p) // LANES)
+    return _conv_rows_cost(node, "default", count) + blocks_of(count * p.out_w, 3) * more
+
+
+ASYMMETRIC = replace(
+    conv2d("default"),
+    symbol="ge_conv2d_aw_s8_mve",
+    template="ge_conv2d_s8_mve",
+    headers={"ge_mve_law.h": "ge_mve_law_aw.h"},
+    words={"SUMS": "1"},
+    cost=lambda node, target: Cost(
+        _asymmetric_rows_cost(node, node.params.out_h), 1300 + 88 * (_conv_instance(node.params)["STEPS"] or 6)
+    ),
+    rows_cost=lambda node, target, count: _asymmetric_rows_cost(node, count),
+)
 
 
 # ------------------------------------------------------------------------------------------------- depthwise
@@ -399,6 +423,7 @@ def conv3x3(mode: Mode) -> Kernel:
 
 KERNELS: Mapping[str, KernelsOf] = {
     "conv2d_s8": lambda mode: (conv2d(mode), conv3x3(mode)),
+    "conv2d_aw_s8": only(ASYMMETRIC),
     "depthwise_s8": lambda mode: (depthwise(mode), depthwise3x3(mode)),
     "fc_s8": lambda mode: (fc(mode),),
 }

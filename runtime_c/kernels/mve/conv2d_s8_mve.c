@@ -1,4 +1,4 @@
-/* Convolution of int8 [H, W, C] with int8 weights, one group, in any law: Helium.
+/* Convolution of int8 [H, W, C] with int8 weights, one group, in any law, also with asymmetric ones: Helium.
  *
  * Three pixels by four channels at a time. The windows of the pixels lie in scratch, each in one piece and rounded up to
  * 16 bytes (a 1x1 kernel reads three pixels of one row where they are, when in_c is a multiple of 16); weights beyond the
@@ -27,6 +27,7 @@
 
 #define CONV2D_S8_MVE_STEPS 0 /* of 16 inputs, unrolled; 0: a loop */
 #define CONV2D_S8_MVE_CLAMP 1 /* 0: the limits are those of int8 */
+#define CONV2D_S8_MVE_SUMS 0  /* 1: the law wants the sums of the pixels' inputs (ge_mve_law_aw.h) */
 
 #define CONV2D_S8_MVE_TEXT(x) #x
 #define CONV2D_S8_MVE_NUMBER(x) CONV2D_S8_MVE_TEXT(x)
@@ -47,10 +48,10 @@ typedef struct {
     int32_t step;         /* 56: from the windows of a block to those of the next, and from the end of their outputs */
     int32_t skip;         /* 60 */
     int32_t blocks;       /* 64: to compute; counts down */
-    int32_t saved[2];     /* 68: r7 and r11, which a compiler may want to keep */
-    int32_t held;         /* pixels so far, 0..2 */
-    int32_t window;       /* bytes, whole vectors */
-    int32_t group;        /* bytes of the stream for four channels */
+    int32_t saved[2 + 3 * CONV2D_S8_MVE_SUMS]; /* 68: r7 and r11, which a compiler may want to keep; 76: the sums */
+    int32_t held;                              /* pixels so far, 0..2 */
+    int32_t window;                            /* bytes, whole vectors */
+    int32_t group;                             /* bytes of the stream for four channels */
 } conv2d_s8_mve_block;
 
 /* clang-format off */
@@ -281,15 +282,34 @@ static void conv2d_s8_mve_rest(conv2d_s8_mve_block *block, int32_t channels) {
     }
 }
 
+/* The sum of `count` numbers. */
+static inline int32_t conv2d_s8_mve_sum(const int8_t *x, int32_t count) {
+    register int32_t sum __asm__("r0") = 0; /* VADDVA wants an even register */
+    __asm__ volatile("wlstp.8 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrb.8 q0, [%[x]], #16\n"
+                     "vaddva.s8 %[sum], q0\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [x] "+&r"(x), [sum] "+&r"(sum)
+                     : [count] "r"(count)
+                     : "lr", "q0", "memory");
+    return sum;
+}
+
 /* The outputs of three pixels, and of those of `blocks` - 1 more blocks. */
-static void conv2d_s8_mve_run(conv2d_s8_mve_block *block, int32_t channels, int32_t blocks) {
+static void conv2d_s8_mve_run(const ge_conv2d_params *p, conv2d_s8_mve_block *block, int32_t blocks) {
     block->held = 0;
     block->blocks = blocks;
+    for (int32_t i = 0; CONV2D_S8_MVE_SUMS && i < 3; i++) {
+        const int32_t inputs = p->kernel_h * p->kernel_w * p->in_c;
+        block->saved[2 + i] = conv2d_s8_mve_sum(block->x[i] - CONV2D_S8_MVE_SHIFT, inputs);
+    }
     if (block->groups > 0) {
         conv2d_s8_mve_channels(block);
     }
-    if (channels % 4 != 0) {
-        conv2d_s8_mve_rest(block, channels % 4);
+    if (p->out_c % 4 != 0) {
+        conv2d_s8_mve_rest(block, p->out_c % 4);
     }
 }
 
@@ -335,9 +355,10 @@ static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, c
     while (left > 0) {
         int32_t count;
         if (whole && block->held == 0 && left >= 3) {
-            const int32_t blocks = CONV2D_S8_MVE_STEPS > 0 && p->out_c % 4 == 0 ? left / 3 : 1;
+            const int32_t several = CONV2D_S8_MVE_STEPS > 0 && !CONV2D_S8_MVE_SUMS && p->out_c % 4 == 0;
+            const int32_t blocks = several ? left / 3 : 1;
             conv2d_s8_mve_hold(p, block, s->taps[0] + offset, step, o, 3);
-            conv2d_s8_mve_run(block, p->out_c, blocks);
+            conv2d_s8_mve_run(p, block, blocks);
             count = 3 * blocks;
         } else {
             int8_t *const to = windows + block->held * block->window;
@@ -345,7 +366,7 @@ static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, c
             ge_mve_pieces(s, run, offset, step, to, block->window, count);
             conv2d_s8_mve_hold(p, block, to, block->window, o, count);
             if (block->held == 3) {
-                conv2d_s8_mve_run(block, p->out_c, 1);
+                conv2d_s8_mve_run(p, block, 1);
             }
         }
         offset += count * step;
@@ -369,6 +390,6 @@ static void ge_conv2d_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const 
             block.x[i] = block.x[0];
             block.out[i] = block.out[0];
         }
-        conv2d_s8_mve_run(&block, p->out_c, 1);
+        conv2d_s8_mve_run(p, &block, 1);
     }
 }

@@ -127,3 +127,29 @@ def test_convolutions_in_every_law(shape: str, mode: Mode) -> None:
         graph = kernel_node(op, p, constants, (3, width, in_c), (3, width, out_c))
         checked = check_kernels(graph.nodes[0], graph, rng, ("random",), "mve", known=False, thorough=False)
         assert any("_mve" in name for name in checked)
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+def test_asymmetric_weights() -> None:
+    """In place and from scratch, unrolled and in a loop, with channels that end a four early, zero points of all sizes."""
+    rng = np.random.default_rng(5)
+    windows = (
+        # in, out, kernel, pads
+        ((2, 7, 16), (2, 7, 8), (1, 1), (0, 0)),
+        ((2, 4, 32), (2, 4, 6), (1, 1), (0, 0)),
+        ((1, 3, 176), (1, 3, 5), (1, 1), (0, 0)),
+        ((4, 5, 3), (4, 5, 7), (3, 3), (1, 1)),
+        ((3, 4, 20), (3, 4, 4), (3, 3), (1, 1)),
+    )
+    for inner, outer, size, pads in windows:
+        p = Conv2dParams(*inner, *outer, *size, 1, 1, 1, 1, *pads, 1, -11, 32, 3, -128, 100)
+        constants = {
+            "weights": rng.integers(-128, 128, (outer[2], *size, inner[2])).astype(np.int8),
+            "bias": rng.integers(-1000, 1000, outer[2]).astype(np.int32),
+            "multiplier": np.full(outer[2], 2**32 // 900, np.int32),
+            "weight_zero_point": np.resize([-128, 127, 0, 1], outer[2]).astype(np.int32),
+        }
+        graph = kernel_node("conv2d_aw_s8", p, constants, inner, outer)
+        found = check_kernels(graph.nodes[0], graph, rng, ("random", "extremes", "high"), "mve", known=False)
+        assert found["ge_conv2d_aw_s8_mve"] > 0
