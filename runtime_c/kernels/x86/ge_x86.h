@@ -109,20 +109,29 @@ static inline ge_x86_features ge_x86_ask(void) {
     return f;
 }
 
-/* 1 + the level in use; 0: not asked yet. Threads that come first at once write the same number. */
+/* 1 + the level in use, and GE_X86_VBMI where the processor permutes bytes of two registers (AVX512-VBMI); 0: not asked yet. Threads
+ * that come first at once write the same number. */
 static int32_t ge_x86_in_use;
+
+#define GE_X86_VBMI 16
 
 /* Levels above `most` are not used any more, or again. */
 static inline int32_t ge_x86_use(int32_t most) {
     const ge_x86_features features = ge_x86_ask();
     const int32_t level = ge_x86_best(ge_x86_allowed(&features) & GE_X86_LEVELS_HERE, most);
-    __atomic_store_n(&ge_x86_in_use, 1 + level, __ATOMIC_RELAXED);
+    const int32_t vbmi = ge_x86_all(features.leaf7_ecx, 1u << 1) ? GE_X86_VBMI : 0;
+    __atomic_store_n(&ge_x86_in_use, 1 + level + vbmi, __ATOMIC_RELAXED);
     return level;
 }
 
 static inline int32_t ge_x86_level(void) {
     const int32_t in_use = __atomic_load_n(&ge_x86_in_use, __ATOMIC_RELAXED);
-    return in_use > 0 ? in_use - 1 : ge_x86_use(GE_X86_AVX512VNNI);
+    return in_use > 0 ? in_use % GE_X86_VBMI - 1 : ge_x86_use(GE_X86_AVX512VNNI);
+}
+
+/* Whether the processor has AVX512-VBMI, which not every one with AVX512-VNNI has; a level is in use. */
+static inline int32_t ge_x86_has_vbmi(void) {
+    return __atomic_load_n(&ge_x86_in_use, __ATOMIC_RELAXED) >= GE_X86_VBMI;
 }
 
 #else

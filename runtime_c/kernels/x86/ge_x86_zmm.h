@@ -270,10 +270,27 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     }
 }
 
+/* Both halves of the table in two registers each. */
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi"))) static void
+ge_x86_look_up_vbmi(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
+    const __m512i c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+    for (int32_t i = 0; i < count; i += 64) {
+        const __mmask64 some = count - i < 64 ? ((__mmask64)1 << (count - i)) - 1 : ~(__mmask64)0;
+        const __m512i from = _mm512_maskz_loadu_epi8(some, x + i);
+        const __m512i low = _mm512_permutex2var_epi8(a, from, b), high = _mm512_permutex2var_epi8(c, from, d);
+        _mm512_mask_storeu_epi8(to + i, some, _mm512_mask_blend_epi8(_mm512_movepi8_mask(from), high, low));
+    }
+}
+
 /* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
  * one of x, and nothing behind that, as indices are negative there, is one entry. */
 static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
     __m512i part[16], before = _mm512_setzero_si512();
+    if (ge_x86_has_vbmi()) {
+        ge_x86_look_up_vbmi(to, x, count, table);
+        return;
+    }
     GE_X86_UNROLL
     for (int32_t k = 0; k < 16; k++) {
         const __m512i entries =

@@ -269,6 +269,38 @@ def test_rows_of_a_window_as_one_run_are_exact(kernel: tuple[int, int], inputs: 
     assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
 
+LOOK_UP = """#include "ge.h"
+#include "ge_x86_portable.h"
+void look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table, int32_t plain);
+static GE_X86_FN void by_level(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
+    ge_x86_look_up(to, x, count, table);
+}
+void look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table, int32_t plain) {
+    ge_x86_use(GE_X86_AVX512VNNI);
+    ge_x86_in_use = plain ? ge_x86_in_use % GE_X86_VBMI : ge_x86_in_use;
+    by_level(to, x, count, table);
+}
+"""
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_tables_are_exact_with_and_without_permutations_of_bytes(plain: bool) -> None:
+    level = next((level for level in variants(CONV2D) if level is not None and level.word == "avx512vnni"), None)
+    if level is None:
+        pytest.skip("this computer has no AVX512-VNNI")
+    library = shared_library(
+        "\n".join([*level_names("x86", LEVELS, [LOOK_UP]), *level_source("x86", level, [LOOK_UP])])
+    )
+    rng = np.random.default_rng(7)
+    table = rng.integers(-128, 128, 256).astype(np.int8)
+    for count in (1, 63, 64, 65, 256, 1000):
+        x = rng.permutation(np.resize(np.arange(-128, 128), count)).astype(np.int8)
+        found = np.zeros(count + 1, np.int8)
+        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (found, x, table)]
+        library.look_up(pointers[0], pointers[1], count, pointers[2], int(plain))
+        np.testing.assert_array_equal(found, [*table[x.astype(int) + 128], 0])
+
+
 # ------------------------------------------------------------------------------------- float requantization
 
 LAW = """#include "ge.h"
