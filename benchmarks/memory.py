@@ -2,6 +2,7 @@
 
     python benchmarks/memory.py --models ../shared/models [--only kws,resnet8] [--json FILE]
     python benchmarks/memory.py --models ../shared/models --only resnet8,mobilenetv2 --curve docs [--points 5]
+    python benchmarks/memory.py --models ../shared/models --only mobilenet_144 --curve FOLDER
 
 Every row was executed bit-exactly under QEMU; stack is gcc's static bound. With --curve each model is compiled once for each
 limit of RAM that the planner's own curve has (`compile --curve`), run, and measured: NAME-ram.svg has the cycles of `glowembed
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import networks
 import numpy as np
 import person
 
@@ -30,7 +33,14 @@ from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.show import curve_view
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn", "person")
-"""person is our own (person.py): 96 x 96 x 3, its rows handed over on request."""
+"""person is our own (person.py): 96 x 96 x 3, its rows handed over on request. `--only` also takes the names of networks.py, with the input
+in the caller's buffer.
+"""
+
+PUBLISHED = {
+    "mobilenet_144": "8560 x1.68, 14132 x1.56, 15199 x1.38, 21389 x1.30, 25803 x1.25, 67996 x1.10, 83133 x1.02"
+}
+"""Bytes and factors of products that others report (arXiv 2505.11483), printed beside a curve."""
 
 GOALS = ("speed", "balanced", "ram")
 
@@ -56,7 +66,7 @@ def main() -> None:
         rows.append(row)
         print(
             f"{row['model']:12} {row['goal']:9} {row['arena']:7} {row['bound']:7} {row['row_bound']:7} {row['proof']:>9} "
-            f"{row['instructions'] or 0:13} {row['stack']:6} {row['plan_seconds']:8.1f}{'' if row['exact'] else '  NOT EXACT'}",
+            f"{row['instructions'] or 0:13} {row['stack'] or 0:6} {row['plan_seconds']:8.1f}{'' if row['exact'] else '  NOT EXACT'}",
             flush=True,
         )
     if words.json is not None:
@@ -72,15 +82,32 @@ def _rows(words: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def _source(words: argparse.Namespace, name: str, folder: Path) -> Path:
     """The folder of a model and its samples."""
-    return person.write(folder / name) if name == "person" else words.models / name
+    if name == "person":
+        return person.write(folder / name)
+    return _made(name, folder / name) if _is_made(name) else words.models / name
+
+
+def _is_made(name: str) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in networks.FAMILIES)
+
+
+def _made(name: str, folder: Path) -> Path:
+    """A network of networks.py and two samples of noise."""
+    folder.mkdir(exist_ok=True)
+    network = networks.network(name)
+    (folder / "model.onnx").write_bytes(network.SerializeToString())
+    shape = [dim.dim_value for dim in network.graph.input[0].type.tensor_type.shape.dim]
+    noise = np.random.default_rng(0).normal(size=(2, *shape[1:])).astype(np.float32)
+    np.savez(folder / "data.npz", **{network.graph.input[0].name: noise})
+    return folder
 
 
 def _options(words: argparse.Namespace, name: str, plan: PlanOptions) -> CompileOptions:
     return CompileOptions(
         target=words.target,
-        input_layout="nhwc" if name == "person" else "model",
+        input_layout="nhwc" if name == "person" or _is_made(name) else "model",
         plan=plan,
-        places=Places(input="rows" if name == "person" else "whole"),
+        places=Places(input="rows" if name == "person" else "whole", io="caller" if _is_made(name) else "arena"),
     )
 
 
@@ -89,6 +116,8 @@ def _draw(words: argparse.Namespace) -> None:
         for name in words.only.split(","):
             points, title = list(_measured(words, name, Path(folder))), f"{name} on {words.target}"
             print(curve_view.text(title, points, "cycles"), flush=True)
+            if name in PUBLISHED:
+                print(f"published, bytes and products: {PUBLISHED[name]}", flush=True)
             drawing = curve_view.svg(title, points, cycles="cycles")
             (words.curve / f"{name}-ram.svg").write_text(drawing, encoding="utf-8")
 

@@ -3,6 +3,7 @@
     chain_<N>, branches_<N>, dense_<N>   about N nodes: inverted residual blocks; blocks of three branches; dense blocks
     faces_slim, faces_rfb                face detectors for 240x320 with four heads, classes [1, 4420, 2] and boxes [1, 4420, 4]
     backbone_<H>x<W>                     a MobileNetV1 of a quarter of the width
+    mobilenet_<SIZE>                     a MobileNetV2 of 0.35 of the width without residual sums, 3 x SIZE x SIZE
     unet_<H>x<W>                         four levels that halve the image, and four that double it
     three_<H>x<W>                        three convolutions
     audio_<SAMPLES>                      a convolution of 80 taps and stride 4, and four of 3 taps with pools
@@ -213,6 +214,27 @@ def _unet(name: str, height: int, width: int) -> onnx.ModelProto:
     return net.model(net.conv(at, 1, 1))
 
 
+WIDTH = 0.35
+"""Of mobilenet_<SIZE>."""
+
+MOBILENET = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+"""MobileNetV2 (arXiv 1801.04381, table 2): expansion, channels, blocks, stride of the first block."""
+
+
+def _mobilenet(name: str, size: int) -> onnx.ModelProto:
+    def scaled(channels: int) -> int:
+        return max(8, int(WIDTH * channels + 4) // 8 * 8)
+
+    net = Net(name, 3, size, size)
+    at = net.relu(net.conv("x", scaled(32), 3, 2))
+    for wider, channels, blocks, stride in MOBILENET:
+        for block in range(blocks):
+            wide = net.relu(net.conv(at, wider * net.shape[at][0], 1)) if wider > 1 else at
+            deep = net.relu(net.conv(wide, net.shape[wide][0], 3, stride if block == 0 else 1, depthwise=True))
+            at = net.conv(deep, scaled(channels), 1)
+    return net.model(net.mean(net.relu(net.conv(at, scaled(1280), 1))))
+
+
 def _three(name: str, height: int, width: int) -> onnx.ModelProto:
     net = Net(name, 3, height, width)
     return net.model(net.conv(net.relu(net.conv(net.relu(net.conv("x", 8)), 8)), 4))
@@ -256,6 +278,7 @@ FAMILIES: dict[str, Callable[..., onnx.ModelProto]] = {
     r"dense_(\d+)": _dense,
     r"faces_(?:slim|rfb)": _faces,
     r"backbone_(\d+)x(\d+)": _backbone,
+    r"mobilenet_(\d+)": _mobilenet,
     r"unet_(\d+)x(\d+)": _unet,
     r"three_(\d+)x(\d+)": _three,
     r"audio_(\d+)": _audio,

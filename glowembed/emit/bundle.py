@@ -18,6 +18,7 @@ from glowembed.emit import buildfiles, graphfile
 from glowembed.emit import schedule as emit_schedule
 from glowembed.emit import slices as emit_slices
 from glowembed.emit import states as emit_states
+from glowembed.emit import tiles as emit_tiles
 from glowembed.emit.constants import Stored, arrays_of, constants_of
 from glowembed.emit.kernels import kernels_header, levels_used
 from glowembed.emit.manifest import Origin, manifest_of, sizes_of
@@ -32,6 +33,7 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
+from glowembed.graph.tiles import with_tiles
 from glowembed.plan.rows import outside
 from glowembed.plan.slices import Slices
 
@@ -62,7 +64,9 @@ def emit(
     files = {
         f"{name}.h": render("bundle.h.j2", context),
         f"{name}.c": render("bundle.c.j2", context),
-        f"{name}_kernels.h": kernels_header(graph, name, origin.version, emit_schedule.slot_type(plan), target),
+        f"{name}_kernels.h": kernels_header(
+            with_tiles(graph, plan.tiled), name, origin.version, emit_schedule.slot_type(plan), target
+        ),
     }
     own = None if context["weights_file"] is None else _finished(context, files.values())
     files[f"{name}_weights.h"] = render("weights.h.j2", context)
@@ -102,16 +106,17 @@ def _context(
 ) -> dict[str, Any]:
     """The values that the templates print."""
     name = identifier(graph.name)
-    constants = constants_of(graph, name, alike=weights.place != "file")
+    constants = constants_of(with_tiles(graph, plan.tiled), name, alike=weights.place != "file")
     arrays = arrays_of(constants.values())
     tensors = tensors_of(graph, plan)
     layers = _layers(graph, plan, constants)
     groups = emit_schedule.groups(graph, plan)
+    strips = emit_tiles.entries(graph, plan, layers)
     cut = emit_slices.entry(graph, plan, slices, layers)
     weights_align = target.arena_align if levels_used(graph, target) else plan.alignment
     own = None
     if weights.place == "file":
-        own = weights_file(_pieces(name.upper(), tensors, layers, cut, arrays), weights_align)
+        own = weights_file(_pieces(name.upper(), tensors, layers, cut, strips, arrays), weights_align)
     context = {
         "name": name,
         "arena_align": target.arena_align,
@@ -132,6 +137,7 @@ def _context(
         **places_of(tensors, name, weights, plan),
         "layers": layers,
         "groups": groups,
+        "strips": strips,
         **emit_schedule.group_types(groups, [layer["rows"] for layer in layers]),
         "slot_tables": emit_schedule.slot_tables(plan),
         "macs": sum(node.macs for node in graph.nodes),
@@ -156,6 +162,7 @@ def _pieces(
     tensors: Mapping[str, list[dict[str, Any]]],
     layers: list[dict[str, Any]],
     slices: Mapping[str, Any] | None,
+    strips: Mapping[str, Any],
     arrays: list[dict[str, Any]],
 ) -> list[Piece]:
     """What lies in a weights file: scales, params and constants. The layers refer to it from then on."""
@@ -171,6 +178,9 @@ def _pieces(
     for layer in slices["divided"] if slices is not None else ():
         layer["part_params_at"] = f"{prefix}_PART_PARAMS_{layer['layer']}"
         pieces.append(Piece(layer["part_params_at"], layer["type"], b"".join(layer["part_params_bytes"])))
+    for layer in strips["layers"]:
+        layer["tile_params_at"] = f"{prefix}_TILE_PARAMS_{layer['layer']}"
+        pieces.append(Piece(layer["tile_params_at"], layer["type"], layer["tile_params_bytes"]))
     return [*pieces, *(Piece(a["id"], a["ctype"], stored_bytes(a["data"])) for a in arrays)]
 
 
@@ -226,6 +236,7 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored
                 "output": {"id": "out", "init": f"{places[node.outputs[0]]}, {out_stride}"},
                 "constants": [constants[node.name, c].id for c in kernel(node.kernel).ctypes(op)],
                 "rows": op.rows(node.params),
+                "in_strips": any(number in group.tiles for group in plan.tiled),
                 "scratch": _address(plan, plan.scratch[node.name]) if node.name in plan.scratch else "NULL",
                 "streamed": number in plan.streamed,
                 "outputs": [v for v in node.outputs if emit_schedule.is_whole(plan, number, v)],

@@ -14,6 +14,7 @@ from glowembed.graph.cstruct import counting_type
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import SLOT_UNIT, Plan
 from glowembed.graph.registry import kernel_ops
+from glowembed.graph.tiles import TiledGroup
 
 
 def layer_numbers(graph: Graph) -> dict[int, int]:
@@ -23,10 +24,11 @@ def layer_numbers(graph: Graph) -> dict[int, int]:
 
 
 def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
-    """Each streamed group: its layers, its tape (the layer of each call, counted from the first), rows per call."""
+    """Each streamed group that is not in strips: its layers, its tape (the layer of each call, counted from the first), rows per call."""
     layer = layer_numbers(graph)
     found = []
-    for first, last in plan.groups:
+    in_strips = {(group.first, group.last) for group in plan.tiled}
+    for first, last in (group for group in plan.groups if group not in in_strips):
         nodes = [n for n in range(first, last) if n in layer]
         steps = [step for step in plan.steps if first <= step.node < last]
         block = max(step.last - step.first for step in steps)
@@ -141,4 +143,13 @@ def schedule_entry(graph: Graph, plan: Plan) -> dict[str, Any]:
         "proof": plan.proof,
         **({"simpler": plan.simpler} if plan.simpler else {}),
         "groups": [{k: g[k] for k in ("first", "last", "block", "calls")} for g in groups(graph, plan)],
+        **({"strips": [_strips(group, layer, plan) for group in plan.tiled]} if plan.tiled else {}),
     }
+
+
+def _strips(group: TiledGroup, layer: Mapping[int, int], plan: Plan) -> dict[str, int]:
+    """A group in strips, for the manifest. calls: of all strips."""
+    steps = [step for step in plan.steps if step.node in group.tiles]
+    calls = sum(1 for _ in group.calls(steps))
+    first, last = (layer[node] for node in (min(group.tiles), max(group.tiles)))
+    return {"first": first, "last": last, "strips": group.strips, "patches": group.patches, "calls": calls}

@@ -19,8 +19,8 @@ class Geometry:
     """count: rows of the output. elements: of a row. needs: for each input, the rows that output row y reads, clipped to those that
     exist. part: the params of the op that computes only some rows of the output from only some rows of its inputs, which are all
     that these need; None if a row depends on more than the rows that it needs, such as on its number. across: the params of the op
-    that computes only these columns of each row, and how many elements of a row of the input, and of the output, lie before them; None
-    if a row has no columns that can be computed alone. outputs: the params of the op that computes only these elements of a row, each
+    that computes only these columns of each row, and how many elements of a row of each input, and of the output, lie before them; None
+    if a row has no columns that can be computed alone. columns: of a row of the output. outputs: the params of the op that computes only these elements of a row, each
     of which has its own index of the first axis of every constant; None if that is not so.
     """
 
@@ -30,6 +30,7 @@ class Geometry:
     part: Callable[[Any, range, range], Any] | None = None
     across: Callable[[Any, range], tuple[Any, int, int] | None] = lambda params, columns: None
     outputs: Callable[[Any, range], Any] = lambda params, elements: None
+    columns: Callable[[Any], int] = lambda params: 1
 
 
 def per_row(elements: Callable[[Any], Elements]) -> Geometry:
@@ -49,10 +50,19 @@ def whole(elements: Callable[[Any], Elements]) -> Geometry:
     return Geometry(lambda p: 1, elements, lambda p, y: tuple(range(1) for _ in range(len(elements(p)[0]))))
 
 
-ELEMENTWISE = sliding(per_row(lambda p: ((p.row,), p.row)))
-"""One input; `p.row` elements in a row of it and of the output."""
+def elementwise(geometry: Geometry) -> Geometry:
+    """A geometry of `p.row` elements in a row of the output and of every input, for an op that computes each from those of its place."""
 
-PAIRS = sliding(per_row(lambda p: ((p.row, p.row), p.row)))
+    def across(params: Any, columns: range) -> tuple[Any, int, int]:
+        return replace(params, row=len(columns)), columns.start, columns.start
+
+    return replace(geometry, across=across, columns=lambda p: int(p.row))
+
+
+ELEMENTWISE = elementwise(sliding(per_row(lambda p: ((p.row,), p.row))))
+"""One input."""
+
+PAIRS = elementwise(sliding(per_row(lambda p: ((p.row, p.row), p.row))))
 """Two inputs of the output's shape."""
 
 

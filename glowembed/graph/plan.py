@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from glowembed.graph.tiles import TiledGroup
 
 Optimize = Literal["balanced", "speed", "ram", "size"]
 PlanMode = Literal["exact", "greedy"]
@@ -87,11 +90,14 @@ class Weights:
 
 @dataclass(frozen=True)
 class Step:
-    """One call: rows first <= y < last of node number `node`."""
+    """One call: rows first <= y < last of node number `node`. shift: the slots of its output are this many further in their table, because
+    rows that are computed again have slots of their own.
+    """
 
     node: int
     first: int
     last: int
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,8 @@ class Plan:
     need less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of the
     cycles beyond `fastest_cycles`, which is for the fastest kernels, each called once. live: the bytes in use at each
     step. rams: the memories besides the arena, with the bytes used and the offset of the first byte; offsets continue
-    after the arena. simpler: what was left out, and why, if the network is too long (limits.py).
+    after the arena. simpler: what was left out, and why, if the network is too long (limits.py). tiled: the groups that are computed in
+    strips.
     """
 
     offsets: Mapping[str, int]
@@ -140,6 +147,7 @@ class Plan:
     rams: tuple[tuple[Ram, int], ...] = ()
     fastest_cycles: float = 0.0
     simpler: str = ""
+    tiled: tuple[TiledGroup, ...] = ()
 
     @property
     def arena_size(self) -> int:

@@ -14,6 +14,7 @@ from glowembed.graph.op import Kernel
 from glowembed.graph.plan import SLOT_UNIT, Plan
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
+from glowembed.graph.tiles import with_tiles
 
 NETWORK = 260
 """Bytes of a network without layers: its functions, and code that all kernels share."""
@@ -82,5 +83,6 @@ def flash(graph: Graph, plan: Plan, target: Target, flag: str = "-O2", elsewhere
     """The bytes of the whole bundle: constants exactly, unless they lie elsewhere; the rest within about 20 %. flag:
     the compiler's optimization flag.
     """
+    graph = with_tiles(graph, plan.tiled)
     weights = 0 if elsewhere else stored_once(graph)
     return weights + code(graph, target, flag) + network(graph) + schedule(plan)

@@ -20,14 +20,17 @@ from glowembed.graph.op import LowerContext
 from glowembed.graph.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan import placement, schedule
+from glowembed.plan.calls import Call
 from glowembed.plan.costs import Costs
 from glowembed.plan.curve import SLACK
+from glowembed.plan.lives import Lives, in_one_piece, live_bytes, lives, overwrites
 from glowembed.plan.order import best_order
 from glowembed.plan.placement import Conflicts, Fit, Item, Placement
-from glowembed.plan.rows import STORES, Rows, Work, finest, row_count, rows_of, simpler, too_long
-from glowembed.plan.schedule import Candidate, Lives
+from glowembed.plan.rows import STORES, Rows, finest, row_count, rows_of, simpler, too_long
+from glowembed.plan.schedule import Candidate
 from glowembed.plan.split import split
 from glowembed.plan.states import block_size, with_block
+from glowembed.plan.tiles import Tiled, Tiler, group_of
 
 SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
@@ -69,7 +72,7 @@ REPAIRS = 50
 @dataclass(frozen=True)
 class _Variant:
     """A graph to plan. cycles: the cycles beyond those of the fastest kernels; budgets: the cycles that additional
-    calls may take, the largest first, because a cheaper plan is not always larger.
+    calls may take, the largest first, because a cheaper plan is not always larger. strips: groups may be computed in strips.
     """
 
     graph: Graph
@@ -77,6 +80,7 @@ class _Variant:
     budgets: tuple[float, ...]
     costs: Costs
     streaming: bool
+    strips: bool = False
 
 
 def plan_network(
@@ -124,13 +128,19 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
     if options.optimize == "speed" and options.ram is None:
         return [plain]
     split, base = by_rows(ordered), _whole(ordered, costs)
-    summed = _variants(split, options, costs, base)
+    first, *others = _variants(split, options, costs, base)
+    summed = [replace(first, strips=_recomputes(options)), *others]
     if len(split.nodes) > MANY:
         return [plain, summed[0]]
     if split is ordered:
         return [plain, *summed]
     few = replace(options, optimize="balanced", ram=None)
     return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles of sums may save more elsewhere
+
+
+def _recomputes(options: PlanOptions) -> bool:
+    """Whether rows and columns may be computed twice to save RAM."""
+    return (options.optimize == "ram" or options.ram is not None) and options.slice is None and not options.rams
 
 
 def _whole(graph: Graph, costs: Costs) -> float:
@@ -263,11 +273,12 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: 
     cycles, unit = _Cycles(variant.graph, rows, variant.costs), min(alignment, SLOT_UNIT)
     if not variant.streaming or too_long(variant.graph):
         found = schedule.unstreamed(rows, unit, cycles, variant.budgets)
-        return [_prepared(variant, rows, candidate, alignment) for candidate in found]
-    found = schedule.candidates(rows, unit, cycles, variant.budgets, options.limit)
+        return [_prepared(variant, candidate, alignment) for candidate in found]
+    tiler = Tiler(variant.graph, rows, variant.costs) if variant.strips else None
+    found = schedule.candidates(rows, unit, cycles, variant.budgets, options.limit, tiler)
     tried = [c for c in found if c.groups][: None if options.ram or every else PLACED * len(variant.budgets)]
     tried += [c for c in found if not c.groups]
-    return [_prepared(variant, rows, candidate, alignment) for candidate in tried]
+    return [_prepared(variant, candidate, alignment) for candidate in tried]
 
 
 def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> list[_Placed]:
@@ -348,10 +359,8 @@ def peak_step(plan: Plan) -> int:
 class _Placed:
     """A candidate with its items, their offsets, and what is proved about them."""
 
-    def __init__(
-        self, variant: _Variant, rows: Rows, candidate: Candidate, life: Lives, items: list[Item], bound: int
-    ) -> None:
-        self.variant, self.rows = variant, rows
+    def __init__(self, variant: _Variant, candidate: Candidate, life: Lives, items: list[Item], bound: int) -> None:
+        self.variant, self.rows = variant, candidate.rows
         self.extra = variant.cycles + candidate.extra
         self.affordable = sum(candidate.extra <= budget + SLACK for budget in variant.budgets)
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
@@ -372,14 +381,15 @@ def _solve(candidates: Sequence[_Placed], options: PlanOptions) -> None:
             )
 
 
-def _prepared(variant: _Variant, rows: Rows, candidate: Candidate, alignment: int) -> _Placed:
-    life = schedule.lives(rows, candidate.calls)
-    pieces = schedule.in_one_piece(rows, candidate.groups)
+def _prepared(variant: _Variant, candidate: Candidate, alignment: int) -> _Placed:
+    rows = candidate.rows
+    life = lives(rows, candidate.calls, candidate.loops)
+    pieces = in_one_piece(rows, candidate.groups)
     items = _items(pieces, candidate, life, alignment)
-    live = schedule.live_bytes(pieces, candidate.calls, life, min(alignment, SLOT_UNIT))
+    live = live_bytes(pieces, candidate.calls, life, min(alignment, SLOT_UNIT))
     live = schedule.with_scratch(rows, candidate, life, live)
     bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
-    placed = _Placed(variant, rows, candidate, life, items, bound)
+    placed = _Placed(variant, candidate, life, items, bound)
     placed.live = tuple(int(live[begin + 1 : end + 2].max()) for begin, end in life.spans)
     return placed
 
@@ -412,7 +422,7 @@ def _merged(rows: Rows, candidate: Candidate, life: Lives, items: list[Item]) ->
     for (position, first, last), span in zip(candidate.calls, life.spans, strict=True):
         work = rows.works[position]
         below, above = place.get(work.inputs[0] if work.inputs else -1), place.get(work.output)
-        if below is None or above is None or not schedule.overwrites(rows, work, first, last, span, life):
+        if below is None or above is None or not overwrites(rows, work, first, last, span, life):
             continue
         cells = np.concatenate([below.cells, above.cells])
         one = replace(below, cells=cells, also=(*below.also, above.storage, *above.also))
@@ -518,20 +528,23 @@ def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, in
     for storage, row_offsets in table.items():
         slots.update(dict.fromkeys(rows.storages[storage].values, tuple(row_offsets)))
     size = max(best.placement.size, alignment)
-    calls = best.candidate.calls
+    calls, tiled = best.candidate.calls, best.candidate.tiled
     optimal = best.placement.size <= best.proved
     return Plan(
         offsets, scratch, size, liveness_bound(rows_of(graph), alignment), alignment, _buffers(rows, best), slots,
-        tuple(_step(graph, rows.works[p], a, b) for p, a, b in calls),
+        tuple(_step(graph, rows, call, tiled) for call in calls),
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
-        best.extra, best.live, rams,
+        best.extra, best.live, rams, tiled=tuple(group_of(one, rows, calls, best.candidate.loops) for one in tiled),
     )  # fmt: skip
 
 
-def _step(graph: Graph, work: Work, first: int, last: int) -> Step:
+def _step(graph: Graph, rows: Rows, call: Call, tiled: Sequence[Tiled]) -> Step:
     """A call, in rows of the kernel: the single row of a work may stand for all of them."""
-    return Step(work.index, first, last if work.rows > 1 else row_count(graph.nodes[work.index]))
+    position, first, last = call
+    work = rows.works[position]
+    shift = next((one.shift(position, first) for one in tiled if one.first <= position < one.last), 0)
+    return Step(work.index, first - shift, last - shift if work.rows > 1 else row_count(graph.nodes[work.index]), shift)
 
 
 def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:

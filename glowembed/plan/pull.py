@@ -1,28 +1,28 @@
 """Finds the calls of a group of layers that runs row by row: to make rows of the last node, the rows that its window needs are made
 first, and so on back to the inputs of the group.
 
-In: Rows, the nodes of a group, how it pulls. Out: a list of calls.
+In: Rows, the nodes of a group, how it pulls. Out: a list of calls, and those that are repeated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from glowembed.plan.calls import Call, Loop
 from glowembed.plan.rows import Rows
-
-Call = tuple[int, int, int]
-"""The position in Rows.works, the first row, and the last row + 1."""
+from glowembed.plan.tiles import Tiled, Tiling
 
 
 @dataclass(frozen=True)
 class Pull:
     """How a group pulls its rows. block: rows per call. order: nodes that pull their inputs from the last to the first.
-    eager: nodes that are computed as soon as their inputs are there.
+    eager: nodes that are computed as soon as their inputs are there. tiling: its strips, in calls of one row.
     """
 
     block: int = 1
     reverse: frozenset[int] = frozenset()
     eager: frozenset[int] = frozenset()
+    tiling: Tiling | None = None
 
 
 @dataclass
@@ -35,6 +35,9 @@ class _Puller:
     pull: Pull
     done: dict[int, int] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    tiled: Tiled | None = None
+    patches: list[Loop] = field(default_factory=list)
+    inside: bool = False
 
     def run(self) -> list[Call]:
         for position in reversed(range(self.first, self.last)):
@@ -52,6 +55,10 @@ class _Puller:
         """Compute the rows of a node up to `count`."""
         if self.done.get(position, 0) >= count:
             return
+        if self.tiled is not None and position in self.tiled.patched and not self.inside:
+            while self.done.get(position, 0) < count:
+                self._patch(self.tiled)
+            return
         work = self.rows.works[position]
         while (begin := self.done.get(position, 0)) < count:
             end = min(begin + self.pull.block, work.rows)
@@ -63,6 +70,19 @@ class _Puller:
             self.done[position] = end
             if self.pull.eager:
                 self._push(work.output)
+
+    def _patch(self, tiled: Tiled) -> None:
+        """Compute the next block of patched rows, after all that it reads, so that its calls can be repeated."""
+        counts = tiled.counts[len(self.patches)]
+        for position in tiled.patched:
+            for producer, needed in self._needs(position, counts[position]):
+                if producer not in tiled.patched:
+                    self.produce(producer, needed)
+        begin, self.inside = len(self.calls), True
+        for position in reversed(tiled.patched):
+            self.produce(position, counts[position])
+        self.inside = False
+        self.patches.append(Loop(begin, len(self.calls), tiled.patch_borders))
 
     def _needs(self, position: int, end: int) -> list[tuple[int, int]]:
         """(node of this group, number of its rows) that are needed for rows up to `end`; for a row of several parts,
@@ -88,3 +108,10 @@ class _Puller:
 def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
     """The calls of works[first:last] as one group."""
     return _Puller(rows, first, last, pull).run()
+
+
+def stream_tiled(rows: Rows, tiled: Tiled, pull: Pull) -> tuple[list[Call], list[Loop]]:
+    """The calls of a group in one strip, and the loops in them: first that over the strips, then those over patches."""
+    puller = _Puller(rows, tiled.first, tiled.last, pull, tiled=tiled)
+    calls = puller.run()
+    return calls, [Loop(0, len(calls), tiled.borders), *puller.patches]

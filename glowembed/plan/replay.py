@@ -7,6 +7,8 @@ overlaps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.plan import OUTSIDE, Plan, Step
 from glowembed.graph.registry import kernel, kernel_ops
+from glowembed.graph.tiles import Tile, TiledGroup
 
 Reads = list[list[tuple[str, int, int]]]
 """For each row and each input: (input, first byte, last byte + 1)."""
@@ -67,8 +70,15 @@ class _Replay:
     def run(self) -> None:
         for name in self.graph.inputs:
             self.write(name, 0, self.graph.values[name].bytes)
-        for step in self.plan.steps:
-            self.step(self.graph.nodes[step.node], step)
+        groups = {number: group for group in self.plan.tiled for number in group.tiles}
+        for first, steps in groupby(
+            self.plan.steps, lambda step: groups[step.node].first if step.node in groups else -1
+        ):
+            if first >= 0:
+                _Tiles(self, groups[first]).run(list(steps))
+                continue
+            for step in steps:
+                self.step(self.graph.nodes[step.node], step)
         for node in self.graph.nodes:
             assert node.kernel is None or self.rows_done[node.name] == self.row_count(node), (
                 f"{node.name} is not complete"
@@ -240,9 +250,13 @@ class _Replay:
             where = np.asarray(slots, np.int64)[inside // row] + inside % row
         end = self.plan.size if self.root(name) not in self.outside else self.tags.size
         assert where.size == 0 or (where.min() >= 0 and where.max() < end), f"{name} leaves the arena"
+        return where, self.tags_of(name, inside)
+
+    def tags_of(self, name: str, inside: Ints) -> Ints:
+        """The tags of bytes of a tensor."""
         while name in self.views:
             name = self.views[name]
-        return where, (self.number[name] << 32) + inside
+        return (self.number[name] << 32) + inside
 
     def write(self, name: str, start: int, end: int) -> Extent:
         """Write a row, and return the addresses written."""
@@ -267,13 +281,91 @@ class _Replay:
 
     def scratch(self, node: Node) -> Extent:
         """Fill the scratch of a node with garbage, and return its addresses."""
-        size = kernel(node.kernel or "").scratch(node.params)
+        return self.clear(node, kernel(node.kernel or "").scratch(node.params))
+
+    def clear(self, node: Node, size: int) -> Extent:
+        """Fill so many bytes of the scratch of a node with garbage, and return their addresses."""
         if not size:
             return 1, 0
         start = self.plan.scratch[node.name]
         assert start >= 0 and start + size <= self.plan.size, f"scratch of {node.name} leaves the arena"
         self.tags[start : start + size] = -1
         return start, start + size - 1
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """Bytes of one row of a tensor: `before` of the row as it is stored lie before them, `first` of the tensor."""
+
+    name: str
+    row: int
+    row_size: int
+    before: int
+    first: int
+    length: int
+
+
+class _Tiles:
+    """Replays a group in strips: each call in each strip and patch, with the columns that its tile says."""
+
+    def __init__(self, replay: _Replay, group: TiledGroup) -> None:
+        self.replay, self.group, self.shifts = replay, group, dict[str, int]()
+
+    def run(self, steps: Sequence[Step]) -> None:
+        graph = self.replay.graph
+        for step, number in self.group.calls(steps):
+            self.call(step, graph.nodes[step.node], self.group.tiles[step.node][number])
+        for number in self.group.tiles:  # whoever reads their outputs proves that they are complete
+            node = graph.nodes[number]
+            self.replay.rows_done[node.name] = self.replay.row_count(node)
+
+    def call(self, step: Step, node: Node, tile: Tile) -> None:
+        """A row of a tile. What it reads stays where it is while the row is written."""
+        assert step.last == step.first + 1, f"{node.name} computes several rows of a strip"
+        assert self.replay.root(node.outputs[0]) not in self.replay.given, f"{node.name} writes over an input"
+        own = kernel(node.kernel or "")
+        scratch = (own.row_scratch or own.scratch)(tile.params)
+        self.shifts[node.outputs[0]] = step.shift
+        reads, written = self.accesses(node, tile, step.first)
+        self.replay.clear(node, scratch)
+        self.require(reads, node)
+        where, tags = self.places(written)
+        self.replay.tags[where] = tags
+        self.replay.clear(node, scratch)
+        self.require(reads, node)
+
+    def accesses(self, node: Node, tile: Tile, y: int) -> tuple[list[_Bytes], _Bytes]:
+        """What row y of a tile reads and writes."""
+        op = kernel_ops()[node.op]
+        made = op.geometry.across(node.params, tile.columns)
+        assert made is not None and made[0] == tile.params, f"{node.name} has other params than its columns need"
+        (of_tile, out_tile), (of_row, out_row) = op.row_bytes(tile.params), op.row_bytes(node.params)
+        (read, written), needs = op.element_bytes, op.needs(node.params, y)
+        each = zip(node.inputs, of_tile, of_row, tile.read, needs, strict=True)
+        reads = [
+            _Bytes(name, row, size, before, row * size + made[1] * read, length)
+            for name, length, size, before, rows in each
+            for row in rows
+        ]
+        first = y * out_row + made[2] * written
+        return reads, _Bytes(node.outputs[0], y, out_row, tile.written, first, out_tile)
+
+    def places(self, one: _Bytes) -> tuple[Ints, Ints]:
+        """Addresses and tags. Raises AssertionError for bytes that are not in one row."""
+        plan, replay = self.replay.plan, self.replay
+        size, slots = self.group.rows.get(one.name, one.row_size), plan.slots.get(one.name)
+        assert 0 <= one.before <= size - one.length, f"{one.name}: a strip leaves its row"
+        row = one.row + self.shifts.get(one.name, 0)
+        start = slots[row] if slots is not None else replay.start(one.name) + row * size
+        end = plan.size if replay.root(one.name) not in replay.outside else replay.tags.size
+        assert 0 <= start <= end - size, f"{one.name} leaves the arena"
+        inside = np.arange(one.length, dtype=np.int64)
+        return start + one.before + inside, replay.tags_of(one.name, one.first + inside)
+
+    def require(self, reads: Sequence[_Bytes], node: Node) -> None:
+        for one in reads:
+            where, tags = self.places(one)
+            assert (self.replay.tags[where] == tags).all(), f"{node.name} reads {one.name!r} where it is not"
 
 
 def _union(spans: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:

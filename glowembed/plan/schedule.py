@@ -16,14 +16,14 @@ from itertools import combinations, product
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from glowembed.plan.calls import Call, Loop
 from glowembed.plan.curve import NEVER, SLACK, Curve, Option, chosen, curve_of
-from glowembed.plan.pull import Call, Pull, stream
-from glowembed.plan.rows import Rows, Work
-
-Ints = NDArray[np.int64]
-NONE: Ints = np.zeros(0, np.int64)
+from glowembed.plan.lives import Ints, Lives, in_one_piece, live_bytes, lives, lives_within, most_alive
+from glowembed.plan.pull import Pull, stream, stream_tiled
+from glowembed.plan.rows import Rows
+from glowembed.plan.tiles import Tiled, Tiler
+from glowembed.plan.tilings import Estimates
 
 SEGMENTS, SHORTEST = 500, 6
 """The number of segments to look at: this number divided by the number of nodes is the length of the longest group, but
@@ -48,6 +48,12 @@ OWN_SHARE = 0.002
 need as much memory.
 """
 
+SHARES = (1.0, 0.96, 0.92, 0.88, 0.84, 0.8, 0.75, 0.7, 0.65, 0.6, 0.56, 0.52, 0.48, 0.44, 0.4, 0.36, 0.32, 0.28, 0.24)
+"""Limits for which groups in strips are sought, as shares of the bytes that are needed without them."""
+
+ROUGH = 2.0
+"""How far an estimate of cycles may exceed the budget, because exact ones may be lower."""
+
 STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Limits to try: the smallest possible one, and multiples above it by these shares."""
 
@@ -55,122 +61,17 @@ STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.
 @dataclass(frozen=True)
 class Candidate:
     """Calls in order; `groups` are positions first..last-1 in Rows.works; kernels: for each of Rows.works the number of
-    the kernel that computes it; extra: cycles beyond one call of its own kernel for each node.
+    the kernel that computes it; extra: cycles beyond one call of its own kernel for each node. tiled: the groups in strips, whose calls
+    are those of one strip; rows: the works and storages of all calls; loops: the calls that are repeated.
     """
 
     calls: tuple[Call, ...]
     groups: tuple[tuple[int, int], ...]
     kernels: tuple[int, ...]
     extra: float
-
-
-# ------------------------------------------------------------------------------------------------ lives
-
-
-@dataclass(frozen=True)
-class Lives:
-    """The ticks of the first and of the last access to each row of each storage; there is one tick per row computed.
-
-    Rows that exist from the start have birth -1, those that the caller reads have death `ticks`. A row that is never
-    touched has death -2. spans: first and last tick of each call. touched: the storages that have rows here.
-    """
-
-    birth: tuple[Ints, ...]
-    death: tuple[Ints, ...]
-    ticks: int
-    spans: tuple[tuple[int, int], ...]
-    touched: tuple[int, ...]
-
-
-def lives(rows: Rows, calls: Sequence[Call]) -> Lives:
-    """The lifetimes of all rows, for calls that compute everything."""
-    return _lives(rows, calls, lambda storage: rows.storages[storage].is_input, lambda s: rows.storages[s].is_output)
-
-
-def _lives(rows: Rows, calls: Sequence[Call], is_old: Callable[[int], bool], is_kept: Callable[[int], bool]) -> Lives:
-    storages = rows.storages
-    spans, ticks = _ticks(calls)
-    touched = {s for position in ticks for s in (*rows.works[position].inputs, rows.works[position].output)}
-    touched |= {i for i, s in enumerate(storages) if s.is_input and is_old(i)}
-    births, deaths = [NONE] * len(storages), [NONE] * len(storages)
-    for i in touched:
-        births[i] = np.full(storages[i].rows, -1 if is_old(i) else NEVER, np.int64)
-        deaths[i] = np.full(storages[i].rows, -2, np.int64)
-    for position, (computed, each, begin, end) in ticks.items():
-        work = rows.works[position]
-        apart = work.store == "disjoint"
-        born, now = np.full(work.rows, NEVER, np.int64), np.full(work.rows + 1, -2, np.int64)
-        born[computed], now[computed] = (begin, end) if apart else (each, each)
-        first, last = work.written
-        written = first < work.rows
-        births[work.output][: first.size][written] = np.minimum(
-            births[work.output][: first.size], born[first % work.rows]
-        )[written]
-        for storage, access in ((work.output, last), *zip(work.inputs, work.read_last, strict=True)):
-            died = deaths[storage][: access.size]
-            np.maximum(died, now[access], out=died)
-    total = spans[-1][1] + 1 if spans else 0
-    for i in touched:
-        if is_kept(i):
-            deaths[i][:] = total
-        if storages[i].is_input and is_old(i):
-            np.maximum(deaths[i], -1, out=deaths[i])
-    return Lives(tuple(births), tuple(deaths), total, spans, tuple(sorted(touched)))
-
-
-def _ticks(calls: Sequence[Call]) -> tuple[tuple[tuple[int, int], ...], dict[int, tuple[Ints, Ints, Ints, Ints]]]:
-    """The first and last tick of each call; for each position, the rows computed, with the tick of each, and with the
-    first and the last tick of its call.
-    """
-    if not calls:
-        return (), {}
-    position, first, last = np.asarray(calls, np.int64).T
-    count = last - first
-    end = np.cumsum(count) - 1
-    begin = end - count + 1
-    each = np.arange(end[-1] + 1)
-    owner = np.repeat(np.arange(len(calls)), count)
-    order = np.argsort(position[owner], kind="stable")
-    owner = owner[order]
-    row = first[owner] + order - begin[owner]
-    cuts = np.flatnonzero(np.diff(position[owner])) + 1
-    parts = (np.split(array, cuts) for array in (row, each[order], begin[owner], end[owner]))
-    ticks = {
-        int(position[owner[at]]): part for at, part in zip([0, *cuts.tolist()], zip(*parts, strict=True), strict=True)
-    }
-    return tuple(zip(begin.tolist(), end.tolist(), strict=True)), ticks
-
-
-def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
-    """The bytes alive at each tick (-1 first, the caller's last), without scratch; rows of streamed tensors are rounded
-    up to `unit`.
-    """
-    change = np.zeros(life.ticks + 3, np.int64)
-    for i in life.touched:
-        storage, birth, death = rows.storages[i], life.birth[i], life.death[i]
-        if storage.outside:
-            continue
-        size = storage.row_bytes if storage.whole else -(-storage.row_bytes // unit) * unit
-        alive = death >= birth
-        np.add.at(change, birth[alive] + 1, size)
-        np.add.at(change, death[alive] + 2, -size)
-    live = np.cumsum(change)[: life.ticks + 2]
-    for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
-        work = rows.works[position]
-        if overwrites(rows, work, first, last, (begin, end), life):
-            live[begin + 1 : end + 2] -= rows.storages[work.output].bytes
-        for y in range(first, last) if work.in_place else ():
-            live[begin + y - first + 1] -= _saved_in_place(rows, work, y, begin + y - first, life)
-    return live
-
-
-def _most(live: Ints, spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The most bytes alive during each call."""
-    if not spans:
-        return []
-    begins = np.asarray(spans, np.int64)[:, 0]
-    most: list[int] = np.maximum.reduceat(live[1 : spans[-1][1] + 2], begins).tolist()
-    return most
+    rows: Rows = field(compare=False, repr=False)
+    loops: tuple[Loop, ...] = ()
+    tiled: tuple[Tiled, ...] = field(default=(), compare=False, repr=False)
 
 
 def with_scratch(rows: Rows, candidate: Candidate, life: Lives, live: Ints) -> Ints:
@@ -185,40 +86,6 @@ def scratch_of(rows: Rows, candidate: Candidate, position: int) -> int:
     """The bytes of scratch that a call of this node needs."""
     kernels = rows.works[position].kernels
     return kernels[candidate.kernels[position]].scratch if kernels else 0
-
-
-def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, int], life: Lives) -> bool:
-    """Whether this call may write its output exactly over its input: all rows in one call, both in one piece, and the
-    input not needed afterwards.
-    """
-    if not work.same_place or (first, last) != (0, work.rows) or work.inputs[0] == work.output:
-        return False
-    below, above = rows.storages[work.inputs[0]], rows.storages[work.output]
-    dies = int(life.death[work.inputs[0]].max()) <= span[1]
-    return dies and below.bytes == above.bytes and below.whole and above.whole
-
-
-def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
-    """The lifetimes with all storages whole except those whose rows may lie anywhere: a group uses them, and nothing
-    needs them whole.
-
-    An input that a node outside the groups may overwrite with its output stays in one piece, and so does that output.
-    """
-    inside = {p for first, last in groups for p in range(first, last)}
-    touched = {s for p in inside for s in (*rows.works[p].inputs, rows.works[p].output)}
-    outside = (work for p, work in enumerate(rows.works) if p not in inside and work.same_place)
-    needed = {s for work in outside for s in (*work.inputs, work.output)}
-    storages = (replace(s, whole=s.whole or i not in touched or i in needed) for i, s in enumerate(rows.storages))
-    return replace(rows, storages=tuple(storages))
-
-
-def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> int:
-    """The bytes of the output row that lie on an input row that dies in this tick."""
-    for k in work.in_place:
-        first, last = work.reads[k][y]
-        if last == first + 1 and life.death[work.inputs[k]][first] == tick:
-            return rows.storages[work.output].row_bytes
-    return 0
 
 
 # ------------------------------------------------------------------------------------------------- cuts
@@ -236,6 +103,10 @@ class _Segment:
     pull: Pull | None
 
 
+Way = tuple[int, int, Pull | None]
+"""A segment, and how it is streamed."""
+
+
 @dataclass
 class _Segments:
     """The costs of all segments that may be streamed."""
@@ -243,6 +114,8 @@ class _Segments:
     rows: Rows
     unit: int
     cycles: Cycles
+    tiler: Tiler | None = None
+    groups: tuple[Tiled, ...] = ()
     known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
     alike: dict[Hashable, Curve] = field(default_factory=dict)
     """The curves of segments without the bytes that merely exist meanwhile: repeated blocks of a network have one."""
@@ -255,16 +128,73 @@ class _Segments:
 
     def _shifted(self, first: int, last: int, pull: Pull | None) -> Curve:
         """The curve of a segment."""
+        if pull is not None and pull.tiling is not None:
+            return self._in_strips(first, last, pull)
         used = dict.fromkeys(
             s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)
         )
         key = self._likeness(first, last, pull, used)
         if key not in self.alike:
             calls = self.calls(first, last, pull)
-            life, live = self._alive(self.rows if pull is not None else self.pieces, first, last, calls)
+            life, live = self._alive(self.rows if pull is not None else self.pieces, first, last, calls, ())
             self.alike[key] = self.curve(range(first, last), calls, life, live)
         curve, aside = self.alike[key], self._aside(first, last, used)
         return replace(curve, needs=tuple(need + aside for need in curve.needs))
+
+    def _in_strips(self, first: int, last: int, pull: Pull) -> Curve:
+        """The curve of a segment in strips, with the bytes that merely exist meanwhile."""
+        view = self.view([(first, last, pull)])
+        (calls, loops), positions = view.strips(first, last, pull), range(first, last)
+        life, live = view._alive(view.rows, first, last, calls, loops)
+        found = curve_of(view.options(positions, calls, life, live), int(live[1:-1].max(initial=0)))
+        curve = self.above(positions, found)
+        used = {s for w in self.rows.works[first:last] for s in (*w.inputs, w.output)}
+        aside = self._aside(first, last, used)
+        return replace(curve, needs=tuple(need + aside for need in curve.needs))
+
+    def view(self, ways: Iterable[Way]) -> _Segments:
+        """The same works, those of groups in strips as one strip of them, at the cycles of all strips."""
+        tiled = [self.tiled(a, b, pull) for a, b, pull in ways if pull is not None and pull.tiling is not None]
+        if not tiled:
+            return self
+        rows = self.rows
+        for one in tiled:
+            rows = one.rows(rows)
+        within = {p: one for one in tiled for p in range(one.first, one.last)}
+
+        def cycles(position: int, number: int, count: int) -> float:
+            if position not in within:
+                return self.cycles(position, number, count)
+            one, tiler = within[position], self.tiler
+            assert count == 1 and tiler is not None
+            symbol = rows.works[position].kernels[number].symbol
+            return tiler.cycles(position, symbol, one.tiles[position - one.first])
+
+        return _Segments(rows, self.unit, cycles, self.tiler, tuple(tiled))
+
+    def tiled(self, first: int, last: int, pull: Pull) -> Tiled:
+        """A group in strips."""
+        assert self.tiler is not None and pull.tiling is not None
+        found = self.tiler.tiled(first, last, pull.tiling)
+        assert found is not None
+        return found
+
+    def strips(self, first: int, last: int, pull: Pull) -> tuple[list[Call], list[Loop]]:
+        """The calls of a group in strips, of which this is a view, and the loops in them."""
+        return stream_tiled(self.rows, next(one for one in self.groups if one.first == first), pull)
+
+    def all_calls(self, ways: Iterable[Way]) -> tuple[tuple[Call, ...], tuple[Loop, ...]]:
+        """The calls of all segments, of which this is a view, and the loops in them."""
+        calls: list[Call] = []
+        loops: list[Loop] = []
+        for first, last, pull in ways:
+            if pull is not None and pull.tiling is not None:
+                mine, repeated = self.strips(first, last, pull)
+                loops += [loop.behind(len(calls)) for loop in repeated]
+            else:
+                mine = self.calls(first, last, pull)
+            calls += mine
+        return tuple(calls), tuple(loops)
 
     def _likeness(self, first: int, last: int, pull: Pull | None, used: Iterable[int]) -> Hashable:
         """Equal for two segments whose nodes are alike and are connected in the same way."""
@@ -285,6 +215,11 @@ class _Segments:
         return nodes, storages, pull.block, *order
 
     @cached_property
+    def estimates(self) -> Estimates:
+        assert self.tiler is not None
+        return Estimates(self.tiler)
+
+    @cached_property
     def kinds(self) -> tuple[int, ...]:
         """A number for each node: equal for nodes with the same accesses and the same kernels at the same cycles."""
         numbers: dict[Hashable, int] = {}
@@ -303,7 +238,10 @@ class _Segments:
         the last one.
         """
         options = self.options(positions, calls, life, live)
-        curve = curve_of(options, int(live[1:-1].max(initial=0)))
+        return self.above(positions, curve_of(options, int(live[1:-1].max(initial=0))))
+
+    def above(self, positions: Iterable[int], curve: Curve) -> Curve:
+        """The curve with the cycles beyond one call of each node's own kernel."""
         whole = self.whole(positions)
         return replace(curve, cycles=tuple(c - whole for c in curve.cycles))
 
@@ -313,7 +251,7 @@ class _Segments:
 
     def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
         """For each position, the bytes and cycles of its calls with each kernel that may be called this way."""
-        most = _most(live, life.spans)
+        most = most_alive(live, life.spans)
         floor: dict[int, int] = {}
         counts: dict[int, Counter[int]] = {}
         for (position, first, last), alive in zip(calls, most, strict=True):
@@ -349,7 +287,9 @@ class _Segments:
         """The pieces if nothing is streamed."""
         return in_one_piece(self.rows, ())
 
-    def _alive(self, rows: Rows, first: int, last: int, calls: Sequence[Call]) -> tuple[Lives, Ints]:
+    def _alive(
+        self, rows: Rows, first: int, last: int, calls: Sequence[Call], loops: Sequence[Loop]
+    ) -> tuple[Lives, Ints]:
         """The lifetimes while these calls run, and the bytes alive, of the storages that the calls use."""
         storages = rows.storages
 
@@ -360,7 +300,7 @@ class _Segments:
             return self.users[s][1] >= last or storages[s].is_output
 
         used = {s for p in range(first, last) for s in (*rows.works[p].inputs, rows.works[p].output)}
-        life = _lives(rows, calls, lambda s: s in used and is_old(s), is_kept)
+        life = lives_within(rows, calls, loops, lambda s: s in used and is_old(s), is_kept)
         return life, live_bytes(rows, calls, life, self.unit)
 
     def _aside(self, first: int, last: int, used: Iterable[int]) -> int:
@@ -378,15 +318,20 @@ class _Segments:
 
 
 def candidates(
-    rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float], limit: int | None = None
+    rows: Rows,
+    unit: int,
+    cycles: Cycles,
+    budgets: Sequence[float],
+    limit: int | None = None,
+    tiler: Tiler | None = None,
 ) -> list[Candidate]:
     """The candidates for each budget, from the least memory on; after them those that stream nothing.
 
     A candidate for a budget takes at most that many cycles beyond one call of each node's own kernel. With a limit of
-    bytes, the search does not aim below it.
+    bytes, the search does not aim below it. tiler: groups may be computed in strips.
     """
-    segments = _Segments(rows, unit, cycles)
-    found = _each(budgets, lambda budget: _within(segments, budget, limit))
+    segments = _Segments(rows, unit, cycles, tiler)
+    found = _each(budgets, lambda budget: _within(segments, budget, limit, strips=budget == budgets[0]))
     return [c for c in found if c.groups] + [c for c in found if not c.groups]
 
 
@@ -404,9 +349,11 @@ def _each(budgets: Sequence[float], within: Callable[[float], list[Candidate]]) 
     return found
 
 
-def _within(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
+def _within(segments: _Segments, budget: float, limit: int | None, strips: bool) -> list[Candidate]:
     single = [segments.cost(i, i + 1, None) for i in range(len(segments.rows.works))]
     options = _options(segments, budget)
+    if strips and segments.tiler is not None:
+        options = _with_strips(segments, options, single, budget)
     found: list[Candidate] = []
     for aim in _aims(options, single, budget, limit):
         cut = _cut(options, single, aim)
@@ -414,6 +361,33 @@ def _within(segments: _Segments, budget: float, limit: int | None) -> list[Candi
             continue
         found += [c for c in _candidates(segments, aim, cut[1], budget, limit) if c not in found]
     return found + _unstreamed(segments, budget, limit)
+
+
+def _with_strips(
+    segments: _Segments,
+    options: Mapping[tuple[int, int], list[_Segment]],
+    single: Sequence[_Segment],
+    budget: float,
+) -> dict[tuple[int, int], list[_Segment]]:
+    """The segments, and those in strips that a cut takes by their estimates, for some limits of bytes below what is needed without them."""
+    tiler, estimates = segments.tiler, segments.estimates
+    found = {group: list(ways) for group, ways in options.items()}
+    known = _aims(options, single, budget, None)
+    if tiler is None or not known:
+        return found
+    most = known[0]
+    guessed = {group: list(ways) for group, ways in options.items()}
+    for first, last, tiling, curve in estimates.groups(most):
+        guess = _Segment(segments.above(range(first, last), curve), Pull(tiling=tiling))
+        guessed.setdefault((first, last), []).append(guess)
+    taken: set[Way] = set()
+    for share in SHARES:
+        cut = _cut(guessed, single, int(most * share))
+        taken |= set(cut[1]) if cut is not None and cut[0] <= ROUGH * budget else set()
+    for first, last, pull in sorted(taken, key=str):
+        if pull is not None and pull.tiling is not None and tiler.tiled(first, last, pull.tiling) is not None:
+            found.setdefault((first, last), []).append(segments.cost(first, last, pull))
+    return found
 
 
 def _unstreamed(segments: _Segments, budget: float, limit: int | None) -> list[Candidate]:
@@ -490,9 +464,6 @@ def _cut(
     return total[count], ways_taken[::-1]
 
 
-Way = tuple[int, int, Pull | None]
-
-
 def _candidates(
     segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None
 ) -> list[Candidate]:
@@ -507,14 +478,14 @@ def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float
 
     There are also candidates with kernels that leave some room at the peak, because they are easier to place.
     """
-    rows = segments.rows
-    calls = tuple(call for way in ways for call in segments.calls(*way))
+    view = segments.view(ways)
+    rows, (calls, loops) = view.rows, view.all_calls(ways)
     groups = tuple((first, last) for first, last, pull in ways if pull is not None)
-    life = lives(rows, calls)
+    life = lives(rows, calls, loops)
     live = live_bytes(in_one_piece(rows, groups), calls, life, segments.unit)
     positions = range(len(rows.works))
-    options = segments.options(positions, calls, life, live)
-    curve = segments.curve(positions, calls, life, live)
+    options = view.options(positions, calls, life, live)
+    curve = segments.above(positions, curve_of(options, int(live[1:-1].max(initial=0))))
     least = curve.within(budget)
     needs = (least, max(least, aim)) if limit is None else (max(least, aim),)
     whole = segments.whole(positions)
@@ -527,7 +498,7 @@ def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float
             more = _cycles(options, own) - whole
             if more - extra <= OWN_SHARE * whole and more <= budget + SLACK:
                 kernels, extra = own, more
-        candidate = Candidate(calls, groups, tuple(kernels), extra)
+        candidate = Candidate(calls, groups, tuple(kernels), extra, rows, loops, view.groups)
         if extra <= budget + SLACK and candidate not in found:
             found.append(candidate)
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ static uint8_t alive[{size}];
 int main(int count, char **words) {{
     uint8_t *const arena = memory + {guard};
     FILE *const file = fopen(words[count - 1], "rb");
-    int32_t call[3]; /* layer, first row, last row + 1 */
+    int32_t call[6]; /* layer, first row, last row + 1; in strips: the group, the number of the tile, where its shifts begin in a table */
     if (file == NULL || fread(arena, 1, {size}, file) != {size}) {{ return 1; }}
     ASAN_POISON_MEMORY_REGION(memory, {guard});
     ASAN_POISON_MEMORY_REGION(arena + {size}, {guard});
@@ -51,7 +51,7 @@ int main(int count, char **words) {{
             for (end = b + 1; end < {size} && alive[end] == alive[b]; end++) {{ }}
             if (!alive[b]) {{ ASAN_POISON_MEMORY_REGION(arena + b, end - b); }}
         }}
-        run_rows(arena, call[0], call[1], call[2]);
+        {call}
     }}
     fclose(file);
     ASAN_UNPOISON_MEMORY_REGION(arena, {size});
@@ -83,7 +83,9 @@ def poisoned_run(
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_bytes(content)
     name = identifier(graph.name)
-    (folder / "poison.c").write_text(PROGRAM.format(name=name, size=plan.size, guard=GUARD))
+    (folder / "poison.c").write_text(
+        PROGRAM.format(name=name, size=plan.size, guard=GUARD, call=_one_call(graph, plan))
+    )
     program = folder / "poison"
     sources = [str(folder / "poison.c"), str(folder / f"{name}_weights.c")]
     subprocess.run(["cc", *FLAGS, "-I", str(folder), *sources, "-o", str(program)], check=True)
@@ -106,12 +108,44 @@ def _calls(graph: Graph, plan: Plan, inputs: Mapping[str, Array]) -> bytes:
     for name, array in inputs.items():
         _at(arena, plan, graph, name)[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     numbers = {i: n for n, i in enumerate(i for i, node in enumerate(graph.nodes) if node.kernel)}
-    called = [i for i, step in enumerate(plan.steps) if graph.nodes[step.node].kernel]
+    called = [(i, more) for i, more in _in_order(plan) if graph.nodes[plan.steps[i].node].kernel]
     parts = [arena.tobytes()]
-    for i, alive in zip(called, live_at_calls(plan, called), strict=True):
+    for (i, more), alive in zip(called, live_at_calls(plan, [i for i, _ in called]), strict=True):
         step = plan.steps[i]
-        parts += [np.asarray([numbers[step.node], step.first, step.last], np.int32).tobytes(), alive.tobytes()]
+        first, last = step.first + step.shift, step.last + step.shift
+        parts += [np.asarray([numbers[step.node], first, last, *more], np.int32).tobytes(), alive.tobytes()]
     return b"".join(parts)
+
+
+def _in_order(plan: Plan) -> Iterator[tuple[int, tuple[int, int, int]]]:
+    """The numbers of all steps as they are run, each with its group in strips, its tile, and where its shifts begin."""
+    groups = {number: i for i, group in enumerate(plan.tiled) for number in group.tiles}
+    done: set[int] = set()
+    for i, step in enumerate(plan.steps):
+        number = groups.get(step.node, -1)
+        if number < 0:
+            yield i, (-1, 0, 0)
+        elif number not in done:
+            done.add(number)
+            group = plan.tiled[number]
+            mine = list(range(i, i + group.sections[-1]))
+            for at, tile in group.calls(mine):
+                section = sum(at - i >= end for end in group.sections)
+                yield at, (number, tile, section // 2 * len(group.tiles))
+
+
+def _one_call(graph: Graph, plan: Plan) -> str:
+    """The statement that runs a call."""
+    whole = len([n for n in graph.nodes if n.kernel]) > sum(len(group.tiles) for group in plan.tiled)
+    shifts = [f"strip_shifts{i}" if len(group.sections) > 1 else "NULL" for i, group in enumerate(plan.tiled)]
+    statements = ["if (call[3] < 0) { run_rows(arena, call[0], call[1], call[2]); }"] if whole else []
+    statements += [
+        f"if (call[3] == {i}) {{ run_tile(arena, call[0], call[4], {table} + call[5], call[1]); }}".replace(
+            "NULL + call[5]", "NULL"
+        )
+        for i, table in enumerate(shifts)
+    ]
+    return "\n        ".join(statements)
 
 
 def _at(arena: Array, plan: Plan, graph: Graph, name: str) -> Array:

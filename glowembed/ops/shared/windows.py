@@ -31,6 +31,7 @@ def windowed(elements: Callable[[Any], Elements]) -> Geometry:
         _part,
         lambda p, columns: _columns(p, columns, elements),
         _outputs,
+        lambda p: int(p.out_w),
     )
 
 

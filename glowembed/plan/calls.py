@@ -1,0 +1,21 @@
+"""The calls of a schedule, and those that are repeated, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Call = tuple[int, int, int]
+"""The position in Rows.works, the first row, and the last row + 1."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Calls first..last-1 that are repeated. storages: what they share with other calls, or with other times that they are repeated."""
+
+    first: int
+    last: int
+    storages: tuple[int, ...]
+
+    def behind(self, count: int) -> Loop:
+        """The same behind so many other calls."""
+        return Loop(self.first + count, self.last + count, self.storages)
