@@ -52,7 +52,7 @@ def _kernel(op: str, isa: str, weight: str, axis: tuple[int, ...], cost: Callabl
 
 def _scratch(p: Conv2dS16Params) -> int:
     """The scratch: ge_wide_conv; six sums of each channel of a group."""
-    return 4 * PIXELS * CHUNK + 236 + 4 * PIXELS * int(p.out_c // p.groups)
+    return 4 * PIXELS * CHUNK + 248 + 4 * PIXELS * int(p.out_c // p.groups)
 
 
 def _conv2d(isa: str, weight: str, product: float, chunk: float, output: float, taken: float, run: float) -> Kernel:
@@ -91,8 +91,8 @@ def _tile(p: Conv2dS16Params) -> tuple[int, int]:
 
 
 def _planes(p: Conv2dS16Params) -> int:
-    """The scratch: the taps, both blocks, sums behind the last strip, a tile."""
-    return int(8 * p.kernel_h * p.kernel_w + 52 + 72 + 4 * PIXELS + _tile(p)[1])
+    """The scratch: ge_wide_planes, the taps, both blocks, sums behind the last strip, a tile."""
+    return int(52 + 8 * p.kernel_h * p.kernel_w + 52 + 72 + 4 * PIXELS + _tile(p)[1])
 
 
 def _depthwise(isa: str, weight: str, tap: float, strip: float, output: float, plane: float, channel: float) -> Kernel:

@@ -27,6 +27,7 @@ typedef struct {
     int32_t inputs;   /* of a window */
     int32_t channels; /* out */
     int32_t *sums;    /* six of each channel */
+    ge_rows in;       /* from the first channel of the group on */
 } ge_wide_conv;
 
 static inline void ge_wide_law(ge_wide_outputs *o, int32_t zero_point, int32_t lo, int32_t hi) {
@@ -87,10 +88,9 @@ static inline int32_t *ge_wide_pad(int32_t *to, int32_t padding, int32_t count) 
     return to;
 }
 
-/* Inputs first..first+count-1 of the window of pixel `pixel`, run by run: padding, what the input has, padding. x: the first channel
- * of the group. */
-static GE_NOINLINE void ge_wide_take(ge_wide_conv *s, const ge_conv2d_s16_params *p, const ge_rows *x, int32_t pixel,
-                                     int32_t first, int32_t count) {
+/* Inputs first..first+count-1 of the window of pixel `pixel`, run by run: padding, what the input has, padding. */
+static GE_NOINLINE void ge_wide_take(ge_wide_conv *s, const ge_conv2d_s16_params *p, int32_t pixel, int32_t first,
+                                     int32_t count) {
     const int32_t length = s->taps * s->depth;
     int32_t *to = s->words + (GE_WIDE_CHUNK - count) * GE_WIDE_PIXELS + pixel;
     int32_t kx = first / length * s->taps;
@@ -108,7 +108,7 @@ static GE_NOINLINE void ge_wide_take(ge_wide_conv *s, const ge_conv2d_s16_params
         count -= end - at;
         to = ge_wide_pad(to, p->in_zero_point, left - at);
         if (right > left) {
-            to = ge_wide_put(to, (const int16_t *)ge_row(x, iy) + ix * p->in_c + left, right - left);
+            to = ge_wide_put(to, (const int16_t *)ge_row(&s->in, iy) + ix * p->in_c + left, right - left);
         }
         to = ge_wide_pad(to, p->in_zero_point, end - right);
         kx += s->taps;
@@ -120,12 +120,12 @@ static GE_NOINLINE void ge_wide_take(ge_wide_conv *s, const ge_conv2d_s16_params
 }
 
 /* Sums of all channels of the pixels, which begin with the biases. weights: of the group, in bytes. */
-static GE_NOINLINE void ge_wide_sums(ge_wide_conv *s, const ge_conv2d_s16_params *p, const ge_rows *x,
-                                     const int8_t *weights, const int32_t *bias) {
+static inline void ge_wide_sums(ge_wide_conv *s, const ge_conv2d_s16_params *p, const int8_t *weights,
+                                const int32_t *bias) {
     for (int32_t first = 0; first < s->inputs; first += GE_WIDE_CHUNK) {
         const int32_t count = s->inputs - first < GE_WIDE_CHUNK ? s->inputs - first : GE_WIDE_CHUNK;
         for (int32_t i = 0; i < s->pixels; i++) {
-            ge_wide_take(s, p, x, i, first, count);
+            ge_wide_take(s, p, i, first, count);
         }
         s->block.x = s->words + (GE_WIDE_CHUNK - count) * GE_WIDE_PIXELS;
         s->block.weights = weights + (first + count) * s->bytes;
@@ -148,11 +148,11 @@ static inline void ge_wide_conv2d(const ge_conv2d_s16_params *p, const ge_rows *
                                   const int32_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first,
                                   int32_t last, void *scratch) {
     ge_wide_conv *const s = ge_wide_open(p, bytes, scratch);
-    ge_rows in = *x;
+    s->in = *x;
     for (int32_t oc = 0; oc < p->out_c; oc += s->channels) {
         for (int32_t y = first, ox = 0; y < last;) {
             ge_wide_next(s, p, out, &y, &ox, last);
-            ge_wide_sums(s, p, &in, weights + oc * s->inputs * bytes, bias + oc);
+            ge_wide_sums(s, p, weights + oc * s->inputs * bytes, bias + oc);
             s->outputs.sums = s->sums;
             s->outputs.skip = (GE_WIDE_PIXELS - s->pixels) * (int32_t)sizeof *s->sums;
             s->outputs.multiplier = multiplier + oc;
@@ -160,7 +160,7 @@ static inline void ge_wide_conv2d(const ge_conv2d_s16_params *p, const ge_rows *
             s->outputs.channels = s->channels;
             ge_wide_finish(&s->outputs);
         }
-        in.data = (int16_t *)in.data + s->depth;
+        s->in.data = (int16_t *)s->in.data + s->depth;
     }
 }
 

@@ -19,6 +19,7 @@ typedef struct {
     int32_t *to, *end;
 } ge_wide_run;
 
+/* A call. It lies in scratch, because the stack is short. */
 typedef struct {
     int32_t strips; /* of an output row */
     int32_t phase;  /* words of a row that follow each other */
@@ -39,7 +40,8 @@ static inline int32_t ge_wide_planes_height(const ge_conv2d_s16_params *p, int32
     return (rows - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
 }
 
-static GE_NOINLINE void ge_wide_planes_open(ge_wide_planes *s, const ge_conv2d_s16_params *p, void *scratch) {
+static GE_NOINLINE ge_wide_planes *ge_wide_planes_open(const ge_conv2d_s16_params *p, void *scratch) {
+    ge_wide_planes *const s = (ge_wide_planes *)scratch;
     const int32_t count = p->kernel_h * p->kernel_w;
     s->strips = (p->out_w + GE_WIDE_STRIP - 1) / GE_WIDE_STRIP;
     s->phase = s->strips * GE_WIDE_STRIP + (p->kernel_w - 1) * p->dilation_w / p->stride_w;
@@ -50,7 +52,7 @@ static GE_NOINLINE void ge_wide_planes_open(ge_wide_planes *s, const ge_conv2d_s
     while (s->rows < p->out_h && (s->rows + 1) * row + line * ge_wide_planes_height(p, s->rows + 1) <= GE_WIDE_TILE) {
         s->rows++;
     }
-    s->taps = (int32_t *)scratch;
+    s->taps = (int32_t *)(void *)(s + 1);
     s->block = (ge_wide_taps_block *)(void *)(s->taps + 2 * count);
     s->outs = (int16_t **)(void *)(s->block + 1);
     s->outputs = (ge_wide_outputs *)(void *)(s->outs + s->rows * p->out_w);
@@ -69,6 +71,7 @@ static GE_NOINLINE void ge_wide_planes_open(ge_wide_planes *s, const ge_conv2d_s
     s->outputs->zero_point = p->out_zero_point;
     s->outputs->lo = p->lo;
     s->outputs->hi = p->hi;
+    return s;
 }
 
 /* Where `rows` output rows from y on go, and their strips. */
@@ -153,21 +156,20 @@ static inline void ge_wide_depthwise(const ge_conv2d_s16_params *p, const ge_row
                                      int32_t bytes, const int32_t *bias, const int32_t *multiplier, const ge_rows *out,
                                      int32_t first, int32_t last, void *scratch) {
     const int32_t per_channel = p->out_c / p->in_c;
-    ge_wide_planes s;
-    ge_wide_planes_open(&s, p, scratch);
-    for (int32_t y = first; y < last; y += s.rows) {
-        const int32_t rows = last - y < s.rows ? last - y : s.rows;
-        ge_wide_planes_outs(&s, p, out, y, rows);
-        ge_wide_planes_runs(&s, p, x, y * p->stride_h - p->pad_top, ge_wide_planes_height(p, rows));
+    ge_wide_planes *const s = ge_wide_planes_open(p, scratch);
+    for (int32_t y = first; y < last; y += s->rows) {
+        const int32_t rows = last - y < s->rows ? last - y : s->rows;
+        ge_wide_planes_outs(s, p, out, y, rows);
+        ge_wide_planes_runs(s, p, x, y * p->stride_h - p->pad_top, ge_wide_planes_height(p, rows));
         for (int32_t c = 0, oc = 0; c < p->in_c; c++) {
-            ge_wide_planes_fill(&s, c, p->stride_w * p->in_c);
+            ge_wide_planes_fill(s, c, p->stride_w * p->in_c);
             for (int32_t i = 0; i < per_channel; i++, oc++) {
-                ge_wide_planes_channel(&s, p, weights + oc * bytes, bytes, bias[oc], rows);
-                s.outputs->sums = s.sums;
-                s.outputs->multiplier = multiplier + oc;
-                s.outputs->offset = oc * (int32_t)sizeof(int16_t);
-                s.outputs->channels = 1;
-                ge_wide_finish(s.outputs);
+                ge_wide_planes_channel(s, p, weights + oc * bytes, bytes, bias[oc], rows);
+                s->outputs->sums = s->sums;
+                s->outputs->multiplier = multiplier + oc;
+                s->outputs->offset = oc * (int32_t)sizeof(int16_t);
+                s->outputs->channels = 1;
+                ge_wide_finish(s->outputs);
             }
         }
     }
