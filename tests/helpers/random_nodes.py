@@ -221,7 +221,7 @@ def _conv(chance: random.Random, op: str = "Conv") -> Case:
     groups = chance.choice((1, 1, 1, 2))
     in_c, out_c = (chance.choice(CHANNELS[:12]) * groups for _ in range(2))
     if op == "Conv" and chance.random() < 0.3:
-        groups = out_c = in_c
+        groups, out_c = in_c, in_c * (2 if in_c % 3 == 2 else 1)
     shape = (out_c, in_c // groups, *kernel) if op == "Conv" else (in_c, out_c // groups, *kernel)
     attrs = {"strides": strides, "dilations": dilations, "pads": [*pads, *pads], "group": groups}
     full = [(n - 1) * s + (k - 1) * d + 1 - 2 * p

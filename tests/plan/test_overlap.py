@@ -55,7 +55,7 @@ CAUTIOUS = {
     "ge_conv2d_down": "blocks of rows that have other rows between them",
     "ge_depthwise_down": "the same",
     **dict.fromkeys(
-        ("ge_conv2d_s16_", "ge_conv2d_w16_", "ge_conv2d_f32_dsp", "ge_conv2d_f32_mve", "ge_conv2d_f32_x86"),
+        ("ge_conv2d_s16_", "ge_conv2d_w16_", "ge_conv2d_f32_dsp", "ge_conv2d_f32_mve"),
         "one group after the other reads pixels of which outputs are already written",
     ),
     **dict.fromkeys(

@@ -4,7 +4,6 @@
 #define GE_X86_FLOATS_H
 
 typedef float ge_x86_floats __attribute__((vector_size(4 * GE_X86_FLOATS), aligned(4), may_alias));
-typedef int32_t ge_x86_bits __attribute__((vector_size(4 * GE_X86_FLOATS), aligned(4), may_alias));
 
 /* Where layers of different sizes have a constant in common, gcc knows its size in the kernel, but not which loops that layer
  * enters; it then warns of loads in the others. */
@@ -17,14 +16,6 @@ static inline GE_X86_INLINE ge_x86_floats ge_x86_floats_at(const float *x) {
 
 static inline GE_X86_INLINE void ge_x86_store_floats(float *to, ge_x86_floats x) {
     *(ge_x86_floats *)(void *)to = x;
-}
-
-/* x < lo ? lo : (x > hi ? hi : x), which leaves NaN. */
-static inline GE_X86_INLINE ge_x86_floats ge_x86_clamped_floats(ge_x86_floats x, ge_x86_floats lo, ge_x86_floats hi) {
-    const ge_x86_bits below = (ge_x86_bits)(x < lo), above = (ge_x86_bits)(x > hi);
-    const ge_x86_bits bits =
-        (below & (ge_x86_bits)lo) | (above & (ge_x86_bits)hi) | (~(below | above) & (ge_x86_bits)x);
-    return (ge_x86_floats)bits;
 }
 
 #endif

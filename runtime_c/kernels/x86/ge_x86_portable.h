@@ -48,9 +48,8 @@ typedef struct {
 /* Tiles of pixels by vectors of 16 outputs that there is code for, the widest vectors first; each width down to 1 pixel. */
 #define GE_X86_TILES(T) T(1, 1)
 
-/* float32: numbers in a vector, and pixels that a convolution computes together. */
+/* Numbers of four bytes in a vector. */
 #define GE_X86_FLOATS 1
-#define GE_X86_FLOAT_PIXELS 1
 
 typedef float ge_x86_floats;
 
@@ -60,11 +59,6 @@ static inline GE_X86_INLINE ge_x86_floats ge_x86_floats_at(const float *x) {
 
 static inline GE_X86_INLINE void ge_x86_store_floats(float *to, ge_x86_floats x) {
     *to = x;
-}
-
-/* x < lo ? lo : (x > hi ? hi : x), which leaves NaN. */
-static inline GE_X86_INLINE ge_x86_floats ge_x86_clamped_floats(ge_x86_floats x, ge_x86_floats lo, ge_x86_floats hi) {
-    return x < lo ? lo : (x > hi ? hi : x);
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {

@@ -30,7 +30,6 @@ typedef struct {
 } ge_x86_law;
 
 #define GE_X86_FLOATS 4
-#define GE_X86_FLOAT_PIXELS 3
 #define GE_X86_TAPS_BYTES(count) ((count) * 2)
 #define GE_X86_TOGETHER 2
 #define GE_X86_WINOGRAD 0

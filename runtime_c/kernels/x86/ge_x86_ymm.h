@@ -6,7 +6,6 @@
 #include "ge_x86.h"
 
 #define GE_X86_FLOATS 8
-#define GE_X86_FLOAT_PIXELS 6
 
 typedef struct {
     __m256i half[2];

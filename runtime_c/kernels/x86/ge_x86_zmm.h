@@ -24,7 +24,6 @@ typedef struct {
 } ge_x86_law;
 
 #define GE_X86_FLOATS 16
-#define GE_X86_FLOAT_PIXELS 6
 #define GE_X86_TAPS_BYTES(count) ((count) * 0)
 #define GE_X86_TOGETHER 4
 #define GE_X86_WINOGRAD 0

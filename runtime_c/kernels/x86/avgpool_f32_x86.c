@@ -1,0 +1,21 @@
+/* Mean of each window of float32 [H, W, C]: one text for every level of x86-64. */
+#include "ge.h"
+#include "ge_params.h"
+#include "ge_x86_ints.h"
+#include "ge_x86_ints_mean.h"
+
+static GE_X86_FN void ge_avgpool_f32_x86(const ge_avgpool_f32_params *p, const ge_rows *x, const ge_rows *out,
+                                         int32_t first_row, int32_t last_row, void *scratch) {
+    const ge_x86_wide_law law = ge_x86_limits(p->lo, p->hi);
+    (void)scratch;
+    for (int32_t y = first_row; y < last_row; y++) {
+        float *o = (float *)ge_row(out, y);
+        for (int32_t ox = 0; ox < p->out_w; ox++) {
+            const ge_x86_mean_window w = GE_X86_MEAN_WINDOW(p, x, y, ox, 0);
+            const int32_t down = ge_x86_mean_taps(w.top, p->kernel_h, p->dilation_h, p->count_top, p->count_bottom);
+            const int32_t across = ge_x86_mean_taps(w.left, p->kernel_w, p->dilation_w, p->count_left, p->count_right);
+            ge_x86_mean(&w, (int32_t)ge_bits_of((float)(down * across)), &law, (uint8_t *)o, 4);
+            o += p->channels;
+        }
+    }
+}
