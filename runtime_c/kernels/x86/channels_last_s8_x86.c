@@ -31,19 +31,24 @@ static GE_X86_FN void channels_last_s8_x86_squares(const ge_channels_last_params
     }
 }
 
+/* The same of up to four. */
+static GE_X86_FN void channels_last_s8_x86_few(const ge_channels_last_params *p, const int8_t *x, const ge_rows *out,
+                                               int32_t first_row, int32_t last_row) {
+    const int32_t together = out->slots == NULL ? last_row - first_row : 1;
+    for (int32_t y = first_row; y < last_row; y += together) {
+        ge_x86_square_few(x + (ptrdiff_t)y * p->columns, (ptrdiff_t)p->rows * p->columns, p->channels,
+                          (int8_t *)ge_row(out, y), together * p->columns);
+    }
+}
+
 static GE_X86_FN void ge_channels_last_s8_x86(const ge_channels_last_params *p, const ge_rows *x, const ge_rows *out,
                                               int32_t first_row, int32_t last_row, void *scratch) {
     (void)scratch;
-    const int8_t *const planes = (const int8_t *)x->data;
-    const int32_t together = out->slots == NULL ? last_row - first_row : 1;
     if (!GE_X86_SQUARES || x->slots != NULL) {
         ge_channels_last_rows(p, x, out, first_row, last_row);
     } else if (p->channels > 4) {
-        channels_last_s8_x86_squares(p, planes, out, first_row, last_row);
+        channels_last_s8_x86_squares(p, (const int8_t *)x->data, out, first_row, last_row);
     } else {
-        for (int32_t y = first_row; y < last_row; y += together) {
-            ge_x86_square_few(planes + (ptrdiff_t)y * p->columns, (ptrdiff_t)p->rows * p->columns, p->channels,
-                              (int8_t *)ge_row(out, y), together * p->columns);
-        }
+        channels_last_s8_x86_few(p, (const int8_t *)x->data, out, first_row, last_row);
     }
 }
