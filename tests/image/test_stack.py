@@ -97,3 +97,25 @@ def test_convolutions_on_cortex_m4_take_little(channels: int, tmp_path: Path) ->
     image = build(bundle.path, load_board("mps2-an386"), tmp_path / "build")
     assert image.stack is not None
     assert image.stack <= 464, image.deepest
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m55"])
+def test_convolutions_leave_the_stack_to_the_program(target: str, tmp_path: Path) -> None:
+    """What they keep beside registers is in scratch. Shapes for each of the kernels: widths below and above 16, with a rest."""
+    layers = [
+        node("Conv", "x a", "s", pads=[1, 1, 1, 1]),
+        node("Conv", "s b", "t", pads=[1, 1, 1, 1]),
+        node("Conv", "t c", "u", group=32, pads=[1, 1, 1, 1]),
+        node("Conv", "u d", "v"),
+        node("Conv", "v e", "w", group=20, pads=[2, 2, 2, 2]),
+    ]
+    kernels = {
+        "a": weights(16, 3, 3, 3), "b": weights(32, 16, 3, 3), "c": weights(32, 1, 3, 3), "d": weights(20, 32, 1, 1),
+        "e": weights(20, 1, 5, 5),
+    }  # fmt: skip
+    network = model(layers, {"x": [1, 3, 12, 12]}, kernels, ["w"])
+    bundle = compiled(network, tmp_path, target, plan=PlanOptions("greedy", optimize="ram"))
+    image = build(bundle.path, load_board(BOARDS[target]), tmp_path / "build")
+    assert image.stack is not None
+    assert image.stack <= 408, image.deepest

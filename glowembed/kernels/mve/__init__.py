@@ -150,9 +150,13 @@ def _conv_when(node: Node, mode: Mode) -> str | None:
     return f"{node.params.groups} groups" if node.params.groups > 1 else _law_why_not(node, mode)
 
 
+BLOCK, BLOCK_3X3 = 100 + 32, 100
+"""The bytes of conv2d_s8_mve_block with ge_mve_taps, and of conv2d3x3_s8_mve_block: they are in scratch, not on the stack."""
+
+
 def _conv_scratch(p: Conv2dParams) -> int:
-    """The scratch: three windows and the taps."""
-    return 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
+    """The scratch: a block, three windows and the taps."""
+    return BLOCK + 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
 
 
 def _taps_cycles(p: Conv2dParams, count: int, across: int) -> float:
@@ -411,7 +415,7 @@ def conv3x3(mode: Mode) -> Kernel:
         when=lambda node, target: _conv3x3_when(node, mode),
         constants=STREAM,
         arrange=lambda constants, p: _conv3x3_arrange(constants, p, mode),
-        scratch=lambda p: _tap_bytes(p, 3),
+        scratch=lambda p: BLOCK_3X3 + _tap_bytes(p, 3),
         cost=lambda node, target: Cost(
             _conv3x3_rows_cost(node, mode, node.params.out_h), 620 + 630 * node.params.in_c // LANES, 340
         ),

@@ -524,12 +524,12 @@ def _depthwise_armv7m(constants: Mapping[str, Array], p: Conv2dParams) -> Mappin
 
 
 def _depthwise_scratch(p: Conv2dParams) -> int:
-    """The scratch: steps from row to row; for each channel the rows that a row of output sees and one of padding; five
-    outputs.
+    """The scratch: ge_planes; steps from row to row; for each channel the rows that a row of output sees and one of padding;
+    five outputs.
     """
     columns = (max(p.out_w, 5) - 1) * p.stride_w + p.kernel_w
     planes = -(-p.in_c * ((p.kernel_h - 1) * p.dilation_h + 2) * columns // 4) * 4
-    return int(4 * p.kernel_h + planes + (5 * p.out_c if p.out_w < 5 else 0))
+    return int(28 + 4 * p.kernel_h + planes + (5 * p.out_c if p.out_w < 5 else 0))
 
 
 def _depthwise_kernel(isa: str) -> Kernel:

@@ -211,20 +211,20 @@ static void conv2d3x3_s8_mve_run(conv2d3x3_s8_mve_block *block, const ge_mve_tap
 
 static void ge_conv2d3x3_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const int8_t *stream, const ge_rows *out,
                                 int32_t first_row, int32_t last_row, void *scratch) {
-    conv2d3x3_s8_mve_block block;
-    ge_mve_taps taps = ge_mve_open(p, 1, scratch);
-    block.channels = p->out_c;
-    block.stream = stream;
-    block.groups = p->out_c / 4;
-    block.zero_point = p->out_zero_point;
-    block.lo = p->lo;
-    block.hi = p->hi;
+    conv2d3x3_s8_mve_block *const block = (conv2d3x3_s8_mve_block *)scratch;
+    ge_mve_taps taps = ge_mve_open(p, 1, block + 1);
+    block->channels = p->out_c;
+    block->stream = stream;
+    block->groups = p->out_c / 4;
+    block->zero_point = p->out_zero_point;
+    block->lo = p->lo;
+    block->hi = p->hi;
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const o = (int8_t *)ge_row(out, y);
         ge_mve_point(p, x, &taps, y);
-        conv2d3x3_s8_mve_run(&block, &taps, o, 0, p->out_w / 3);
+        conv2d3x3_s8_mve_run(block, &taps, o, 0, p->out_w / 3);
         if (p->out_w % 3 != 0) {
-            conv2d3x3_s8_mve_run(&block, &taps, o, p->out_w - 3, 1);
+            conv2d3x3_s8_mve_run(block, &taps, o, p->out_w - 3, 1);
         }
     }
 }

@@ -313,23 +313,21 @@ static void conv2d_s8_mve_run(const ge_conv2d_params *p, conv2d_s8_mve_block *bl
     }
 }
 
-static conv2d_s8_mve_block conv2d_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *stream) {
-    conv2d_s8_mve_block block;
-    block.held = 0;
-    block.blocks = 0;
-    block.window = (p->kernel_h * p->kernel_w * p->in_c + 15) / 16 * 16;
-    block.group = 4 * block.window + 16 + 16 * GE_MVE_LAW_VECTORS;
-    block.stream = stream;
-    block.groups = p->out_c / 4;
-    block.end = stream + block.groups * block.group;
-    block.singles = (block.window / 16 - 1) % 4;
-    block.fours = (block.window / 16 - 1) / 4;
-    block.zero_point = p->out_zero_point;
-    block.lo = p->lo;
-    block.hi = p->hi;
-    block.step = 3 * p->stride_w * p->in_c;
-    block.skip = 2 * p->out_c;
-    return block;
+static void conv2d_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *stream, conv2d_s8_mve_block *block) {
+    block->held = 0;
+    block->blocks = 0;
+    block->window = (p->kernel_h * p->kernel_w * p->in_c + 15) / 16 * 16;
+    block->group = 4 * block->window + 16 + 16 * GE_MVE_LAW_VECTORS;
+    block->stream = stream;
+    block->groups = p->out_c / 4;
+    block->end = stream + block->groups * block->group;
+    block->singles = (block->window / 16 - 1) % 4;
+    block->fours = (block->window / 16 - 1) / 4;
+    block->zero_point = p->out_zero_point;
+    block->lo = p->lo;
+    block->hi = p->hi;
+    block->step = 3 * p->stride_w * p->in_c;
+    block->skip = 2 * p->out_c;
 }
 
 /* The next `count` pixels of the block: windows from `at` on, each `pitch` bytes behind the one before. */
@@ -377,19 +375,21 @@ static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, c
 
 static void ge_conv2d_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const int8_t *stream, const ge_rows *out,
                              int32_t first_row, int32_t last_row, void *scratch) {
-    conv2d_s8_mve_block block = conv2d_s8_mve_prepare(p, stream);
-    int8_t *const windows = (int8_t *)scratch;
-    ge_mve_taps taps = ge_mve_open(p, p->dilation_w == 1 ? 1 : p->kernel_w, windows + 3 * block.window);
-    const int32_t rows = ge_mve_flat(p, x, out, &taps) ? last_row - first_row : 1;
+    conv2d_s8_mve_block *const block = (conv2d_s8_mve_block *)scratch;
+    ge_mve_taps *const taps = (ge_mve_taps *)(block + 1);
+    int8_t *const windows = (int8_t *)(taps + 1);
+    conv2d_s8_mve_prepare(p, stream, block);
+    *taps = ge_mve_open(p, p->dilation_w == 1 ? 1 : p->kernel_w, windows + 3 * block->window);
+    const int32_t rows = ge_mve_flat(p, x, out, taps) ? last_row - first_row : 1;
     for (int32_t y = first_row; y < last_row; y += rows) {
-        ge_mve_point(p, x, &taps, y);
-        conv2d_s8_mve_row(p, &taps, &block, (int8_t *)ge_row(out, y), rows * p->out_w, windows);
+        ge_mve_point(p, x, taps, y);
+        conv2d_s8_mve_row(p, taps, block, (int8_t *)ge_row(out, y), rows * p->out_w, windows);
     }
-    if (block.held > 0) {
-        for (int32_t i = block.held; i < 3; i++) { /* once more */
-            block.x[i] = block.x[0];
-            block.out[i] = block.out[0];
+    if (block->held > 0) {
+        for (int32_t i = block->held; i < 3; i++) { /* once more */
+            block->x[i] = block->x[0];
+            block->out[i] = block->out[0];
         }
-        conv2d_s8_mve_run(p, &block, 1);
+        conv2d_s8_mve_run(p, block, 1);
     }
 }

@@ -239,7 +239,7 @@ static void depthwise3x3_s8_mve_see(const ge_conv2d_params *p, const ge_rows *x,
 }
 
 /* One row of output, in blocks of three pixels and of two; the only pixel of a row is two in the same place. */
-static void depthwise3x3_s8_mve_run(const ge_conv2d_params *p, depthwise3x3_s8_mve_job *job, int8_t *out) {
+static GE_NOINLINE void depthwise3x3_s8_mve_run(const ge_conv2d_params *p, depthwise3x3_s8_mve_job *job, int8_t *out) {
     int32_t left = p->out_w;
     job->x = job->planes;
     while (left > 0) {

@@ -130,18 +130,21 @@ static void depthwise_s8_mve_few(const ge_conv2d_params *p, const ge_mve_taps *s
 }
 
 /* A row whose last block overlaps the one before. */
-static void depthwise_s8_mve_rest(const ge_conv2d_params *p, const depthwise_s8_mve_job *job, int8_t *out) {
-    depthwise_s8_mve_job last = *job;
-    depthwise_s8_mve_job most = *job;
+static void depthwise_s8_mve_rest(const ge_conv2d_params *p, depthwise_s8_mve_job *job, int8_t *out) {
     const int32_t back = p->in_c - 16;
-    last.stream += job->blocks * 16 * (4 + 4 * GE_MVE_LAW_VECTORS + 2 * job->pairs + job->odd);
-    last.blocks = 1;
+    const int32_t blocks = job->blocks;
+    const int8_t *const stream = job->stream;
+    const int8_t *const last = stream + blocks * 16 * (4 + 4 * GE_MVE_LAW_VECTORS + 2 * job->pairs + job->odd);
     for (int32_t ox = 0; ox < p->out_w; ox++) {
         const int32_t offset = ox * p->stride_w * p->in_c;
-        most.pixels = 1;
-        last.pixels = 1;
-        depthwise_s8_mve_run(&most, offset, out);
-        depthwise_s8_mve_run(&last, offset + back, out + back);
+        job->pixels = 1;
+        depthwise_s8_mve_run(job, offset, out);
+        job->pixels = 1;
+        job->blocks = 1;
+        job->stream = last;
+        depthwise_s8_mve_run(job, offset + back, out + back);
+        job->blocks = blocks;
+        job->stream = stream;
         out += p->in_c;
     }
 }

@@ -68,7 +68,7 @@ static inline const int8_t *ge_mve_row(const ge_conv2d_params *p, const ge_rows 
 }
 
 /* Points at the taps of output row y. */
-static inline void ge_mve_point(const ge_conv2d_params *p, const ge_rows *x, ge_mve_taps *s, int32_t y) {
+static GE_NOINLINE void ge_mve_point(const ge_conv2d_params *p, const ge_rows *x, ge_mve_taps *s, int32_t y) {
     const int32_t top = y * p->stride_h - p->pad_top;
     const int8_t **tap = s->taps;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {

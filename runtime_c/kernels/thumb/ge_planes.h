@@ -25,19 +25,18 @@ static inline int32_t ge_planes_columns(const ge_conv2d_params *p) {
     return ((p->out_w > 5 ? p->out_w : 5) - 1) * p->stride_w + p->kernel_w;
 }
 
-/* Planes full of padding. `scratch` holds steps, planes, and outputs where a row has fewer than five. */
-static inline ge_planes ge_planes_open(const ge_conv2d_params *p, void *scratch) {
-    ge_planes s;
-    s.steps = (int32_t *)scratch;
-    s.planes = (int8_t *)(s.steps + p->kernel_h);
-    s.first = s.planes;
-    s.pitch = ge_planes_columns(p);
-    s.span = (p->kernel_h - 1) * p->dilation_h + 1;
-    s.plane = (s.span + 1) * s.pitch;
-    s.next = 0;
+/* Planes full of padding. Behind `s` are steps, planes, and outputs where a row has fewer than five. */
+static GE_NOINLINE void ge_planes_open(const ge_conv2d_params *p, ge_planes *s) {
+    s->steps = (int32_t *)(void *)(s + 1);
+    s->planes = (int8_t *)(s->steps + p->kernel_h);
+    s->first = s->planes;
+    s->pitch = ge_planes_columns(p);
+    s->span = (p->kernel_h - 1) * p->dilation_h + 1;
+    s->plane = (s->span + 1) * s->pitch;
+    s->next = 0;
     const uint32_t padding = (((uint32_t)p->in_zero_point ^ GE_PLANES_FLIP) & 0xFFu) * 0x01010101u;
-    uint32_t *to = (uint32_t *)(void *)s.planes;
-    uint32_t *const end = to + (s.plane * p->in_c + 3) / 4;
+    uint32_t *to = (uint32_t *)(void *)s->planes;
+    uint32_t *const end = to + (s->plane * p->in_c + 3) / 4;
     for (; end - to >= 4; to += 4) {
         to[0] = padding;
         to[1] = padding;
@@ -47,7 +46,6 @@ static inline ge_planes ge_planes_open(const ge_conv2d_params *p, void *scratch)
     while (to < end) {
         *to++ = padding;
     }
-    return s;
 }
 
 /* A row of the input into the planes from `to` on. */
@@ -117,18 +115,19 @@ static void ge_planes_fives(const ge_conv2d_params *p, const ge_planes *s, const
 static inline void ge_planes_depthwise(const ge_conv2d_params *p, const ge_rows *x, const int32_t *weights,
                                        const int32_t *law, const ge_rows *out, int32_t first_row, int32_t last_row,
                                        void *scratch) {
-    ge_planes planes = ge_planes_open(p, scratch);
+    ge_planes *const planes = (ge_planes *)scratch; /* there is less room on the stack */
+    ge_planes_open(p, planes);
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const o = (int8_t *)ge_row(out, y);
-        ge_planes_point(p, x, &planes, y);
+        ge_planes_point(p, x, planes, y);
         if (p->out_w < 5) {
-            int8_t *const five = planes.planes + (planes.plane * p->in_c + 3) / 4 * 4;
-            ge_planes_fives(p, &planes, weights, law, 0, five);
+            int8_t *const five = planes->planes + (planes->plane * p->in_c + 3) / 4 * 4;
+            ge_planes_fives(p, planes, weights, law, 0, five);
             memcpy(o, five, (size_t)(p->out_w * p->out_c));
         }
         for (int32_t ox = 0; p->out_w >= 5 && ox < p->out_w; ox += 5) {
             const int32_t first = ox < p->out_w - 5 ? ox : p->out_w - 5;
-            ge_planes_fives(p, &planes, weights, law, first, o + first * p->out_c);
+            ge_planes_fives(p, planes, weights, law, first, o + first * p->out_c);
         }
         ge_planes_clamp(p, o, p->out_w * p->out_c);
     }
