@@ -34,8 +34,12 @@ FLASH_RATE = 5.0
 
 DENSE, DENSE_OTHERS = 1.3, 3.0
 """How many times the bytes of the weights of a network, and of the biases and multipliers beside them, `balanced` spends on
-constants, unless a limit on flash says that there is room. It does not apply to PCs, which load programs into RAM.
+constants, unless a limit on flash says that there is room. It does not apply to PCs, which load programs into RAM, nor where
+constants are less than half of the flash.
 """
+
+DENSE_RATE = 0.25
+"""Constants become dense only by steps that save at least this part as large a share of the flash as they cost of the cycles."""
 
 RAM_RATE = 6
 """How many bytes of flash `balanced` must save for each further byte of scratch: microcontrollers have 4 to 16 times as much
@@ -266,16 +270,19 @@ class _Search:
 
     def make_dense(self, most: float) -> None:
         """Give nodes smaller constants, each time where that costs the fewest cycles a byte, until all of them take at
-        most `most` bytes.
+        most `most` bytes, and none where they are less than half of the flash.
         """
-        size = sum(c.constants for c in self.taken.values())
+        size, flash, cycles = sum(c.constants for c in self.taken.values()), self.flash(), self.cycles()
+        if 2 * size < flash:
+            return
         while size > most:
-            steps = [(s, fewer) for s in self._steps() if (fewer := self._fewer(s.change)) > 0]
+            worth = [s for s in self._steps() if s.bytes * cycles >= DENSE_RATE * s.cycles * flash]
+            steps = [(step, fewer) for step in worth if (fewer := self._fewer(step.change)) > 0]
             if not steps:
                 return
             best, fewer = max(steps, key=lambda step: step[1] / max(step[0].cycles, 1e-9))
             self.taken = {**self.taken, **best.change}
-            size -= fewer
+            size, flash, cycles = size - fewer, flash - best.bytes, cycles + best.cycles
 
     def _steps(self) -> list[_Step]:
         """The changes that save flash."""
@@ -308,8 +315,8 @@ class _Search:
             users.setdefault(choice.function, set()).add(name)
         for dropped, names in users.items():
             others = {c.function for c in self.taken.values() if dropped not in (c.kernel, c.function)}
-            for there in (None, others):
-                change = {name: self._instead(name, dropped, there) for name in sorted(names)}
+            for instead in (self._fastest, self._least_code, self._smaller):
+                change = {name: instead(name, dropped, others) for name in sorted(names)}
                 if all(change.values()):
                     yield {name: choice for name, choice in change.items() if choice is not None}
         for name, taken in self.taken.items():
@@ -317,14 +324,24 @@ class _Search:
             if smaller:
                 yield {name: smaller[0]}
 
-    def _instead(self, name: str, dropped: str, there: Set[str] | None) -> Choice | None:
-        """The fastest choice without `dropped`. there: the functions that are used anyway; the choice is one of them, or the
-        one with the least code.
+    def _without(self, name: str, dropped: str) -> list[Choice]:
+        return [c for c in self.legal[name] if dropped not in (c.kernel, c.function)]
+
+    def _fastest(self, name: str, dropped: str, others: Set[str]) -> Choice | None:
+        """The fastest choice without `dropped`."""
+        return next(iter(self._without(name, dropped)), None)
+
+    def _least_code(self, name: str, dropped: str, others: Set[str]) -> Choice | None:
+        """The fastest choice without `dropped` whose function is one of the others, which are used anyway; else the one with the
+        least code.
         """
-        rest = [c for c in self.legal[name] if dropped not in (c.kernel, c.function)]
-        if there is not None and rest:
-            rest = [c for c in rest if c.function in there] or [min(rest, key=lambda c: c.code + c.shared)]
-        return rest[0] if rest else None
+        rest = self._without(name, dropped)
+        return next((c for c in rest if c.function in others), min(rest, key=lambda c: c.code + c.shared, default=None))
+
+    def _smaller(self, name: str, dropped: str, others: Set[str]) -> Choice | None:
+        """The fastest choice without `dropped` that has smaller constants."""
+        most = self.taken[name].constants
+        return next((c for c in self._without(name, dropped) if c.constants < most), None)
 
     def smallest(self, ops: Mapping[str, str], limit: float) -> None:
         """Take one kernel for each kernel-level op, and the smallest for nodes if it is not legal, for the least

@@ -95,6 +95,27 @@ def test_no_layer_keeps_a_kernel_of_its_own_when_constants_have_become_dense(tmp
     assert {n.kernel for n in taken.nodes if n.op == "fc_s8"} == {"ge_fc_eights_s8_armv6m"}
 
 
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3"])
+@pytest.mark.parametrize("channels", [5, 10, 18])
+def test_a_small_network_keeps_its_fast_kernels(target: str, channels: int, tmp_path: Path) -> None:
+    """Its constants are less than half of its flash. Dense ones would leave only portable kernels, five times slower."""
+    nodes = [node("Conv", "x w b", "a"), node("Conv", "a v c", "y")]
+    constants = {
+        "w": weights(channels, 16, 1, 1),
+        "b": weights(channels),
+        "v": weights(16, channels, 1, 1),
+        "c": weights(16),
+    }
+    graph = canonical(model(nodes, {"x": (1, 16, 12, 12)}, constants), tmp_path, twice=False)
+    layers = lower(quantize(graph, lambda name, settings: (-30.0, 30.0)))
+
+    def cycles(optimize: Optimize) -> float:
+        choices = choose(layers, load_target(target), optimize=optimize)[1]
+        return sum(c.cycles for c in choices if c.legal and c.reason is None)
+
+    assert cycles("balanced") <= 1.1 * cycles("speed")
+
+
 @pytest.mark.parametrize(("rate", "widened"), [(0, True), (10**6, False)])
 def test_flash_is_not_saved_for_too_much_scratch(
     rate: int, widened: bool, convolutions: Graph, monkeypatch: pytest.MonkeyPatch
