@@ -8,6 +8,8 @@ read by a sum without padding, nor by one whose padding is k: k times the weight
 channel by channel tie channels together: all of them stay or none. The remaining groups of a convolution keep the same
 number of channels each. A Softmax reads the channels that may add to its sum.
 
+So many of the dead channels stay that a tensor has whole vectors of them, if these are few.
+
 Why no bit changes: an integer accumulator loses terms that are 0, or that are in the bias now; nothing reads a removed
 channel. Multipliers are made per channel but share a shift; if the shift would change, a channel stays.
 """
@@ -41,6 +43,11 @@ from glowembed.quantize.simplify.intervals import (
     weights_of,
 )
 
+WIDTHS = (16, 8, 4)
+"""Numbers of channels that kernels compute at once, on x86, Helium and the DSP extension: 31 channels can take twice as long
+as 32.
+"""
+
 Kept = Mapping[str, Array]
 """A mapping from the name of a value to its remaining channels, ascending; only for values that lose some."""
 
@@ -51,7 +58,7 @@ def drop_channels(graph: Graph) -> tuple[Graph, Kept]:
     ties = _tie(graph, known)
     while True:
         _spread(graph, ties, known)
-        if not (_keep_one(ties) or _keep_groups(graph, ties) or _keep_laws(graph, ties)):
+        if not (_keep_one(ties) or _keep_groups(graph, ties) or _keep_laws(graph, ties) or _keep_widths(graph, ties)):
             break
     kept = {name: indices for name in ties.first if len(indices := ties.live_channels(name)) < ties.count[name]}
     return (_rewritten(graph, kept, known), kept) if kept else (graph, kept)
@@ -220,6 +227,28 @@ def _keep_groups(graph: Graph, ties: _Ties) -> bool:
                 spare = np.flatnonzero(~part[group])[: wanted - int(part[group].sum())]
                 changed |= ties.mark(name, group * size + spare)
     return changed
+
+
+def _keep_widths(graph: Graph, ties: _Ties) -> bool:
+    """Keep as many outputs of a sum as fill the vectors of kernels, where that costs less than it saves."""
+    changed = False
+    for name in [node.outputs[0] for node in graph.nodes if is_understood(graph, node) and is_sum(graph, node)]:
+        live = ties.is_live(name)
+        spare = filling(int(live.sum()), ties.count[name]) - int(live.sum())
+        if spare:
+            changed |= ties.mark(name, np.flatnonzero(~live)[:spare])
+    return changed
+
+
+def filling(live: int, count: int) -> int:
+    """The number of channels to keep of `count`, of which `live` are needed: that rounded up to whole vectors of one of WIDTHS
+    channels if these are at most one part in as many more, else `live`.
+    """
+    for width in WIDTHS:
+        whole = -(-live // width) * width
+        if whole <= count and (whole - live) * width <= live:
+            return whole
+    return live
 
 
 def _keep_laws(graph: Graph, ties: _Ties) -> bool:
