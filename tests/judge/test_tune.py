@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,9 +84,15 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def known(task: Task) -> tune.Tuned:
-    """The result that the tests share; one of them shows that it is the same every time."""
-    return tune.tune(task, drop=0.05)
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of the search that the tests share: tests that write into it copy it."""
+    return tmp_path_factory.mktemp("kept") / "store"
+
+
+@pytest.fixture(scope="module")
+def known(task: Task, kept: Path) -> tune.Tuned:
+    """The result that the tests share; others show that it is the same every time."""
+    return tune.tune(task, drop=0.05, store=open_store(str(kept)))
 
 
 def test_a_net_that_int8_hurts_is_healed_by_less_than_a_third_of_its_nodes(known: tune.Tuned) -> None:
@@ -167,9 +174,10 @@ def test_an_interrupted_search_goes_on(
 
 
 @pytest.mark.parametrize("result", [{"q": 1}, {"score": "x"}, {"score": None}])
-def test_a_spoilt_evaluation_is_made_again(task: Task, known: tune.Tuned, tmp_path: Path, result: dict) -> None:
-    folder = tmp_path / "store"
-    tune.tune(task, drop=0.05, store=open_store(str(folder)))
+def test_a_spoilt_evaluation_is_made_again(
+    task: Task, known: tune.Tuned, kept: Path, tmp_path: Path, result: dict
+) -> None:
+    folder = shutil.copytree(kept, tmp_path / "store")
     path = sorted((folder / "tune").glob("*/*.json"))[0]
     whole = json.loads(path.read_text())
     path.write_text(json.dumps({**whole, "result": result if "q" in result else {**whole["result"], **result}}))
@@ -254,12 +262,15 @@ def test_several_inputs_and_outputs_and_any_metric(metric: str, tmp_path: Path) 
     assert result.tried[result.lifted].score >= result.goal
 
 
-def test_a_budget_of_flash_counts_weights_and_code(task: Task, known: tune.Tuned) -> None:
+def test_a_budget_of_flash_counts_weights_and_code(
+    task: Task, known: tune.Tuned, kept: Path, tmp_path: Path
+) -> None:
+    store = open_store(str(shutil.copytree(kept, tmp_path / "store")))
     assert known.lifted is not None
     needed = known.tried[known.lifted].flash
-    enough = tune.tune(task, drop=0.05, budget=Budget(flash=needed))
+    enough = tune.tune(task, drop=0.05, budget=Budget(flash=needed), store=store)
     assert enough.lifted == known.lifted
-    less = tune.tune(task, drop=0.05, budget=Budget(flash=known.base.flash), lifts=("float32",))
+    less = tune.tune(task, drop=0.05, budget=Budget(flash=known.base.flash), lifts=("float32",), store=store)
     assert less.lifted is None
 
 
