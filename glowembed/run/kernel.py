@@ -74,10 +74,20 @@ class Placement:
     def end(self) -> int:
         return max(self.offsets) + self.row_bytes
 
+    @property
+    def stride(self) -> int:
+        """The bytes from row to row, where there is no slot table."""
+        return self.offsets[1] - self.offsets[0] if len(self.offsets) > 1 else self.row_bytes
+
 
 def in_one_piece(offset: int, rows: int, row_bytes: int) -> Placement:
     """Rows one after another from `offset` on."""
     return Placement(tuple(offset + y * row_bytes for y in range(rows)), row_bytes)
+
+
+def as_columns(offset: int, rows: int, row_bytes: int) -> Placement:
+    """Rows that are the left half of longer rows, as a kernel sees the columns of a tile in a whole tensor."""
+    return Placement(tuple(offset + y * 2 * row_bytes for y in range(rows)), row_bytes)
 
 
 def in_slots(offset: int, order: Sequence[int], row_bytes: int) -> Placement:
@@ -139,7 +149,7 @@ class Invocation:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        return tuple(p.row_bytes if t is None else 0 for p, t in zip(self.places, self.tables, strict=True))
+        return tuple(p.stride if t is None else 0 for p, t in zip(self.places, self.tables, strict=True))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from glowembed.run.kernel import (
     Arena,
     HostKernel,
     Placement,
+    as_columns,
     in_one_piece,
     in_slots,
     packed_constants,
@@ -230,11 +231,13 @@ def _check_sizes(call: Call, node: Node, graph: Graph) -> None:
 
 
 def _check_kernel(kernel: HostKernel, call: Call, rng: np.random.Generator, all_ways: bool) -> None:
-    _check_layout(kernel, call, rng, slots=False, splits=1)
+    _check_layout(kernel, call, rng, "one piece", splits=1)
     if not all_ways:
         return
-    _check_layout(kernel, call, rng, slots=False, splits=3)
-    _check_layout(kernel, call, rng, slots=True, splits=3)
+    _check_layout(kernel, call, rng, "one piece", splits=3)
+    _check_layout(kernel, call, rng, "slots", splits=3)
+    if _takes_columns(call):
+        _check_layout(kernel, call, rng, "columns", splits=2)
     if call.shares is None and not call.op.accumulates:
         _check_ring(kernel, call, rng)
         for i in range(len(call.inputs)):
@@ -243,19 +246,28 @@ def _check_kernel(kernel: HostKernel, call: Call, rng: np.random.Generator, all_
             _check_same_place(kernel, call)
 
 
-def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, slots: bool, splits: int) -> None:
-    """Rows in one piece or in a random order of slots; computed in a random order of row ranges."""
+def _takes_columns(call: Call) -> bool:
+    """Whether plans may give the kernel some columns of whole rows."""
+    geometry = call.op.geometry
+    return (
+        call.shares is None
+        and not call.op.accumulates
+        and geometry.across(call.params, range(geometry.columns(call.params))) is not None
+    )
+
+
+def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, layout: str, splits: int) -> None:
+    """Rows in one piece, in a random order of slots, or as columns of longer rows; computed in a random order of row ranges."""
     places, at = [], 0
     counts = [*(call.in_rows(i) for i in range(len(call.inputs))), call.rows]
     for count, row_bytes in zip(counts, [*call.op.row_bytes(call.params)[0], call.row_bytes], strict=True):
-        places.append(
-            in_slots(at, rng.permutation(count).tolist(), row_bytes) if slots else in_one_piece(at, count, row_bytes)
-        )
+        place = {"one piece": in_one_piece, "columns": as_columns, "slots": in_slots}[layout]
+        places.append(place(at, rng.permutation(count).tolist() if layout == "slots" else count, row_bytes))
         at = _aligned(places[-1].end + GUARD)
     *inputs, output = places
     if call.shares is not None:
         output = inputs[call.shares]
-    elif call.op.accumulates or not slots:
+    elif call.op.accumulates or layout == "one piece":
         output = call.output(min(output.offsets))
     arena = Arena(at)
     for place, tensor in zip(inputs, call.inputs, strict=True):
@@ -264,7 +276,7 @@ def _check_layout(kernel: HostKernel, call: Call, rng: np.random.Generator, slot
     parts = [range(a, b) for a, b in pairwise(cuts) if a < b]
     for i in range(len(parts)) if call.op.accumulates else rng.permutation(len(parts)):
         kernel.run(arena, call.params, inputs, call.packed, output, parts[i])
-    _equal(kernel, call, _read(arena, output, call), f"{'slots' if slots else 'one piece'}, {parts}")
+    _equal(kernel, call, _read(arena, output, call), f"{layout}, {parts}")
 
 
 def _read(arena: Arena, output: Placement, call: Call) -> Array:

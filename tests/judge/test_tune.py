@@ -262,9 +262,7 @@ def test_several_inputs_and_outputs_and_any_metric(metric: str, tmp_path: Path) 
     assert result.tried[result.lifted].score >= result.goal
 
 
-def test_a_budget_of_flash_counts_weights_and_code(
-    task: Task, known: tune.Tuned, kept: Path, tmp_path: Path
-) -> None:
+def test_a_budget_of_flash_counts_weights_and_code(task: Task, known: tune.Tuned, kept: Path, tmp_path: Path) -> None:
     store = open_store(str(shutil.copytree(kept, tmp_path / "store")))
     assert known.lifted is not None
     needed = known.tried[known.lifted].flash

@@ -319,7 +319,8 @@ static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x
 
 static void ge_depthwise3x3_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int32_t *stream,
                                    const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    const int32_t scattered = DEPTHWISE3X3_S8_DSP_DOWN && out->slots != NULL;
+    const int32_t follow = out->slots == NULL && out->stride == p->out_w * p->out_c;
+    const int32_t scattered = DEPTHWISE3X3_S8_DSP_DOWN && !follow;
     int32_t last = last_row;
     for (int32_t first = first_row; first < last_row; first = last) {
         last = scattered ? first + 1 : last_row;

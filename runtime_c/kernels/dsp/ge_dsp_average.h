@@ -11,7 +11,7 @@
 /* Sums of the channels of all elements of a window. Rows that follow each other, as those of a mean over the image, are
  * taken together. */
 static inline void ge_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, const ge_dsp_window *w, int32_t *sums) {
-    const int32_t whole = w->right - w->left == p->in_w && x->slots == NULL;
+    const int32_t whole = w->right - w->left == p->in_w && x->slots == NULL && x->stride == p->in_w * p->channels;
     const int32_t rows = whole ? 1 : w->bottom - w->top;
     const int32_t length = (w->right - w->left) * (whole ? w->bottom - w->top : 1);
     memset(sums, 0, (size_t)p->channels * sizeof *sums);

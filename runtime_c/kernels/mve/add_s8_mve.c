@@ -7,7 +7,8 @@ static void ge_add_s8_mve(const ge_add_params *p, const ge_rows *a, const ge_row
                           int32_t first_row, int32_t last_row, void *scratch) {
     const ge_mve_sum law = {p->multiplier_a, p->lo, p->hi, p->multiplier_b, p->offset, p->shift};
     (void)scratch;
-    if (first_row < last_row && a->slots == NULL && b->slots == NULL && out->slots == NULL) {
+    if (first_row < last_row && a->slots == NULL && b->slots == NULL && out->slots == NULL && a->stride == p->row &&
+        b->stride == p->row && out->stride == p->row) {
         ge_mve_sum_each(&law, (const int8_t *)ge_row(a, first_row), (const int8_t *)ge_row(b, first_row),
                         (int8_t *)ge_row(out, first_row), (last_row - first_row) * p->row);
         return;

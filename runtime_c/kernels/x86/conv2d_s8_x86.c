@@ -280,7 +280,8 @@ static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_r
 static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                            const ge_rows *out, int32_t first_row, int32_t last_row,
                                            ge_x86_element *plane) {
-    const int32_t most = out->slots == NULL && p->out_w < CONV2D_S8_X86_PIXELS ? CONV2D_S8_X86_PIXELS / p->out_w : 1;
+    const int32_t follow = out->slots == NULL && out->stride == p->out_w * p->out_c;
+    const int32_t most = follow && p->out_w < CONV2D_S8_X86_PIXELS ? CONV2D_S8_X86_PIXELS / p->out_w : 1;
     s->runs[0] = plane;
     for (int32_t y = first_row; y < last_row; y += most) {
         const int32_t rows = last_row - y < most ? last_row - y : most;
@@ -340,7 +341,8 @@ CONV2D_S8_X86_BYTES(1)
 static GE_X86_FN void conv2d_s8_x86_byte_points(const ge_conv2d_params *p, const conv2d_s8_x86_layer *s,
                                                 const ge_rows *x, const ge_rows *out, int32_t first_row,
                                                 int32_t last_row) {
-    const int32_t lines = out->slots == NULL ? last_row - first_row : 1, pixels = lines * p->out_w;
+    const int32_t follow = out->slots == NULL && out->stride == p->out_w * p->out_c;
+    const int32_t lines = follow ? last_row - first_row : 1, pixels = lines * p->out_w;
     const int32_t wide = pixels % 4 == 0 || pixels % 5 > pixels % 4 ? 4 : 5;
     for (int32_t y = first_row; y < last_row; y += lines) {
         int8_t *const o = (int8_t *)ge_row(out, y);
