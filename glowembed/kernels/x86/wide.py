@@ -263,7 +263,7 @@ def _fc(kind: str) -> Kernel:
         arrange=partial(stream, units=units_of(kind)),
         scratch=partial(_fc_scratch, kind=kind),
         cost=_fc_cost,
-        store="rows",
+        store=lambda p: "rows" if p.rows == 1 else "disjoint",  # several rows are read once for each block of outputs
     )
 
 

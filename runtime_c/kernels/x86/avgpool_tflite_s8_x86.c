@@ -80,7 +80,7 @@ static GE_X86_FN void avgpool_tflite_s8_x86_pixel(const ge_avgpool_same_params *
         const int32_t count = p->channels - c < 16 ? p->channels - c : 16;
         const ge_x86_sums sums = count == 16 ? avgpool_tflite_s8_x86_sums(p, x, top, left, down, across, c, 16)
                                              : avgpool_tflite_s8_x86_sums(p, x, top, left, down, across, c, count);
-        ge_x86_store1(o + c, avgpool_tflite_s8_x86_means(sums, elements, rows, law), count, law);
+        ge_x86_store_shorts1(o + c, avgpool_tflite_s8_x86_means(sums, elements, rows, law), count, law);
     }
 }
 
