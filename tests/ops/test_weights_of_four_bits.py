@@ -33,6 +33,7 @@ CASES = [
     case("depthwise 3x3", "Conv", (1, 8, 6, 5), weights(8, 1, 3, 3), weights(8), group=8, pads=[1, 1, 1, 1]),
     case("depthwise 1-D", "Conv", (1, 5, 17), weights(5, 1, 4), None, group=5, pads=[1, 2]),
     case("depthwise 5x2, multiplier 2", "Conv", (1, 3, 7, 5), weights(6, 1, 5, 2), None, group=3),
+    case("one output of many products", "Conv", (1, 24, 6, 3), weights(1, 24, 7, 7), weights(1), pads=[5, 4, 5, 4]),
     case("one vector, in parts", "Gemm", (1, 160), weights(37, 160), weights(37), transB=1),
     case("rows, in parts", "MatMul", (1, 3, 130), weights(130, 33)),
     case("a small matrix", "Gemm", (2, 17), weights(7, 17), weights(7), transB=1),

@@ -111,7 +111,7 @@ class _Unpacking:
 
     @cached_property
     def forms(self) -> Callable[[Any], Mapping[str, tuple[Run, ...]]]:
-        """The runs of each of these constants, for any weights of four bits."""
+        """The runs of each of these constants, for any weights of four bits; none if there are no such."""
         return cache(self._forms)
 
     def _forms(self, p: OfChannels) -> Mapping[str, tuple[Run, ...]]:
@@ -119,6 +119,8 @@ class _Unpacking:
         multiplier = fixedpoint.requant([2.0**-9] * p.out_c, self.op.requantization).multiplier
         others = {"bias": bias, "multiplier": np.asarray(multiplier, np.int32)}
         probes = [self.words({"weights": w, **others}, p) for w in _samples(self.packed_op.weights_shape(p))]
+        if any(len({probe[name].size for probe in probes}) > 1 for name in self.ours):
+            return {}  # how many words there are depends on the weights
         return {name: _runs(np.all([_in_nibbles(probe[name]) for probe in probes], axis=0)) for name in self.ours}
 
     def arranged(self, constants: Mapping[str, Array], p: OfChannels) -> Mapping[str, Array]:
@@ -289,6 +291,8 @@ def _pieces(words: Words, runs: Sequence[Run]) -> list[tuple[Words, Words]]:
 
 
 def _fits(words: Words, runs: Sequence[Run]) -> bool:
+    if sum(repeat * (plain + packed) for repeat, plain, packed in runs) != len(words):
+        return False
     return all(_in_nibbles(packable).all() for _, packable in _pieces(words, runs))
 
 
