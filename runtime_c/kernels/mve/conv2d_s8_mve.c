@@ -301,7 +301,7 @@ static inline int32_t conv2d_s8_mve_sum(const int8_t *x, int32_t count) {
 static void conv2d_s8_mve_run(const ge_conv2d_params *p, conv2d_s8_mve_block *block, int32_t blocks) {
     block->held = 0;
     block->blocks = blocks;
-    for (int32_t i = 0; CONV2D_S8_MVE_SUMS && i < 3; i++) {
+    for (int32_t i = 0; i < 3 * CONV2D_S8_MVE_SUMS; i++) {
         const int32_t inputs = p->kernel_h * p->kernel_w * p->in_c;
         block->saved[2 + i] = conv2d_s8_mve_sum(block->x[i] - CONV2D_S8_MVE_SHIFT, inputs);
     }

@@ -12,6 +12,9 @@ static GE_X86_FN void channels_last_s8_x86_squares(const ge_channels_last_params
     const ptrdiff_t plane = (ptrdiff_t)p->rows * p->columns;
     const int8_t *const end = x + p->channels * plane;
     const int32_t planes = p->channels < 16 ? p->channels : 16;
+    if (planes <= 4) {
+        return; /* never here; gcc copies this function for the params of a layer and warns of what it would do for fewer */
+    }
     int32_t y = first_row, column = 0, left = (last_row - first_row) * p->columns;
     const int8_t *from = x + (ptrdiff_t)first_row * p->columns;
     for (; left > 0; left -= 16) {

@@ -21,6 +21,7 @@ from glowembed.emit.csource import level_names, level_source
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array
 from glowembed.graph.isa import Level
+from glowembed.judge import validation
 from glowembed.kernels import x86
 from glowembed.kernels.x86 import conv2d, laws
 from glowembed.kernels.x86.levels import LEVELS
@@ -423,3 +424,15 @@ def test_a_channel_that_is_not_proved_takes_its_sixteen_with_it() -> None:
     scale = CONV2D.packed(constants, params)["scale"]
     assert (scale[:16] > 0).all()
     assert (scale[16:] < 0).all()
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 5])
+def test_the_planes_of_a_picture_build(channels: int, tmp_path: Path) -> None:
+    """gcc copies functions for the params of a layer, and must see that parts for other numbers of channels are not reached."""
+    nodes = [node("Conv", "x w b", "y", strides=[2, 2], pads=[1, 1, 1, 1])]
+    constants = {"w": weights(8, channels, 3, 3), "b": weights(8)}
+    path = saved(model(nodes, {"x": (1, channels, 83, 101)}, constants), tmp_path)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2, channels, 83, 101)).astype(np.float32))
+    options = CompileOptions("x86-64", levels=("sse41",))
+    bundle = pipeline.compile_model(path, tmp_path / "bundle", options, tmp_path / "x.npy")
+    assert validation.validate(bundle, tmp_path / "x.npy", "host", samples=1).bit_exact
