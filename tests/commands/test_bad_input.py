@@ -377,7 +377,7 @@ def test_an_interrupted_compile_leaves_nothing(
             if name == stage:
                 raise KeyboardInterrupt
 
-        return compile_model(*args[:6], on_stage)  # type: ignore[arg-type]
+        return compile_model(*args, **named | {"on_stage": on_stage})  # type: ignore[arg-type]
 
     monkeypatch.setattr(pipeline, "compile_model", interrupted)
     refused(capsys, tmp_path, ["compile", MODEL, "--data", DATA, "-o", str(tmp_path / "out")], 130)

@@ -65,8 +65,8 @@ typedef struct {
     "vpsel " q ", " hi ", " q "\n"
 
 __attribute__((unused, noinline)) static void ge_mve_float_products(ge_mve_float_job *job) {
+    register ge_mve_float_job *at __asm__("r12") = job; /* without optimization gcc finds no register by itself */
     __asm__ volatile(
-        "mov r12, %[job]\n"
         "ldr r0, [r12, #16]\n"
         "1:\n"
         "ldr r3, [r12, #24]\n"
@@ -97,10 +97,9 @@ __attribute__((unused, noinline)) static void ge_mve_float_products(ge_mve_float
         "subs r3, r3, #1\n"
         "str r3, [r12, #20]\n"
         "bne.w 1b\n"
+        : "+r"(at)
         :
-        : [job] "r"(job)
-        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc",
-          "memory");
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }
 
 /* clang-format on */
