@@ -146,7 +146,7 @@ def too_small(graph: Graph, options: CompileOptions, usual: Needs, board: Board)
         return None
     demand = _demand(board, regions, usual, 0 if _verdict(board, regions, usual) is False else 1)
     missing = [
-        f"about {size:,} of the {board.memory(name).size:,} bytes of its {name}"
+        f"about {size:,} bytes of its {name}, which has {board.memory(name).size:,}"
         for name, size in sorted(demand.items())
         if size > board.memory(name).size
     ]
@@ -155,7 +155,7 @@ def too_small(graph: Graph, options: CompileOptions, usual: Needs, board: Board)
         if found.options
         else "no option makes it fit: it needs fewer or smaller layers, or a larger board"
     )
-    return Note("board-too-small", f"with stack and transport, {board.name} needs {' and '.join(missing)}; {helps}")
+    return Note("board-too-small", f"with stack and transport, {board.name} needs {', and '.join(missing)}; {helps}")
 
 
 def _attempts(graph: Graph, options: CompileOptions) -> Callable[[int | None, int | None], Needs | None]:

@@ -25,7 +25,8 @@ from glowembed.judge import farm
 from glowembed.pipeline import CompileOptions, compile_model, load_bundle
 from glowembed.quantize import precision
 from glowembed.ranges.datasets import Dataset
-from glowembed.ranges.profile import Profile, observe, to_yaml
+from glowembed.ranges.profile import Profile, to_yaml
+from glowembed.ranges.record import observe
 
 DEEP = 50_000
 

@@ -77,7 +77,9 @@ def test_exports_of_one_network_give_the_same_kernels(net: Net, shared_models: P
         if (net.name, variant) not in OTHER_WEIGHTS:
             layers = [layer["kernel"] for layer in bundle.manifest["layers"]]
             kernels[variant] = layers[1:] if layers[0].startswith("ge_channels_last") else layers
-    assert len({tuple(k) for k in kernels.values()}) == 1, kernels
+    assert len({tuple(sorted(k)) for k in kernels.values()}) == 1, (
+        kernels
+    )  # of two branches, exports order nodes either way
 
 
 @pytest.mark.shared

@@ -61,6 +61,10 @@ CAUTIOUS = {
     **dict.fromkeys(
         ("ge_depthwise3x3_s16_dsp", "ge_depthwise3x3_w16_dsp"), "two channels at a time go through all rows"
     ),
+    **dict.fromkeys(
+        ("ge_fc_s16_x86", "ge_fc_w16_x86", "ge_fc_f32_x86", "ge_fc_aw_s8_x86"),
+        "several rows are read once for each block of outputs",
+    ),
     "ge_join_rows": "a piece may lie in front of where it goes to",
     "ge_slide_rows": "its own rows move before it reads the new ones",
     "ge_recurrent": "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",

@@ -127,7 +127,7 @@ static GE_X86_FN void ge_conv2d_wide_x86(const CONV2D_WIDE_X86_PARAMS *p, const 
     s.law = GE_X86_LAW_FOR(CONV2D_WIDE_X86_BYTES, p);
     uint8_t *const plane = (uint8_t *)(runs + s.run_count);
     const int32_t blocks = (s.outputs + 15) / 16, points = conv2d_wide_x86_points(p);
-    const int32_t one_tile = p->groups == 1 && blocks <= GE_X86_FLOATS / 4 && blocks != 3;
+    const int32_t one_tile = p->groups == 1 && blocks <= (GE_X86_FLOATS == 16 ? 4 : 1) && blocks != 3;
     const int32_t most = !points || one_tile ? conv2d_wide_x86_lines(p) : 1;
     const int32_t group = blocks * 64 * (s.run_count * s.units + GE_X86_HEADS(CONV2D_WIDE_X86_BYTES));
     conv2d_wide_x86_runs(p, row, across, runs);

@@ -52,7 +52,7 @@ static GE_X86_FN void ge_fc_wide_x86(const FC_WIDE_X86_PARAMS *p, const ge_rows 
             const int32_t y = first_row + (i < s.count ? n + i : n);
             s.x[i] = (const uint8_t *)ge_row(x, y);
             s.out[i] = (uint8_t *)ge_row(out, y);
-            if (FC_WIDE_X86_BYTES == 1 || bytes % 4 != 0) {
+            if (scratch != NULL && (FC_WIDE_X86_BYTES == 1 || bytes % 4 != 0)) {
                 uint8_t *const window = (uint8_t *)scratch + (ptrdiff_t)i * (4 * s.units + 4);
                 ge_x86_hold(window, ge_row(x, y), p->in_c, FC_WIDE_X86_BYTES);
                 memset(window + bytes, 0, 4 - FC_WIDE_X86_HELD);

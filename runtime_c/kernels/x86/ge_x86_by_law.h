@@ -24,6 +24,12 @@
 
 #if !GE_X86_SHORTS
 
+/* Outputs of a layer that adds to them, in 32 bits; levels with shorts have others besides. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_multiply_long(ge_x86_register acc, ge_x86_register m,
+                                                                 const ge_x86_law *law) {
+    return ge_x86_multiply(acc, m, law);
+}
+
 /* Outputs of a law, as ge_x86_store1 and ge_x86_store4 store them; levels with shorts store other numbers by those. */
 static inline GE_X86_INLINE void ge_x86_store_shorts1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
     ge_x86_store1(to, y, count, law);

@@ -16,4 +16,19 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_default(ge_x86_register acc, 
 
 GE_X86_OUTPUTS(default)
 
+#define GE_X86_WORDS_long 1
+#define GE_X86_ROWS_long 1
+
+/* The same in 32 bits, by multipliers only. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_long(ge_x86_register acc, const int32_t *words, const float *rows,
+                                                        int32_t pitch, int32_t apart, int32_t form,
+                                                        const ge_x86_law *law) {
+    (void)rows;
+    (void)pitch;
+    (void)form;
+    return ge_x86_multiply_long(acc, ge_x86_row_at(words, apart), law);
+}
+
+GE_X86_OUTPUTS(long)
+
 #endif

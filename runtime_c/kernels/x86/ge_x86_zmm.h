@@ -113,14 +113,20 @@ static inline GE_X86_INLINE __m512i ge_x86_short(__m512i x) {
     return _mm512_max_epi32(_mm512_min_epi32(x, _mm512_set1_epi32(INT16_MAX)), _mm512_set1_epi32(INT16_MIN));
 }
 
-static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register m,
-                                                            const ge_x86_law *law) {
+/* The output before it becomes a short. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_multiply_long(ge_x86_register acc, ge_x86_register m,
+                                                                 const ge_x86_law *law) {
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, m), law->half);
     const __m512i odd =
         _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), _mm512_srli_epi64(m, 32)), law->half);
     const __m512i y =
         _mm512_mask_blend_epi32(0xAAAA, _mm512_srl_epi64(even, law->right), _mm512_sll_epi64(odd, law->left));
-    return ge_x86_short(_mm512_add_epi32(y, law->zero_point));
+    return _mm512_add_epi32(y, law->zero_point);
+}
+
+static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register m,
+                                                            const ge_x86_law *law) {
+    return ge_x86_short(ge_x86_multiply_long(acc, m, law));
 }
 
 static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,

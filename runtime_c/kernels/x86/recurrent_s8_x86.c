@@ -34,7 +34,7 @@ static GE_X86_FN void recurrent_s8_x86_products(const ge_x86_element *x, int32_t
             acc[0] = ge_x86_dot_four(acc[0], w, x + 4 * step);
             w += 64;
         }
-        acc[0] = ge_x86_default_sums(ge_x86_add(acc[0], acc[1]), multiplier + row, NULL, -1, &law);
+        acc[0] = ge_x86_long_sums(ge_x86_add(acc[0], acc[1]), multiplier + row, NULL, -1, &law);
         memcpy(to + row, &acc[0], sizeof acc[0]);
     }
 }

@@ -10,7 +10,8 @@ import pytest
 
 from glowembed.__main__ import main
 from glowembed.graph.ir import Const, Graph, QType, Value
-from glowembed.ranges.profile import Profile, ValueProfile, observe
+from glowembed.ranges.profile import Profile
+from glowembed.ranges.record import ValueProfile, observe
 from glowembed.show.page import histograms
 
 
