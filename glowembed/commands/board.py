@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from glowembed import resources
+from glowembed.cli import JsonFile, refuse_options, tell
 from glowembed.errors import GlowembedError, UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.files.output import write_folder
@@ -65,14 +66,27 @@ def new(
             help="Parent folder; by default boards/ of glowembed. A board elsewhere is used as --board DIR/NAME.",
         ),
     ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Make the folder of a board: board.toml, link.ld, startup.c, uart.c. You only have to add clock and pins."""
     if answers is None:
+        refuse_options({"--json": json_file}, "for the board that is made: give --answers too")
         typer.echo(QUESTIONS, nl=False)
         return
     board = make(name, _read(answers), into or resources.boards())
-    typer.echo(
-        f"{board.folder}: now fill in ge_clock_init and ge_uart_pins, then: glowembed build BUNDLE --board {board.reference}"
+    result = {
+        "schema": 1,
+        "name": board.name,
+        "target": board.target,
+        "folder": str(board.folder),
+        "reference": board.reference,
+    }
+    tell(
+        json_file,
+        result,
+        lambda: (
+            f"{board.folder}: now fill in ge_clock_init and ge_uart_pins, then: glowembed build BUNDLE --board {board.reference}"
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glowembed.cli import ProbeSerial, check_firmware
+from glowembed.cli import JsonFile, ProbeSerial, check_firmware, tell
 from glowembed.judge.validation import build_bundle
 from glowembed.run import flash as flashing
 
@@ -35,6 +35,7 @@ def flash(
             help="The protocol of the firmware; mlperf is that of MLPerf Tiny's official tool.",
         ),
     ] = "serial",
+    json_file: JsonFile = None,
 ) -> None:
     """Build the firmware that validates over the serial line, and flash it with the board's own tool.
 
@@ -44,4 +45,6 @@ def flash(
     image = build_bundle(bundle, board, build_dir, transport)
     flashing.flash(image, {"port": port or "", "probe": probe or ""})
     after = f"glowembed validate {bundle} --board {board} --port ... --data ..."
-    typer.echo(f"{image.elf} is on {board}; next: {after if transport == 'serial' else 'docs/mlperf.md'}")
+    result = {"schema": 1, "board": image.board.name, "elf": str(image.elf), "transport": transport}
+    following = after if transport == "serial" else "docs/mlperf.md"
+    tell(json_file, result, lambda: f"{image.elf} is on {board}; next: {following}")

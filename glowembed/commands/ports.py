@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 from serial.tools import list_ports
 
-from glowembed.cli import show
+from glowembed.cli import JsonFile, tell
 from glowembed.errors import GlowembedError
 from glowembed.run.bench import held
 from glowembed.run.device import Device, SessionLost, Settings
 from glowembed.show import report
 
 PATIENCE = 1.0
+NO_PORTS = "no serial ports; is the board connected? A port of another computer: socket://host:port"
 
 
 PLACE = 110
@@ -31,19 +32,18 @@ def ports(
         typer.Argument(metavar="[PORT]...", help="Ports to query instead, such as socket://host:port."),
     ] = None,
     baud: Annotated[int, typer.Option("--baud", metavar="N", help="Baud rate.")] = 115200,
+    json_file: JsonFile = None,
 ) -> None:
     """List the serial ports, and which bundle on which board answers there.
 
     Every port is opened and queried; a port that another program has open is reported as such.
     """
     found = {port.device: port.description for port in list_ports.comports()} if not names else dict.fromkeys(names, "")
-    if not found:
-        typer.echo("no serial ports; is the board connected? A port of another computer: socket://host:port")
-        return
-    with ThreadPoolExecutor(len(found)) as pool:
+    with ThreadPoolExecutor(len(found) or 1) as pool:
         answers = list(pool.map(lambda name: who(name, baud), found))
     rows = [(name, found[name] or "-", answer) for name, answer in zip(found, answers, strict=True)]
-    show(report.ports(rows))
+    result = [{"port": name, "description": found[name], "answer": answer} for name, _, answer in rows]
+    tell(json_file, result, lambda: report.ports(rows) if rows else NO_PORTS)
 
 
 def who(name: str, baud: int) -> str:

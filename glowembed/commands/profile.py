@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,19 +12,22 @@ from glowembed import pipeline
 from glowembed.cli import (
     CalibSamples,
     ImageWords,
+    JsonFile,
     MaybeData,
     Model,
     Plot,
     compile_options,
     progress_bar,
-    show,
     takes,
+    tell,
     tell_notes,
 )
 from glowembed.errors import UsageError
 from glowembed.files.output import write_file
+from glowembed.graph.notes import Note
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import Source
+from glowembed.ranges.profile import Profile
 from glowembed.show.page import views
 
 PLACE = 20
@@ -47,6 +51,7 @@ def profile(
     plot: Plot = None,
     *,
     calib_samples: CalibSamples = None,
+    json_file: JsonFile = None,
     **given: Any,
 ) -> None:
     """Run calibration samples through the float model and record the range of every value.
@@ -55,7 +60,7 @@ def profile(
     The file is text: if you edit the `range` of a value, the edited range is used. --merge combines profiles of several
     runs, exactly as if all samples had been in one run. --calibration and --schema are used by --plot only.
     """
-    if out is None and plot is None:
+    if out is None and plot is None and json_file is None:
         raise UsageError("name the file for the profile: -o FILE")
     images = ImageWords.taken_from(given)
     source = None if data is None else Source(data, images=images.options(), limit=calib_samples)
@@ -66,5 +71,22 @@ def profile(
         ranges.save(out)
     if plot is not None:
         write_file(plot, views.profile(ranges, pipeline.typed_graph(model, ranges, options)))
-    tell_notes((*ranges.assumed, *ranges.notes, *few(ranges.samples), *images.unused(data)))
-    show(f"{len(ranges.values)} values over {ranges.samples} samples: {out or plot}")
+    notes = (*ranges.assumed, *ranges.notes, *few(ranges.samples), *images.unused(data))
+    tell_notes(notes)
+    written = out or plot or json_file
+    tell(
+        json_file,
+        _json(ranges, out, notes),
+        lambda: f"{len(ranges.values)} values over {ranges.samples} samples: {written}",
+    )
+
+
+def _json(ranges: Profile, out: Path | None, notes: Sequence[Note]) -> dict[str, Any]:
+    """The result for --json: the range of every value, without the histograms, which are in the file."""
+    return {
+        "schema": 1,
+        "file": None if out is None else str(out),
+        "samples": ranges.samples,
+        "values": [{"name": name, "low": value.low, "high": value.high} for name, value in ranges.values.items()],
+        "notes": [note.json() for note in notes],
+    }

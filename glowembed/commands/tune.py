@@ -20,14 +20,15 @@ from glowembed import pipeline
 from glowembed.cli import (
     HtmlFile,
     ImageWords,
+    JsonFile,
     Resume,
     SchedulerUrl,
     StoreUrl,
     progress_bar,
     refuse_options,
-    show,
     source_of,
     takes,
+    tell,
     tell_notes,
 )
 from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown_name
@@ -114,6 +115,7 @@ def command(
     store: StoreUrl = DEFAULT,
     resume: Resume = True,
     html: HtmlFile = None,
+    json_file: JsonFile = None,
     **given: Any,
 ) -> None:
     """Find the nodes that lose accuracy in int8, and lift as few of them as possible to int16 or float32.
@@ -151,7 +153,7 @@ def command(
         except KeyboardInterrupt as stopped:
             raise Interrupted("\n".join(["interrupted", *_kept(kept)])) from stopped
     tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *images.unused(data)))
-    show(report.tuned(result))
+    tell(json_file, result.json(), lambda: report.tuned(result))
     _write(out, html, result, model.name)
 
 

@@ -145,6 +145,22 @@ class Tuned:
         text: str = yaml.safe_dump({"defaults": defaults, "rules": rules}, sort_keys=False, allow_unicode=True)
         return text
 
+    def json(self) -> dict[str, Any]:
+        """The machine-readable result."""
+        return {
+            "schema": 1,
+            "goal": self.goal,
+            "float_score": self.float_score,
+            "nodes": self.nodes,
+            "lifted": None if self.lifted is None else _named(self.lifted),
+            "tried": [{"lifted": _named(lifted), **asdict(found)} for lifted, found in self.tried.items()],
+        }
+
+
+def _named(lifted: Lifted) -> list[dict[str, Any]]:
+    """Nodes and their changes for a result; all nodes are null."""
+    return [{"node": None if name == ALL else name, "change": change} for name, change in lifted]
+
 
 def tune(
     task: Task,

@@ -10,6 +10,7 @@ from typing import Any
 from glowembed.results import bundles, figures, inspection, lists, measurement, validation
 
 RESULTS: dict[str, Any] = {
+    "board-new": lists.NewBoard,
     "boards": list[lists.Board],
     "build": bundles.Build,
     "combine": bundles.Combined,
@@ -19,15 +20,19 @@ RESULTS: dict[str, Any] = {
     "detect": figures.Detect,
     "doctor": lists.Doctor,
     "export": bundles.Export,
+    "flash": lists.Flashed,
     "inspect": inspection.Inspection,
     "inspect-memory": inspection.Memory,
     "inspect-quantization": list[inspection.LayerNumbers],
     "measure": measurement.Measurement,
+    "ports": list[lists.Port],
     "precision": inspection.Precision,
+    "profile": figures.Profiled,
     "regress": list[validation.RegressRow],
     "results": lists.Results,
     "targets": list[lists.Target],
     "try": validation.Trial,
+    "tune": figures.Tuned,
     "validate": validation.Validation,
     "validate-boards": validation.Farm,
 }

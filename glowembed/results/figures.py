@@ -1,4 +1,4 @@
-"""The results of `debug` and `detect`."""
+"""The results of `debug`, `detect`, `profile` and `tune`."""
 
 from __future__ import annotations
 
@@ -46,3 +46,50 @@ class Detect(TypedDict):
     events: Annotated[int | None, "Null if --events does not say."]
     misses: Count
     false_alarms: Count
+
+
+class Range(TypedDict):
+    """The least and the largest number of a value over all samples."""
+
+    name: str
+    low: float
+    high: float
+
+
+class Profiled(TypedDict):
+    """The result of `profile`. The histograms are in the file."""
+
+    schema: Schema
+    file: Annotated[str | None, "The profile that was written; null without -o."]
+    samples: Count
+    values: list[Range]
+    notes: list[Note]
+
+
+class Change(TypedDict):
+    """A change from plain int8."""
+
+    node: Annotated[str | None, "Null stands for all nodes."]
+    change: Annotated[str, "What the node gets instead: a dtype, a calibration or a dtype of the weights."]
+
+
+class Tried(TypedDict):
+    """A configuration that was evaluated. Sizes are in bytes."""
+
+    lifted: list[Change]
+    score: Annotated[float, "By the metric; higher is better."]
+    noise: Annotated[float, "RMS error over RMS output."]
+    arena: Count
+    flash: Annotated[int, "Weights, exact, and kernels, estimated."]
+    cycles: Annotated[float, "Estimated."]
+
+
+class Tuned(TypedDict):
+    """The result of `tune`."""
+
+    schema: Schema
+    goal: Annotated[float, "The score that is good enough."]
+    float_score: Annotated[float, "The score of the float model."]
+    nodes: Count
+    lifted: Annotated[list[Change] | None, "The answer; null if no configuration reaches the goal."]
+    tried: Annotated[list[Tried], "All configurations, in the order of the search; the first is plain int8."]

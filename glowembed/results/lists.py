@@ -1,4 +1,4 @@
-"""The results of `targets`, `boards`, `doctor` and `results`."""
+"""The results of `targets`, `boards`, `board new`, `ports`, `flash`, `doctor` and `results`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,33 @@ class Board(TypedDict):
     name: str
     target: str
     description: str
+
+
+class NewBoard(TypedDict):
+    """A board that `board new` made."""
+
+    schema: Schema
+    name: str
+    target: str
+    folder: str
+    reference: Annotated[str, "What --board takes."]
+
+
+class Port(TypedDict):
+    """A serial port, and what answers there."""
+
+    port: str
+    description: str
+    answer: Annotated[str, "The bundle and its board, or why there is no answer."]
+
+
+class Flashed(TypedDict):
+    """The firmware that `flash` wrote to a board."""
+
+    schema: Schema
+    board: str
+    elf: str
+    transport: Literal["serial", "mlperf"]
 
 
 class Finding(TypedDict):

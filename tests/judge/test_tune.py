@@ -18,6 +18,7 @@ from subprocess import PIPE
 import numpy as np
 import onnxruntime
 import pytest
+from json_result import check_json
 from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
@@ -300,9 +301,15 @@ def test_the_command_writes_the_file_and_says_what_it_did(
     out = tmp_path / "precision.yaml"
     words = ["tune", str(task.model), "--data", str(task.data.path), "--metric", "rmse", "--drop", "5%", "-o", str(out)]
     store = ["--store", str(tmp_path / "store")]
-    assert main([*words, *store, "--samples", "10", "--workers", "1"]) == 0
+    result = tmp_path / "result.json"
+    assert main([*words, *store, "--samples", "10", "--workers", "1", "--json", str(result)]) == 0
     assert precision.load(out).rules
     assert "lifted:" in capsys.readouterr().out
+    found = json.loads(result.read_text("utf-8"))
+    check_json("tune", found)
+    assert [rule.names[0] for rule in precision.load(out).rules] == [
+        tune.glob(c["node"]) for c in found["lifted"] if c["node"]
+    ]
     report = (tmp_path / "precision.yaml.report.md").read_text("utf-8")
     assert report.count("| chosen |") == 1
     assert "| nothing |" in report

@@ -13,6 +13,7 @@ from jsonschema import ValidationError
 from small_models import model, node, saved
 
 from glowembed.__main__ import main
+from glowembed.commands import board
 from glowembed.results import RESULTS
 
 ELSEWHERE = {
@@ -26,6 +27,8 @@ ELSEWHERE = {
     "doctor": "tests/judge/test_doctor.py",
     "try": "tests/judge/test_trial.py",
     "measure": "tests/measure/test_measure.py",
+    "flash": "tests/run/test_ports.py",
+    "tune": "tests/judge/test_tune.py",
 }
 """Results that are checked where they are made, because making them takes long."""
 
@@ -47,6 +50,9 @@ COMMANDS = {
     "build": "build BUNDLE --board host",
     "combine": "combine BUNDLE OTHER --name both -o NEW",
     "export": "export BUNDLE --as cmake -o NEW",
+    "ports": "ports socket://127.0.0.1:1",
+    "profile": "profile MODEL --data DATA --calib-samples 8",
+    "board-new": "board new mine --answers ANSWERS --into PLACE",
 }
 
 
@@ -76,7 +82,9 @@ def test_a_result_follows_its_schema(
     case: str, folder: Path, digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = {name: folder / name for name in ("BUNDLE", "OTHER", "REFUSED")}
-    places |= {"MODEL": digits / "model.onnx", "DATA": digits / "data.npz", "NEW": tmp_path / "new"}
+    places |= {"MODEL": digits / "model.onnx", "DATA": digits / "data.npz", "NEW": tmp_path / "new", "PLACE": tmp_path}
+    places["ANSWERS"] = tmp_path / "answers.toml"
+    places["ANSWERS"].write_text(board.QUESTIONS)
     capsys.readouterr()
     words = f"{COMMANDS[case]} --json -"
     code = main([str(places.get(word, word)) for word in words.split()])

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_result import check_json
 from serial import rfc2217
 
 from glowembed import resources
@@ -261,6 +262,17 @@ def test_a_port_is_tried_before_anything_is_built_and_flashed(
     assert "nothing listens there" in capsys.readouterr().err
     assert not openocd.exists()
     assert not (tmp_path / "build").exists()
+
+
+def test_flash_says_what_it_wrote(
+    bundle: Path, openocd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["flash", bundle, "--board", "nucleo-l4r5zi", "--build-dir", tmp_path / "build", "--json", "-"]
+    assert main([str(word) for word in words]) == 0
+    result = json.loads(capsys.readouterr().out)
+    check_json("flash", result)
+    assert (tmp_path / "build" / "firmware.elf").samefile(result["elf"])
+    assert "firmware.elf verify reset exit" in openocd.read_text()
 
 
 def scons(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
